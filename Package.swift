@@ -1,0 +1,40 @@
+// swift-tools-version: 6.1
+import PackageDescription
+
+let package = Package(
+    name: "swift-ports",
+    products: [
+        .library(name: "RunLoops", targets: ["RunLoops"]),
+        .library(name: "Ports", targets: ["Ports"]),
+        .library(name: "ZeroMQ", targets: ["ZeroMQ"]),
+        .executable(name: "wordcount", targets: ["WordCount"]),
+    ],
+    dependencies: [
+        .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
+        .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+    ],
+    targets: [
+        .systemLibrary(name: "CZeroMQ", providers: [.apt(["libzmq3-dev"])]),
+        .target(name: "CRunLoopShims"),
+        .target(name: "ZeroMQ", dependencies: ["CZeroMQ"]),
+        .target(
+            name: "RunLoops",
+            dependencies: ["CRunLoopShims", .product(name: "HeapModule", package: "swift-collections")]
+        ),
+        .target(
+            name: "Ports",
+            dependencies: ["RunLoops", "ZeroMQ", "CRunLoopShims", .product(name: "Logging", package: "swift-log")]
+        ),
+        .executableTarget(
+            name: "WordCount",
+            dependencies: ["Ports", "RunLoops", .product(name: "ArgumentParser", package: "swift-argument-parser")],
+            path: "Examples/WordCount"
+        ),
+        .testTarget(name: "ZeroMQTests", dependencies: ["ZeroMQ"]),
+        .testTarget(name: "RunLoopsTests", dependencies: ["RunLoops"]),
+        .testTarget(name: "PortsTests", dependencies: ["Ports"]),
+        .testTarget(name: "WordCountTests", dependencies: ["WordCount"]),
+    ],
+    swiftLanguageModes: [.v6]
+)

@@ -1,0 +1,185 @@
+#define _GNU_SOURCE
+#include "CRunLoopShims.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+int crl_epoll_control(int set, int operation, int descriptor, uint32_t events, uint64_t token) {
+    struct epoll_event event = {.events = events, .data.u64 = token};
+    return epoll_ctl(set, operation, descriptor, &event);
+}
+
+// Kernels before 5.11 and some sandboxes have no epoll_pwait2; remembered so that each wait costs one call.
+static atomic_bool has_no_pwait2;
+
+int crl_epoll_wait_one(int set, crl_event *event, int64_t nanoseconds) {
+    struct epoll_event ready;
+    int count;
+    if (nanoseconds <= 0) {
+        count = epoll_wait(set, &ready, 1, nanoseconds < 0 ? -1 : 0);
+    } else {
+        count = -1;
+        if (!atomic_load_explicit(&has_no_pwait2, memory_order_relaxed)) {
+            struct timespec timeout = {.tv_sec = nanoseconds / 1000000000, .tv_nsec = nanoseconds % 1000000000};
+            count = epoll_pwait2(set, &ready, 1, &timeout, NULL);
+            if (count < 0 && (errno == ENOSYS || errno == EPERM))
+                atomic_store_explicit(&has_no_pwait2, true, memory_order_relaxed);
+            else
+                goto waited;
+        }
+        int64_t milliseconds = nanoseconds / 1000000 + (nanoseconds % 1000000 != 0);
+        count = epoll_wait(set, &ready, 1, milliseconds > INT32_MAX ? INT32_MAX : (int)milliseconds);
+    }
+waited:
+    if (count == 1) {
+        event->events = ready.events;
+        event->token = ready.data.u64;
+    }
+    return count;
+}
+
+int crl_timer_arm(int descriptor, uint64_t nanoseconds) {
+    struct itimerspec when = {
+        .it_value = {.tv_sec = (time_t)(nanoseconds / 1000000000), .tv_nsec = (long)(nanoseconds % 1000000000)}};
+    return timerfd_settime(descriptor, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
+static pthread_key_t key;
+static pthread_once_t key_once = PTHREAD_ONCE_INIT;
+static bool key_made;
+static void (*_Atomic value_destructor)(void *);
+
+static void destroy_value(void *value) {
+    void (*destructor)(void *) = atomic_load(&value_destructor);
+    if (destructor) destructor(value);
+}
+
+static void make_key(void) { key_made = pthread_key_create(&key, destroy_value) == 0; }
+
+// The thread-local copy is what `current` reads; the key is there for its destructor.
+static _Thread_local void *thread_value;
+
+void *crl_thread_value(void) { return thread_value; }
+
+bool crl_thread_value_set(void *value, void (*destructor)(void *)) {
+    pthread_once(&key_once, make_key);
+    if (!key_made) return false;
+    atomic_store(&value_destructor, destructor);
+    if (pthread_setspecific(key, value) != 0) return false;
+    thread_value = value;
+    return true;
+}
+
+static _Thread_local int32_t callout_depth;
+int32_t *crl_callout_depth(void) { return &callout_depth; }
+
+bool crl_is_main_thread(void) { return syscall(SYS_gettid) == getpid(); }
+int crl_thread_id(void) {
+    static _Thread_local int id;
+    if (id == 0) id = (int)syscall(SYS_gettid);
+    return id;
+}
+void crl_thread_set_name(const char *name) {
+    char kept[16];
+    snprintf(kept, sizeof kept, "%s", name);
+    pthread_setname_np(pthread_self(), kept);
+}
+
+int crl_pidfd_open(int pid) { return (int)syscall(SYS_pidfd_open, pid, 0); }
+
+int crl_pidfd_collect(int descriptor, int *status) {
+    siginfo_t info = {0};
+    const int pidfd_type = 3;  // P_PIDFD, which older headers lack
+    if (waitid((idtype_t)pidfd_type, (id_t)descriptor, &info, WEXITED | WNOHANG) != 0) return -1;
+    if (info.si_pid == 0) return 0;
+    *status = info.si_code == CLD_EXITED ? info.si_status : -info.si_status;
+    return 1;
+}
+
+// Weak, so that a program that is linked without libdispatch has a main loop without a main queue.
+extern int _dispatch_get_main_queue_handle_4CF(void) __attribute__((weak));
+extern void _dispatch_main_queue_callback_4CF(void *) __attribute__((weak));
+
+int crl_main_queue_descriptor(void) {
+    return _dispatch_get_main_queue_handle_4CF && _dispatch_main_queue_callback_4CF
+        ? _dispatch_get_main_queue_handle_4CF() : -1;
+}
+
+void crl_main_queue_drain(void) {
+    uint64_t count;
+    while (read(_dispatch_get_main_queue_handle_4CF(), &count, sizeof count) < 0 && errno == EINTR) {}
+    _dispatch_main_queue_callback_4CF(NULL);
+}
+
+enum { watchers_per_signal = 16 };
+static struct {
+    // Descriptor + 1; 0 is a free slot. Read by the handler, so atomics only.
+    atomic_int slots[watchers_per_signal];
+    int used;
+    struct sigaction previous;
+} watched[NSIG];
+static pthread_mutex_t watched_lock = PTHREAD_MUTEX_INITIALIZER;
+
+// Handlers at work, so that a descriptor is never written to after `unwatch` has returned.
+static atomic_int telling;
+
+static void tell_watchers(int signal) {
+    int saved = errno;
+    uint64_t one = 1;
+    atomic_fetch_add(&telling, 1);
+    for (int i = 0; i < watchers_per_signal; i++) {
+        int slot = atomic_load(&watched[signal].slots[i]);
+        if (slot > 0) (void)!write(slot - 1, &one, sizeof one);
+    }
+    atomic_fetch_sub(&telling, 1);
+    errno = saved;
+}
+
+int crl_signal_watch(int signal, int descriptor) {
+    if (signal <= 0 || signal >= NSIG) {
+        errno = EINVAL;
+        return -1;
+    }
+    int result = -1;
+    pthread_mutex_lock(&watched_lock);
+    if (watched[signal].used == watchers_per_signal) {
+        errno = EBUSY;
+    } else {
+        result = 0;
+        if (watched[signal].used == 0) {
+            struct sigaction action = {.sa_handler = tell_watchers, .sa_flags = SA_RESTART};
+            sigemptyset(&action.sa_mask);
+            result = sigaction(signal, &action, &watched[signal].previous);
+        }
+        for (int i = 0; result == 0 && i < watchers_per_signal; i++) {
+            if (atomic_load(&watched[signal].slots[i]) != 0) continue;
+            atomic_store(&watched[signal].slots[i], descriptor + 1);
+            watched[signal].used++;
+            break;
+        }
+    }
+    int error = errno;
+    pthread_mutex_unlock(&watched_lock);
+    errno = error;
+    return result;
+}
+
+void crl_signal_unwatch(int signal, int descriptor) {
+    pthread_mutex_lock(&watched_lock);
+    for (int i = 0; i < watchers_per_signal; i++) {
+        if (atomic_load(&watched[signal].slots[i]) != descriptor + 1) continue;
+        atomic_store(&watched[signal].slots[i], 0);
+        if (--watched[signal].used == 0) sigaction(signal, &watched[signal].previous, NULL);
+        break;
+    }
+    pthread_mutex_unlock(&watched_lock);
+    while (atomic_load(&telling) != 0) sched_yield();
+}

@@ -1,0 +1,56 @@
+// What Swift's Glibc module map leaves out, and the few things that only C can say.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <time.h>
+
+// One event of an epoll set, without the packed union that Swift cannot import.
+typedef struct {
+    uint32_t events;
+    uint64_t token;
+} crl_event;
+
+int crl_epoll_control(int set, int operation, int descriptor, uint32_t events, uint64_t token);
+
+// Waits for one event. `nanoseconds` < 0 waits for ever. Returns 1, 0 on timeout, or -1 with errno.
+int crl_epoll_wait_one(int set, crl_event *event, int64_t nanoseconds);
+
+// Arms a timer descriptor for an absolute CLOCK_MONOTONIC time; 0 disarms it.
+int crl_timer_arm(int descriptor, uint64_t nanoseconds);
+
+// CLOCK_MONOTONIC, in nanoseconds.
+static inline uint64_t crl_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+// The value that a thread keeps under the library's one thread-specific key. `set` arranges for `destructor` to run
+// at the thread's exit.
+void *crl_thread_value(void);
+bool crl_thread_value_set(void *value, void (*destructor)(void *));
+
+// How many callouts of ports the thread is inside of.
+int32_t *crl_callout_depth(void);
+
+bool crl_is_main_thread(void);
+int crl_thread_id(void);
+// Names the calling thread with the first 15 bytes of `name`.
+void crl_thread_set_name(const char *name);
+int crl_pidfd_open(int pid);
+// Collects the process if it has ended: 1, and its exit status or the negated signal that ended it; else 0, or -1.
+int crl_pidfd_collect(int descriptor, int *status);
+
+// libdispatch's main queue, as its run-loop integration sees it.
+int crl_main_queue_descriptor(void);
+void crl_main_queue_drain(void);
+
+// Adds `descriptor`, an eventfd, to those told of `signal`; installs the handler with the first one. -1 with errno:
+// EBUSY when as many are told already as can be.
+int crl_signal_watch(int signal, int descriptor);
+// Takes it out again; the last one restores what was in force before.
+void crl_signal_unwatch(int signal, int descriptor);

@@ -1,0 +1,60 @@
+import CRunLoopShims
+import Glibc
+
+/// How a process ended.
+public enum ExitStatus: Sendable, Hashable, CustomStringConvertible {
+    /// It exited with this status.
+    case exited(Int32)
+    /// It was ended by this signal.
+    case signaled(Int32)
+
+    /// A phrase that fits after a process's name.
+    public var description: String {
+        switch self {
+        case .exited(let status): "exited with status \(status)"
+        case .signaled(let signal): "was ended by signal \(signal) (\(String(cString: strsignal(signal))))"
+        }
+    }
+}
+
+extension ThreadRunLoop.Source1 {
+    /// A source for the end of a child process. The kernel tells it through a descriptor, so that no signal is involved.
+    ///
+    /// The source collects the child (nobody else may `wait` for it), calls the handler, and is then invalid.
+    ///
+    /// - Parameters:
+    ///   - pid: The child's process id.
+    ///   - handler: Called once, on the loop's thread.
+    /// - Throws: ``RunLoopError`` when there is no such process, or no descriptor is left.
+    public static func child(
+        _ pid: pid_t, handler: @escaping @Sendable (ExitStatus) -> Void
+    ) throws(RunLoopError) -> ThreadRunLoop.Source1 {
+        let process = try ProcessDescriptor(pid)
+        return ThreadRunLoop.Source1(descriptor: process.descriptor) { turn in
+            guard let status = process.collect() else { return false }
+            turn.invalidate()
+            handler(status)
+            return true
+        }
+    }
+}
+
+/// A pidfd.
+private final class ProcessDescriptor: Sendable {
+    let descriptor: Int32
+
+    init(_ pid: pid_t) throws(RunLoopError) {
+        descriptor = crl_pidfd_open(pid)
+        guard descriptor >= 0 else { throw .last("pidfd_open") }
+        _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
+    }
+
+    deinit { close(descriptor) }
+
+    /// How it ended; nil while it runs.
+    func collect() -> ExitStatus? {
+        var status: Int32 = 0
+        return crl_pidfd_collect(descriptor, &status) == 1
+            ? (status >= 0 ? .exited(status) : .signaled(-status)) : nil
+    }
+}

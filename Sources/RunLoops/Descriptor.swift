@@ -1,0 +1,21 @@
+import CRunLoopShims
+import Glibc
+
+/// The few things done to a descriptor that is not an object of ours.
+enum Descriptor {
+    static func duplicate(_ descriptor: Int32) throws(RunLoopError) -> Int32 {
+        let copy = fcntl(descriptor, F_DUPFD_CLOEXEC, 0)
+        guard copy >= 0 else { throw .last("fcntl", descriptor: descriptor) }
+        return copy
+    }
+
+    static func close(_ descriptor: Int32) { Glibc.close(descriptor) }
+
+    /// Whether there are bytes to read.
+    static func hasUnread(_ descriptor: Int32) -> Bool {
+        var poll = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+        guard Glibc.poll(&poll, 1, 0) == 1, poll.revents & Int16(POLLIN) != 0 else { return false }
+        var count: Int32 = 0
+        return ioctl(descriptor, UInt(FIONREAD), &count) == 0 && count > 0
+    }
+}

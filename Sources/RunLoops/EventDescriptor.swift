@@ -1,0 +1,27 @@
+import CRunLoopShims
+import Glibc
+
+/// An eventfd: a descriptor that one side raises and the other waits for.
+package final class EventDescriptor: Sendable {
+    package let descriptor: Int32
+
+    package init() throws(RunLoopError) {
+        descriptor = eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK))
+        guard descriptor >= 0 else { throw .last("eventfd") }
+    }
+
+    package func raise() {
+        var one: UInt64 = 1
+        // The only failure, a full counter, means that it is raised already.
+        _ = write(descriptor, &one, 8)
+    }
+
+    /// Lowers it, and says how often it was raised.
+    @discardableResult
+    package func clear() -> UInt64 {
+        var count: UInt64 = 0
+        return read(descriptor, &count, 8) == 8 ? count : 0
+    }
+
+    deinit { close(descriptor) }
+}

@@ -1,0 +1,184 @@
+/// What a loop holds under one mode's name. Guarded by the loop's lock.
+struct ModeItems {
+    let mode: ThreadRunLoop.Mode
+
+    /// By order.
+    private(set) var sources0: [ThreadRunLoop.Source0] = []
+    private(set) var sources1: [WaitSet.Token: Watched] = [:]
+    private(set) var observers: [ThreadRunLoop.Observer] = []
+    private(set) var activities: ThreadRunLoop.Activity = []
+    var timers = TimerQueue()
+    let signals = SignalFlag()
+
+    /// What the mode sleeps on; made when a source needs it, or a run.
+    private(set) var waitSet: WaitSet?
+    private var timerDescriptor: TimerDescriptor?
+    private var armed: MonotonicInstant?
+
+    /// Sources that have work whatever their descriptors tell, in the order in which their turns come.
+    private var raised: [WaitSet.Token] = []
+    var hasJustServedRaised = false
+    private var tokens: [ObjectIdentifier: WaitSet.Token] = [:]
+    private var lastToken = Self.firstSourceToken
+
+    static let wakeToken: WaitSet.Token = 0
+    static let timerToken: WaitSet.Token = 1
+    static let mainQueueToken: WaitSet.Token = 2
+    private static let firstSourceToken: WaitSet.Token = 16
+
+    struct Watched {
+        let source: ThreadRunLoop.Source1
+        /// The descriptor in the wait set, the mode's own when the source asks for a duplicate.
+        let descriptor: Int32
+    }
+
+    init(_ mode: ThreadRunLoop.Mode) { self.mode = mode }
+
+    var hasNoSourceOrTimer: Bool { sources0.isEmpty && sources1.isEmpty && timers.isEmpty }
+
+    var items: [Item] {
+        sources0.map(Item.source0) + sources1.values.map { .source1($0.source) } + timers.timers.map(Item.timer)
+            + observers.map(Item.observer)
+    }
+
+    func contains(_ item: Item) -> Bool {
+        switch item {
+        case .source0(let source): sources0.contains { $0 === source }
+        case .source1(let source): tokens[ObjectIdentifier(source)] != nil
+        case .timer(let timer): timers.contains(timer)
+        case .observer(let observer): observers.contains { $0 === observer }
+        }
+    }
+
+    /// True when it was not there before.
+    mutating func insert(_ item: Item, in loop: ThreadRunLoop) throws(RunLoopError) -> Bool {
+        guard item.isValid, !contains(item) else { return false }
+        switch item {
+        case .source0(let source):
+            sources0.insert(source, at: sources0.firstIndex { $0.order > source.order } ?? sources0.endIndex)
+            source.attach(signals)
+            source.placements.joined(loop)
+        case .source1(let source):
+            try watch(source)
+            source.placements.joined(loop)
+            if source.isRaised { noteRaised(source) }
+        case .timer(let timer):
+            guard timer.attach(to: loop) else { return false }
+            timers.insert(timer)
+        case .observer(let observer):
+            guard observer.attach(to: loop) else { return false }
+            observers.insert(observer, at: observers.firstIndex { $0.order > observer.order } ?? observers.endIndex)
+            activities.formUnion(observer.activities)
+        }
+        return true
+    }
+
+    /// True when it was there.
+    mutating func remove(_ item: Item, from loop: ThreadRunLoop) -> Bool {
+        switch item {
+        case .source0(let source):
+            guard let index = sources0.firstIndex(where: { $0 === source }) else { return false }
+            sources0.remove(at: index)
+            source.detach(signals)
+            source.placements.left(loop)
+        case .source1(let source):
+            guard let token = tokens.removeValue(forKey: ObjectIdentifier(source)) else { return false }
+            if let watched = sources1.removeValue(forKey: token) { unwatch(watched) }
+            source.placements.left(loop)
+        case .timer(let timer):
+            return timers.remove(timer)
+        case .observer(let observer):
+            guard let index = observers.firstIndex(where: { $0 === observer }) else { return false }
+            observers.remove(at: index)
+            activities = observers.reduce(into: []) { $0.formUnion($1.activities) }
+        }
+        return true
+    }
+
+    // MARK: The wait set
+
+    /// Makes the mode ready to sleep.
+    mutating func prepareWaitSet(wake: EventDescriptor, mainQueue: Int32?) throws(RunLoopError) {
+        guard timerDescriptor == nil else { return }
+        let waitSet = try madeWaitSet()
+        let timerDescriptor = try TimerDescriptor()
+        // In edges: the counter need never be read, and a wake-up costs one system call less.
+        try waitSet.add(wake.descriptor, .readable, trigger: .edge, token: Self.wakeToken)
+        try waitSet.add(timerDescriptor.descriptor, .readable, token: Self.timerToken)
+        if let mainQueue { try waitSet.add(mainQueue, .readable, token: Self.mainQueueToken) }
+        self.timerDescriptor = timerDescriptor
+    }
+
+    private mutating func madeWaitSet() throws(RunLoopError) -> WaitSet {
+        if let waitSet { return waitSet }
+        let made = try WaitSet()
+        waitSet = made
+        return made
+    }
+
+    private mutating func watch(_ source: ThreadRunLoop.Source1) throws(RunLoopError) {
+        let waitSet = try madeWaitSet()
+        let descriptor = source.duplicates ? try Descriptor.duplicate(source.descriptor) : source.descriptor
+        lastToken += 1
+        do throws(RunLoopError) {
+            try waitSet.add(descriptor, source.interest, token: lastToken)
+        } catch {
+            if source.duplicates { Descriptor.close(descriptor) }
+            throw error
+        }
+        tokens[ObjectIdentifier(source)] = lastToken
+        sources1[lastToken] = Watched(source: source, descriptor: descriptor)
+    }
+
+    private func unwatch(_ watched: Watched) {
+        waitSet?.remove(watched.descriptor)
+        if watched.source.duplicates { Descriptor.close(watched.descriptor) }
+    }
+
+    /// Sets the kernel's timer to the soonest of ours, if it is not there already.
+    mutating func armTimer() {
+        let soonest = timers.soonest()
+        guard soonest != armed else { return }
+        timerDescriptor?.arm(soonest)
+        armed = soonest
+    }
+
+    /// The kernel's timer has expired: it has to be set again, even to the same time.
+    mutating func timerExpired() {
+        timerDescriptor?.arm(nil)
+        armed = nil
+    }
+
+    // MARK: Raised sources
+
+    mutating func noteRaised(_ source: ThreadRunLoop.Source1) {
+        guard let token = tokens[ObjectIdentifier(source)], !raised.contains(token) else { return }
+        raised.append(token)
+    }
+
+    /// The raised source whose turn it is, which goes to the end of the queue.
+    mutating func nextRaised() -> Watched? {
+        while let token = raised.first {
+            raised.removeFirst()
+            guard let watched = sources1[token], watched.source.isRaised else { continue }
+            raised.append(token)
+            return watched
+        }
+        return nil
+    }
+
+    /// Whether a source is raised: then the mode does not sleep.
+    mutating func hasRaised() -> Bool {
+        while let token = raised.first {
+            if sources1[token]?.source.isRaised == true { return true }
+            raised.removeFirst()
+        }
+        return false
+    }
+
+    /// Puts the raised source with this token at the end of the queue: it has just had a turn.
+    mutating func hadTurn(_ token: WaitSet.Token) {
+        guard let index = raised.firstIndex(of: token) else { return }
+        raised.append(raised.remove(at: index))
+    }
+}

@@ -1,0 +1,74 @@
+import CRunLoopShims
+
+/// A point on the machine's monotonic clock: what deadlines and fire dates are written in.
+///
+/// It never jumps when somebody sets the wall clock, and it stands still while the machine is suspended, as
+/// CFRunLoop's own time does.
+///
+///     try port.send(message, before: .now + .seconds(5))
+public struct MonotonicInstant: InstantProtocol, Sendable, Hashable {
+    /// Nanoseconds since the clock's beginning, which is some point before the process started.
+    public let nanoseconds: UInt64
+
+    /// The instant so many nanoseconds after the clock's beginning.
+    public init(nanoseconds: UInt64) {
+        self.nanoseconds = nanoseconds
+    }
+
+    /// The present moment.
+    public static var now: MonotonicInstant { MonotonicInstant(nanoseconds: crl_now()) }
+
+    /// Later than every other instant: a deadline that never comes.
+    public static let distantFuture = MonotonicInstant(nanoseconds: .max)
+
+    /// Earlier than every other instant: a deadline that has always passed.
+    public static let distantPast = MonotonicInstant(nanoseconds: 0)
+
+    /// This instant moved by a duration. It stops at ``distantPast`` and ``distantFuture`` instead of overflowing.
+    public func advanced(by duration: Duration) -> MonotonicInstant {
+        let (seconds, attoseconds) = duration.components
+        guard self != .distantFuture else { return self }
+        let limit = Int64.max / 1_000_000_000 - 1
+        guard seconds < limit else { return .distantFuture }
+        guard seconds > -limit else { return .distantPast }
+        let delta = seconds * 1_000_000_000 + attoseconds / 1_000_000_000
+        let (sum, overflow) = nanoseconds.addingReportingOverflow(UInt64(bitPattern: delta))
+        if delta >= 0 { return overflow ? .distantFuture : MonotonicInstant(nanoseconds: sum) }
+        return overflow ? MonotonicInstant(nanoseconds: sum) : .distantPast
+    }
+
+    /// How long it is from this instant to another: negative when that one is earlier.
+    public func duration(to other: MonotonicInstant) -> Duration {
+        self <= other
+            ? Self.duration(nanoseconds: other.nanoseconds - nanoseconds)
+            : .zero - Self.duration(nanoseconds: nanoseconds - other.nanoseconds)
+    }
+
+    private static func duration(nanoseconds: UInt64) -> Duration {
+        Duration(
+            secondsComponent: Int64(nanoseconds / 1_000_000_000),
+            attosecondsComponent: Int64(nanoseconds % 1_000_000_000) * 1_000_000_000
+        )
+    }
+
+    /// Whether the instant is now or in the past.
+    public var hasPassed: Bool { nanoseconds <= crl_now() }
+
+    /// An instant moved by a duration.
+    public static func + (instant: MonotonicInstant, duration: Duration) -> MonotonicInstant {
+        instant.advanced(by: duration)
+    }
+
+    /// Whether one instant is earlier than another.
+    public static func < (left: MonotonicInstant, right: MonotonicInstant) -> Bool {
+        left.nanoseconds < right.nanoseconds
+    }
+
+    /// What a wait until this instant may take, in nanoseconds as the kernel's waits want them: 0 when it has passed,
+    /// negative for ever.
+    package var timeout: Int64 {
+        guard self != .distantFuture else { return -1 }
+        let now = crl_now()
+        return nanoseconds <= now ? 0 : Int64(clamping: nanoseconds - now)
+    }
+}

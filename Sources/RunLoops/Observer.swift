@@ -1,0 +1,82 @@
+import Synchronization
+
+extension ThreadRunLoop {
+    /// Is told when a run of a loop comes to certain points. The corresponding CF type is `CFRunLoopObserver`.
+    ///
+    /// An observer belongs to the first loop it is added to.
+    public final class Observer: Sendable {
+        /// Called on the loop's thread with the point that the run has come to.
+        public typealias Handler = @Sendable (Observer, Activity) -> Void
+
+        /// The points it is told of. The corresponding CF function is `CFRunLoopObserverGetActivities`.
+        public let activities: Activity
+        /// Whether it goes on after the first call. The corresponding CF function is `CFRunLoopObserverDoesRepeat`.
+        public let repeats: Bool
+        /// Lower orders are told first; equal ones in the order they were added.
+        /// The corresponding CF function is `CFRunLoopObserverGetOrder`.
+        public let order: Int
+
+        private struct State {
+            var handler: Handler?
+            var isTold = false
+            weak var loop: ThreadRunLoop?
+            var belongsToLoop = false
+        }
+
+        private let state: Mutex<State>
+
+        /// Makes an observer. The corresponding CF function is `CFRunLoopObserverCreateWithHandler`.
+        ///
+        /// - Parameters:
+        ///   - activities: The points to be told of.
+        ///   - repeats: Whether to go on after the first call.
+        ///   - order: Its place among the observers of a mode.
+        ///   - handler: Called on the loop's thread.
+        public init(
+            _ activities: Activity, repeats: Bool = true, order: Int = 0, handler: @escaping Handler
+        ) {
+            self.activities = activities
+            self.repeats = repeats
+            self.order = order
+            state = Mutex(State(handler: handler))
+        }
+
+        /// False once it was invalidated, or was told and does not repeat.
+        /// The corresponding CF function is `CFRunLoopObserverIsValid`.
+        public var isValid: Bool { state.withLock { $0.handler != nil } }
+
+        /// Takes it out of its loop, for good. Any thread may call it.
+        /// The corresponding CF function is `CFRunLoopObserverInvalidate`.
+        public func invalidate() {
+            let (wasValid, loop) = state.withLock { state in
+                defer { state.handler = nil }
+                return (state.handler != nil, state.loop)
+            }
+            if wasValid { loop?.removeEverywhere(.observer(self)) }
+        }
+
+        /// Makes the loop its own; false when it is another's, or invalid.
+        func attach(to loop: ThreadRunLoop) -> Bool {
+            state.withLock { state in
+                guard state.handler != nil else { return false }
+                if state.belongsToLoop { return state.loop === loop }
+                state.belongsToLoop = true
+                state.loop = loop
+                return true
+            }
+        }
+
+        /// Calls the handler, unless it is being called already.
+        func tell(_ activity: Activity) {
+            let handler = state.withLock { state -> Handler? in
+                guard !state.isTold else { return nil }
+                if state.handler != nil { state.isTold = true }
+                return state.handler
+            }
+            guard let handler else { return }
+            handler(self, activity)
+            if !repeats { invalidate() }
+            state.withLock { $0.isTold = false }
+        }
+    }
+}

@@ -1,0 +1,31 @@
+import Synchronization
+
+/// The loops that a source is in. Weak: a loop retains its items, not the other way round.
+final class Placements: Sendable {
+    private struct Placement {
+        weak var loop: ThreadRunLoop?
+        var modes: Int
+    }
+
+    private let placements = Mutex<[Placement]>([])
+
+    var loops: [ThreadRunLoop] { placements.withLock { $0.compactMap(\.loop) } }
+
+    func joined(_ loop: ThreadRunLoop) {
+        placements.withLock { placements in
+            if let index = placements.firstIndex(where: { $0.loop === loop }) {
+                placements[index].modes += 1
+            } else {
+                placements.append(Placement(loop: loop, modes: 1))
+            }
+        }
+    }
+
+    func left(_ loop: ThreadRunLoop) {
+        placements.withLock { placements in
+            guard let index = placements.firstIndex(where: { $0.loop === loop }) else { return }
+            placements[index].modes -= 1
+            if placements[index].modes == 0 { placements.remove(at: index) }
+        }
+    }
+}

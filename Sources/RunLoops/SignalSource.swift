@@ -1,0 +1,41 @@
+import CRunLoopShims
+import Glibc
+
+extension ThreadRunLoop.Source1 {
+    /// A source for a signal of the process: the handler is called on the loop's thread, where it may do anything.
+    ///
+    /// From here until the source is invalidated or let go of, the signal's own action (such as ending the process)
+    /// does not happen. Several sources may watch one signal. Programs started meanwhile do not inherit this.
+    ///
+    /// - Parameters:
+    ///   - signal: The signal's number, such as `SIGTERM`.
+    ///   - handler: Called on the loop's thread with how often the signal has come since the last call.
+    /// - Throws: ``RunLoopError`` when the signal cannot be watched (`SIGKILL`, `SIGSTOP`), is watched by too many
+    ///   already, or no descriptor is left.
+    public static func signal(
+        _ signal: Int32, handler: @escaping @Sendable (_ count: Int) -> Void
+    ) throws(RunLoopError) -> ThreadRunLoop.Source1 {
+        let watch = try SignalWatch(signal)
+        return ThreadRunLoop.Source1(descriptor: watch.event.descriptor) { _ in
+            let count = watch.event.clear()
+            if count > 0 { handler(Int(clamping: count)) }
+            return count > 0
+        }
+    }
+}
+
+/// Has a signal raise an event, as long as it lives.
+private final class SignalWatch: Sendable {
+    let event: EventDescriptor
+    let signal: Int32
+
+    init(_ signal: Int32) throws(RunLoopError) {
+        event = try EventDescriptor()
+        self.signal = signal
+        guard crl_signal_watch(signal, event.descriptor) == 0 else {
+            throw errno == EBUSY ? .tooManySignalSources(signal: signal) : .last("sigaction")
+        }
+    }
+
+    deinit { crl_signal_unwatch(signal, event.descriptor) }
+}

@@ -1,0 +1,97 @@
+import Synchronization
+
+extension ThreadRunLoop {
+    /// A source that a program signals by hand. The corresponding CF type is a `CFRunLoopSource` of version 0.
+    ///
+    /// Signalling does not wake a loop that sleeps; ``ThreadRunLoop/wakeUp()`` does. A source can be in several loops
+    /// and modes; the first pass that finds it signalled performs it.
+    public final class Source0: Sendable {
+        /// Lower orders are performed first; equal ones in the order they were added.
+        public let order: Int
+
+        private struct State {
+            var perform: (@Sendable () -> Void)?
+            var signals: [SignalFlag] = []
+        }
+
+        private let state: Mutex<State>
+        private let signaled = Atomic(false)
+        private let scheduled: (@Sendable (ThreadRunLoop, Mode) -> Void)?
+        private let canceled: (@Sendable (ThreadRunLoop, Mode) -> Void)?
+        let placements = Placements()
+
+        /// Makes a source. The corresponding CF function is `CFRunLoopSourceCreate`.
+        ///
+        /// - Parameters:
+        ///   - order: Its place among the sources of a mode.
+        ///   - schedule: Called on the thread that adds the source to a mode, after it was added.
+        ///   - cancel: Called on the thread that removes it, or at the end of the loop's thread.
+        ///   - perform: Called on the loop's thread, once for all signals that came before.
+        public init(
+            order: Int = 0,
+            schedule: (@Sendable (ThreadRunLoop, Mode) -> Void)? = nil,
+            cancel: (@Sendable (ThreadRunLoop, Mode) -> Void)? = nil,
+            perform: @escaping @Sendable () -> Void
+        ) {
+            self.order = order
+            scheduled = schedule
+            canceled = cancel
+            state = Mutex(State(perform: perform))
+        }
+
+        /// Marks the source for the next pass of a loop that has it. Any thread may call it.
+        /// The corresponding CF function is `CFRunLoopSourceSignal`.
+        public func signal() {
+            state.withLock { state in
+                guard state.perform != nil else { return }
+                signaled.store(true, ordering: .releasing)
+                for flag in state.signals { flag.isSet.store(true, ordering: .releasing) }
+            }
+        }
+
+        /// Whether it is signalled and not yet performed. The corresponding CF function is `CFRunLoopSourceIsSignalled`.
+        public var isSignaled: Bool { signaled.load(ordering: .acquiring) }
+
+        /// False once it was invalidated. The corresponding CF function is `CFRunLoopSourceIsValid`.
+        public var isValid: Bool { state.withLock { $0.perform != nil } }
+
+        /// Takes it out of every loop, for good. Any thread may call it.
+        /// The corresponding CF function is `CFRunLoopSourceInvalidate`.
+        public func invalidate() {
+            let perform = state.withLock { state in
+                defer { state.perform = nil }
+                return state.perform
+            }
+            guard perform != nil else { return }
+            for loop in placements.loops { loop.removeEverywhere(.source0(self)) }
+        }
+
+        /// A mode that took the source in wants to know of signals; one that came before counts.
+        func attach(_ flag: SignalFlag) {
+            state.withLock { state in
+                state.signals.append(flag)
+                if isSignaled { flag.isSet.store(true, ordering: .releasing) }
+            }
+        }
+
+        func detach(_ flag: SignalFlag) {
+            state.withLock { $0.signals.removeAll { $0 === flag } }
+        }
+
+        func didSchedule(in loop: ThreadRunLoop, _ mode: Mode) { scheduled?(loop, mode) }
+        func didCancel(in loop: ThreadRunLoop, _ mode: Mode) { canceled?(loop, mode) }
+
+        /// Performs it if it is signalled and valid.
+        func performIfSignaled() -> Bool {
+            guard signaled.exchange(false, ordering: .acquiringAndReleasing) else { return false }
+            guard let perform = state.withLock({ $0.perform }) else { return false }
+            perform()
+            return true
+        }
+    }
+}
+
+/// Tells a mode that one of its Source0s is signalled, so that a pass need not ask each of them.
+final class SignalFlag: Sendable {
+    let isSet = Atomic(false)
+}

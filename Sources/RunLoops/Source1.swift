@@ -1,0 +1,128 @@
+import Glibc
+import Synchronization
+
+extension ThreadRunLoop {
+    /// A source that a descriptor wakes. The corresponding CF type is a `CFRunLoopSource` of version 1.
+    ///
+    /// The descriptor stays its owner's: each mode that takes the source in waits on a duplicate of its own, so closing
+    /// the original neither makes a loop spin nor hits a stranger's descriptor of the same number.
+    ///
+    /// A source may know more than its descriptor does: ``raise()`` says that there is work although the descriptor
+    /// is silent, and ``clear()`` takes that back. A descriptor that speaks in edges, such as ZeroMQ's, needs that.
+    public final class Source1: Sendable {
+        /// The descriptor that wakes a loop.
+        public let descriptor: Int32
+        /// What it is waited for.
+        public let interest: Readiness
+        /// Kept for the order of listings; ready sources are served in the order the kernel tells them.
+        public let order: Int
+
+        /// Handles what there is. True when something was handled.
+        public typealias Perform = @Sendable (_ turn: inout Turn) -> Bool
+
+        private let perform: Mutex<Perform?>
+        private let raised = Atomic(false)
+        let duplicates: Bool
+        let placements = Placements()
+
+        /// Makes a source. The corresponding CF function is `CFRunLoopSourceCreate` with a version 1 context, whose
+        /// `getPort` is `descriptor`.
+        ///
+        /// - Parameters:
+        ///   - descriptor: The descriptor to wait on. It is not closed.
+        ///   - interest: What to wait for.
+        ///   - order: Its place in listings.
+        ///   - perform: Called on the loop's thread when the descriptor is ready or the source is raised. It handles
+        ///     one message after each ``Turn/next()`` that says so, and returns whether it handled any. With one unit
+        ///     of work a call, it need not ask.
+        public convenience init(
+            descriptor: Int32, interest: Readiness = .readable, order: Int = 0, perform: @escaping Perform
+        ) {
+            self.init(descriptor: descriptor, interest: interest, order: order, duplicates: true, perform: perform)
+        }
+
+        /// - Parameter duplicates: False when the descriptor's owner is sure to take the source out before closing it.
+        package init(
+            descriptor: Int32, interest: Readiness = .readable, order: Int = 0, duplicates: Bool,
+            perform: @escaping Perform
+        ) {
+            self.descriptor = descriptor
+            self.interest = interest
+            self.order = order
+            self.duplicates = duplicates
+            self.perform = Mutex(perform)
+        }
+
+        /// False once it was invalidated. The corresponding CF function is `CFRunLoopSourceIsValid`.
+        public var isValid: Bool { perform.withLock { $0 != nil } }
+
+        /// Takes it out of every loop, for good. Any thread may call it.
+        /// The corresponding CF function is `CFRunLoopSourceInvalidate`.
+        public func invalidate() {
+            let wasValid = perform.withLock { perform in
+                defer { perform = nil }
+                return perform != nil
+            }
+            guard wasValid else { return }
+            for loop in placements.loops { loop.removeEverywhere(.source1(self)) }
+        }
+
+        /// Says that there is work whatever the descriptor tells: every loop that has the source will perform it, until
+        /// ``clear()``. Wakes the loops that sleep. Any thread may call it.
+        public func raise() {
+            guard !raised.exchange(true, ordering: .sequentiallyConsistent) else { return }
+            for loop in placements.loops { loop.noteRaised(self) }
+        }
+
+        /// Takes ``raise()`` back: from now on the descriptor alone tells.
+        public func clear() {
+            raised.store(false, ordering: .sequentiallyConsistent)
+        }
+
+        var isRaised: Bool { raised.load(ordering: .sequentiallyConsistent) }
+
+        func perform(_ turn: inout Turn) -> Bool {
+            guard let perform = perform.withLock({ $0 }) else { return false }
+            return perform(&turn)
+        }
+    }
+
+    /// What a ``Source1`` may do in one pass of a loop.
+    public struct Turn {
+        /// The loop that serves the source.
+        public let loop: ThreadRunLoop
+        /// What the descriptor is ready for; empty when the source was raised.
+        public let readiness: Readiness
+
+        private let source: Source1
+        private let mode: Int
+        private var left: Int
+        private var changes: Int
+
+        /// So many messages are handled before other sources get their turn.
+        private static let batch = 64
+
+        init(_ source: Source1, in loop: ThreadRunLoop, mode: Int, readiness: Readiness, one: Bool) {
+            self.source = source
+            self.loop = loop
+            self.mode = mode
+            self.readiness = readiness
+            left = one ? 1 : Self.batch
+            changes = loop.changes.load(ordering: .acquiring)
+        }
+
+        /// Takes the source that has this turn out of every loop, for good.
+        public func invalidate() { source.invalidate() }
+
+        /// Whether one more message may be handled now. False when the batch is over, and as soon as the run was
+        /// stopped or the source taken out of the mode: what is left waits for the next turn.
+        public mutating func next() -> Bool {
+            guard left > 0 else { return false }
+            left -= 1
+            let now = loop.changes.load(ordering: .acquiring)
+            if now == changes { return true }
+            changes = now
+            return loop.mayGoOn(source, mode: mode)
+        }
+    }
+}

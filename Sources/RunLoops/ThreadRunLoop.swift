@@ -1,0 +1,361 @@
+import CRunLoopShims
+import Synchronization
+
+/// A thread's run loop: it sleeps until one of its sources, timers or blocks has work, and calls them in CFRunLoop's
+/// order. The corresponding CF type is `CFRunLoop`.
+///
+/// Each thread has one, made when it first asks for ``current``; it ends with the thread. Its items are kept under
+/// modes, and a run serves those of one mode:
+///
+///     let loop = ThreadRunLoop.current
+///     loop.add(ThreadRunLoop.Timer(after: .seconds(1), repeats: true) { _ in print("tick") })
+///     try loop.run()
+///
+/// Any thread may add, remove, signal, wake, stop and perform; only the loop's own may run it. No item is called with
+/// a lock held.
+public final class ThreadRunLoop: Sendable {
+    struct Run {
+        let mode: Int
+        var isStopped = false
+    }
+
+    struct Block {
+        let modes: [Mode]
+        let body: @Sendable () -> Void
+    }
+
+    struct State {
+        /// Modes are never removed, so that an index names one for good.
+        var modes: [ModeItems] = []
+        var commonModes: [Mode] = [.default]
+        var commonItems: [Item] = []
+        var blocks: [Block] = []
+        /// The runs in progress, the innermost last.
+        var runs: [Run] = []
+        /// No run begins any more.
+        var isStoppedForGood = false
+        /// Nothing can be added any more.
+        var hasEnded = false
+        /// Made with the first run.
+        var wake: EventDescriptor?
+    }
+
+    /// Where the loop is between two sleeps, as ``wakeUp()`` needs to know it.
+    enum WakeState: UInt8, AtomicRepresentable {
+        case awake
+        case asleep
+        /// Woken, or not to fall asleep.
+        case woken
+    }
+
+    let state = Mutex(State())
+    let wakeState = Atomic(WakeState.awake)
+    /// Counts what can end a source's turn: removals, invalidations, stops.
+    let changes = Atomic(0)
+    let isMain: Bool
+    private let drainsMainQueue = Atomic(false)
+
+    private init(isMain: Bool) { self.isMain = isMain }
+
+    // MARK: The loops there are
+
+    /// The loop of the main thread. Any thread may ask. The corresponding CF function is `CFRunLoopGetMain`.
+    public static let main = ThreadRunLoop(isMain: true)
+
+    /// The calling thread's loop. The corresponding CF function is `CFRunLoopGetCurrent`.
+    @available(*, noasync, message: "a task may go on on another thread")
+    public static var current: ThreadRunLoop {
+        if let value = crl_thread_value() { return Unmanaged<ThreadRunLoop>.fromOpaque(value).takeUnretainedValue() }
+        let loop = crl_is_main_thread() ? main : ThreadRunLoop(isMain: false)
+        let kept = crl_thread_value_set(Unmanaged.passRetained(loop).toOpaque()) { value in
+            guard let value else { return }
+            let loop = Unmanaged<ThreadRunLoop>.fromOpaque(value)
+            // While the items are told, `current` is still this loop.
+            _ = crl_thread_value_set(value, nil)
+            loop.takeUnretainedValue().end()
+            _ = crl_thread_value_set(nil, nil)
+            loop.release()
+        }
+        precondition(kept, "the process has no thread-specific key left for its run loops")
+        return loop
+    }
+
+    /// Whether it is the calling thread's loop.
+    public var isCurrent: Bool { crl_thread_value() == Unmanaged.passUnretained(self).toOpaque() }
+
+    // MARK: What it is doing
+
+    /// The mode of the innermost run; nil when the loop is not running.
+    /// The corresponding CF function is `CFRunLoopCopyCurrentMode`.
+    public var currentMode: Mode? {
+        state.withLock { state in state.runs.last.map { state.modes[$0.mode].mode } }
+    }
+
+    /// The modes that have or had an item. The corresponding CF function is `CFRunLoopCopyAllModes`.
+    public var allModes: [Mode] { state.withLock { $0.modes.map(\.mode) } }
+
+    /// Whether it sleeps, waiting for an event. The corresponding CF function is `CFRunLoopIsWaiting`.
+    public var isWaiting: Bool { wakeState.load(ordering: .acquiring) == .asleep }
+
+    /// When the next timer of a mode is due; nil when it has none.
+    /// The corresponding CF function is `CFRunLoopGetNextTimerFireDate`.
+    public func nextTimerFireDate(forMode mode: Mode = .default) -> MonotonicInstant? {
+        state.withLock { state in state.index(of: mode).flatMap { state.modes[$0].timers.soonest() } }
+    }
+
+    // MARK: Telling it
+
+    /// Makes the loop go through one more pass before it sleeps again; what was made visible before the call is seen
+    /// in it. Any thread may call it. The corresponding CF function is `CFRunLoopWakeUp`.
+    public func wakeUp() {
+        guard wakeState.exchange(.woken, ordering: .sequentiallyConsistent) == .asleep else { return }
+        state.withLock { $0.wake }?.raise()
+    }
+
+    /// Ends the innermost run; does nothing when the loop is not running. Any thread may call it.
+    /// The corresponding CF function is `CFRunLoopStop`.
+    public func stop() {
+        state.withLock { state in
+            guard !state.runs.isEmpty else { return }
+            state.runs[state.runs.count - 1].isStopped = true
+        }
+        changes.add(1, ordering: .releasing)
+        wakeUp()
+    }
+
+    /// Queues a block for the next pass in one of the modes. Blocks run in the order they were queued.
+    /// Any thread may call it; a call from another thread wakes the loop.
+    /// The corresponding CF function is `CFRunLoopPerformBlock`, which leaves the waking to its caller.
+    public func perform(inModes modes: [Mode] = [.default], _ block: @escaping @Sendable () -> Void) {
+        state.withLock { state in
+            if !state.hasEnded { state.blocks.append(Block(modes: modes, body: block)) }
+        }
+        if !isCurrent { wakeUp() }
+    }
+
+    // MARK: Adding and removing
+
+    /// Adds a mode to the common ones, and the common items to it. The corresponding CF function is
+    /// `CFRunLoopAddCommonMode`.
+    ///
+    /// - Throws: ``RunLoopError`` when a common ``Source1`` needs a descriptor and there is none.
+    public func addCommonMode(_ mode: Mode) throws(RunLoopError) {
+        let isNew = state.withLock { state in
+            guard mode != .common, !state.commonModes.contains(mode) else { return false }
+            state.commonModes.append(mode)
+            return true
+        }
+        guard isNew else { return }
+        for item in state.withLock({ $0.commonItems }) { try insert(item, forMode: mode) }
+    }
+
+    /// Adds a source; once, however often it is added. The corresponding CF function is `CFRunLoopAddSource`.
+    public func add(_ source: Source0, forMode mode: Mode = .default) { insertWithoutDescriptor(.source0(source), mode) }
+
+    /// Adds a source; once, however often it is added. The corresponding CF function is `CFRunLoopAddSource`.
+    ///
+    /// - Throws: ``RunLoopError`` when the descriptor cannot be waited for, or no descriptor is left for its duplicate.
+    public func add(_ source: Source1, forMode mode: Mode = .default) throws(RunLoopError) {
+        try insert(.source1(source), forMode: mode)
+    }
+
+    /// Adds a timer; nothing happens when it is another loop's. The corresponding CF function is `CFRunLoopAddTimer`.
+    public func add(_ timer: Timer, forMode mode: Mode = .default) { insertWithoutDescriptor(.timer(timer), mode) }
+
+    /// Adds an observer; nothing happens when it is another loop's.
+    /// The corresponding CF function is `CFRunLoopAddObserver`.
+    public func add(_ observer: Observer, forMode mode: Mode = .default) {
+        insertWithoutDescriptor(.observer(observer), mode)
+    }
+
+    /// Removes a source from a mode. The corresponding CF function is `CFRunLoopRemoveSource`.
+    public func remove(_ source: Source0, forMode mode: Mode = .default) { remove(.source0(source), forMode: mode) }
+
+    /// Removes a source from a mode. The corresponding CF function is `CFRunLoopRemoveSource`.
+    public func remove(_ source: Source1, forMode mode: Mode = .default) { remove(.source1(source), forMode: mode) }
+
+    /// Removes a timer from a mode. The corresponding CF function is `CFRunLoopRemoveTimer`.
+    public func remove(_ timer: Timer, forMode mode: Mode = .default) { remove(.timer(timer), forMode: mode) }
+
+    /// Removes an observer from a mode. The corresponding CF function is `CFRunLoopRemoveObserver`.
+    public func remove(_ observer: Observer, forMode mode: Mode = .default) {
+        remove(.observer(observer), forMode: mode)
+    }
+
+    /// Whether a mode has the source. The corresponding CF function is `CFRunLoopContainsSource`.
+    public func contains(_ source: Source0, forMode mode: Mode = .default) -> Bool {
+        contains(.source0(source), forMode: mode)
+    }
+
+    /// Whether a mode has the source. The corresponding CF function is `CFRunLoopContainsSource`.
+    public func contains(_ source: Source1, forMode mode: Mode = .default) -> Bool {
+        contains(.source1(source), forMode: mode)
+    }
+
+    /// Whether a mode has the timer. The corresponding CF function is `CFRunLoopContainsTimer`.
+    public func contains(_ timer: Timer, forMode mode: Mode = .default) -> Bool {
+        contains(.timer(timer), forMode: mode)
+    }
+
+    /// Whether a mode has the observer. The corresponding CF function is `CFRunLoopContainsObserver`.
+    public func contains(_ observer: Observer, forMode mode: Mode = .default) -> Bool {
+        contains(.observer(observer), forMode: mode)
+    }
+}
+
+// MARK: - What is behind it
+
+extension ThreadRunLoop.State {
+    func index(of mode: ThreadRunLoop.Mode) -> Int? { modes.firstIndex { $0.mode == mode } }
+
+    mutating func madeIndex(of mode: ThreadRunLoop.Mode) -> Int {
+        if let index = index(of: mode) { return index }
+        modes.append(ModeItems(mode))
+        return modes.count - 1
+    }
+
+    func isCommon(_ mode: Int) -> Bool { commonModes.contains(modes[mode].mode) }
+}
+
+extension ThreadRunLoop {
+    private func insert(_ item: Item, forMode mode: Mode) throws(RunLoopError) {
+        let (added, error) = state.withLock { state -> ([Mode], RunLoopError?) in
+            guard !state.hasEnded, item.isValid else { return ([], nil) }
+            var targets = [mode]
+            if mode == .common {
+                targets = state.commonModes
+                if !state.commonItems.contains(where: { $0.id == item.id }) { state.commonItems.append(item) }
+            }
+            var added: [Mode] = []
+            do throws(RunLoopError) {
+                for target in targets {
+                    let index = state.madeIndex(of: target)
+                    guard try state.modes[index].insert(item, in: self) else { continue }
+                    added.append(target)
+                    // A loop that sleeps in this mode now has the kernel's timer set anew under its feet.
+                    if case .timer = item, isWaiting, state.runs.last?.mode == index { state.modes[index].armTimer() }
+                }
+                return (added, nil)
+            } catch {
+                return (added, error)
+            }
+        }
+        if case .source0(let source) = item {
+            for mode in added { source.didSchedule(in: self, mode) }
+        }
+        if let error {
+            remove(item, forMode: mode)
+            throw error
+        }
+        // Invalidated while it was being added: the invalidation may have missed this loop.
+        if !item.isValid { removeEverywhere(item) }
+    }
+
+    private func insertWithoutDescriptor(_ item: Item, _ mode: Mode) {
+        // Only a Source1 throws.
+        try? insert(item, forMode: mode)
+    }
+
+    private func remove(_ item: Item, forMode mode: Mode) {
+        remove(item) { state in
+            guard mode == .common else { return [mode] }
+            state.commonItems.removeAll { $0.id == item.id }
+            return state.commonModes
+        }
+    }
+
+    func removeEverywhere(_ item: Item) {
+        remove(item) { state in
+            state.commonItems.removeAll { $0.id == item.id }
+            return state.modes.map(\.mode)
+        }
+    }
+
+    private func remove(_ item: Item, from targets: (inout State) -> [Mode]) {
+        let removed = state.withLock { state in
+            targets(&state).filter { mode in
+                guard let index = state.index(of: mode) else { return false }
+                return state.modes[index].remove(item, from: self)
+            }
+        }
+        changes.add(1, ordering: .releasing)
+        if case .source0(let source) = item {
+            for mode in removed { source.didCancel(in: self, mode) }
+        }
+    }
+
+    private func contains(_ item: Item, forMode mode: Mode) -> Bool {
+        state.withLock { state in
+            if mode == .common { return state.commonItems.contains { $0.id == item.id } }
+            return state.index(of: mode).map { state.modes[$0].contains(item) } ?? false
+        }
+    }
+
+    /// A timer's date has changed.
+    func requeue(_ timer: Timer) {
+        state.withLock { state in
+            for index in state.modes.indices where state.modes[index].timers.contains(timer) {
+                state.modes[index].timers.requeue(timer)
+                if isWaiting, state.runs.last?.mode == index { state.modes[index].armTimer() }
+            }
+        }
+    }
+
+    /// A source has work that its descriptor does not tell of.
+    func noteRaised(_ source: Source1) {
+        state.withLock { state in
+            for index in state.modes.indices { state.modes[index].noteRaised(source) }
+        }
+        if !isCurrent { wakeUp() }
+    }
+
+    /// Whether the source's turn may go on after something has changed.
+    func mayGoOn(_ source: Source1, mode: Int) -> Bool {
+        source.isValid
+            && state.withLock { state in
+                state.runs.last?.isStopped == false && state.modes[mode].contains(.source1(source))
+            }
+    }
+
+    /// Ends all runs, and lets none begin again.
+    func stopForGood() {
+        state.withLock { state in
+            state.isStoppedForGood = true
+            for index in state.runs.indices { state.runs[index].isStopped = true }
+        }
+        changes.add(1, ordering: .releasing)
+        wakeUp()
+    }
+
+    var isStoppedForGood: Bool { state.withLock { $0.isStoppedForGood } }
+
+    /// Makes what a run of the default mode needs, so that the run cannot fail.
+    func prepare() throws(RunLoopError) {
+        try state.withLock { state throws(RunLoopError) in try prepare(state.madeIndex(of: .default), &state) }
+    }
+
+    /// The thread ends: every item is removed, and nothing can be added any more.
+    private func end() {
+        let items = state.withLock { state in
+            state.hasEnded = true
+            state.blocks = []
+            return state.modes.flatMap(\.items)
+        }
+        for item in items { removeEverywhere(item) }
+    }
+}
+
+// MARK: - The main queue
+
+extension ThreadRunLoop {
+    /// libdispatch's main queue counts as a source of the main loop's common modes, outside its own callouts.
+    func servesMainQueue(_ state: borrowing State, mode: Int) -> Bool {
+        isMain && !drainsMainQueue.load(ordering: .relaxed) && state.isCommon(mode) && crl_main_queue_descriptor() >= 0
+    }
+
+    func drainMainQueue() {
+        drainsMainQueue.store(true, ordering: .relaxed)
+        crl_main_queue_drain()
+        drainsMainQueue.store(false, ordering: .relaxed)
+    }
+}

@@ -1,0 +1,127 @@
+import Synchronization
+
+extension ThreadRunLoop {
+    /// Calls out at a time, once or on a grid of times. The corresponding CF type is `CFRunLoopTimer`.
+    ///
+    /// A timer belongs to the first loop it is added to. Fire times missed while the loop was busy become one, and the
+    /// next one is on the grid again.
+    public final class Timer: Sendable {
+        /// Called on the loop's thread.
+        public typealias Handler = @Sendable (Timer) -> Void
+
+        /// The distance of the grid's times; nil for a timer that fires once.
+        /// The corresponding CF functions are `CFRunLoopTimerGetInterval` and `CFRunLoopTimerDoesRepeat`.
+        public let interval: Duration?
+        /// Kept for the order of listings; timers fire in the order of their times.
+        public let order: Int
+
+        struct State {
+            var handler: Handler?
+            var fireDate: MonotonicInstant
+            var isFiring = false
+            weak var loop: ThreadRunLoop?
+            var belongsToLoop = false
+        }
+
+        private let state: Mutex<State>
+        private let step: UInt64
+
+        /// Makes a timer. The corresponding CF function is `CFRunLoopTimerCreate`.
+        ///
+        /// - Parameters:
+        ///   - fireDate: When it fires first.
+        ///   - interval: The distance of later fire times; nil or zero: it fires once, and is then invalid.
+        ///   - order: Its place in listings.
+        ///   - handler: Called on the loop's thread.
+        public init(
+            at fireDate: MonotonicInstant, every interval: Duration? = nil, order: Int = 0,
+            handler: @escaping Handler
+        ) {
+            step = interval.map { MonotonicInstant.distantPast.advanced(by: $0).nanoseconds } ?? 0
+            self.interval = step == 0 ? nil : interval
+            self.order = order
+            state = Mutex(State(handler: handler, fireDate: fireDate))
+        }
+
+        /// Makes a timer that fires after a while, or over and over with that distance.
+        ///
+        /// - Parameters:
+        ///   - delay: The time from now to the first fire time.
+        ///   - repeats: Whether it goes on.
+        ///   - handler: Called on the loop's thread.
+        public convenience init(after delay: Duration, repeats: Bool = false, handler: @escaping Handler) {
+            self.init(at: .now + delay, every: repeats ? delay : nil, handler: handler)
+        }
+
+        /// When it fires next. Setting it moves the grid; any thread may do so.
+        /// The corresponding CF functions are `CFRunLoopTimerGetNextFireDate` and `CFRunLoopTimerSetNextFireDate`.
+        public var nextFireDate: MonotonicInstant {
+            get { state.withLock { $0.fireDate } }
+            set {
+                let loop = state.withLock { state in
+                    state.fireDate = newValue
+                    return state.loop
+                }
+                loop?.requeue(self)
+            }
+        }
+
+        /// False once it was invalidated, or has fired and does not repeat.
+        /// The corresponding CF function is `CFRunLoopTimerIsValid`.
+        public var isValid: Bool { state.withLock { $0.handler != nil } }
+
+        /// Takes it out of its loop, for good. Any thread may call it.
+        /// The corresponding CF function is `CFRunLoopTimerInvalidate`.
+        public func invalidate() {
+            let (wasValid, loop) = state.withLock { state in
+                defer { state.handler = nil }
+                return (state.handler != nil, state.loop)
+            }
+            if wasValid { loop?.removeEverywhere(.timer(self)) }
+        }
+
+        /// Makes the loop its own; false when it is another's, or invalid.
+        func attach(to loop: ThreadRunLoop) -> Bool {
+            state.withLock { state in
+                guard state.handler != nil else { return false }
+                if state.belongsToLoop { return state.loop === loop }
+                state.belongsToLoop = true
+                state.loop = loop
+                return true
+            }
+        }
+
+        /// When a queue has to call it; nil while its handler runs, so that it does not fire inside itself.
+        var queuedFireDate: MonotonicInstant? { state.withLock { $0.isFiring || $0.handler == nil ? nil : $0.fireDate } }
+
+        /// Calls the handler if the timer is due, and moves it to its next time.
+        func fire() {
+            let due = state.withLock { state -> (Handler, MonotonicInstant)? in
+                guard let handler = state.handler, !state.isFiring, state.fireDate.hasPassed else { return nil }
+                state.isFiring = true
+                return (handler, state.fireDate)
+            }
+            guard let (handler, firedFor) = due else { return }
+            handler(self)
+            if step == 0 { invalidate() }
+            let loop = state.withLock { state in
+                state.isFiring = false
+                // A later date that the handler has set stands; otherwise the next time of the grid.
+                if step > 0, state.fireDate <= firedFor {
+                    state.fireDate = Self.next(after: .now, from: firedFor, step: step)
+                }
+                return state.loop
+            }
+            if step > 0 { loop?.requeue(self) }
+        }
+
+        private static func next(after now: MonotonicInstant, from date: MonotonicInstant, step: UInt64)
+            -> MonotonicInstant
+        {
+            let missed = now < date ? 0 : (now.nanoseconds - date.nanoseconds) / step
+            let (distance, tooFar) = (missed + 1).multipliedReportingOverflow(by: step)
+            let (sum, overflow) = date.nanoseconds.addingReportingOverflow(distance)
+            return tooFar || overflow ? .distantFuture : MonotonicInstant(nanoseconds: sum)
+        }
+    }
+}

@@ -1,0 +1,55 @@
+import CRunLoopShims
+import Glibc
+
+/// What a mode sleeps on: an epoll set, each of whose descriptors has a token that tells which item it stands for.
+///
+/// Any thread may add, modify and remove while another waits; the kernel sees to that.
+final class WaitSet: Sendable {
+    typealias Token = UInt64
+
+    struct Event {
+        var token: Token
+        var readiness: ThreadRunLoop.Readiness
+    }
+
+    enum Trigger {
+        /// Tells as long as the descriptor is ready.
+        case level
+        /// Tells once each time it becomes ready again.
+        case edge
+    }
+
+    private let set: Int32
+
+    init() throws(RunLoopError) {
+        set = epoll_create1(Int32(EPOLL_CLOEXEC))
+        guard set >= 0 else { throw .last("epoll_create1") }
+    }
+
+    deinit { close(set) }
+
+    func add(
+        _ descriptor: Int32, _ interest: ThreadRunLoop.Readiness, trigger: Trigger = .level, token: Token
+    ) throws(RunLoopError) {
+        let events = interest.rawValue | (trigger == .edge ? EPOLLET.rawValue : 0)
+        guard crl_epoll_control(set, EPOLL_CTL_ADD, descriptor, events, token) == 0 else {
+            throw .last("epoll_ctl", descriptor: descriptor)
+        }
+    }
+
+    func remove(_ descriptor: Int32) {
+        _ = crl_epoll_control(set, EPOLL_CTL_DEL, descriptor, 0, 0)
+    }
+
+    /// Waits for one event: one source is served a pass, and the kernel hands out ready descriptors in turn.
+    ///
+    /// - Returns: The event, or nil when the deadline has come first. A deadline in the past only looks.
+    func wait(until deadline: MonotonicInstant) -> Event? {
+        var event = crl_event()
+        while true {
+            let count = crl_epoll_wait_one(set, &event, deadline.timeout)
+            if count == 1 { return Event(token: event.token, readiness: .init(rawValue: event.events)) }
+            if count == 0 || errno != EINTR { return nil }
+        }
+    }
+}
