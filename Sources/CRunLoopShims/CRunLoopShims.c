@@ -2,12 +2,14 @@
 #include "CRunLoopShims.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -182,4 +184,58 @@ void crl_signal_unwatch(int signal, int descriptor) {
     }
     pthread_mutex_unlock(&watched_lock);
     while (atomic_load(&telling) != 0) sched_yield();
+}
+
+// A child of fork may call nothing that takes a lock, so the list is an array of atomics. Descriptor + 1; 0 is free.
+enum { closed_in_child_count = 4096 };
+static atomic_int closed_in_child[closed_in_child_count];
+static atomic_bool is_forked;
+
+static void note_fork(void) {
+    atomic_store(&is_forked, true);
+    for (int i = 0; i < closed_in_child_count; i++) {
+        int slot = atomic_exchange(&closed_in_child[i], 0);
+        if (slot > 0) close(slot - 1);
+    }
+}
+
+static void register_fork(void) { pthread_atfork(NULL, NULL, note_fork); }
+
+void crl_prepare_fork(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, register_fork);
+}
+
+bool crl_is_forked(void) { return atomic_load_explicit(&is_forked, memory_order_relaxed); }
+
+bool crl_close_in_child(int descriptor) {
+    for (int i = 0; i < closed_in_child_count; i++) {
+        int free_slot = 0;
+        if (atomic_compare_exchange_strong(&closed_in_child[i], &free_slot, descriptor + 1)) return true;
+    }
+    return false;
+}
+
+void crl_keep_in_child(int descriptor) {
+    for (int i = 0; i < closed_in_child_count; i++) {
+        int slot = descriptor + 1;
+        if (atomic_compare_exchange_strong(&closed_in_child[i], &slot, 0)) return;
+    }
+}
+
+int crl_poll(int first, int second, int64_t nanoseconds) {
+    struct pollfd polled[2] = {{.fd = first, .events = POLLIN}, {.fd = second, .events = POLLIN}};
+    struct timespec timeout = {.tv_sec = nanoseconds / 1000000000, .tv_nsec = nanoseconds % 1000000000};
+    return ppoll(polled, 2, nanoseconds < 0 ? NULL : &timeout, NULL);
+}
+
+int crl_accept(int listener) { return accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK); }
+
+bool crl_peer_credentials(int descriptor, int *pid, unsigned *uid) {
+    struct ucred credentials;
+    socklen_t size = sizeof credentials;
+    if (getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) return false;
+    *pid = credentials.pid;
+    *uid = credentials.uid;
+    return true;
 }

@@ -32,7 +32,7 @@ extension ThreadRunLoop.Source1 {
         let process = try ProcessDescriptor(pid)
         return ThreadRunLoop.Source1(descriptor: process.descriptor) { turn in
             guard let status = process.collect() else { return false }
-            turn.invalidate()
+            turn.source.invalidate()
             handler(status)
             return true
         }

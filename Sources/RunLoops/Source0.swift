@@ -58,11 +58,11 @@ extension ThreadRunLoop {
         /// Takes it out of every loop, for good. Any thread may call it.
         /// The corresponding CF function is `CFRunLoopSourceInvalidate`.
         public func invalidate() {
-            let perform = state.withLock { state in
+            let former = state.withLock { state in
                 defer { state.perform = nil }
-                return state.perform
+                return state
             }
-            guard perform != nil else { return }
+            guard former.perform != nil else { return }
             for loop in placements.loops { loop.removeEverywhere(.source0(self)) }
         }
 
@@ -84,7 +84,7 @@ extension ThreadRunLoop {
         /// Performs it if it is signalled and valid.
         func performIfSignaled() -> Bool {
             guard signaled.exchange(false, ordering: .acquiringAndReleasing) else { return false }
-            guard let perform = state.withLock({ $0.perform }) else { return false }
+            guard let perform = state.withLock({ $0 }).perform else { return false }
             perform()
             return true
         }

@@ -20,7 +20,12 @@ extension ThreadRunLoop {
         /// Handles what there is. True when something was handled.
         public typealias Perform = @Sendable (_ turn: inout Turn) -> Bool
 
-        private let perform: Mutex<Perform?>
+        /// A function that is itself a generic type's value is wrapped anew at each access; a field is not.
+        private struct State {
+            var perform: Perform?
+        }
+
+        private let state: Mutex<State>
         private let raised = Atomic(false)
         let duplicates: Bool
         let placements = Placements()
@@ -50,20 +55,20 @@ extension ThreadRunLoop {
             self.interest = interest
             self.order = order
             self.duplicates = duplicates
-            self.perform = Mutex(perform)
+            state = Mutex(State(perform: perform))
         }
 
         /// False once it was invalidated. The corresponding CF function is `CFRunLoopSourceIsValid`.
-        public var isValid: Bool { perform.withLock { $0 != nil } }
+        public var isValid: Bool { state.withLock { $0.perform != nil } }
 
         /// Takes it out of every loop, for good. Any thread may call it.
         /// The corresponding CF function is `CFRunLoopSourceInvalidate`.
         public func invalidate() {
-            let wasValid = perform.withLock { perform in
-                defer { perform = nil }
-                return perform != nil
+            let former = state.withLock { state in
+                defer { state.perform = nil }
+                return state
             }
-            guard wasValid else { return }
+            guard former.perform != nil else { return }
             for loop in placements.loops { loop.removeEverywhere(.source1(self)) }
         }
 
@@ -79,10 +84,16 @@ extension ThreadRunLoop {
             raised.store(false, ordering: .sequentiallyConsistent)
         }
 
+        /// Whether the calling thread's loop has the source, and no other.
+        package var isOnlyInCurrentLoop: Bool {
+            let loops = placements.loops
+            return !loops.isEmpty && loops.allSatisfy(\.isCurrent)
+        }
+
         var isRaised: Bool { raised.load(ordering: .sequentiallyConsistent) }
 
         func perform(_ turn: inout Turn) -> Bool {
-            guard let perform = perform.withLock({ $0 }) else { return false }
+            guard let perform = state.withLock({ $0 }).perform else { return false }
             return perform(&turn)
         }
     }
@@ -94,7 +105,9 @@ extension ThreadRunLoop {
         /// What the descriptor is ready for; empty when the source was raised.
         public let readiness: Readiness
 
-        private let source: Source1
+        /// The source whose turn it is.
+        public let source: Source1
+
         private let mode: Int
         private var left: Int
         private var changes: Int
@@ -110,9 +123,6 @@ extension ThreadRunLoop {
             left = one ? 1 : Self.batch
             changes = loop.changes.load(ordering: .acquiring)
         }
-
-        /// Takes the source that has this turn out of every loop, for good.
-        public func invalidate() { source.invalidate() }
 
         /// Whether one more message may be handled now. False when the batch is over, and as soon as the run was
         /// stopped or the source taken out of the mode: what is left waits for the next turn.

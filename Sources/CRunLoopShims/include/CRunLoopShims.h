@@ -54,3 +54,18 @@ void crl_main_queue_drain(void);
 int crl_signal_watch(int signal, int descriptor);
 // Takes it out again; the last one restores what was in force before.
 void crl_signal_unwatch(int signal, int descriptor);
+
+// Has every later fork note itself in the child, and close there what crl_close_in_child names.
+void crl_prepare_fork(void);
+bool crl_is_forked(void);
+// False when there are as many already as can be.
+bool crl_close_in_child(int descriptor);
+void crl_keep_in_child(int descriptor);
+
+// Waits until one of two descriptors (or the one that is not -1) is readable. `nanoseconds` < 0 waits for ever.
+// Returns how many are, 0 on timeout, or -1 with errno.
+int crl_poll(int first, int second, int64_t nanoseconds);
+
+int crl_accept(int listener);
+// The kernel's word on who is at the other end of a local socket.
+bool crl_peer_credentials(int descriptor, int *pid, unsigned *uid);

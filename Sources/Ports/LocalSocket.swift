@@ -1,0 +1,79 @@
+import CRunLoopShims
+import Glibc
+
+/// The few things done with Unix-domain sockets by ourselves, because libzmq's own `bind` steals a live owner's path
+/// and its `connect` does not say whether anybody is there.
+enum LocalSocket {
+    enum Kind {
+        case stream
+        case sequencedPackets
+
+        var type: Int32 {
+            switch self {
+            case .stream: Int32(SOCK_STREAM.rawValue)
+            case .sequencedPackets: Int32(SOCK_SEQPACKET.rawValue)
+            }
+        }
+    }
+
+    /// The longest path that an address holds.
+    static let longestPath = 107
+
+    static func make(_ kind: Kind) throws(PortError) -> Int32 {
+        let flags = Int32(SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
+        let descriptor = socket(AF_UNIX, kind.type | flags, 0)
+        guard descriptor >= 0 else { throw .last("socket") }
+        return descriptor
+    }
+
+    /// A socket that listens at a path where there is nothing yet, and that only its own user can connect to.
+    static func listen(at path: String, kind: Kind) throws(PortError) -> Int32 {
+        guard path.utf8.count <= longestPath else { throw .pathTooLong(path, limit: longestPath) }
+        let descriptor = try make(kind)
+        // The mode has to be right from the first moment, whatever the umask.
+        fchmod(descriptor, 0o600)
+        guard withAddress(path, { bind(descriptor, $0, $1) }) == 0, Glibc.listen(descriptor, SOMAXCONN) == 0 else {
+            let error = errno
+            close(descriptor)
+            throw .directory(path, call: "bind", errno: error)
+        }
+        return descriptor
+    }
+
+    /// Connects without waiting: 0, or an `errno`.
+    static func connect(_ descriptor: Int32, to path: String) -> Int32 {
+        guard path.utf8.count <= longestPath else { return ENAMETOOLONG }
+        return withAddress(path) { Glibc.connect(descriptor, $0, $1) } == 0 ? 0 : errno
+    }
+
+    static func hasListener(_ path: String) -> Bool {
+        guard let descriptor = try? make(.sequencedPackets) else { return true }
+        defer { close(descriptor) }
+        switch connect(descriptor, to: path) {
+        case ENOENT, ECONNREFUSED, ENAMETOOLONG, ENOTDIR: return false
+        default: return true
+        }
+    }
+
+    /// The kernel's word on who is at the other end.
+    static func credentials(of descriptor: Int32) -> Credentials? {
+        var credentials = Credentials(pid: 0, uid: 0)
+        return crl_peer_credentials(descriptor, &credentials.pid, &credentials.uid) ? credentials : nil
+    }
+
+    struct Credentials {
+        var pid: pid_t
+        var uid: uid_t
+    }
+
+    private static func withAddress<R>(_ path: String, _ body: (UnsafePointer<sockaddr>, socklen_t) -> R) -> R {
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8.prefix(longestPath)) }
+        return withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                body($0, socklen_t(MemoryLayout<sockaddr_un>.size))
+            }
+        }
+    }
+}

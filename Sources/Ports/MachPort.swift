@@ -1,0 +1,449 @@
+import CRunLoopShims
+import Glibc
+import RunLoops
+import Synchronization
+import ZeroMQ
+
+/// A port: messages sent to it, from any thread of any process of the same user, are handled where it is scheduled.
+/// The corresponding class is NSMachPort. No Mach kernel is involved: a port is a ZeroMQ socket.
+///
+///     let port = try MachPort { message in print("got", message.id) }
+///     try port.schedule(in: .current)
+///     try port.sendRight.send(MachPort.Message(id: 100))
+///
+/// The port itself is the right to receive. ``sendRight`` is the right to send; it can be copied and sent on. A loop
+/// that the port is scheduled in keeps it; when nobody keeps it any more, it becomes invalid.
+public final class MachPort: Sendable, CustomStringConvertible {
+    /// Called with each message, on the thread of a loop that the port is scheduled in.
+    public typealias Handler = @Sendable (Message) -> Void
+
+    typealias FrameHandler = @Sendable (ReceivedFrame) -> Void
+
+    let id: PortID
+    /// How many messages of one sender wait at the port before that sender has to.
+    public let queueLimit: Int
+    /// The largest message that it takes, in bytes, components and a few dozen bytes of frame together.
+    public let messageLimit: Int
+    /// The right to send to the port.
+    public let sendRight: SendRight
+
+    private let directoryPath: String
+
+    private struct Receiver: ~Copyable {
+        var socket: Socket?
+        var handler: FrameHandler?
+        weak var source: ThreadRunLoop.Source1?
+        /// Whether a message may be waiting that the socket's descriptor does not tell of any more.
+        var mayHaveMore = false
+        /// The threads that are taking messages, or handling one they took.
+        var turns: [Int32] = []
+        var waiters: [Waiter] = []
+        var isValid = true
+        /// How the invalidation goes on when the last turn has ended.
+        var afterLastTurn: (@Sendable () -> Void)?
+        var invalidationHandlers: [@Sendable () -> Void] = []
+        var isExposed = false
+        var names: [(PortDirectory, String)] = []
+        /// The rest of a multipart message, which no sender of ours makes, is passed over.
+        var isSkipping = false
+        var malformed = 0
+    }
+
+    private let receiver: Mutex<Receiver>
+
+    /// Makes a port.
+    ///
+    /// - Parameters:
+    ///   - queueLimit: How many messages of one sender wait at the port before that sender has to.
+    ///   - messageLimit: The largest message that it takes, in bytes.
+    ///   - nameServer: Where the port's socket lives, should the port become known outside this process.
+    ///   - handler: Called with each message on the loops that the port is scheduled in. Without one, messages wait for
+    ///     ``receive(before:)``.
+    /// - Throws: ``PortError`` when there is no descriptor left, or the process is a fork.
+    public convenience init(
+        queueLimit: Int = 1000, messageLimit: Int = 64 << 20, nameServer: PortNameServer = .shared,
+        handler: Handler? = nil
+    ) throws(PortError) {
+        try self.init(
+            queueLimit: queueLimit, messageLimit: messageLimit, nameServer: nameServer,
+            frameHandler: handler.map(Self.frameHandler))
+    }
+
+    init(
+        queueLimit: Int = 1000, messageLimit: Int = 64 << 20, nameServer: PortNameServer = .shared,
+        frameHandler: FrameHandler?
+    ) throws(PortError) {
+        precondition(queueLimit > 0 && messageLimit > 0, "a port's limits are positive")
+        let process = PortProcess.current
+        let context = try process.context()
+        try process.checkReserve()
+        let id = PortID(incarnation: process.incarnation, number: process.nextNumber())
+        let queueLimit = min(queueLimit, Int(Int32.max) - 1)
+        let messageLimit = min(messageLimit, Wire.largestMessage)
+        let socket = try zeroMQ { () throws(ZeroMQError) in
+            let socket = try Socket(.pull, in: context)
+            try socket.set(.receiveHighWaterMark(Int32(queueLimit)))
+            try socket.set(.maxMessageSize(Int64(messageLimit)))
+            try socket.set(.ipcPeerUser(geteuid()))
+            try socket.set(.linger(0))
+            try socket.bind("inproc://\(id.number)")
+            return socket
+        }
+        self.id = id
+        self.queueLimit = queueLimit
+        self.messageLimit = messageLimit
+        directoryPath = nameServer.path
+        receiver = Mutex(Receiver(socket: socket, handler: frameHandler))
+        let channel = SendChannel(
+            WireRight(id: id, queueLimit: UInt32(queueLimit), limit: messageLimit, path: ""), isLocal: true)
+        sendRight = SendRight(channel)
+        process.add(self, channel)
+    }
+
+    deinit { invalidate() }
+
+    /// The port's number and its process.
+    public var description: String { id.description }
+
+    private static func frameHandler(_ handler: @escaping Handler) -> FrameHandler {
+        { frame in
+            // Requests and replies belong to message ports.
+            if frame.header.kind == .message { handler(Message(frame)) } else { frame.refuse() }
+        }
+    }
+
+    /// Sets what is called with each message; nil: messages wait. Counts from the next message on.
+    /// The corresponding method is NSPort's `setDelegate:`.
+    public func setHandler(_ handler: Handler?) {
+        let source = receiver.withLock { receiver in
+            receiver.handler = handler.map(Self.frameHandler)
+            return receiver.source
+        }
+        // What has come meanwhile is told by no descriptor.
+        source?.raise()
+    }
+
+    // MARK: On loops
+
+    /// Has a loop handle the port's messages in a mode. It may be scheduled in several loops and modes; each message is
+    /// handled once. Any thread may call it.
+    /// The corresponding method is NSPort's `scheduleInRunLoop:forMode:`.
+    ///
+    /// - Throws: ``PortError`` when the port is invalid, or no descriptor is left.
+    public func schedule(in loop: ThreadRunLoop, forMode mode: ThreadRunLoop.Mode = .default) throws(PortError) {
+        try beginTurn()
+        defer { endTurn() }
+        let source = try receiver.withLock { (receiver) throws(PortError) in
+            if let source = receiver.source { return source }
+            guard let descriptor = try receiver.socket?.watchedDescriptor() else { throw .isInvalid(port: description) }
+            // The socket's owner takes it out before closing it; no duplicate is needed.
+            let source = ThreadRunLoop.Source1(descriptor: descriptor, duplicates: false) { turn in self.serve(&turn) }
+            receiver.source = source
+            return source
+        }
+        try runLoop { () throws(RunLoopError) in try loop.add(source, forMode: mode) }
+        // What has arrived before is told by no descriptor.
+        source.raise()
+    }
+
+    /// Takes the port out of a loop's mode. Any thread may call it.
+    /// The corresponding method is NSPort's `removeFromRunLoop:forMode:`.
+    public func remove(from loop: ThreadRunLoop, forMode mode: ThreadRunLoop.Mode = .default) {
+        if let source = receiver.withLock({ $0.source }) { loop.remove(source, forMode: mode) }
+    }
+
+    /// Whether a loop handles the port's messages in a mode.
+    public func isScheduled(in loop: ThreadRunLoop, forMode mode: ThreadRunLoop.Mode = .default) -> Bool {
+        receiver.withLock { $0.source }.map { loop.contains($0, forMode: mode) } ?? false
+    }
+
+    /// A loop's turn for the port.
+    private func serve(_ turn: inout ThreadRunLoop.Turn) -> Bool {
+        guard (try? beginTurn()) != nil else { return false }
+        defer { endTurn() }
+        var handled = false
+        while turn.next() {
+            guard let (frame, handler) = take() else { break }
+            crl_callout_depth().pointee += 1
+            handler(frame)
+            crl_callout_depth().pointee -= 1
+            handled = true
+        }
+        return handled
+    }
+
+    /// Whether only the calling thread's loop takes messages: then waiting for room here would be for ever.
+    var isServedOnlyHere: Bool {
+        let source = receiver.withLock { $0.waiters.isEmpty ? $0.source : nil }
+        return source?.isOnlyInCurrentLoop ?? false
+    }
+
+    // MARK: Taking messages
+
+    /// Waits for the next message and takes it. Any thread may call it; loops and other waiting threads take their
+    /// share.
+    ///
+    /// - Parameter deadline: How long to wait. A deadline in the past takes only what is there.
+    /// - Throws: ``PortError``: `receiveTimedOut`, `isInvalid`, `becameInvalid`.
+    @available(*, noasync, message: "it blocks its thread")
+    public func receive(before deadline: MonotonicInstant = .distantFuture) throws(PortError) -> Message {
+        try beginTurn()
+        defer { endTurn() }
+        if let message = takeMessage() { return message }
+        let waiter = try Waiter()
+        receiver.withLock { $0.waiters.append(waiter) }
+        defer { receiver.withLock { $0.waiters.removeAll { $0 === waiter } } }
+        while true {
+            // Once more as one who waits: what came in between would not be told.
+            if let message = takeMessage() { return message }
+            let descriptor = try receiver.withLock { (receiver) throws(PortError) in
+                guard receiver.isValid else { throw .becameInvalid(port: description) }
+                return try receiver.socket?.watchedDescriptor()
+            }
+            guard waiter.wait(for: descriptor, until: deadline) else {
+                throw .receiveTimedOut(port: description)
+            }
+        }
+    }
+
+    private func takeMessage() -> Message? {
+        while let (frame, _) = take(needsHandler: false) {
+            if frame.header.kind == .message { return Message(frame) }
+            frame.refuse()
+        }
+        return nil
+    }
+
+    private enum Taken: ~Copyable {
+        case frame(Frame, FrameHandler?, isFirst: Bool)
+        case dropped
+        case nothing
+    }
+
+    /// So many malformed frames are thrown away before others get their turn.
+    private static let mostDropped = 1000
+
+    /// Takes the next good frame.
+    private func take(needsHandler: Bool = true) -> (ReceivedFrame, FrameHandler)? {
+        for _ in 0..<Self.mostDropped {
+            switch takeFrame(needsHandler) {
+            case .nothing:
+                return nil
+            case .dropped:
+                continue
+            case .frame(let frame, let handler, let isFirst):
+                if isFirst { tellOthers() }
+                let frame = ReceivedFrame(frame)
+                if let error = frame.malformed {
+                    noteMalformed(error, in: frame)
+                } else {
+                    return (frame, handler ?? { _ in })
+                }
+            }
+        }
+        tellOthers()
+        return nil
+    }
+
+    private func takeFrame(_ needsHandler: Bool) -> Taken {
+        receiver.withLock { receiver in
+            var frame = Frame()
+            let hasTaker = receiver.isValid && (receiver.handler != nil || !needsHandler)
+            guard hasTaker else {
+                // Asking for the events makes the descriptor silent until the next message, for all who watch it.
+                if (try? receiver.socket?.events)?.contains(.receivable) == true {
+                    for waiter in receiver.waiters { waiter.wake() }
+                }
+                receiver.source?.clear()
+                return .nothing
+            }
+            guard (try? receiver.socket?.receive(&frame)) == true else {
+                receiver.mayHaveMore = false
+                receiver.source?.clear()
+                return .nothing
+            }
+            if receiver.isSkipping || frame.isFollowed {
+                receiver.isSkipping = frame.isFollowed
+                receiver.malformed += 1
+                return .dropped
+            }
+            let isFirst = !receiver.mayHaveMore
+            receiver.mayHaveMore = true
+            return .frame(frame, receiver.handler, isFirst: isFirst)
+        }
+    }
+
+    /// The first message of several was taken here. The descriptor speaks no more until the last is taken, so all who
+    /// could take the others have to be told, before this one's handler runs.
+    private func tellOthers() {
+        let (source, waiters) = receiver.withLock { ($0.source, $0.waiters) }
+        source?.raise()
+        for waiter in waiters { waiter.wake() }
+    }
+
+    private func noteMalformed(_ error: Wire.Malformed, in frame: ReceivedFrame) {
+        let count = receiver.withLock { receiver in
+            receiver.malformed += 1
+            return receiver.malformed
+        }
+        if count == 1 { log.warning("\(self): dropped a malformed frame (\(error)) from process \(frame.sender.pid)") }
+    }
+
+    /// How many malformed frames were thrown away.
+    public var malformedCount: Int { receiver.withLock { $0.malformed } }
+
+    // MARK: Turns
+
+    /// While a thread has a turn, the socket stays.
+    private func beginTurn() throws(PortError) {
+        try PortProcess.checkUsable()
+        try receiver.withLock { (receiver) throws(PortError) in
+            guard receiver.isValid else { throw .isInvalid(port: description) }
+            receiver.turns.append(crl_thread_id())
+        }
+    }
+
+    private func endTurn() {
+        let rest = receiver.withLock { receiver in
+            if let index = receiver.turns.lastIndex(of: crl_thread_id()) { receiver.turns.remove(at: index) }
+            guard receiver.turns.isEmpty else { return nil as (@Sendable () -> Void)? }
+            defer { receiver.afterLastTurn = nil }
+            return receiver.afterLastTurn
+        }
+        rest?()
+    }
+
+    // MARK: Validity
+
+    /// Whether the port can receive. The corresponding property is NSPort's `valid`.
+    public var isValid: Bool { receiver.withLock { $0.isValid } }
+
+    /// Makes the port invalid, for good: senders learn it, requests that wait are refused, its names are free.
+    /// The corresponding method is NSPort's `invalidate`.
+    ///
+    /// Any thread may call it, from a handler of the port's too. The invalidation handlers run on the caller, after a
+    /// message that another thread is handling at the moment; no message is handled after them. (Called inside some
+    /// port's handler while another thread handles a message of this one, it does not wait, lest two threads wait for
+    /// each other: then that thread runs the handlers.)
+    public func invalidate() {
+        let source: (ThreadRunLoop.Source1?)? = receiver.withLock { receiver in
+            guard receiver.isValid else { return nil }
+            receiver.isValid = false
+            for waiter in receiver.waiters { waiter.wake() }
+            return .some(receiver.source)
+        }
+        guard let source else { return }
+        // Before the socket goes, and its descriptor's number with it.
+        source?.invalidate()
+        let isInCallout = crl_callout_depth().pointee > 0
+        let turnsEnded = Gate()
+        let mustWait = receiver.withLock { receiver in
+            guard receiver.turns.contains(where: { $0 != crl_thread_id() }) else { return false }
+            if isInCallout {
+                receiver.afterLastTurn = { self.finish() }
+            } else {
+                receiver.afterLastTurn = { turnsEnded.open() }
+            }
+            return true
+        }
+        if mustWait {
+            if isInCallout { return }
+            _ = turnsEnded.wait(until: .distantFuture)
+        }
+        finish()
+    }
+
+    private func finish() {
+        refuseQueued()
+        let (handlers, names, isExposed) = receiver.withLock { receiver in
+            receiver.socket = nil
+            receiver.handler = nil
+            defer { receiver.invalidationHandlers = [] }
+            return (receiver.invalidationHandlers, receiver.names, receiver.isExposed)
+        }
+        let process = PortProcess.current
+        for (directory, name) in names { try? directory.unregister(name, from: id) }
+        if isExposed { (try? process.directory(directoryPath))?.removeSocket(of: id) }
+        process.remove(id)
+        sendRight.channel.invalidate()
+        process.peers.tellInvalidated(id.number)
+        for handler in handlers { handler() }
+    }
+
+    /// Whoever has a request in the queue must not wait for a reply that nobody will give.
+    private func refuseQueued() {
+        // Remote senders may go on for a moment; so many are in no queue.
+        for _ in 0..<1_000_000 {
+            var frame = Frame()
+            let hasReceived = receiver.withLock { receiver in (try? receiver.socket?.receive(&frame)) == true }
+            guard hasReceived else { return }
+            let received = ReceivedFrame(frame)
+            if received.malformed == nil { received.refuse() }
+        }
+    }
+
+    /// Calls a handler when the port becomes invalid: at once when it is already.
+    /// The corresponding notification is `NSPortDidBecomeInvalidNotification`.
+    public func onInvalidation(_ handler: @escaping @Sendable () -> Void) {
+        let isValid = receiver.withLock { receiver in
+            if receiver.isValid { receiver.invalidationHandlers.append(handler) }
+            return receiver.isValid
+        }
+        if !isValid { handler() }
+    }
+
+    /// The process ends: no handler runs, nothing more is received.
+    func close() {
+        receiver.withLock { receiver in
+            receiver.isValid = false
+            receiver.socket = nil
+            for waiter in receiver.waiters { waiter.wake() }
+        }
+    }
+
+    // MARK: Other processes
+
+    /// Makes the port one that other processes can connect to: bound and listening before anybody can know of it.
+    ///
+    /// - Returns: The registry directory in which it can be found.
+    func expose() throws(PortError) -> String {
+        let directory = try PortProcess.current.directory(directoryPath)
+        try receiver.withLock { (receiver) throws(PortError) in
+            guard receiver.isValid else { throw .isInvalid(port: description) }
+            guard !receiver.isExposed else { return }
+            let (descriptor, path) = try directory.makeSocket(for: id)
+            do throws(PortError) {
+                try receiver.socket?.listen(on: descriptor, path)
+            } catch {
+                directory.removeSocket(of: id)
+                Glibc.close(descriptor)
+                throw error
+            }
+            receiver.isExposed = true
+        }
+        return directory.path
+    }
+
+    /// The port has a name, to be given up with it.
+    func tookName(_ name: String, in directory: PortDirectory) {
+        receiver.withLock { $0.names.append((directory, name)) }
+        if !isValid { try? directory.unregister(name, from: id) }
+    }
+
+    func gaveUpName(_ name: String) { receiver.withLock { $0.names.removeAll { $0.1 == name } } }
+}
+
+extension Socket {
+    fileprivate func watchedDescriptor() throws(PortError) -> Int32 {
+        do { return try descriptor } catch { throw PortError(error) }
+    }
+
+    fileprivate func listen(on descriptor: Int32, _ path: String) throws(PortError) {
+        do {
+            try set(.useDescriptor(descriptor))
+            try bind("ipc://\(path)")
+        } catch {
+            throw PortError(error)
+        }
+    }
+}

@@ -1,0 +1,128 @@
+import CRunLoopShims
+import Glibc
+import RunLoops
+import Synchronization
+
+/// Another process, at the other end of a control connection. The connection's end is the process's.
+final class Peer: Sendable {
+    let incarnation: Incarnation
+    let pid: pid_t
+    let descriptor: Int32
+
+    private struct State {
+        /// What the socket had no room for.
+        var outbox: [ControlMessage] = []
+        /// Ports of ours that it wants to know the end of.
+        var watched: Set<UInt64> = []
+        /// Ports of its that we have asked it to tell us the end of.
+        var asked: Set<UInt64> = []
+        var flush: ThreadRunLoop.Source1?
+        var isClosed = false
+    }
+
+    private let state = Mutex(State())
+
+    /// So many notices wait for a peer that does not read; then it is given up.
+    private static let longestOutbox = 65_536
+
+    /// Takes the descriptor over.
+    init(_ descriptor: Int32, incarnation: Incarnation, pid: pid_t) {
+        self.descriptor = descriptor
+        self.incarnation = incarnation
+        self.pid = pid
+    }
+
+    deinit {
+        crl_keep_in_child(descriptor)
+        close(descriptor)
+    }
+
+    // MARK: Telling it
+
+    func send(_ message: ControlMessage) {
+        let isOverrun = state.withLock { state in
+            if case .watch(let number) = message, !state.asked.insert(number).inserted { return false }
+            guard !state.isClosed else { return false }
+            if state.outbox.isEmpty, write(message) { return false }
+            guard state.outbox.count < Self.longestOutbox else { return true }
+            state.outbox.append(message)
+            if state.flush == nil { startFlushing(&state) }
+            return false
+        }
+        if isOverrun { shutdown(descriptor, Int32(SHUT_RDWR)) }
+    }
+
+    /// True when it was sent, or can never be.
+    private func write(_ message: ControlMessage) -> Bool {
+        withUnsafeTemporaryAllocation(byteCount: ControlMessage.size, alignment: 8) { buffer in
+            message.write(to: buffer)
+            while Glibc.send(descriptor, buffer.baseAddress, buffer.count, Int32(MSG_NOSIGNAL)) < 0 {
+                if errno == EINTR { continue }
+                return errno != EAGAIN && errno != ENOBUFS
+            }
+            return true
+        }
+    }
+
+    private func startFlushing(_ state: inout State) {
+        let source = ThreadRunLoop.Source1.descriptor(descriptor, .writable) { [weak self] _ in self?.flush() }
+        guard let loop = try? PortProcess.current.housekeepingLoop(), (try? loop.add(source)) != nil else { return }
+        state.flush = source
+    }
+
+    private func flush() {
+        state.withLock { state in
+            while let first = state.outbox.first, write(first) { state.outbox.removeFirst() }
+            if state.outbox.isEmpty {
+                state.flush?.invalidate()
+                state.flush = nil
+            }
+        }
+    }
+
+    /// A port of ours is invalid.
+    func tellInvalidated(_ number: UInt64) {
+        if state.withLock({ $0.watched.remove(number) }) != nil { send(.invalidated(number)) }
+    }
+
+    // MARK: Hearing it
+
+    /// Reads what has come. False at the end of the connection, or when the peer does not keep to the protocol.
+    func receive() -> Bool {
+        withUnsafeTemporaryAllocation(byteCount: 64, alignment: 8) { buffer in
+            while true {
+                let count = recv(descriptor, buffer.baseAddress, buffer.count, Int32(MSG_DONTWAIT))
+                if count < 0, errno == EINTR { continue }
+                if count < 0, errno == EAGAIN { return true }
+                guard count > 0, let message = ControlMessage(UnsafeRawBufferPointer(rebasing: buffer[..<count])) else {
+                    if count > 0 { log.warning("process \(pid) has sent a malformed control message; it is cut off") }
+                    return false
+                }
+                handle(message)
+            }
+        }
+    }
+
+    private func handle(_ message: ControlMessage) {
+        let process = PortProcess.current
+        switch message {
+        case .watch(let number):
+            state.withLock { _ = $0.watched.insert(number) }
+            // The port may have gone while the question was on its way, or before.
+            if process.port(number)?.isValid != true { tellInvalidated(number) }
+        case .invalidated(let number):
+            process.existingChannel(to: PortID(incarnation: incarnation, number: number))?.invalidate()
+        case .unanswered(let request):
+            process.replies.wasRefused(request, by: incarnation)
+        }
+    }
+
+    func closed() {
+        state.withLock { state in
+            state.isClosed = true
+            state.outbox = []
+            state.flush?.invalidate()
+            state.flush = nil
+        }
+    }
+}

@@ -1,0 +1,170 @@
+import CRunLoopShims
+import Glibc
+import Logging
+import RunLoops
+import Synchronization
+
+let log = Logger(label: "swift-ports")
+
+/// The processes that this one has rights to, or that have rights to ports of this one.
+final class Peers: Sendable {
+    private let connected = Mutex<[Incarnation: [Peer]]>([:])
+
+    /// So many processes at once may have a control connection to this one.
+    static let most = 2048
+
+    private func existing(_ incarnation: Incarnation) -> Peer? { connected.withLock { $0[incarnation]?.first } }
+
+    var count: Int { connected.withLock { $0.values.reduce(0) { $0 + $1.count } } }
+
+    /// The peer that owns the channel's port, connected to if need be.
+    func peer(of channel: SendChannel, before deadline: MonotonicInstant) throws(PortError) -> Peer {
+        if let peer = existing(channel.id.incarnation) { return peer }
+        let descriptor = try connect(channel, before: deadline)
+        let peer: Peer
+        do throws(PortError) {
+            peer = try greet(descriptor, channel, before: deadline)
+        } catch {
+            close(descriptor)
+            throw error
+        }
+        // Another thread may have been as fast; two connections do no harm.
+        try join(peer)
+        return peer
+    }
+
+    // MARK: Calling
+
+    private func connect(_ channel: SendChannel, before deadline: MonotonicInstant) throws(PortError) -> Int32 {
+        let descriptor = try LocalSocket.make(.sequencedPackets)
+        while true {
+            switch LocalSocket.connect(descriptor, to: "\(channel.path)/\(channel.id.incarnation)/c") {
+            case 0:
+                return descriptor
+            case EAGAIN, EINTR:
+                // So many wait to be let in that the kernel takes no more; it does not tell when it would.
+                if !deadline.hasPassed {
+                    usleep(2_000)
+                    continue
+                }
+                close(descriptor)
+                throw .cannotConnect(port: channel.description, reason: "its owner takes no connection in time")
+            case ENOENT, ECONNREFUSED, ENOTDIR, ENAMETOOLONG:
+                close(descriptor)
+                throw .isInvalid(port: channel.description)
+            case let error:
+                close(descriptor)
+                throw .cannotConnect(port: channel.description, reason: String(cString: strerror(error)))
+            }
+        }
+    }
+
+    /// Says hello, and makes sure that the one who answers is the one meant.
+    private func greet(
+        _ descriptor: Int32, _ channel: SendChannel, before deadline: MonotonicInstant
+    ) throws(PortError) -> Peer {
+        guard let credentials = LocalSocket.credentials(of: descriptor), credentials.uid == geteuid() else {
+            throw .cannotConnect(port: channel.description, reason: "its process belongs to another user")
+        }
+        sendHello(descriptor)
+        guard isReadable(descriptor, before: deadline) else {
+            throw .cannotConnect(
+                port: channel.description, reason: "process \(credentials.pid), its owner, does not answer in time")
+        }
+        switch receiveHello(descriptor) {
+        case .success(let hello)? where hello.major != ControlHello.major:
+            throw .incompatibleVersion(
+                what: "process \(credentials.pid), which owns \(channel.description),", ours: Int(ControlHello.major),
+                theirs: Int(hello.major))
+        case .success(let hello)? where hello.incarnation == channel.id.incarnation:
+            return Peer(descriptor, incarnation: hello.incarnation, pid: credentials.pid)
+        default:
+            throw .isInvalid(port: channel.description)
+        }
+    }
+
+    // MARK: Being called
+
+    /// Somebody has said hello at a control socket of ours.
+    func accept(_ descriptor: Int32) {
+        let credentials = LocalSocket.credentials(of: descriptor)
+        guard case .success(let hello)? = receiveHello(descriptor) else {
+            return refuse(descriptor, credentials, "says no hello")
+        }
+        // Its own library tells it whose version is the older.
+        sendHello(descriptor)
+        guard hello.major == ControlHello.major else {
+            return refuse(descriptor, credentials, "speaks version \(hello.major) of the control protocol")
+        }
+        try? join(Peer(descriptor, incarnation: hello.incarnation, pid: credentials?.pid ?? 0))
+    }
+
+    func refuse(_ descriptor: Int32, _ credentials: LocalSocket.Credentials?, _ reason: String) {
+        close(descriptor)
+        log.warning("refused process \(credentials?.pid ?? 0) of user \(credentials.map { Int($0.uid) } ?? -1): it \(reason)")
+    }
+
+    // MARK: Both
+
+    private enum HelloError: Error { case malformed }
+
+    private func sendHello(_ descriptor: Int32) {
+        withUnsafeTemporaryAllocation(byteCount: ControlHello.size, alignment: 8) { buffer in
+            ControlHello(incarnation: PortProcess.current.incarnation).write(to: buffer)
+            // The first packet always has room.
+            _ = Glibc.send(descriptor, buffer.baseAddress, buffer.count, Int32(MSG_NOSIGNAL))
+        }
+    }
+
+    /// Nil at the end of the connection.
+    private func receiveHello(_ descriptor: Int32) -> Result<ControlHello, HelloError>? {
+        withUnsafeTemporaryAllocation(byteCount: 256, alignment: 8) { buffer in
+            let count = recv(descriptor, buffer.baseAddress, buffer.count, Int32(MSG_DONTWAIT))
+            guard count > 0 else { return nil }
+            return ControlHello(UnsafeRawBufferPointer(rebasing: buffer[..<count])).map { .success($0) }
+                ?? .failure(.malformed)
+        }
+    }
+
+    private func isReadable(_ descriptor: Int32, before deadline: MonotonicInstant) -> Bool {
+        while true {
+            let count = crl_poll(descriptor, -1, deadline.timeout)
+            if count > 0 { return true }
+            if count == 0 || errno != EINTR { return false }
+        }
+    }
+
+    private func join(_ peer: Peer) throws(PortError) {
+        let loop = try PortProcess.current.housekeepingLoop()
+        guard crl_close_in_child(peer.descriptor) else {
+            throw .cannotConnect(port: "process \(peer.pid)", reason: "this process has too many peers")
+        }
+        connected.withLock { $0[peer.incarnation, default: []].append(peer) }
+        let source = ThreadRunLoop.Source1(descriptor: peer.descriptor) { turn in
+            if peer.receive() { return true }
+            turn.source.invalidate()
+            PortProcess.current.peers.ended(peer)
+            return true
+        }
+        try runLoop { () throws(RunLoopError) in try loop.add(source) }
+    }
+
+    private func ended(_ peer: Peer) {
+        peer.closed()
+        connected.withLock { connected in
+            connected[peer.incarnation]?.removeAll { $0 === peer }
+            if connected[peer.incarnation]?.isEmpty == true { connected[peer.incarnation] = nil }
+        }
+        PortProcess.current.processDied(peer.incarnation)
+    }
+
+    /// A port of ours is invalid: those who asked are told.
+    func tellInvalidated(_ number: UInt64) {
+        for peer in connected.withLock({ $0.values.flatMap(\.self) }) { peer.tellInvalidated(number) }
+    }
+
+    /// A request of the process's will have no reply.
+    func tellUnanswered(_ request: UInt64, to incarnation: Incarnation) {
+        existing(incarnation)?.send(.unanswered(request))
+    }
+}

@@ -1,0 +1,90 @@
+import RunLoops
+import Synchronization
+
+/// The requests of this process that wait for their replies, and the one port that the replies come to.
+final class PendingReplies: Sendable {
+    private struct State {
+        var port: MachPort?
+        var pending: [UInt64: PendingReply] = [:]
+        var lastRequest: UInt64 = 0
+        var late = 0
+    }
+
+    private let state = Mutex(State())
+
+    /// How many replies came when nobody waited for them any more.
+    var lateCount: Int { state.withLock { $0.late } }
+
+    func port() throws(PortError) -> MachPort {
+        if let port = state.withLock({ $0.port }) { return port }
+        let made = try MachPort(frameHandler: { PortProcess.current.replies.arrived($0) })
+        return state.withLock { state in
+            if let port = state.port { return port }
+            state.port = made
+            return made
+        }
+    }
+
+    func add(_ pending: PendingReply) -> UInt64 {
+        state.withLock { state in
+            state.lastRequest += 1
+            state.pending[state.lastRequest] = pending
+            return state.lastRequest
+        }
+    }
+
+    func remove(_ request: UInt64) { _ = state.withLock { $0.pending.removeValue(forKey: request) } }
+
+    private func arrived(_ frame: ReceivedFrame) {
+        guard frame.header.kind == .reply else { return frame.refuse() }
+        let pending = state.withLock { state in
+            let pending = state.pending.removeValue(forKey: frame.header.request)
+            if pending == nil { state.late += 1 }
+            return pending
+        }
+        pending?.finish(.success(frame))
+    }
+
+    /// The server has let the request go. Only the process that was asked can say so.
+    func wasRefused(_ request: UInt64, by incarnation: Incarnation) {
+        let pending = state.withLock { state in
+            state.pending[request]?.port.incarnation == incarnation
+                ? state.pending.removeValue(forKey: request) : nil
+        }
+        pending?.finish(.failure(.unanswered(port: pending?.port.description ?? "")))
+    }
+
+    func portBecameInvalid(_ port: PortID) { fail { $0 == port } }
+
+    func processDied(_ incarnation: Incarnation) { fail { $0.incarnation == incarnation } }
+
+    private func fail(_ isGone: (PortID) -> Bool) {
+        let gone = state.withLock { state in
+            let gone = state.pending.filter { isGone($0.value.port) }
+            for request in gone.keys { state.pending[request] = nil }
+            return gone.values
+        }
+        for pending in gone { pending.finish(.failure(.becameInvalid(port: pending.port.description))) }
+    }
+}
+
+/// One request that waits. A source of the asker's loop is signalled when it has ended, one way or another.
+final class PendingReply: Sendable {
+    let port: PortID
+    let source = ThreadRunLoop.Source0 {}
+    private let loop: ThreadRunLoop
+    private let outcome = Mutex<Result<ReceivedFrame, PortError>?>(nil)
+
+    init(to port: PortID, on loop: ThreadRunLoop) {
+        self.port = port
+        self.loop = loop
+    }
+
+    var result: Result<ReceivedFrame, PortError>? { outcome.withLock { $0 } }
+
+    func finish(_ result: Result<ReceivedFrame, PortError>) {
+        outcome.withLock { $0 = $0 ?? result }
+        source.signal()
+        if !loop.isCurrent { loop.wakeUp() }
+    }
+}

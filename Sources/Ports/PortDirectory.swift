@@ -1,0 +1,267 @@
+import CRunLoopShims
+import Glibc
+import RunLoops
+import Synchronization
+
+/// A registry directory: where the processes of one user find each other's ports.
+///
+///     n.NAME            a name's entry
+///     INCARNATION/c     a process's control socket
+///     INCARNATION/N     the socket of its port N
+///
+/// Whoever changes a name, or sweeps up what a dead process has left, holds a lock on the directory itself while doing
+/// so; no lock files are needed, and none stay.
+final class PortDirectory: Sendable {
+    let path: String
+
+    private struct Own {
+        var isMade = false
+        var listener: ControlListener?
+        var sockets: Set<String> = []
+        var names: Set<String> = []
+    }
+
+    private let own = Mutex(Own())
+
+    /// The default registry directory's path.
+    static var defaultPath: String {
+        if let path = environment("PORTS_DIRECTORY") { return path }
+        if let path = environment("XDG_RUNTIME_DIR") { return path + "/ports" }
+        return "/tmp/ports-\(geteuid())"
+    }
+
+    private static func environment(_ name: String) -> String? {
+        getenv(name).map { String(cString: $0) }.flatMap { $0.isEmpty ? nil : $0 }
+    }
+
+    init(_ path: String) throws(PortError) {
+        var path = path
+        while path.count > 1, path.hasSuffix("/") { path.removeLast() }
+        self.path = path
+        guard path.hasPrefix("/") else { throw .untrustedDirectory(path, reason: "its path has to begin with /") }
+        if mkdir(path, 0o700) != 0, errno != EEXIST { throw .directory(path, call: "mkdir", errno: errno) }
+        try check()
+    }
+
+    /// Only a directory of ours that nobody else can touch will do: whoever can write to it can pose as anybody.
+    private func check() throws(PortError) {
+        var status = stat()
+        guard lstat(path, &status) == 0 else { throw .directory(path, call: "lstat", errno: errno) }
+        switch status.st_mode & S_IFMT {
+        case S_IFDIR: break
+        case S_IFLNK: throw .untrustedDirectory(path, reason: "it is a symbolic link; name the directory itself")
+        default: throw .untrustedDirectory(path, reason: "it is not a directory")
+        }
+        guard status.st_uid == geteuid() else {
+            throw .untrustedDirectory(path, reason: "it belongs to user \(status.st_uid), not to \(geteuid())")
+        }
+        guard status.st_mode & 0o077 == 0 else {
+            throw .untrustedDirectory(path, reason: "others may use it; chmod 700 it")
+        }
+    }
+
+    // MARK: The lock
+
+    /// Runs a change of the directory while no other process makes one.
+    func withLock<Result>(_ body: () throws(PortError) -> Result) throws(PortError) -> Result {
+        // The kernel lets two descriptors of one process lock each other out, so threads are kept apart as well.
+        let directory = Glibc.open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+        guard directory >= 0 else { throw .directory(path, call: "open", errno: errno) }
+        defer { Glibc.close(directory) }
+        // The lock outlives its holder's thread in a forked child only if that child keeps the descriptor.
+        _ = crl_close_in_child(directory)
+        defer { crl_keep_in_child(directory) }
+        let deadline = MonotonicInstant.now + .seconds(10)
+        var pause: UInt32 = 50
+        while flock(directory, LOCK_EX | LOCK_NB) != 0 {
+            guard errno == EWOULDBLOCK || errno == EINTR, !deadline.hasPassed else {
+                throw .directory(path, call: "flock", errno: errno)
+            }
+            // flock itself knows no deadline, and its holders are done in microseconds.
+            usleep(pause)
+            pause = min(pause * 2, 5_000)
+        }
+        defer { flock(directory, LOCK_UN) }
+        return try body()
+    }
+
+    // MARK: Our own process's files
+
+    private func ownPath(_ file: String) -> String { "\(path)/\(PortProcess.current.incarnation)/\(file)" }
+
+    /// Makes this process reachable: its folder and its control socket.
+    func open() throws(PortError) {
+        if own.withLock({ $0.isMade }) { return }
+        try check()
+        try withLock { () throws(PortError) in
+            sweep()
+            try own.withLock { (own) throws(PortError) in
+                guard !own.isMade else { return }
+                let folder = "\(path)/\(PortProcess.current.incarnation)"
+                guard mkdir(folder, 0o700) == 0 || errno == EEXIST else {
+                    throw .directory(folder, call: "mkdir", errno: errno)
+                }
+                own.sockets.insert("c")
+                own.listener = try ControlListener(LocalSocket.listen(at: ownPath("c"), kind: .sequencedPackets))
+                own.isMade = true
+            }
+        }
+    }
+
+    /// A listening socket for a port of ours.
+    func makeSocket(for port: PortID) throws(PortError) -> (descriptor: Int32, path: String) {
+        try open()
+        let file = String(port.number)
+        let path = ownPath(file)
+        let descriptor = try LocalSocket.listen(at: path, kind: .stream)
+        own.withLock { _ = $0.sockets.insert(file) }
+        return (descriptor, path)
+    }
+
+    func removeSocket(of port: PortID) {
+        let file = String(port.number)
+        if own.withLock({ $0.sockets.remove(file) }) != nil { unlink(ownPath(file)) }
+    }
+
+    /// The process ends.
+    func removeOwnFiles() {
+        let (names, sockets, isMade) = own.withLock { own in (own.names, own.sockets, own.isMade) }
+        if !names.isEmpty { try? withLock { for name in names { removeIfOwn(name) } } }
+        for socket in sockets { unlink(ownPath(socket)) }
+        if isMade { rmdir("\(path)/\(PortProcess.current.incarnation)") }
+    }
+
+    // MARK: Other processes' files
+
+    /// Whether the process is there: whether somebody listens at its control socket. The kernel closes that with the
+    /// process, however it ends.
+    func isAlive(_ incarnation: Incarnation) -> Bool {
+        incarnation == PortProcess.current.incarnation || LocalSocket.hasListener("\(path)/\(incarnation)/c")
+    }
+
+    /// Removes what dead processes have left. The lock must be held.
+    private func sweep() {
+        for file in files(in: path) {
+            if let incarnation = Incarnation(file) {
+                if !isAlive(incarnation) { removeFolder("\(path)/\(file)") }
+            } else if file.hasPrefix(NameEntry.prefix) {
+                if let entry = read(file), !isAlive(entry.right.id.incarnation) { unlink("\(path)/\(file)") }
+            } else if file.hasPrefix(Self.temporaryPrefix) {
+                // Only a holder of the lock has one, and that is us.
+                unlink("\(path)/\(file)")
+            }
+        }
+    }
+
+    private func removeFolder(_ folder: String) {
+        for file in files(in: folder) { unlink("\(folder)/\(file)") }
+        rmdir(folder)
+    }
+
+    private func files(in folder: String) -> [String] {
+        guard let stream = opendir(folder) else { return [] }
+        defer { closedir(stream) }
+        var files: [String] = []
+        while let entry = readdir(stream) {
+            let name = withUnsafePointer(to: &entry.pointee.d_name) {
+                $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+            }
+            if name != "." && name != ".." { files.append(name) }
+        }
+        return files
+    }
+
+    // MARK: Names
+
+    private static let temporaryPrefix = "t."
+    private static let largestEntry = 8192
+
+    /// Gives the name to a port of ours, unless somebody alive has it.
+    func register(_ name: String, _ right: WireRight) throws(PortError) {
+        let file = try NameEntry.fileName(for: name)
+        try withLock { () throws(PortError) in
+            if let entry = try readChecked(file) {
+                if entry.right.id == right.id { return }
+                if isAlive(entry.right.id.incarnation) { throw .nameInUse(name, pid: entry.pid) }
+            }
+            try write(NameEntry(name: name, right: right), to: file)
+            own.withLock { _ = $0.names.insert(file) }
+        }
+    }
+
+    /// Takes the name back from a port of ours.
+    func unregister(_ name: String, from port: PortID) throws(PortError) {
+        let file = try NameEntry.fileName(for: name)
+        try withLock { () throws(PortError) in
+            guard let entry = read(file), entry.right.id == port else { return }
+            unlink("\(path)/\(file)")
+            own.withLock { _ = $0.names.remove(file) }
+        }
+    }
+
+    /// What is registered under a name, by whomever.
+    func entry(_ name: String) throws(PortError) -> NameEntry? {
+        let file = try NameEntry.fileName(for: name)
+        let found = try readChecked(file)
+        return found?.name == name ? found : nil
+    }
+
+    /// A dead owner's entry is in nobody's way any more.
+    func removeDead(_ entry: NameEntry) throws(PortError) {
+        let file = try NameEntry.fileName(for: entry.name)
+        try withLock { () throws(PortError) in
+            if let now = read(file), now.right.id == entry.right.id, !isAlive(now.right.id.incarnation) {
+                unlink("\(path)/\(file)")
+            }
+        }
+    }
+
+    /// Every name there is.
+    func entries() -> [NameEntry] {
+        files(in: path).filter { $0.hasPrefix(NameEntry.prefix) }.compactMap(read)
+    }
+
+    private func removeIfOwn(_ file: String) {
+        if read(file)?.right.id.incarnation == PortProcess.current.incarnation { unlink("\(path)/\(file)") }
+    }
+
+    private func read(_ file: String) -> NameEntry? { try? readChecked(file) }
+
+    private func readChecked(_ file: String) throws(PortError) -> NameEntry? {
+        let path = "\(path)/\(file)"
+        // A link or a FIFO planted here must neither be followed nor block.
+        let descriptor = Glibc.open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+        guard descriptor >= 0 else {
+            if errno == ENOENT { return nil }
+            throw .directory(path, call: "open", errno: errno)
+        }
+        defer { Glibc.close(descriptor) }
+        var status = stat()
+        guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG, status.st_uid == geteuid(),
+            status.st_size <= Self.largestEntry
+        else { throw .untrustedDirectory(path, reason: "it is not an entry that this user's programs have written") }
+        let bytes = [UInt8](unsafeUninitializedCapacity: Self.largestEntry) { buffer, count in
+            count = max(Glibc.read(descriptor, buffer.baseAddress, buffer.count), 0)
+        }
+        return try NameEntry(bytes, path: path)
+    }
+
+    private func write(_ entry: NameEntry, to file: String) throws(PortError) {
+        let temporary = "\(path)/\(Self.temporaryPrefix)\(PortProcess.current.incarnation)"
+        let descriptor = Glibc.open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { throw .directory(temporary, call: "open", errno: errno) }
+        let bytes = entry.bytes
+        let written = Glibc.write(descriptor, bytes, bytes.count)
+        let error = written < 0 ? errno : ENOSPC
+        Glibc.close(descriptor)
+        guard written == bytes.count else {
+            unlink(temporary)
+            throw .directory(temporary, call: "write", errno: error)
+        }
+        guard rename(temporary, "\(path)/\(file)") == 0 else {
+            let error = errno
+            unlink(temporary)
+            throw .directory("\(path)/\(file)", call: "rename", errno: error)
+        }
+    }
+}

@@ -1,0 +1,133 @@
+import Glibc
+import RunLoops
+import ZeroMQ
+
+/// Why a port, a right or a name could not be used.
+public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
+    /// There was no room in the port's queue before the deadline. Nothing was sent.
+    case sendTimedOut(port: String)
+    /// Nothing arrived before the deadline.
+    case receiveTimedOut(port: String)
+    /// The port was invalid when it was asked: it was invalidated, or its owner is gone.
+    case isInvalid(port: String)
+    /// The port became invalid while the call was under way.
+    case becameInvalid(port: String)
+    /// The calling thread's own loop is the one that would have to make room in the port's queue.
+    case ownQueueFull(port: String)
+    /// The server let the request go without an answer.
+    case unanswered(port: String)
+    /// The message is larger than the port takes; both in bytes.
+    case messageTooLarge(port: String, size: Int, limit: Int)
+    /// The owner's process could not be reached although it may be alive.
+    case cannotConnect(port: String, reason: String)
+    /// The other side speaks another major version.
+    case incompatibleVersion(what: String, ours: Int, theirs: Int)
+    /// Nobody has registered the name.
+    case nameNotFound(String, directory: String)
+    /// A live process has the name.
+    case nameInUse(String, pid: Int32)
+    /// The name cannot be registered.
+    case badName(String, reason: String)
+    /// The registry directory cannot be trusted.
+    case untrustedDirectory(String, reason: String)
+    /// The registry directory, or something in it, could not be used.
+    case directory(String, call: String, errno: Int32)
+    /// The socket's path would be longer than the system takes; both in bytes.
+    case pathTooLong(String, limit: Int)
+    /// No descriptor, or no ZeroMQ socket, is left.
+    case outOfDescriptors(limit: Int)
+    /// The process is a fork of the one that used the library, or is about to end.
+    case unavailable(reason: String)
+    /// A call into libzmq or the system failed for another reason.
+    case transport(call: String, errno: Int32)
+
+    /// The number that CFMessagePort has for it: −1 and −2 for a send and a receive that timed out, −3 for an invalid
+    /// port, −5 for one that became invalid, and −4 for everything else.
+    public var code: Int32 {
+        switch self {
+        case .sendTimedOut, .ownQueueFull: -1
+        case .receiveTimedOut: -2
+        case .isInvalid, .nameNotFound: -3
+        case .becameInvalid: -5
+        default: -4
+        }
+    }
+
+    /// A sentence that names the thing and, where there is one, the remedy.
+    public var description: String {
+        switch self {
+        case .sendTimedOut(let port):
+            "\(port) had no room before the deadline: its owner does not read; allow more time or a longer queue"
+        case .receiveTimedOut(let port):
+            "nothing arrived at \(port) before the deadline"
+        case .isInvalid(let port):
+            "\(port) is invalid: it was invalidated, or its owner is gone; ask for a new right"
+        case .becameInvalid(let port):
+            "\(port) became invalid during the call: it was invalidated, or its owner has gone"
+        case .ownQueueFull(let port):
+            "\(port) is full, and this thread's own loop would have to empty it: return to the loop first"
+        case .unanswered(let port):
+            "\(port) let the request go without an answer"
+        case .messageTooLarge(let port, let size, let limit):
+            "a message of \(size) bytes is too large for \(port), which takes \(limit): raise its message limit"
+        case .cannotConnect(let port, let reason):
+            "\(port) cannot be connected to: \(reason)"
+        case .incompatibleVersion(let what, let ours, let theirs):
+            "\(what) has version \(theirs), and this library speaks version \(ours): update the older of the two"
+        case .nameNotFound(let name, let directory):
+            "nobody has registered the name \(quoted(name)) in \(directory)"
+        case .nameInUse(let name, let pid):
+            "the name \(quoted(name)) belongs to process \(pid)"
+        case .badName(let name, let reason):
+            "\(quoted(name)) cannot be a port's name: \(reason)"
+        case .untrustedDirectory(let path, let reason):
+            "the registry directory \(path) cannot be trusted: \(reason)"
+        case .directory(let path, let call, let errno):
+            "\(call) failed on \(path): \(String(cString: strerror(errno)))"
+        case .pathTooLong(let path, let limit):
+            "the socket path \(path) is longer than \(limit) bytes: set PORTS_DIRECTORY to a shorter one"
+        case .outOfDescriptors(let limit):
+            "no descriptor is left for a port (the limit is \(limit)): close some, or raise the limit with ulimit -n"
+        case .unavailable(let reason):
+            "ports are unavailable: \(reason)"
+        case .transport(let call, let errno):
+            "\(call) failed: \(String(cString: strerror(errno)))"
+        }
+    }
+
+    private func quoted(_ name: String) -> String { "“\(name.count > 80 ? name.prefix(80) + "…" : name[...])”" }
+
+    init(_ error: ZeroMQError) {
+        self = error.code == EMFILE ? .descriptorsGone : .transport(call: error.call, errno: error.code)
+    }
+
+    init(_ error: RunLoopError) {
+        switch error {
+        case .outOfDescriptors(let limit): self = .outOfDescriptors(limit: Int(clamping: limit))
+        case .system(let call, let errno): self = .transport(call: call, errno: errno)
+        case .threadNotStarted(let errno): self = .transport(call: "pthread_create", errno: errno)
+        case .badDescriptor, .notPollable, .tooManySignalSources: self = .transport(call: "epoll_ctl", errno: EBADF)
+        }
+    }
+
+    /// What `errno` says after a system call.
+    static func last(_ call: String) -> PortError {
+        errno == EMFILE || errno == ENFILE ? .descriptorsGone : .transport(call: call, errno: errno)
+    }
+
+    private static var descriptorsGone: PortError {
+        var limit = rlimit()
+        getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+        return .outOfDescriptors(limit: Int(clamping: limit.rlim_cur))
+    }
+}
+
+/// Runs a piece of libzmq's world with our errors.
+func zeroMQ<Result: ~Copyable>(_ body: () throws(ZeroMQError) -> Result) throws(PortError) -> Result {
+    do { return try body() } catch { throw PortError(error) }
+}
+
+/// Runs a piece of the loops' world with our errors.
+func runLoop<Result: ~Copyable>(_ body: () throws(RunLoopError) -> Result) throws(PortError) -> Result {
+    do { return try body() } catch { throw PortError(error) }
+}

@@ -1,0 +1,219 @@
+import CRunLoopShims
+import Glibc
+import RunLoops
+import Synchronization
+import ZeroMQ
+
+/// What all ports of this process share.
+final class PortProcess: Sendable {
+    static let current = PortProcess()
+
+    let incarnation = Incarnation.random()
+    let peers = Peers()
+    let replies = PendingReplies()
+
+    /// A table's entry. Its object may be let go of by anybody at any time, and its deinit takes the table's lock: so
+    /// a strong reference must never end while that is held, only leave with the result.
+    private struct Weak<Object: AnyObject & Sendable>: Sendable {
+        weak var object: Object?
+        let identity: ObjectIdentifier
+
+        init(_ object: Object) {
+            self.object = object
+            identity = ObjectIdentifier(object)
+        }
+    }
+
+    private struct State {
+        var context: Context?
+        var ports: [UInt64: Weak<MachPort>] = [:]
+        var channels: [PortID: Weak<SendChannel>] = [:]
+        /// Connections that are kept although nobody may have a right any more: a server sees the same asker again.
+        var connected: [SendChannel] = []
+        var directories: [String: PortDirectory] = [:]
+        var lastNumber: UInt64 = 0
+        var isClosing = false
+    }
+
+    private let state = Mutex(State())
+    private let housekeeping = Mutex<RunLoopThread?>(nil)
+
+    private init() {
+        raiseDescriptorLimit()
+        crl_prepare_fork()
+        atexit { PortProcess.current.close() }
+    }
+
+    static func checkUsable() throws(PortError) {
+        if crl_is_forked() {
+            throw .unavailable(reason: "this process is a fork of the one that used them; use exec, or fork earlier")
+        }
+    }
+
+    // MARK: Context and descriptors
+
+    func context() throws(PortError) -> Context {
+        try Self.checkUsable()
+        return try state.withLock { (state) throws(PortError) in
+            if state.isClosing { throw .unavailable(reason: "the process is ending") }
+            if let context = state.context { return context }
+            let made = try zeroMQ { () throws(ZeroMQError) in
+                try Context(maxSockets: Int32(clamping: descriptorLimit))
+            }
+            state.context = made
+            return made
+        }
+    }
+
+    /// libzmq aborts the process when a connection comes in and no descriptor is left; so ports stop before that.
+    private static let reserve = 64
+
+    func checkReserve() throws(PortError) {
+        let lowestFree = fcntl(0, F_DUPFD_CLOEXEC, 0)
+        if lowestFree >= 0 { Glibc.close(lowestFree) }
+        let limit = descriptorLimit
+        let isExhausted = lowestFree < 0 ? errno == EMFILE : Int(lowestFree) >= limit - Self.reserve
+        if isExhausted { throw .outOfDescriptors(limit: limit) }
+    }
+
+    private var descriptorLimit: Int {
+        var limit = rlimit()
+        getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+        return Int(clamping: limit.rlim_cur)
+    }
+
+    private func raiseDescriptorLimit() {
+        var limit = rlimit()
+        getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+        limit.rlim_cur = limit.rlim_max
+        setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+    }
+
+    // MARK: Ports and channels
+
+    /// A number that no port of this process has had.
+    func nextNumber() -> UInt64 {
+        state.withLock { state in
+            state.lastNumber += 1
+            return state.lastNumber
+        }
+    }
+
+    func add(_ port: MachPort, _ channel: SendChannel) {
+        state.withLock { state in
+            state.ports[port.id.number] = Weak(port)
+            state.channels[port.id] = Weak(channel)
+        }
+    }
+
+    func remove(_ port: PortID) { _ = state.withLock { $0.ports.removeValue(forKey: port.number) } }
+
+    func port(_ number: UInt64) -> MachPort? { state.withLock { $0.ports[number]?.object } }
+
+    /// The one channel to the port, made if need be.
+    func channel(to right: WireRight) -> SendChannel {
+        let isLocal = right.id.incarnation == incarnation
+        let made = SendChannel(right, isLocal: isLocal)
+        let channel = state.withLock { state in
+            if let channel = state.channels[right.id]?.object { return channel }
+            state.channels[right.id] = Weak(made)
+            return made
+        }
+        if channel === made, isLocal ? port(right.id.number) == nil : right.path.isEmpty { channel.invalidate() }
+        return channel
+    }
+
+    func existingChannel(to port: PortID) -> SendChannel? { state.withLock { $0.channels[port]?.object } }
+
+    func forgetChannel(_ port: PortID, _ identity: ObjectIdentifier) {
+        state.withLock { state in
+            if state.channels[port]?.identity == identity { state.channels[port] = nil }
+        }
+    }
+
+    private static let mostConnected = 512
+
+    /// Keeps the channel's connection, and lets go of one that was not used for a while if there are too many.
+    func keepConnected(_ channel: SendChannel) {
+        let released = state.withLock { state -> SendChannel? in
+            guard !state.connected.contains(where: { $0 === channel }) else { return nil }
+            state.connected.append(channel)
+            guard state.connected.count > Self.mostConnected else { return nil }
+            // Each gets a second chance, so that among so many an unused one is found.
+            let index = state.connected.firstIndex { !$0.wasUsed } ?? 0
+            return state.connected.remove(at: index)
+        }
+        _ = released
+    }
+
+    func letGo(_ channel: SendChannel) {
+        let released = state.withLock { state in
+            state.connected.firstIndex { $0 === channel }.map { state.connected.remove(at: $0) }
+        }
+        _ = released
+    }
+
+    /// A process is gone, and all of its ports with it.
+    func processDied(_ incarnation: Incarnation) {
+        let channels = state.withLock { state in
+            state.channels.compactMap { $0.key.incarnation == incarnation ? $0.value.object : nil }
+        }
+        for channel in channels { channel.invalidate() }
+        replies.processDied(incarnation)
+    }
+
+    func directory(_ path: String) throws(PortError) -> PortDirectory {
+        if let directory = state.withLock({ $0.directories[path] }) { return directory }
+        let opened = try PortDirectory(path)
+        return state.withLock { state in
+            if let directory = state.directories[path] { return directory }
+            state.directories[path] = opened
+            return opened
+        }
+    }
+
+    // MARK: The housekeeping thread
+
+    /// The thread that serves the control connections; never in the way of a message.
+    func housekeepingLoop() throws(PortError) -> ThreadRunLoop {
+        try housekeeping.withLock { (thread) throws(PortError) in
+            if let thread { return thread.loop }
+            let made = try runLoop { () throws(RunLoopError) in try RunLoopThread(name: "ports") }
+            thread = made
+            return made.loop
+        }
+    }
+
+    var isHousekeeping: Bool { housekeeping.withLock { $0?.loop.isCurrent ?? false } }
+
+    // MARK: The end
+
+    /// How many milliseconds what was sent has, at exit, to reach the system.
+    let flushBound = Atomic(1000)
+
+    /// The process exits: what was sent gets its time, everybody who waits is told, and nothing is left behind.
+    private func close() {
+        guard !crl_is_forked() else { return }
+        let (context, ports, channels, directories) = state.withLock { state in
+            state.isClosing = true
+            return (
+                state.context, state.ports.values.compactMap(\.object), state.channels.values.compactMap(\.object),
+                Array(state.directories.values)
+            )
+        }
+        let bound = flushBound.load(ordering: .relaxed)
+        for channel in channels { channel.close(linger: Int32(clamping: bound)) }
+        for port in ports { port.close() }
+        if let context {
+            let ended = Gate()
+            // It is left behind if it does not come to an end in time.
+            let thread = try? RunLoopThread(name: "ports end") { _ in
+                context.terminate()
+                ended.open()
+            }
+            if thread != nil { _ = ended.wait(until: .now + .milliseconds(bound)) }
+            thread?.stop()
+        }
+        for directory in directories { directory.removeOwnFiles() }
+    }
+}

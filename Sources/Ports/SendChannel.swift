@@ -1,0 +1,251 @@
+import Glibc
+import RunLoops
+import Synchronization
+import ZeroMQ
+
+/// This process's way to one port: one socket, shared by all rights to the port and all threads that use them.
+final class SendChannel: Sendable, CustomStringConvertible {
+    let id: PortID
+    let queueLimit: Int32
+    let messageLimit: Int
+    /// The registry directory in which the owner can be found; empty for a port of this process.
+    let path: String
+    let isLocal: Bool
+
+    private struct State: ~Copyable {
+        var socket: Socket?
+        /// Whether the socket is known to have a connection: it has sent something.
+        var hasSent = false
+        /// Those who wait for room, in the order they came. The first watches the socket.
+        var waiters: [Waiter] = []
+        var invalidity: Invalidity?
+        var handlers: [@Sendable () -> Void] = []
+    }
+
+    private enum Invalidity {
+        case invalidated
+        /// The process is ending.
+        case closed
+    }
+
+    private let state = Mutex(State())
+    /// Set by each send, cleared by who looks for channels that are not used any more.
+    private let isUsed = Atomic(false)
+
+    /// Whether it was used since the last time this was asked.
+    var wasUsed: Bool { isUsed.exchange(false, ordering: .relaxed) }
+
+    init(_ right: WireRight, isLocal: Bool) {
+        id = right.id
+        queueLimit = Int32(clamping: max(right.queueLimit, 1))
+        messageLimit = right.limit
+        path = right.path
+        self.isLocal = isLocal
+    }
+
+    deinit { PortProcess.current.forgetChannel(id, ObjectIdentifier(self)) }
+
+    var description: String { id.description }
+
+    func wireRight(leaving: Bool) throws(PortError) -> WireRight {
+        var path = path
+        if isLocal, leaving, let port = PortProcess.current.port(id.number) { path = try port.expose() }
+        return WireRight(id: id, queueLimit: UInt32(queueLimit), limit: messageLimit, path: path)
+    }
+
+    // MARK: Sending
+
+    /// Sends the frame, or throws and leaves it to the caller.
+    func send(_ frame: inout Frame, before deadline: MonotonicInstant) throws(PortError) {
+        let waiter = try state.withLock { (state) throws(PortError) -> Waiter? in
+            try check(state, or: .isInvalid(port: description))
+            if state.waiters.isEmpty, try trySend(&frame, &state) { return nil }
+            if isLocal || state.hasSent, deadline.hasPassed { throw .sendTimedOut(port: description) }
+            if isLocal, PortProcess.current.port(id.number)?.isServedOnlyHere == true {
+                throw .ownQueueFull(port: description)
+            }
+            let waiter = try Waiter()
+            state.waiters.append(waiter)
+            return waiter
+        }
+        guard let waiter else { return }
+        defer { leave(waiter) }
+        try send(&frame, as: waiter, before: deadline)
+    }
+
+    /// What the one that waits has to do next.
+    private enum Step {
+        case done
+        case waitForTurn
+        case connect
+        case watch(Int32, isConnected: Bool)
+    }
+
+    private func send(_ frame: inout Frame, as waiter: Waiter, before deadline: MonotonicInstant) throws(PortError) {
+        // A right's first use has to find its way first, whatever the deadline: a second is ages for a live owner.
+        let connectDeadline = max(deadline, .now + .seconds(1))
+        while true {
+            switch try nextStep(&frame, waiter) {
+            case .done:
+                return
+            case .waitForTurn:
+                guard waiter.wait(for: nil, until: connectDeadline) else { throw .sendTimedOut(port: description) }
+            case .connect:
+                try connect(before: connectDeadline)
+            case .watch(let descriptor, isConnected: true):
+                guard waiter.wait(for: descriptor, until: deadline) else { throw .sendTimedOut(port: description) }
+            case .watch(let descriptor, isConnected: false):
+                // A connection that was not accepted is never tried again by libzmq, and never reported.
+                if waiter.wait(for: descriptor, until: min(connectDeadline, .now + .milliseconds(100))) { continue }
+                guard !connectDeadline.hasPassed else {
+                    throw .cannotConnect(port: description, reason: "its owner accepts no connection")
+                }
+                state.withLock { if !$0.hasSent { $0.socket = nil } }
+            }
+        }
+    }
+
+    private func nextStep(_ frame: inout Frame, _ waiter: Waiter) throws(PortError) -> Step {
+        try state.withLock { (state) throws(PortError) -> Step in
+            try check(state, or: .becameInvalid(port: description))
+            guard state.waiters.first === waiter else { return .waitForTurn }
+            if try trySend(&frame, &state) { return .done }
+            guard let descriptor = try state.socket?.readableDescriptor() else { return .connect }
+            return .watch(descriptor, isConnected: isLocal || state.hasSent)
+        }
+    }
+
+    /// Sends if there is a socket and room. Whoever waits has the right of way.
+    private func trySend(_ frame: inout Frame, _ state: inout State) throws(PortError) -> Bool {
+        if isLocal, state.socket == nil { state.socket = try madeSocket("inproc://\(id.number)") }
+        guard try state.socket?.sendNow(&frame) == true else { return false }
+        state.hasSent = true
+        isUsed.store(true, ordering: .relaxed)
+        return true
+    }
+
+    private func leave(_ waiter: Waiter) {
+        state.withLock { state in
+            state.waiters.removeAll { $0 === waiter }
+            state.waiters.first?.wake()
+        }
+    }
+
+    private func check(_ state: borrowing State, or error: @autoclosure () -> PortError) throws(PortError) {
+        try PortProcess.checkUsable()
+        switch state.invalidity {
+        case nil: return
+        case .invalidated?: throw error()
+        case .closed?: throw .unavailable(reason: "the process is ending")
+        }
+    }
+
+    // MARK: Connecting
+
+    private func connect(before deadline: MonotonicInstant) throws(PortError) {
+        try joinPeer(before: deadline)
+        let socket = try madeSocket("ipc://\(path)/\(id.incarnation)/\(id.number)")
+        try putSocket(socket)
+    }
+
+    private func putSocket(_ socket: consuming Socket) throws(PortError) {
+        // Taken apart, because a closure cannot consume what it captures.
+        var made: Socket? = socket
+        state.withLock { state in
+            if state.socket == nil, state.invalidity == nil { swap(&state.socket, &made) }
+        }
+        PortProcess.current.keepConnected(self)
+    }
+
+    /// Makes sure that the death of the port, and of its owner, will be told.
+    ///
+    /// - Returns: The owner; nil when it is this process.
+    @discardableResult
+    func joinPeer(before deadline: MonotonicInstant) throws(PortError) -> Peer? {
+        guard !isLocal else { return nil }
+        do {
+            let peer = try PortProcess.current.peers.peer(of: self, before: deadline)
+            peer.send(.watch(id.number))
+            return peer
+        } catch {
+            if case .isInvalid = error { invalidate() }
+            throw error
+        }
+    }
+
+    private func madeSocket(_ address: String) throws(PortError) -> Socket {
+        try PortProcess.current.checkReserve()
+        let context = try PortProcess.current.context()
+        return try zeroMQ { () throws(ZeroMQError) in
+            let socket = try Socket(.push, in: context)
+            // Inside one process the two marks are added up to one queue.
+            try socket.set(.sendHighWaterMark(isLocal ? 1 : queueLimit))
+            try socket.set(.linger(isLocal ? 0 : -1))
+            if !isLocal {
+                // Never to a stranger who takes the path after the owner's death, and nothing queued for nobody.
+                try socket.set(.reconnectInterval(-1))
+                try socket.set(.immediate(true))
+            }
+            try socket.connect(address)
+            return socket
+        }
+    }
+
+    // MARK: Invalidity
+
+    var isValid: Bool { state.withLock { $0.invalidity == nil } }
+
+    func onInvalidation(_ handler: @escaping @Sendable () -> Void) {
+        let isInvalid = state.withLock { state in
+            if state.invalidity == nil { state.handlers.append(handler) }
+            return state.invalidity != nil
+        }
+        if isInvalid { return handler() }
+        // A failure leaves the port what it is; one that is invalid has called the handler.
+        if !PortProcess.current.isHousekeeping { _ = try? joinPeer(before: .now + .seconds(1)) }
+    }
+
+    /// The port is gone: no message goes there any more, and all who wait learn it.
+    func invalidate() {
+        let handlers = state.withLock { state in
+            guard state.invalidity == nil else { return [@Sendable () -> Void]() }
+            state.invalidity = .invalidated
+            state.socket = nil
+            for waiter in state.waiters { waiter.wake() }
+            defer { state.handlers = [] }
+            return state.handlers
+        }
+        PortProcess.current.replies.portBecameInvalid(id)
+        PortProcess.current.letGo(self)
+        for handler in handlers { handler() }
+    }
+
+    /// The process ends: what is on its way gets so many milliseconds more.
+    func close(linger milliseconds: Int32) {
+        state.withLock { state in
+            state.invalidity = .closed
+            if !isLocal { try? state.socket?.set(.linger(milliseconds)) }
+            state.socket = nil
+            for waiter in state.waiters { waiter.wake() }
+            state.handlers = []
+        }
+    }
+}
+
+extension Socket {
+    /// Sends without waiting, in the ports' errors.
+    fileprivate func sendNow(_ frame: inout Frame) throws(PortError) -> Bool {
+        do throws(ZeroMQError) {
+            // A send looks at what has happened only now and then; a full queue may have long been emptied.
+            if try send(&frame) { return true }
+            return try events.contains(.sendable) ? send(&frame) : false
+        } catch {
+            throw PortError(error)
+        }
+    }
+
+    /// The descriptor to watch until there is room; nothing that has happened before is missed.
+    fileprivate func readableDescriptor() throws(PortError) -> Int32 {
+        do { return try descriptor } catch { throw PortError(error) }
+    }
+}

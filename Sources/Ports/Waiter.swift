@@ -1,0 +1,31 @@
+import CRunLoopShims
+import Glibc
+import RunLoops
+
+/// A thread that waits for a socket to become ready, or for somebody to tell it.
+///
+/// Of several that wait for one socket only the first may watch the socket's own descriptor: it speaks in edges, and
+/// the first to touch the socket eats the edge that the others wait for.
+final class Waiter: Sendable {
+    private let event: EventDescriptor
+
+    init() throws(PortError) {
+        event = try runLoop { () throws(RunLoopError) in try EventDescriptor() }
+    }
+
+    /// Ends the wait of the moment, or the next one.
+    func wake() { event.raise() }
+
+    /// - Parameter descriptor: The socket's own, for the one that may watch it.
+    /// - Returns: False when the deadline came first.
+    func wait(for descriptor: Int32?, until deadline: MonotonicInstant) -> Bool {
+        while true {
+            let count = crl_poll(event.descriptor, descriptor ?? -1, deadline.timeout)
+            if count > 0 {
+                event.clear()
+                return true
+            }
+            if count == 0 || errno != EINTR { return false }
+        }
+    }
+}

@@ -1,0 +1,175 @@
+import Glibc
+
+// How a message lies in its one ZeroMQ frame, all numbers little-endian:
+//
+//     0   magic     UInt8     0xB7
+//     1   version   UInt8     the major version
+//     2   kind      UInt8     message, request or reply
+//     3   zero      UInt8
+//     4   id        UInt32    the message's id
+//     8   count     UInt32    how many components
+//    12   reply     UInt32    how many bytes of reply right; 0: none
+//         request   UInt64    only in requests and replies: which request
+//         sizes     UInt32    one for each component: its size in bytes; the top bit is set for a port
+//         the reply right, the components, one after the other
+//
+// Every size is checked against what is there before anything is looked at; what is left over makes a frame malformed.
+
+enum Wire {
+    static let magic: UInt8 = 0xB7
+    static let version: UInt8 = 1
+    static let headerSize = 16
+    static let requestSize = 8
+    static let portBit: UInt32 = 1 << 31
+    /// A component's size has 31 bits.
+    static let largestMessage = Int(Int32.max)
+
+    enum Kind: UInt8 {
+        case message = 0
+        case request = 1
+        case reply = 2
+    }
+
+    enum Malformed: Error, Equatable {
+        case tooShort
+        case badMagic
+        case badVersion(UInt8)
+        case badKind
+        case badSize
+        case badRight
+    }
+}
+
+/// What is known of a frame after it was checked: enough to find every component without looking twice.
+struct WireHeader: Equatable {
+    var kind: Wire.Kind = .message
+    var id: UInt32 = 0
+    var request: UInt64 = 0
+    var count = 0
+    var replySize = 0
+
+    var sizesOffset: Int { Wire.headerSize + (kind == .message ? 0 : Wire.requestSize) }
+    var replyOffset: Int { sizesOffset + 4 * count }
+    var componentsOffset: Int { replyOffset + replySize }
+}
+
+extension WireHeader {
+    /// Reads and checks a whole frame.
+    init(checking bytes: UnsafeRawBufferPointer) throws(Wire.Malformed) {
+        guard bytes.count >= Wire.headerSize else { throw .tooShort }
+        guard bytes[0] == Wire.magic else { throw .badMagic }
+        guard bytes[1] == Wire.version else { throw .badVersion(bytes[1]) }
+        guard let kind = Wire.Kind(rawValue: bytes[2]), bytes[3] == 0 else { throw .badKind }
+        self.kind = kind
+        id = bytes.little(at: 4)
+        count = Int(bytes.little(at: 8) as UInt32)
+        replySize = Int(bytes.little(at: 12) as UInt32)
+        guard bytes.count >= sizesOffset else { throw .tooShort }
+        if kind != .message { request = bytes.little(at: Wire.headerSize) }
+        // Both fit an Int many times over: no sum of them overflows.
+        guard componentsOffset <= bytes.count else { throw .badSize }
+        var end = componentsOffset
+        for index in 0..<count {
+            let size: UInt32 = bytes.little(at: sizesOffset + 4 * index)
+            let length = Int(size & ~Wire.portBit)
+            if size & Wire.portBit != 0 {
+                guard end + length <= bytes.count else { throw .badSize }
+                _ = try WireRight(checking: UnsafeRawBufferPointer(rebasing: bytes[end..<end + length]))
+            }
+            end += length
+        }
+        guard end == bytes.count else { throw .badSize }
+        if replySize > 0 {
+            _ = try WireRight(checking: UnsafeRawBufferPointer(rebasing: bytes[replyOffset..<componentsOffset]))
+        }
+    }
+
+    func write(to bytes: UnsafeMutableRawBufferPointer) {
+        bytes[0] = Wire.magic
+        bytes[1] = Wire.version
+        bytes[2] = kind.rawValue
+        bytes[3] = 0
+        bytes.setLittle(id, at: 4)
+        bytes.setLittle(UInt32(count), at: 8)
+        bytes.setLittle(UInt32(replySize), at: 12)
+        if kind != .message { bytes.setLittle(request, at: Wire.headerSize) }
+    }
+}
+
+/// A send right as it travels:
+///
+///     0   version   UInt8     the major version of this form
+///     1   zero      UInt8
+///     2   path      UInt16    how many bytes of path
+///     4   queue     UInt32    how many messages of one sender the port's queue holds
+///     8   number    UInt64
+///    16   process   2 × UInt64, the low half first
+///    32   limit     UInt64    the largest message the port takes, in bytes
+///    40   path: the registry directory in which its owner can be found; empty inside one process
+struct WireRight: Equatable {
+    static let fixedSize = 40
+    static let version: UInt8 = 1
+    /// A path has to leave room for a socket's name in 107 bytes.
+    static let longestPath = 107
+
+    var id: PortID
+    var queueLimit: UInt32
+    var limit: Int
+    var path: String
+
+    var size: Int { Self.fixedSize + path.utf8.count }
+
+    init(id: PortID, queueLimit: UInt32, limit: Int, path: String) {
+        self.id = id
+        self.queueLimit = queueLimit
+        self.limit = limit
+        self.path = path
+    }
+
+    init(checking bytes: UnsafeRawBufferPointer) throws(Wire.Malformed) {
+        guard bytes.count >= Self.fixedSize else { throw .badRight }
+        guard bytes[0] == Self.version else { throw .badVersion(bytes[0]) }
+        let length = Int(bytes.little(at: 2) as UInt16)
+        guard length <= Self.longestPath, bytes.count == Self.fixedSize + length else { throw .badRight }
+        queueLimit = bytes.little(at: 4)
+        let high: UInt64 = bytes.little(at: 24)
+        let low: UInt64 = bytes.little(at: 16)
+        id = PortID(
+            incarnation: Incarnation(bits: UInt128(high) << 64 | UInt128(low)), number: bytes.little(at: 8))
+        let limit: UInt64 = bytes.little(at: 32)
+        self.limit = Int(clamping: limit)
+        let pathBytes = bytes[Self.fixedSize...]
+        guard length == 0 || (pathBytes.first == UInt8(ascii: "/") && !pathBytes.contains(0)),
+            let path = String(validating: pathBytes, as: UTF8.self)
+        else { throw .badRight }
+        self.path = path
+    }
+
+    func write(to bytes: UnsafeMutableRawBufferPointer) {
+        var path = path
+        path.withUTF8 { path in
+            bytes[0] = Self.version
+            bytes[1] = 0
+            bytes.setLittle(UInt16(path.count), at: 2)
+            bytes.setLittle(queueLimit, at: 4)
+            bytes.setLittle(id.number, at: 8)
+            bytes.setLittle(UInt64(truncatingIfNeeded: id.incarnation.bits), at: 16)
+            bytes.setLittle(UInt64(truncatingIfNeeded: id.incarnation.bits >> 64), at: 24)
+            bytes.setLittle(UInt64(limit), at: 32)
+            UnsafeMutableRawBufferPointer(rebasing: bytes[Self.fixedSize...]).copyMemory(
+                from: UnsafeRawBufferPointer(path))
+        }
+    }
+}
+
+extension UnsafeRawBufferPointer {
+    func little<Number: FixedWidthInteger & BitwiseCopyable>(at offset: Int) -> Number {
+        Number(littleEndian: loadUnaligned(fromByteOffset: offset, as: Number.self))
+    }
+}
+
+extension UnsafeMutableRawBufferPointer {
+    func setLittle<Number: FixedWidthInteger & BitwiseCopyable>(_ number: Number, at offset: Int) {
+        storeBytes(of: number.littleEndian, toByteOffset: offset, as: Number.self)
+    }
+}

@@ -1,0 +1,64 @@
+import CZeroMQ
+
+/// One message of libzmq's: a run of bytes that is sent whole. The corresponding C type is `zmq_msg_t`.
+///
+/// Small ones live inside the value itself, so its bytes can be looked at only where it is.
+public struct Frame: ~Copyable, @unchecked Sendable {
+    // Sound: one owner at a time, and libzmq's reference counts are atomic.
+    var message = zmq_msg_t()
+
+    /// An empty frame, to receive into. The corresponding C function is `zmq_msg_init`.
+    public init() {
+        zmq_msg_init(&message)
+    }
+
+    /// A frame of so many bytes, whose contents are not set. The corresponding C function is `zmq_msg_init_size`.
+    ///
+    /// - Throws: ``ZeroMQError`` when there is no memory for it.
+    public init(count: Int) throws(ZeroMQError) {
+        guard zmq_msg_init_size(&message, count) == 0 else {
+            let error = ZeroMQError.last("zmq_msg_init_size")
+            zmq_msg_init(&message)
+            throw error
+        }
+    }
+
+    deinit {
+        // A message may be moved in memory; it is its last owner that closes it.
+        var message = message
+        zmq_msg_close(&message)
+    }
+
+    /// How many bytes it has. The corresponding C function is `zmq_msg_size`.
+    public var count: Int {
+        withUnsafePointer(to: message) { zmq_msg_size($0) }
+    }
+
+    /// Whether more frames of the same ZeroMQ message follow. The corresponding C function is `zmq_msg_more`.
+    public var isFollowed: Bool {
+        withUnsafePointer(to: message) { zmq_msg_more($0) != 0 }
+    }
+
+    /// Lets `body` read the bytes where they are; the buffer is gone after it.
+    public func withUnsafeBytes<R, E: Error>(_ body: (UnsafeRawBufferPointer) throws(E) -> R) throws(E) -> R {
+        try withUnsafePointer(to: message) { (pointer) throws(E) -> R in
+            let pointer = UnsafeMutablePointer(mutating: pointer)
+            return try body(UnsafeRawBufferPointer(start: zmq_msg_data(pointer), count: zmq_msg_size(pointer)))
+        }
+    }
+
+    /// Lets `body` write the bytes where they are; the buffer is gone after it.
+    public mutating func withUnsafeMutableBytes<R, E: Error>(
+        _ body: (UnsafeMutableRawBufferPointer) throws(E) -> R
+    ) throws(E) -> R {
+        try withUnsafeMutablePointer(to: &message) { (pointer) throws(E) -> R in
+            try body(UnsafeMutableRawBufferPointer(start: zmq_msg_data(pointer), count: zmq_msg_size(pointer)))
+        }
+    }
+
+    /// A property that the connection it came by has, such as `Peer-Address`. The corresponding C function is
+    /// `zmq_msg_gets`.
+    public func property(_ name: String) -> String? {
+        withUnsafePointer(to: message) { zmq_msg_gets($0, name).map { String(cString: $0) } }
+    }
+}

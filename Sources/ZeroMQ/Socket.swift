@@ -1,0 +1,154 @@
+import CZeroMQ
+import Glibc
+
+/// One end of a ZeroMQ connection. It may be used by one thread at a time. The corresponding C function is
+/// `zmq_socket`.
+public struct Socket: ~Copyable, @unchecked Sendable {
+    // Sound: the value has one owner, and libzmq allows a socket to be handed from thread to thread with a barrier.
+    private let handle: UnsafeMutableRawPointer
+    // A socket must not outlive its context.
+    private let context: Context
+
+    /// The patterns of use that a socket can have.
+    public enum Kind: Sendable {
+        /// Sends to whoever pulls.
+        case push
+        /// Receives from all who push.
+        case pull
+
+        var code: Int32 {
+            switch self {
+            case .push: ZMQ_PUSH
+            case .pull: ZMQ_PULL
+            }
+        }
+    }
+
+    /// The settings that this library uses. Those of connections count for the connections made afterwards.
+    public enum Option: Sendable {
+        /// How many messages are queued for sending on one connection.
+        case sendHighWaterMark(Int32)
+        /// How many messages are queued for receiving on one connection.
+        case receiveHighWaterMark(Int32)
+        /// How many milliseconds closing may go on sending; -1 for ever.
+        case linger(Int32)
+        /// How many milliseconds to wait before connecting again; -1 never.
+        case reconnectInterval(Int32)
+        /// Whether to queue only on connections that stand.
+        case immediate(Bool)
+        /// The largest frame to take, in bytes; a connection that brings a larger one is closed. -1: any.
+        case maxMessageSize(Int64)
+        /// A listening descriptor to use at the next bind in place of a new one.
+        case useDescriptor(Int32)
+        /// The only user whose processes may connect over ipc.
+        case ipcPeerUser(uid_t)
+    }
+
+    /// What a socket can do at once.
+    public struct Events: OptionSet, Sendable {
+        /// libzmq's bits.
+        public let rawValue: Int32
+        /// The events of these bits.
+        public init(rawValue: Int32) { self.rawValue = rawValue }
+        /// A frame can be received.
+        public static let receivable = Events(rawValue: ZMQ_POLLIN)
+        /// A frame can be sent.
+        public static let sendable = Events(rawValue: ZMQ_POLLOUT)
+    }
+
+    /// Makes a socket.
+    ///
+    /// - Throws: ``ZeroMQError``; `EMFILE` when the context holds as many sockets as it can, or no descriptor is left.
+    public init(_ kind: Kind, in context: Context) throws(ZeroMQError) {
+        guard let handle = zmq_socket(context.handle, kind.code) else { throw .last("zmq_socket") }
+        self.handle = handle
+        self.context = context
+    }
+
+    deinit { zmq_close(handle) }
+
+    /// Changes a setting. The corresponding C function is `zmq_setsockopt`.
+    public func set(_ option: Option) throws(ZeroMQError) {
+        let result =
+            switch option {
+            case .sendHighWaterMark(let count): set(ZMQ_SNDHWM, count)
+            case .receiveHighWaterMark(let count): set(ZMQ_RCVHWM, count)
+            case .linger(let milliseconds): set(ZMQ_LINGER, milliseconds)
+            case .reconnectInterval(let milliseconds): set(ZMQ_RECONNECT_IVL, milliseconds)
+            case .immediate(let isOn): set(ZMQ_IMMEDIATE, isOn ? 1 : 0 as Int32)
+            case .maxMessageSize(let bytes): set(ZMQ_MAXMSGSIZE, bytes)
+            case .useDescriptor(let descriptor): set(ZMQ_USE_FD, descriptor)
+            case .ipcPeerUser(let user): set(ZMQ_IPC_FILTER_UID, user)
+            }
+        guard result == 0 else { throw .last("zmq_setsockopt") }
+    }
+
+    private func set<Value: BitwiseCopyable>(_ option: Int32, _ value: Value) -> Int32 {
+        withUnsafeBytes(of: value) { zmq_setsockopt(handle, option, $0.baseAddress, $0.count) }
+    }
+
+    /// Binds it to an address. The corresponding C function is `zmq_bind`.
+    public func bind(_ address: String) throws(ZeroMQError) {
+        guard zmq_bind(handle, address) == 0 else { throw .last("zmq_bind") }
+    }
+
+    /// Takes back a ``bind(_:)``. The corresponding C function is `zmq_unbind`.
+    public func unbind(_ address: String) throws(ZeroMQError) {
+        guard zmq_unbind(handle, address) == 0 else { throw .last("zmq_unbind") }
+    }
+
+    /// Connects it to an address, whether or not anybody is there. The corresponding C function is `zmq_connect`.
+    public func connect(_ address: String) throws(ZeroMQError) {
+        guard zmq_connect(handle, address) == 0 else { throw .last("zmq_connect") }
+    }
+
+    /// The descriptor that becomes readable when the socket has commands to process: it speaks of them, not of
+    /// messages, so ``events`` must be read each time it fires. The corresponding C option is `ZMQ_FD`.
+    public var descriptor: Int32 {
+        get throws(ZeroMQError) { try get(ZMQ_FD) }
+    }
+
+    /// What it can do now. Asking processes the commands that wait. The corresponding C option is `ZMQ_EVENTS`.
+    public var events: Events {
+        get throws(ZeroMQError) { Events(rawValue: try get(ZMQ_EVENTS)) }
+    }
+
+    private func get(_ option: Int32) throws(ZeroMQError) -> Int32 {
+        var value: Int32 = 0
+        var size = MemoryLayout<Int32>.size
+        while zmq_getsockopt(handle, option, &value, &size) != 0 {
+            guard zmq_errno() == EINTR else { throw .last("zmq_getsockopt") }
+        }
+        return value
+    }
+
+    /// Sends a frame if there is room, and leaves it empty then; otherwise it stays what it is.
+    /// The corresponding C function is `zmq_msg_send` with `ZMQ_DONTWAIT`.
+    ///
+    /// - Returns: False when there is no room.
+    public func send(_ frame: inout Frame) throws(ZeroMQError) -> Bool {
+        while zmq_msg_send(&frame.message, handle, ZMQ_DONTWAIT) < 0 {
+            switch zmq_errno() {
+            case EAGAIN: return false
+            case EINTR: continue
+            default: throw .last("zmq_msg_send")
+            }
+        }
+        return true
+    }
+
+    /// Receives into a frame, in place of what it held. The corresponding C function is `zmq_msg_recv` with
+    /// `ZMQ_DONTWAIT`.
+    ///
+    /// - Returns: False when there is nothing to receive.
+    public func receive(_ frame: inout Frame) throws(ZeroMQError) -> Bool {
+        while zmq_msg_recv(&frame.message, handle, ZMQ_DONTWAIT) < 0 {
+            switch zmq_errno() {
+            case EAGAIN: return false
+            case EINTR: continue
+            default: throw .last("zmq_msg_recv")
+            }
+        }
+        return true
+    }
+}
