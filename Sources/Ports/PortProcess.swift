@@ -31,6 +31,7 @@ final class PortProcess: Sendable {
         /// Connections that are kept although nobody may have a right any more: a server sees the same asker again.
         var connected: [SendChannel] = []
         var directories: [String: PortDirectory] = [:]
+        var desks: [String: CheckInDesk] = [:]
         var lastNumber: UInt64 = 0
         var isClosing = false
     }
@@ -169,6 +170,15 @@ final class PortProcess: Sendable {
             if let directory = state.directories[path] { return directory }
             state.directories[path] = opened
             return opened
+        }
+    }
+
+    func checkInDesk(for nameServer: PortNameServer) -> CheckInDesk {
+        state.withLock { state in
+            if let desk = state.desks[nameServer.path] { return desk }
+            let desk = CheckInDesk(nameServer)
+            state.desks[nameServer.path] = desk
+            return desk
         }
     }
 

@@ -69,3 +69,7 @@ int crl_poll(int first, int second, int64_t nanoseconds);
 int crl_accept(int listener);
 // The kernel's word on who is at the other end of a local socket.
 bool crl_peer_credentials(int descriptor, int *pid, unsigned *uid);
+
+// Starts a program: signals as by default, no descriptor but the standard three. 0, or an errno.
+int crl_spawn(int *pid, const char *path, char *const arguments[], char *const environment[]);
+int crl_pidfd_signal(int descriptor, int signal);

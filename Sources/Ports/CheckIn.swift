@@ -1,0 +1,93 @@
+import Glibc
+import RunLoops
+
+/// What a worker is launched with: the way to tell its launcher that it is there, and with which port.
+///
+/// The worker makes its own port, checks in with it, and is given the port it was launched with:
+///
+///     let checkIn = try CheckIn.fromEnvironment()
+///     let mine = try MachPort { message in … }
+///     let parent = try checkIn.complete(with: mine)
+///     try mine.schedule(in: .current)
+///
+/// Check-in is one message with the id ``messageID``, whose reply port is the worker's own.
+public struct CheckIn: Sendable {
+    /// The id of the check-in message.
+    public static let messageID: UInt32 = 100
+    static let welcomeID: UInt32 = 101
+    static let refusalID: UInt32 = 102
+
+    let desk: MachPort.SendRight
+    let number: UInt64
+
+    /// The variable that tells a launched process where to check in.
+    static let variable = "PORTS_CHECK_IN"
+
+    /// The check-in of a process that a ``WorkerProcess`` has launched.
+    ///
+    /// - Throws: ``CheckInError``: `notLaunched` when nobody launched this process as a worker, or `port`.
+    public static func fromEnvironment() throws(CheckInError) -> CheckIn {
+        let fields = getenv(variable).map { String(cString: $0) }?.split(separator: " ", maxSplits: 1) ?? []
+        guard fields.count == 2, let number = UInt64(fields[0], radix: 16) else {
+            throw .notLaunched(reason: "\(variable) is not set: this process was not launched as a worker")
+        }
+        do {
+            return CheckIn(desk: try PortNameServer.shared.port(forName: String(fields[1])), number: number)
+        } catch {
+            throw .port(error)
+        }
+    }
+
+    /// Checks in: tells the launcher the worker's port, and waits to be let in.
+    ///
+    /// - Parameters:
+    ///   - port: The worker's own port, not scheduled anywhere yet.
+    ///   - deadline: How long the launcher may take.
+    /// - Returns: The right to the port that the worker was launched with.
+    /// - Throws: ``CheckInError``: `refused`, or `port` when the launcher is gone or does not answer.
+    @available(*, noasync, message: "it blocks its thread")
+    public func complete(
+        with port: MachPort, before deadline: MonotonicInstant = .now + .seconds(10)
+    ) throws(CheckInError) -> MachPort.SendRight {
+        do throws(PortError) {
+            var number = [UInt8](repeating: 0, count: 8)
+            number.withUnsafeMutableBytes { $0.setLittle(self.number, at: 0) }
+            try desk.send(
+                MachPort.Message(id: Self.messageID, [.bytes(number)], replyPort: port.sendRight), before: deadline)
+            let answer = try port.receive(before: deadline)
+            if answer.id == Self.welcomeID, case .port(let parent)? = answer.components.first { return parent }
+        } catch {
+            throw .port(error)
+        }
+        throw .refused(worker: "process \(getpid())", pid: getpid(), uid: geteuid())
+    }
+}
+
+/// Why a worker did not check in.
+public enum CheckInError: Error, Equatable, Sendable, CustomStringConvertible {
+    /// It was silent until the deadline. It was ended.
+    case timedOut(worker: String)
+    /// It ended before it checked in.
+    case died(worker: String, status: ExitStatus)
+    /// Its thread's body has thrown, or returned, before it checked in.
+    case failed(worker: String, reason: String)
+    /// The kernel says that it was another process, or another user's, that wanted to check in in its place.
+    case refused(worker: String, pid: Int32, uid: UInt32)
+    /// It could not be started, or was not started by a launcher.
+    case notLaunched(reason: String)
+    /// A port failed.
+    case port(PortError)
+
+    /// A sentence that names the worker and the cause.
+    public var description: String {
+        switch self {
+        case .timedOut(let worker): "\(worker) did not check in in time, and was ended"
+        case .died(let worker, let status): "\(worker) \(status) before it checked in"
+        case .failed(let worker, let reason): "\(worker) ended before it checked in: \(reason)"
+        case .refused(let worker, let pid, let uid):
+            "\(worker) was not let in: it was process \(pid) of user \(uid) that wanted to check in"
+        case .notLaunched(let reason): "the worker was not launched: \(reason)"
+        case .port(let error): error.description
+        }
+    }
+}

@@ -1,0 +1,195 @@
+import CRunLoopShims
+import Glibc
+import RunLoops
+import Synchronization
+
+/// A child process, launched with a port to report to, that checks in with a port of its own.
+///
+/// The child finds its way to check in by name, and the kernel, not the child, says who it is.
+/// Letting go of the object does not end the child.
+public final class WorkerProcess: Sendable {
+    /// The child's process id.
+    public let pid: pid_t
+
+    private struct State {
+        var status: ExitStatus?
+        var handlers: [@Sendable (ExitStatus) -> Void] = []
+    }
+
+    private let descriptor: Int32
+    private let expectation: CheckInDesk.Expectation
+    private let ended = Gate()
+    private let state = Mutex(State())
+
+    /// Starts a program and returns when it has checked in.
+    ///
+    /// - Parameters:
+    ///   - executable: The program's path. `/proc/self/exe` is the program itself.
+    ///   - arguments: Its arguments, without its name.
+    ///   - environment: Variables to add to this process's own.
+    ///   - port: The port that the worker is to report to; ``CheckIn/complete(with:before:)`` gives it to the worker.
+    ///   - nameServer: The registry directory by which the worker finds its way back; it is the worker's default.
+    ///   - deadline: How long it may take to check in. It is killed when it does not, or is refused.
+    /// - Throws: ``CheckInError``.
+    @available(*, noasync, message: "it blocks its thread")
+    public static func launch(
+        _ executable: String, _ arguments: [String] = [], environment: [String: String] = [:],
+        port: MachPort.SendRight, nameServer: PortNameServer = .shared,
+        before deadline: MonotonicInstant = .now + .seconds(10)
+    ) throws(CheckInError) -> WorkerProcess {
+        let worker = try start(executable, arguments, environment: environment, port: port, nameServer: nameServer)
+        _ = try worker.checkIn(before: deadline)
+        return worker
+    }
+
+    /// Starts a program and returns at once; ``checkIn(before:)`` or ``onCheckIn(_:)`` tells when it has checked in.
+    ///
+    /// - Parameters: As of ``launch(_:_:environment:port:nameServer:before:)``.
+    /// - Throws: ``CheckInError``: `notLaunched`, or `port`.
+    public static func start(
+        _ executable: String, _ arguments: [String] = [], environment: [String: String] = [:],
+        port: MachPort.SendRight, nameServer: PortNameServer = .shared
+    ) throws(CheckInError) -> WorkerProcess {
+        let desk = PortProcess.current.checkInDesk(for: nameServer)
+        let expectation = CheckInDesk.Expectation("worker “\(executable)”", .process(nil), parent: port)
+        let checkIn: CheckIn
+        let name: String
+        do {
+            name = try desk.registeredName()
+            checkIn = try desk.expect(expectation)
+        } catch {
+            throw .port(error)
+        }
+        var environment = environment
+        environment[CheckIn.variable] = "\(String(checkIn.number, radix: 16)) \(name)"
+        environment["PORTS_DIRECTORY"] = nameServer.path
+        do throws(CheckInError) {
+            let pid = try expectation.start { () throws(CheckInError) in
+                try spawn(executable, arguments, environment)
+            }
+            return try WorkerProcess(pid, expectation) { desk.forget(checkIn) }
+        } catch {
+            desk.forget(checkIn)
+            throw error
+        }
+    }
+
+    private init(
+        _ pid: pid_t, _ expectation: CheckInDesk.Expectation, forget: @escaping @Sendable () -> Void
+    ) throws(CheckInError) {
+        self.pid = pid
+        self.expectation = expectation
+        descriptor = crl_pidfd_open(pid)
+        do {
+            guard descriptor >= 0 else { throw PortError.last("pidfd_open") }
+            let loop = try PortProcess.current.housekeepingLoop()
+            // It keeps the worker until the child has ended.
+            let end = try ThreadRunLoop.Source1.child(pid) { status in
+                forget()
+                self.ended(status)
+            }
+            try loop.add(end)
+        } catch {
+            // Nobody would notice its end.
+            kill(pid, SIGKILL)
+            waitpid(pid, nil, 0)
+            throw .notLaunched(reason: "\(error)")
+        }
+        expectation.whenFinished { [self] outcome in
+            switch outcome {
+            case .failure(.timedOut), .failure(.refused): send(signal: SIGKILL)
+            default: break
+            }
+        }
+    }
+
+    deinit { if descriptor >= 0 { close(descriptor) } }
+
+    private static func spawn(
+        _ executable: String, _ arguments: [String], _ extra: [String: String]
+    ) throws(CheckInError) -> pid_t {
+        var variables = extra.map { "\($0)=\($1)" }
+        var inherited = environ
+        while let entry = inherited.pointee {
+            let variable = String(cString: entry)
+            let name = variable.prefix { $0 != "=" }
+            if extra[String(name)] == nil { variables.append(variable) }
+            inherited += 1
+        }
+        var argv = ([executable] + arguments).map { strdup($0) } + [nil]
+        var envp = variables.map { strdup($0) } + [nil]
+        defer { for string in argv + envp { free(string) } }
+        var pid: pid_t = 0
+        let error = crl_spawn(&pid, executable, &argv, &envp)
+        guard error == 0 else { throw .notLaunched(reason: "\(executable): \(String(cString: strerror(error)))") }
+        return pid
+    }
+
+    // MARK: Checking in
+
+    /// Waits until the worker has checked in.
+    ///
+    /// - Parameter deadline: How long to wait; when the worker is silent until then, it is killed.
+    /// - Returns: The right to send to the worker.
+    /// - Throws: ``CheckInError``: `timedOut`, `died` with its exit status or signal, `refused`.
+    @available(*, noasync, message: "it blocks its thread")
+    public func checkIn(before deadline: MonotonicInstant = .now + .seconds(10)) throws(CheckInError)
+        -> MachPort.SendRight
+    {
+        do {
+            return try expectation.wait(before: deadline)
+        } catch {
+            // A failed worker is gone when its launcher learns of it.
+            switch error {
+            case .timedOut, .refused: _ = ended.wait(until: .now + .seconds(1))
+            default: break
+            }
+            throw error
+        }
+    }
+
+    /// Calls a handler when the worker has checked in, or will not: at once when that is known already.
+    ///
+    /// - Parameter handler: Called once, on a thread of the library's that it must not block.
+    public func onCheckIn(_ handler: @escaping @Sendable (Result<MachPort.SendRight, CheckInError>) -> Void) {
+        expectation.whenFinished(handler)
+    }
+
+    // MARK: The child
+
+    /// How the child ended; nil while it runs.
+    public var status: ExitStatus? { state.withLock { $0.status } }
+
+    /// Calls a handler when the child has ended: at once when it has.
+    ///
+    /// - Parameter handler: Called once, on a thread of the library's that it must not block.
+    public func onExit(_ handler: @escaping @Sendable (ExitStatus) -> Void) {
+        let status = state.withLock { state in
+            if state.status == nil { state.handlers.append(handler) }
+            return state.status
+        }
+        if let status { handler(status) }
+    }
+
+    /// Sends the child a signal. Never anybody else: nothing happens when the child has ended.
+    public func send(signal: Int32) { _ = crl_pidfd_signal(descriptor, signal) }
+
+    /// Waits until the child has ended.
+    ///
+    /// - Returns: How it ended; nil when the deadline came first.
+    @available(*, noasync, message: "it blocks its thread")
+    public func waitForExit(before deadline: MonotonicInstant = .distantFuture) -> ExitStatus? {
+        ended.wait(until: deadline) ? status : nil
+    }
+
+    private func ended(_ status: ExitStatus) {
+        let handlers = state.withLock { state in
+            state.status = status
+            defer { state.handlers = [] }
+            return state.handlers
+        }
+        expectation.finish(.failure(.died(worker: expectation.worker, status: status)))
+        ended.open()
+        for handler in handlers { handler(status) }
+    }
+}

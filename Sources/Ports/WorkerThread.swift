@@ -1,0 +1,60 @@
+import RunLoops
+
+/// A thread with a loop, launched with a port to report to, that has checked in with a port of its own.
+public final class WorkerThread: Sendable {
+    /// The thread and its loop.
+    public let thread: RunLoopThread
+    /// The right to send to the worker.
+    public let port: MachPort.SendRight
+
+    private init(_ thread: RunLoopThread, _ port: MachPort.SendRight) {
+        self.thread = thread
+        self.port = port
+    }
+
+    /// Starts a thread and returns when it has checked in.
+    ///
+    ///     let worker = try WorkerThread.launch(port: results.sendRight) { checkIn in
+    ///         let mine = try MachPort { message in … }
+    ///         let parent = try checkIn.complete(with: mine)
+    ///         try mine.schedule(in: .current)
+    ///     }
+    ///
+    /// - Parameters:
+    ///   - name: The thread's name.
+    ///   - port: The port that the worker is to report to; ``CheckIn/complete(with:before:)`` gives it to the worker.
+    ///   - deadline: How long it may take to check in. It is stopped when it does not.
+    ///   - body: Called on the thread before its loop runs. It checks in, and schedules its port.
+    /// - Throws: ``CheckInError``.
+    @available(*, noasync, message: "it blocks its thread")
+    public static func launch(
+        name: String = "worker", port: MachPort.SendRight, before deadline: MonotonicInstant = .now + .seconds(10),
+        body: @escaping @Sendable (CheckIn) throws -> Void
+    ) throws(CheckInError) -> WorkerThread {
+        let desk = PortProcess.current.checkInDesk(for: .shared)
+        let worker = "thread “\(name)”"
+        let expectation = CheckInDesk.Expectation(worker, .thread, parent: port)
+        let checkIn: CheckIn
+        let thread: RunLoopThread
+        do {
+            checkIn = try desk.expect(expectation)
+        } catch {
+            throw .port(error)
+        }
+        defer { desk.forget(checkIn) }
+        do {
+            thread = try RunLoopThread(name: name) { _ in
+                do {
+                    try body(checkIn)
+                    expectation.finish(.failure(.failed(worker: worker, reason: "it returned without checking in")))
+                } catch {
+                    expectation.finish(.failure(.failed(worker: worker, reason: "\(error)")))
+                }
+            }
+        } catch {
+            throw .notLaunched(reason: "\(error)")
+        }
+        // Letting go of the thread stops it.
+        return WorkerThread(thread, try expectation.wait(before: deadline))
+    }
+}
