@@ -171,10 +171,10 @@ final class CFStage: Stage, @unchecked Sendable {
 
     func block(in modes: [String], _ body: @escaping Action) {
         if modes.count == 1 { return CFRunLoopPerformBlock(loop, Self.mode(modes[0]), body) }
-        var callbacks = kCFTypeArrayCallBacks
-        let names = CFArrayCreateMutable(nil, 0, &callbacks)
-        for mode in modes { CFArrayAppendValue(names, Unmanaged.passUnretained(Self.mode(mode)).toOpaque()) }
-        CFRunLoopPerformBlock(loop, names, body)
+        let strings = modes.map(Self.mode)
+        let names = CFArrayCreateMutable(nil, 0, nil)
+        for string in strings { CFArrayAppendValue(names, Unmanaged.passUnretained(string).toOpaque()) }
+        withExtendedLifetime(strings) { CFRunLoopPerformBlock(loop, names, body) }
     }
 
     func addCommonMode(_ mode: String) { CFRunLoopAddCommonMode(loop, Self.mode(mode)) }

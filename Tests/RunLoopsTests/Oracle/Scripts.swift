@@ -362,9 +362,9 @@ extension Script {
             s.timer("end", 70) { s.stop() }
             s.run("default", 5)
         },
-        Script("a repeating timer dated earlier in its own callout stays on its grid", timed: true) { s in
+        Script("a repeating timer dated into the past in its own callout", timed: true) { s in
             s.watch("default")
-            s.timer("t", 0, every: 40) { s.redate("t", milliseconds: -1000) }
+            s.timer("t", 0, every: 40) { if s.trace.all.count < 12 { s.redate("t", milliseconds: -1000) } }
             s.timer("mark", 20)
             s.timer("end", 60) { s.stop() }
             s.run("default", 5)
@@ -445,6 +445,27 @@ extension Script {
             s.source0("a") { s.stop() }
             s.timer("t", 5) { s.signal("a") }
             s.run("default", 5)
+        },
+        Script("a repeating timer made with a date in the past", timed: true) { s in
+            s.watch("default")
+            s.timer("t", -30, every: 45)
+            s.timer("mark", 30)
+            s.timer("end", 60) { s.stop() }
+            s.run("default", 5)
+        },
+        Script("a repeating timer dated into the past", timed: true) { s in
+            s.watch("default")
+            s.timer("t", 60_000, every: 45)
+            s.redate("t", milliseconds: -30)
+            s.timer("mark", 30)
+            s.timer("end", 60) { s.stop() }
+            s.run("default", 5)
+        },
+        Script("two timers made with dates in the past") { s in
+            s.watch("default")
+            s.timer("first", -20)
+            s.timer("second", -10_000)
+            s.run()
         },
         Script("a timer before a busy source", timed: true) { s in
             s.watch("default")
