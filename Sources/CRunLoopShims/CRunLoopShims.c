@@ -72,7 +72,7 @@ void *crl_thread_value(void) { return thread_value; }
 bool crl_thread_value_set(void *value, void (*destructor)(void *)) {
     pthread_once(&key_once, make_key);
     if (!key_made) return false;
-    atomic_store(&value_destructor, destructor);
+    if (destructor) atomic_store(&value_destructor, destructor);
     if (pthread_setspecific(key, value) != 0) return false;
     thread_value = value;
     return true;
@@ -173,6 +173,7 @@ int crl_signal_watch(int signal, int descriptor) {
 }
 
 void crl_signal_unwatch(int signal, int descriptor) {
+    if (signal <= 0 || signal >= NSIG) return;
     pthread_mutex_lock(&watched_lock);
     for (int i = 0; i < watchers_per_signal; i++) {
         if (atomic_load(&watched[signal].slots[i]) != descriptor + 1) continue;

@@ -59,11 +59,12 @@ extension ThreadRunLoop {
         /// Takes it out of every loop, for good. Any thread may call it.
         /// The corresponding CF function is `CFRunLoopSourceInvalidate`.
         public func invalidate() {
-            let wasValid = perform.withLock { perform in
+            // The closure goes after the lock: what it has captured may call back in here when it is let go of.
+            let last = perform.withLock { perform in
                 defer { perform = nil }
-                return perform != nil
+                return perform
             }
-            guard wasValid else { return }
+            guard last != nil else { return }
             for loop in placements.loops { loop.removeEverywhere(.source1(self)) }
         }
 

@@ -29,8 +29,8 @@ static inline uint64_t crl_now(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-// The value that a thread keeps under the library's one thread-specific key. `set` arranges for `destructor` to run
-// at the thread's exit.
+// The value that a thread keeps under the library's one thread-specific key. `destructor`, the same one for all
+// threads, runs at the thread's exit; null leaves it as it is.
 void *crl_thread_value(void);
 bool crl_thread_value_set(void *value, void (*destructor)(void *));
 

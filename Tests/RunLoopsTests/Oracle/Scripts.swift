@@ -848,7 +848,7 @@ extension Script {
         Script("what is taken out of the common modes leaves them all") { s in
             s.watch("default", "other")
             s.addCommonMode("other")
-            s.source0("a", in: "common")
+            s.timer("a", 60_000, in: "common")
             s.remove("a", from: "common")
             for mode in ["default", "other", "common"] { s.trace("\(s.contains("a", in: mode))") }
             s.run()
@@ -856,7 +856,7 @@ extension Script {
         },
         Script("what is taken out of one mode stays common") { s in
             s.addCommonMode("other")
-            s.source0("a", in: "common")
+            s.timer("a", 60_000, in: "common")
             s.remove("a", from: "default")
             for mode in ["default", "other", "common"] { s.trace("\(s.contains("a", in: mode))") }
             s.add("a", to: "common")
