@@ -95,9 +95,15 @@ void crl_thread_set_name(const char *name) {
 
 int crl_pidfd_open(int pid) { return (int)syscall(SYS_pidfd_open, pid, 0); }
 
+enum { pidfd_type = 3 };  // P_PIDFD, which older headers lack
+
+bool crl_pidfd_is_child(int descriptor) {
+    siginfo_t info = {0};
+    return waitid((idtype_t)pidfd_type, (id_t)descriptor, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+}
+
 int crl_pidfd_collect(int descriptor, int *status) {
     siginfo_t info = {0};
-    const int pidfd_type = 3;  // P_PIDFD, which older headers lack
     if (waitid((idtype_t)pidfd_type, (id_t)descriptor, &info, WEXITED | WNOHANG) != 0) return -1;
     if (info.si_pid == 0) return 0;
     *status = info.si_code == CLD_EXITED ? info.si_status : -info.si_status;

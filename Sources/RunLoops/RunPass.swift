@@ -42,7 +42,8 @@ extension ThreadRunLoop {
     @discardableResult
     public func run(mode: Mode, before limit: MonotonicInstant) throws(RunLoopError) -> Bool {
         checkThread()
-        if state.withLock({ state in index(of: mode, &state).map { isEmpty(state, mode: $0) } ?? true }) { return false }
+        let hasNothing = state.withLock { state in index(of: mode, &state).map { isEmpty(state, mode: $0) } ?? true }
+        if hasNothing { return false }
         _ = try run(mode, until: limit.hasPassed ? .distantPast : limit, returnAfterSourceHandled: true)
         return true
     }
@@ -62,7 +63,11 @@ extension ThreadRunLoop {
         _ mode: Mode = .default, seconds: Double, returnAfterSourceHandled: Bool = false
     ) throws(RunLoopError) -> RunResult {
         let limit: MonotonicInstant =
-            if !(seconds > 0) { .distantPast } else if seconds > 1e9 { .distantFuture } else { .now + .seconds(seconds) }
+            if !(seconds > 0) {
+                .distantPast
+            } else {
+                seconds > 1e9 ? .distantFuture : .now + .seconds(seconds)
+            }
         return try run(mode, until: limit, returnAfterSourceHandled: returnAfterSourceHandled)
     }
 
@@ -261,7 +266,9 @@ extension ThreadRunLoop {
 
     private func event(for ready: WaitSet.Event?, isRaised: Bool, _ mode: Int, _ state: inout State) -> Event {
         // Raised sources and ready descriptors take turns. What is left unserved here is told again.
-        if isRaised, ready == nil || !state.modes[mode].hasJustServedRaised, let watched = state.modes[mode].nextRaised() {
+        if isRaised, ready == nil || !state.modes[mode].hasJustServedRaised,
+            let watched = state.modes[mode].nextRaised()
+        {
             state.modes[mode].hasJustServedRaised = true
             return .source(watched, [])
         }

@@ -157,7 +157,9 @@ public final class ThreadRunLoop: Sendable {
     }
 
     /// Adds a source; once, however often it is added. The corresponding CF function is `CFRunLoopAddSource`.
-    public func add(_ source: Source0, forMode mode: Mode = .default) { insertWithoutDescriptor(.source0(source), mode) }
+    public func add(_ source: Source0, forMode mode: Mode = .default) {
+        insertWithoutDescriptor(.source0(source), mode)
+    }
 
     /// Adds a source; once, however often it is added. The corresponding CF function is `CFRunLoopAddSource`.
     ///

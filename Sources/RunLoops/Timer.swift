@@ -89,7 +89,9 @@ extension ThreadRunLoop {
         func detach() { state.withLock { $0.belonging.leave() } }
 
         /// When a queue has to call it; nil while its handler runs, so that it does not fire inside itself.
-        var queuedFireDate: MonotonicInstant? { state.withLock { $0.isFiring || $0.handler == nil ? nil : $0.fireDate } }
+        var queuedFireDate: MonotonicInstant? {
+            state.withLock { $0.isFiring || $0.handler == nil ? nil : $0.fireDate }
+        }
 
         /// Calls the handler if the timer is due, and moves it to its next time.
         func fire() {

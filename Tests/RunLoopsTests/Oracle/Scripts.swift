@@ -261,14 +261,14 @@ extension Script {
             s.signal("a")
             s.run("default", 5)
         },
-        Script("a signalled source and a ready descriptor, one a run") { s in
+        Script("a signalled source and a ready descriptor, one a run", timed: true) { s in
             s.watch("default")
             s.port("p")
             s.source0("a")
             s.raise("p")
             s.signal("a")
             s.run("default", 5, returning: true)
-            s.run("default", 5, returning: true)
+            s.run("default", short, returning: true)
         },
         Script("a descriptor made ready inside the last observer before the sleep") { s in
             s.watch("default")
@@ -553,10 +553,10 @@ extension Script {
 
     private static let blocks: [Script] =
         [
-            Script("a block keeps a mode once") { s in
+            Script("a block keeps a mode once", timed: true) { s in
                 s.watch("default")
                 s.block("b")
-                s.run("default", 5)
+                s.run("default", short)
                 s.run()
             },
             Script("a block is no handled source") { s in
@@ -570,10 +570,10 @@ extension Script {
                 for name in ["1", "2", "3"] { s.block(name) }
                 s.run()
             },
-            Script("a block inside a block") { s in
+            Script("a block inside a block", timed: true) { s in
                 s.watch("default")
                 s.block("outer") { s.block("inner") { s.block("innermost") } }
-                s.run("default", 5)
+                s.run("default", short)
             },
             Script("a block inside a block, polled") { s in
                 s.watch("default")
@@ -761,7 +761,7 @@ extension Script {
             s.source0("keep")
             s.timer("first", -20) { s.run("default", short) }
             s.timer("second", -10) { s.stop() }
-            s.run("default", 1)
+            s.run("default", short)
         },
         Script("a run inside a block with another block queued") { s in
             s.watch("default")
@@ -896,12 +896,12 @@ extension Script {
                 s.wakeUp()
                 s.run("default", short)
             },
-            Script("a wake-up inside a source") { s in
+            Script("a wake-up inside a source", timed: true) { s in
                 s.watch("default")
                 s.source0("a") { s.wakeUp() }
                 s.observer("end", .afterWaiting) { s.stop() }
                 s.signal("a")
-                s.run("default", 5)
+                s.run("default", short)
             },
             Script("a wake-up inside a block before the sleep") { s in
                 s.watch("default")

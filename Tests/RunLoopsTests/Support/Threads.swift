@@ -77,3 +77,83 @@ extension MonotonicInstant {
 func madeEvent() -> EventDescriptor {
     do { return try EventDescriptor() } catch { preconditionFailure("\(error)") }
 }
+
+/// Looks again and again, in small steps, for what nothing tells of.
+func waitUntil(_ condition: () -> Bool) {
+    let deadline = MonotonicInstant.patience
+    while !condition(), !deadline.hasPassed { usleep(200) }
+}
+
+/// Runs a loop where no error can be thrown.
+@discardableResult
+func run(
+    _ loop: ThreadRunLoop, _ mode: ThreadRunLoop.Mode = .default, seconds: Double, returning: Bool = false
+) -> ThreadRunLoop.RunResult {
+    do {
+        return try loop.runInMode(mode, seconds: seconds, returnAfterSourceHandled: returning)
+    } catch {
+        preconditionFailure("\(error)")
+    }
+}
+
+/// Adds a source where no error can be thrown.
+func add(_ source: ThreadRunLoop.Source1, to loop: ThreadRunLoop, _ mode: ThreadRunLoop.Mode = .default) {
+    do { try loop.add(source, forMode: mode) } catch { preconditionFailure("\(error)") }
+}
+
+/// The two ends of a pipe, in a place where they are closed in the end.
+final class Pipe: Sendable {
+    private let ends: Mutex<(Int32, Int32)>
+
+    init() {
+        var ends: [Int32] = [-1, -1]
+        precondition(pipe(&ends) == 0, "no pipe")
+        for end in ends { _ = fcntl(end, F_SETFL, O_NONBLOCK) }
+        self.ends = Mutex((ends[0], ends[1]))
+    }
+
+    deinit {
+        closeReader()
+        closeWriter()
+    }
+
+    var reader: Int32 { ends.withLock { $0.0 } }
+    var writer: Int32 { ends.withLock { $0.1 } }
+
+    func write(_ count: Int = 1) {
+        let bytes = [UInt8](repeating: 7, count: count)
+        _ = Glibc.write(writer, bytes, count)
+    }
+
+    @discardableResult
+    func read(_ count: Int = 1) -> Int {
+        var bytes = [UInt8](repeating: 0, count: count)
+        return Glibc.read(reader, &bytes, count)
+    }
+
+    func closeReader() {
+        ends.withLock { ends in
+            if ends.0 >= 0 { close(ends.0) }
+            ends.0 = -1
+        }
+    }
+
+    func closeWriter() {
+        ends.withLock { ends in
+            if ends.1 >= 0 { close(ends.1) }
+            ends.1 = -1
+        }
+    }
+}
+
+/// A value that several threads, or several closures, use.
+final class Shared<Value: Sendable>: Sendable {
+    private let value: Mutex<Value>
+
+    init(_ value: Value) { self.value = Mutex(value) }
+
+    @discardableResult
+    func withLock<Result: Sendable>(_ body: (inout Value) -> Result) -> Result {
+        value.withLock { value in body(&value) }
+    }
+}
