@@ -20,7 +20,7 @@ struct ModeItems {
 
     /// Sources that have work whatever their descriptors tell, in the order in which their turns come.
     private var raised: [WaitSet.Token] = []
-    var hasJustServedRaised = false
+    private var hasJustServedRaised = false
     private var tokens: [ObjectIdentifier: WaitSet.Token] = [:]
     private var lastToken = Self.firstSourceToken
 
@@ -142,6 +142,8 @@ struct ModeItems {
             try waitSet.add(descriptor, source.interest, token: lastToken)
         } catch {
             if source.duplicates { Descriptor.close(descriptor) }
+            // The caller knows the number of the original.
+            if case .notPollable = error { throw .notPollable(source.descriptor) }
             throw error
         }
         tokens[ObjectIdentifier(source)] = lastToken
@@ -174,8 +176,14 @@ struct ModeItems {
         raised.append(token)
     }
 
-    /// The raised source whose turn it is, which goes to the end of the queue.
-    mutating func nextRaised() -> Watched? {
+    /// The raised source whose turn it is, which goes to the end of the queue; nil when it is a descriptor's turn.
+    mutating func raisedTurn() -> Watched? {
+        let turn = hasJustServedRaised ? nil : nextRaised()
+        hasJustServedRaised = turn != nil
+        return turn
+    }
+
+    private mutating func nextRaised() -> Watched? {
         while let token = raised.first {
             raised.removeFirst()
             guard let watched = sources1[token], watched.source.isRaised else { continue }

@@ -241,8 +241,11 @@ extension ThreadRunLoop {
     }
 
     private func sleep(_ mode: Int, until limit: MonotonicInstant) -> Event {
-        let (waitSet, isRaised, isPolling) = state.withLock { state -> (WaitSet?, Bool, Bool) in
+        let (waitSet, turn, isPolling) = state.withLock { state -> (WaitSet?, ModeItems.Watched?, Bool) in
             let isRaised = state.modes[mode].hasRaised()
+            // Raised sources and ready descriptors take turns. The kernel is not even asked in a turn of the former:
+            // what it tells goes to the end of its queue, served or not.
+            if let turn = state.modes[mode].raisedTurn() { return (nil, turn, true) }
             // Work made visible before a wake-up that came since the pass began must be seen before sleeping.
             let isPolling =
                 isRaised || limit == .distantPast || state.runs.last?.isStopped == true
@@ -250,8 +253,9 @@ extension ThreadRunLoop {
                     .exchanged
             state.modes[mode].armTimer()
             if isMain { state.modes[mode].watchMainQueue(servesMainQueue(state, mode: mode)) }
-            return (state.modes[mode].waitSet, isRaised, isPolling)
+            return (state.modes[mode].waitSet, nil, isPolling)
         }
+        if let turn { return .source(turn, []) }
         guard let waitSet else { return .none }
         var ready: WaitSet.Event?
         repeat {
@@ -261,21 +265,13 @@ extension ThreadRunLoop {
         if !isPolling {
             _ = wakeState.compareExchange(expected: .asleep, desired: .awake, ordering: .sequentiallyConsistent)
         }
-        return state.withLock { event(for: ready, isRaised: isRaised, mode, &$0) }
+        return state.withLock { event(for: ready, mode, &$0) }
     }
 
-    private func event(for ready: WaitSet.Event?, isRaised: Bool, _ mode: Int, _ state: inout State) -> Event {
-        // Raised sources and ready descriptors take turns. What is left unserved here is told again.
-        if isRaised, ready == nil || !state.modes[mode].hasJustServedRaised,
-            let watched = state.modes[mode].nextRaised()
-        {
-            state.modes[mode].hasJustServedRaised = true
-            return .source(watched, [])
-        }
-        state.modes[mode].hasJustServedRaised = false
+    private func event(for ready: WaitSet.Event?, _ mode: Int, _ state: inout State) -> Event {
         switch ready?.token {
         case nil, ModeItems.wakeToken?:
-            return .none
+            return state.modes[mode].raisedTurn().map { .source($0, []) } ?? .none
         case ModeItems.timerToken?:
             state.modes[mode].timerExpired()
             return .timers
