@@ -42,6 +42,7 @@ private func spawn(_ script: String) -> pid_t {
     return pid
 }
 
-private func child(of pid: pid_t, _ handler: @escaping @Sendable (RunLoops.ExitStatus) -> Void) -> ThreadRunLoop.Source1 {
+private func child(of pid: pid_t, _ handler: @escaping @Sendable (RunLoops.ExitStatus) -> Void) -> ThreadRunLoop.Source1
+{
     do { return try .child(pid, handler: handler) } catch { preconditionFailure("\(error)") }
 }

@@ -27,7 +27,8 @@ import Testing
             for _ in 0..<4 { trace("\(run(loop, seconds: 0, returning: true)) \(loop.contains(source))") }
             return trace.all
         }
-        #expect(trace == ["true 1", "handledSource true", "true 1", "handledSource false", "timedOut false", "timedOut false"])
+        let once = ["true 1", "handledSource true", "true 1", "handledSource false"]
+        #expect(trace == once + ["timedOut false", "timedOut false"])
     }
 
     @Test func `a hang-up that nobody reads is told once`() {
@@ -131,7 +132,8 @@ import Testing
                 fstat(pipe.reader, &mine)
                 return (0..<1024).count { number in
                     var other = stat()
-                    return fstat(Int32(number), &other) == 0 && other.st_ino == mine.st_ino && other.st_dev == mine.st_dev
+                    return fstat(Int32(number), &other) == 0
+                        && (other.st_ino, other.st_dev) == (mine.st_ino, mine.st_dev)
                 }
             }
             let before = copies()

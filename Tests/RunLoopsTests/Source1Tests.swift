@@ -105,7 +105,11 @@ import Testing
             let sources = Shared<[ThreadRunLoop.Source1]>([])
             let source = ThreadRunLoop.Source1(descriptor: event.descriptor) { turn in
                 while turn.next() {
-                    guard count.withLock({ $0 += 1; return $0 == 3 }) else { continue }
+                    guard
+                        count.withLock({
+                            $0 += 1; return $0 == 3
+                        })
+                    else { continue }
                     switch cause {
                     case "stop": loop.stop()
                     case "invalidate": turn.invalidate()

@@ -24,7 +24,10 @@ import Testing
             return (0..<300).map { _ in
                 let begun = Shared(false)
                 loop.add(ThreadRunLoop.Observer(.entry, repeats: false) { _, _ in begun.withLock { $0 = true } })
-                let helper = begun.withLock { _ in Helper { waitUntil { begun.withLock { $0 } }; loop.stop() } }
+                let helper = Helper {
+                    while !begun.withLock({ $0 }) {}
+                    loop.stop()
+                }
                 defer { helper.join() }
                 return run(loop, seconds: 20)
             }

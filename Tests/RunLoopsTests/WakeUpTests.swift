@@ -77,7 +77,7 @@ import Testing
             loop.add(ThreadRunLoop.Observer(.exit) { _, _ in trace("exit") })
             // Without its wake-up the outer run would find the block after its sleep only.
             loop.add(ThreadRunLoop.Timer(after: .seconds(30)) { _ in trace("slept") })
-            loop.add(ThreadRunLoop.Observer(.beforeTimers, repeats: true) { _, _ in if trace.all.count > 1 { loop.stop() } })
+            loop.add(ThreadRunLoop.Observer(.beforeTimers) { _, _ in if trace.all.count > 1 { loop.stop() } })
             trace("\(run(loop, seconds: 20))")
             return trace.all
         }
@@ -108,9 +108,10 @@ import Testing
             loop.add(ThreadRunLoop.Source0 {})
             loop.add(ThreadRunLoop.Observer(.beforeWaiting) { _, _ in passes.withLock { $0 += 1 } })
             for _ in 0..<3 {
-                loop.add(ThreadRunLoop.Observer(.beforeWaiting, repeats: false) { _, _ in
-                    Helper { loop.wakeUp() }.join()
-                })
+                loop.add(
+                    ThreadRunLoop.Observer(.beforeWaiting, repeats: false) { _, _ in
+                        Helper { loop.wakeUp() }.join()
+                    })
                 run(loop, seconds: 0)
             }
             run(loop, seconds: 0.02)
