@@ -209,6 +209,7 @@ extension ThreadRunLoop {
             var due: [Block] = []
             swap(&due, &state.blocks)
             if !due.allSatisfy({ state.runs($0, in: mode) }) {
+                // Back at once, unlike CFRunLoop's: a run of their mode inside one of these must not miss them.
                 state.blocks = due.filter { !state.runs($0, in: mode) }
                 due.removeAll { !state.runs($0, in: mode) }
             }
