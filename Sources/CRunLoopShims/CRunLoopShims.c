@@ -75,7 +75,7 @@ void *crl_thread_value(void) { return thread_value; }
 bool crl_thread_value_set(void *value, void (*destructor)(void *)) {
     pthread_once(&key_once, make_key);
     if (!key_made) return false;
-    atomic_store(&value_destructor, destructor);
+    if (destructor) atomic_store(&value_destructor, destructor);
     if (pthread_setspecific(key, value) != 0) return false;
     thread_value = value;
     return true;
@@ -98,9 +98,15 @@ void crl_thread_set_name(const char *name) {
 
 int crl_pidfd_open(int pid) { return (int)syscall(SYS_pidfd_open, pid, 0); }
 
+enum { pidfd_type = 3 };  // P_PIDFD, which older headers lack
+
+bool crl_pidfd_is_child(int descriptor) {
+    siginfo_t info = {0};
+    return waitid((idtype_t)pidfd_type, (id_t)descriptor, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+}
+
 int crl_pidfd_collect(int descriptor, int *status) {
     siginfo_t info = {0};
-    const int pidfd_type = 3;  // P_PIDFD, which older headers lack
     if (waitid((idtype_t)pidfd_type, (id_t)descriptor, &info, WEXITED | WNOHANG) != 0) return -1;
     if (info.si_pid == 0) return 0;
     *status = info.si_code == CLD_EXITED ? info.si_status : -info.si_status;
@@ -176,6 +182,7 @@ int crl_signal_watch(int signal, int descriptor) {
 }
 
 void crl_signal_unwatch(int signal, int descriptor) {
+    if (signal <= 0 || signal >= NSIG) return;
     pthread_mutex_lock(&watched_lock);
     for (int i = 0; i < watchers_per_signal; i++) {
         if (atomic_load(&watched[signal].slots[i]) != descriptor + 1) continue;

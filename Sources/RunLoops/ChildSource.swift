@@ -7,12 +7,15 @@ public enum ExitStatus: Sendable, Hashable, CustomStringConvertible {
     case exited(Int32)
     /// It was ended by this signal.
     case signaled(Int32)
+    /// It has ended, and somebody else has collected how: another `wait`, or the kernel where SIGCHLD is ignored.
+    case unknown
 
     /// A phrase that fits after a process's name.
     public var description: String {
         switch self {
         case .exited(let status): "exited with status \(status)"
         case .signaled(let signal): "was ended by signal \(signal) (\(String(cString: strsignal(signal))))"
+        case .unknown: "ended, and its status was collected elsewhere"
         }
     }
 }
@@ -25,7 +28,7 @@ extension ThreadRunLoop.Source1 {
     /// - Parameters:
     ///   - pid: The child's process id.
     ///   - handler: Called once, on the loop's thread.
-    /// - Throws: ``RunLoopError`` when there is no such process, or no descriptor is left.
+    /// - Throws: ``RunLoopError`` when there is no such process, it is no child of this one, or no descriptor is left.
     public static func child(
         _ pid: pid_t, handler: @escaping @Sendable (ExitStatus) -> Void
     ) throws(RunLoopError) -> ThreadRunLoop.Source1 {
@@ -46,7 +49,8 @@ private final class ProcessDescriptor: Sendable {
     init(_ pid: pid_t) throws(RunLoopError) {
         descriptor = crl_pidfd_open(pid)
         guard descriptor >= 0 else { throw .last("pidfd_open") }
-        _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
+        // Another's child would only be known to have ended by a wait that fails.
+        guard crl_pidfd_is_child(descriptor) else { throw .system(call: "waitid", errno: ECHILD) }
     }
 
     deinit { close(descriptor) }
@@ -54,7 +58,10 @@ private final class ProcessDescriptor: Sendable {
     /// How it ended; nil while it runs.
     func collect() -> ExitStatus? {
         var status: Int32 = 0
-        return crl_pidfd_collect(descriptor, &status) == 1
-            ? (status >= 0 ? .exited(status) : .signaled(-status)) : nil
+        return switch crl_pidfd_collect(descriptor, &status) {
+        case 0: nil
+        case 1: status >= 0 ? .exited(status) : .signaled(-status)
+        default: .unknown
+        }
     }
 }

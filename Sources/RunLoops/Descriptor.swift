@@ -11,11 +11,11 @@ enum Descriptor {
 
     static func close(_ descriptor: Int32) { Glibc.close(descriptor) }
 
-    /// Whether there are bytes to read.
-    static func hasUnread(_ descriptor: Int32) -> Bool {
+    /// Whether it is in error or hung up for good: still, after its handler was told, and with nothing left to read.
+    static func isOver(_ descriptor: Int32) -> Bool {
         var poll = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
-        guard Glibc.poll(&poll, 1, 0) == 1, poll.revents & Int16(POLLIN) != 0 else { return false }
-        var count: Int32 = 0
-        return ioctl(descriptor, UInt(FIONREAD), &count) == 0 && count > 0
+        guard Glibc.poll(&poll, 1, 0) == 1, poll.revents & Int16(POLLERR | POLLHUP) != 0 else { return false }
+        var unread: Int32 = 0
+        return poll.revents & Int16(POLLIN) == 0 || ioctl(descriptor, UInt(FIONREAD), &unread) != 0 || unread == 0
     }
 }

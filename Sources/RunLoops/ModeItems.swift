@@ -1,3 +1,5 @@
+import CRunLoopShims
+
 /// What a loop holds under one mode's name. Guarded by the loop's lock.
 struct ModeItems {
     let mode: ThreadRunLoop.Mode
@@ -14,10 +16,11 @@ struct ModeItems {
     private(set) var waitSet: WaitSet?
     private var timerDescriptor: TimerDescriptor?
     private var armed: MonotonicInstant?
+    private var watchesMainQueue = false
 
     /// Sources that have work whatever their descriptors tell, in the order in which their turns come.
     private var raised: [WaitSet.Token] = []
-    var hasJustServedRaised = false
+    private var hasJustServedRaised = false
     private var tokens: [ObjectIdentifier: WaitSet.Token] = [:]
     private var lastToken = Self.firstSourceToken
 
@@ -28,6 +31,7 @@ struct ModeItems {
 
     struct Watched {
         let source: ThreadRunLoop.Source1
+        let token: WaitSet.Token
         /// The descriptor in the wait set, the mode's own when the source asks for a duplicate.
         let descriptor: Int32
     }
@@ -86,11 +90,13 @@ struct ModeItems {
             if let watched = sources1.removeValue(forKey: token) { unwatch(watched) }
             source.placements.left(loop)
         case .timer(let timer):
-            return timers.remove(timer)
+            guard timers.remove(timer) else { return false }
+            timer.detach()
         case .observer(let observer):
             guard let index = observers.firstIndex(where: { $0 === observer }) else { return false }
             observers.remove(at: index)
             activities = observers.reduce(into: []) { $0.formUnion($1.activities) }
+            observer.detach()
         }
         return true
     }
@@ -98,15 +104,27 @@ struct ModeItems {
     // MARK: The wait set
 
     /// Makes the mode ready to sleep.
-    mutating func prepareWaitSet(wake: EventDescriptor, mainQueue: Int32?) throws(RunLoopError) {
+    mutating func prepareWaitSet(wake: EventDescriptor) throws(RunLoopError) {
         guard timerDescriptor == nil else { return }
         let waitSet = try madeWaitSet()
         let timerDescriptor = try TimerDescriptor()
         // In edges: the counter need never be read, and a wake-up costs one system call less.
         try waitSet.add(wake.descriptor, .readable, trigger: .edge, token: Self.wakeToken)
         try waitSet.add(timerDescriptor.descriptor, .readable, token: Self.timerToken)
-        if let mainQueue { try waitSet.add(mainQueue, .readable, token: Self.mainQueueToken) }
         self.timerDescriptor = timerDescriptor
+    }
+
+    /// Waits for libdispatch's main queue, or no longer: inside one of its callouts it would only keep the loop awake.
+    mutating func watchMainQueue(_ watches: Bool) {
+        guard watches != watchesMainQueue, let waitSet else { return }
+        if watches {
+            guard (try? waitSet.add(crl_main_queue_descriptor(), .readable, token: Self.mainQueueToken)) != nil else {
+                return
+            }
+        } else {
+            waitSet.remove(crl_main_queue_descriptor())
+        }
+        watchesMainQueue = watches
     }
 
     private mutating func madeWaitSet() throws(RunLoopError) -> WaitSet {
@@ -124,10 +142,12 @@ struct ModeItems {
             try waitSet.add(descriptor, source.interest, token: lastToken)
         } catch {
             if source.duplicates { Descriptor.close(descriptor) }
+            // The caller knows the number of the original.
+            if case .notPollable = error { throw .notPollable(source.descriptor) }
             throw error
         }
         tokens[ObjectIdentifier(source)] = lastToken
-        sources1[lastToken] = Watched(source: source, descriptor: descriptor)
+        sources1[lastToken] = Watched(source: source, token: lastToken, descriptor: descriptor)
     }
 
     private func unwatch(_ watched: Watched) {
@@ -156,8 +176,14 @@ struct ModeItems {
         raised.append(token)
     }
 
-    /// The raised source whose turn it is, which goes to the end of the queue.
-    mutating func nextRaised() -> Watched? {
+    /// The raised source whose turn it is, which goes to the end of the queue; nil when it is a descriptor's turn.
+    mutating func raisedTurn() -> Watched? {
+        let turn = hasJustServedRaised ? nil : nextRaised()
+        hasJustServedRaised = turn != nil
+        return turn
+    }
+
+    private mutating func nextRaised() -> Watched? {
         while let token = raised.first {
             raised.removeFirst()
             guard let watched = sources1[token], watched.source.isRaised else { continue }

@@ -3,7 +3,7 @@ import Synchronization
 extension ThreadRunLoop {
     /// Is told when a run of a loop comes to certain points. The corresponding CF type is `CFRunLoopObserver`.
     ///
-    /// An observer belongs to the first loop it is added to.
+    /// An observer belongs to one loop at a time: the one it was added to first, until it is in no mode of it.
     public final class Observer: Sendable {
         /// Called on the loop's thread with the point that the run has come to.
         public typealias Handler = @Sendable (Observer, Activity) -> Void
@@ -19,8 +19,7 @@ extension ThreadRunLoop {
         private struct State {
             var handler: Handler?
             var isTold = false
-            weak var loop: ThreadRunLoop?
-            var belongsToLoop = false
+            var belonging = Belonging()
         }
 
         private let state: Mutex<State>
@@ -48,23 +47,20 @@ extension ThreadRunLoop {
         /// Takes it out of its loop, for good. Any thread may call it.
         /// The corresponding CF function is `CFRunLoopObserverInvalidate`.
         public func invalidate() {
-            let (wasValid, loop) = state.withLock { state in
+            // The handler goes after the lock: what it has captured may call back in here when it is let go of.
+            let (handler, loop) = state.withLock { state in
                 defer { state.handler = nil }
-                return (state.handler != nil, state.loop)
+                return (state.handler, state.belonging.loop)
             }
-            if wasValid { loop?.removeEverywhere(.observer(self)) }
+            if handler != nil { loop?.removeEverywhere(.observer(self)) }
         }
 
         /// Makes the loop its own; false when it is another's, or invalid.
         func attach(to loop: ThreadRunLoop) -> Bool {
-            state.withLock { state in
-                guard state.handler != nil else { return false }
-                if state.belongsToLoop { return state.loop === loop }
-                state.belongsToLoop = true
-                state.loop = loop
-                return true
-            }
+            state.withLock { state in state.handler != nil && state.belonging.join(loop) }
         }
+
+        func detach() { state.withLock { $0.belonging.leave() } }
 
         /// Calls the handler, unless it is being called already.
         func tell(_ activity: Activity) {

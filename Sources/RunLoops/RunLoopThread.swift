@@ -23,18 +23,20 @@ public final class RunLoopThread: Sendable {
     ///   - name: What the system's tools show; the kernel keeps 15 bytes of it.
     ///   - stackSize: The stack's size in bytes; nil for the system's default.
     ///   - body: Called on the thread before its loop runs: a place to add items.
-    /// - Throws: ``RunLoopError/threadNotStarted(errno:)``.
+    /// - Throws: ``RunLoopError/threadNotStarted(errno:)``, or what is said when no descriptor is left.
     public init(
         name: String = "run loop", stackSize: Int? = nil, body: (@Sendable (ThreadRunLoop) -> Void)? = nil
     ) throws(RunLoopError) {
         let start = Start(name: name, ended: ended, body: body)
         thread = try Self.startThread(start, stackSize: stackSize)
         _ = start.ready.wait(until: .distantFuture)
-        guard let loop = start.loop.withLock({ $0 }) else {
+        switch start.outcome.withLock({ $0 }) {
+        case .success(let loop):
+            self.loop = loop
+        case .failure(let error):
             pthread_join(thread, nil)
-            throw .threadNotStarted(errno: EAGAIN)
+            throw error
         }
-        self.loop = loop
     }
 
     deinit {
@@ -66,7 +68,7 @@ public final class RunLoopThread: Sendable {
         let ready = Gate()
         let ended: Gate
         let body: (@Sendable (ThreadRunLoop) -> Void)?
-        let loop = Mutex<ThreadRunLoop?>(nil)
+        let outcome = Mutex(Result<ThreadRunLoop, RunLoopError>.failure(.threadNotStarted(errno: EAGAIN)))
 
         init(name: String, ended: Gate, body: (@Sendable (ThreadRunLoop) -> Void)?) {
             self.name = name
@@ -83,9 +85,10 @@ public final class RunLoopThread: Sendable {
             do {
                 try current.prepare()
             } catch {
+                outcome.withLock { $0 = .failure(error) }
                 return ready.open()
             }
-            loop.withLock { $0 = current }
+            outcome.withLock { $0 = .success(current) }
             ready.open()
             body?(current)
             while !current.isStoppedForGood {

@@ -42,7 +42,8 @@ extension ThreadRunLoop {
     @discardableResult
     public func run(mode: Mode, before limit: MonotonicInstant) throws(RunLoopError) -> Bool {
         checkThread()
-        if state.withLock({ state in index(of: mode, &state).map { isEmpty(state, mode: $0) } ?? true }) { return false }
+        let hasNothing = state.withLock { state in index(of: mode, &state).map { isEmpty(state, mode: $0) } ?? true }
+        if hasNothing { return false }
         _ = try run(mode, until: limit.hasPassed ? .distantPast : limit, returnAfterSourceHandled: true)
         return true
     }
@@ -62,7 +63,11 @@ extension ThreadRunLoop {
         _ mode: Mode = .default, seconds: Double, returnAfterSourceHandled: Bool = false
     ) throws(RunLoopError) -> RunResult {
         let limit: MonotonicInstant =
-            if !(seconds > 0) { .distantPast } else if seconds > 1e9 { .distantFuture } else { .now + .seconds(seconds) }
+            if !(seconds > 0) {
+                .distantPast
+            } else {
+                seconds > 1e9 ? .distantFuture : .now + .seconds(seconds)
+            }
         return try run(mode, until: limit, returnAfterSourceHandled: returnAfterSourceHandled)
     }
 
@@ -76,16 +81,15 @@ extension ThreadRunLoop {
         notify(.entry, index)
         let result = run(index, until: limit, returnAfterSourceHandled: returnAfterSourceHandled)
         notify(.exit, index)
-        state.withLock { _ = $0.runs.popLast() }
+        close()
         return result
     }
 
     private func run(_ mode: Int, until limit: MonotonicInstant, returnAfterSourceHandled: Bool) -> RunResult {
         if wasStopped() { return .stopped }
-        var hasJustServedMainQueue = false
+        // The main queue's turn comes first in every pass but the first, and the one after its last turn.
+        var hasJustServedMainQueue = true
         while true {
-            // From here on a wake-up counts for the sleep of this pass.
-            wakeState.store(.awake, ordering: .sequentiallyConsistent)
             notify(.beforeTimers, mode)
             notify(.beforeSources, mode)
             performBlocks(mode)
@@ -121,6 +125,7 @@ extension ThreadRunLoop {
             if limit.hasPassed { return .timedOut }
             if wasStopped() { return .stopped }
             if state.withLock({ isEmpty($0, mode: mode) }) { return .finished }
+            takeWakeUps()
         }
     }
 
@@ -140,17 +145,32 @@ extension ThreadRunLoop {
                 return nil
             }
             try prepare(index, &state)
-            state.runs.append(Run(mode: index))
+            state.runs.append(Run(mode: index, wasWoken: wakeUpsTaken()))
             return index
         }
     }
+
+    private func close() {
+        state.withLock { state in
+            // The outer runs have not seen what a wake-up was for that came in this one.
+            if let run = state.runs.popLast(), run.wasWoken, !state.runs.isEmpty {
+                wakeState.store(.woken, ordering: .sequentiallyConsistent)
+            }
+        }
+    }
+
+    /// Has wake-ups from now on count for the next sleep: a new pass sees what the ones before were for.
+    private func takeWakeUps() {
+        if wakeUpsTaken() { state.withLock { $0.runs[$0.runs.count - 1].wasWoken = true } }
+    }
+
+    private func wakeUpsTaken() -> Bool { wakeState.exchange(.awake, ordering: .sequentiallyConsistent) == .woken }
 
     /// Makes what the mode needs to sleep.
     func prepare(_ mode: Int, _ state: inout State) throws(RunLoopError) {
         let wake = if let made = state.wake { made } else { try EventDescriptor() }
         state.wake = wake
-        try state.modes[mode].prepareWaitSet(
-            wake: wake, mainQueue: servesMainQueue(state, mode: mode) ? crl_main_queue_descriptor() : nil)
+        try state.modes[mode].prepareWaitSet(wake: wake)
     }
 
     private func checkThread() {
@@ -189,6 +209,7 @@ extension ThreadRunLoop {
             var due: [Block] = []
             swap(&due, &state.blocks)
             if !due.allSatisfy({ state.runs($0, in: mode) }) {
+                // Back at once, unlike CFRunLoop's: a run of their mode inside one of these must not miss them.
                 state.blocks = due.filter { !state.runs($0, in: mode) }
                 due.removeAll { !state.runs($0, in: mode) }
             }
@@ -199,17 +220,17 @@ extension ThreadRunLoop {
 
     private func performSources0(_ mode: Int, onlyFirst: Bool) -> Bool {
         let sources = state.withLock { state -> [Source0] in
-            guard state.modes[mode].signals.isSet.exchange(false, ordering: .acquiringAndReleasing) else { return [] }
-            return state.modes[mode].sources0.filter(\.isSignaled)
+            let flag = state.modes[mode].signals
+            guard flag.isSet.exchange(false, ordering: .acquiringAndReleasing) else { return [] }
+            let signaled = state.modes[mode].sources0.filter(\.isSignaled)
+            // The first may run the loop, or end this run, before the others' turn.
+            if signaled.count > 1 { flag.isSet.store(true, ordering: .releasing) }
+            return signaled
         }
         var handled = false
-        for (index, source) in sources.enumerated() where source.performIfSignaled() {
+        for source in sources where source.performIfSignaled() {
             handled = true
-            if onlyFirst && index + 1 < sources.count {
-                // The others stay signalled for the next run.
-                state.withLock { $0.modes[mode].signals.isSet.store(true, ordering: .releasing) }
-                break
-            }
+            if onlyFirst { break }
         }
         return handled
     }
@@ -221,38 +242,37 @@ extension ThreadRunLoop {
     }
 
     private func sleep(_ mode: Int, until limit: MonotonicInstant) -> Event {
-        let (waitSet, isRaised, isPolling) = state.withLock { state -> (WaitSet?, Bool, Bool) in
+        let (waitSet, turn, isPolling) = state.withLock { state -> (WaitSet?, ModeItems.Watched?, Bool) in
             let isRaised = state.modes[mode].hasRaised()
+            // Raised sources and ready descriptors take turns. The kernel is not even asked in a turn of the former:
+            // what it tells goes to the end of its queue, served or not.
+            if let turn = state.modes[mode].raisedTurn() { return (nil, turn, true) }
             // Work made visible before a wake-up that came since the pass began must be seen before sleeping.
             let isPolling =
-                isRaised || limit == .distantPast
+                isRaised || limit == .distantPast || state.runs.last?.isStopped == true
                 || !wakeState.compareExchange(expected: .awake, desired: .asleep, ordering: .sequentiallyConsistent)
                     .exchanged
             state.modes[mode].armTimer()
-            return (state.modes[mode].waitSet, isRaised, isPolling)
+            if isMain { state.modes[mode].watchMainQueue(servesMainQueue(state, mode: mode)) }
+            return (state.modes[mode].waitSet, nil, isPolling)
         }
+        if let turn { return .source(turn, []) }
         guard let waitSet else { return .none }
         var ready: WaitSet.Event?
         repeat {
             ready = waitSet.wait(until: isPolling ? .distantPast : limit)
             // An old wake-up's edge may be left in the set; one that counts has changed the state.
-        } while ready?.token == ModeItems.wakeToken && wakeState.load(ordering: .acquiring) != .woken
+        } while ready?.token == ModeItems.wakeToken && (isPolling || wakeState.load(ordering: .acquiring) != .woken)
         if !isPolling {
             _ = wakeState.compareExchange(expected: .asleep, desired: .awake, ordering: .sequentiallyConsistent)
         }
-        return state.withLock { event(for: ready, isRaised: isRaised, mode, &$0) }
+        return state.withLock { event(for: ready, mode, &$0) }
     }
 
-    private func event(for ready: WaitSet.Event?, isRaised: Bool, _ mode: Int, _ state: inout State) -> Event {
-        // Raised sources and ready descriptors take turns. What is left unserved here is told again.
-        if isRaised, ready == nil || !state.modes[mode].hasJustServedRaised, let watched = state.modes[mode].nextRaised() {
-            state.modes[mode].hasJustServedRaised = true
-            return .source(watched, [])
-        }
-        state.modes[mode].hasJustServedRaised = false
+    private func event(for ready: WaitSet.Event?, _ mode: Int, _ state: inout State) -> Event {
         switch ready?.token {
         case nil, ModeItems.wakeToken?:
-            return .none
+            return state.modes[mode].raisedTurn().map { .source($0, []) } ?? .none
         case ModeItems.timerToken?:
             state.modes[mode].timerExpired()
             return .timers
@@ -266,17 +286,18 @@ extension ThreadRunLoop {
     }
 
     private func fireTimers(_ mode: Int) {
-        let due = state.withLock { $0.modes[mode].timers.removeDue(at: .now) }
-        for timer in due { timer.fire() }
+        // One by one: a timer may remove the next, or run the loop before it. Those dated from here on are later.
+        let now = MonotonicInstant.now
+        while let timer = state.withLock({ $0.modes[mode].timers.removeNextDue(at: now) }) { timer.fire() }
     }
 
     private func perform(_ watched: ModeItems.Watched, _ readiness: Readiness, _ mode: Int, one: Bool) -> Bool {
         var turn = Turn(watched.source, in: self, mode: mode, readiness: readiness, one: one)
         let handled = watched.source.perform(&turn)
         if !readiness.isDisjoint(with: [.error, .hangUp]) {
-            // Told once: with nothing left to read, the descriptor would only say the same again, for ever.
+            // Told once: the descriptor would only say the same again, for ever.
             let isOver = state.withLock { state in
-                state.modes[mode].contains(.source1(watched.source)) && !Descriptor.hasUnread(watched.descriptor)
+                state.modes[mode].sources1[watched.token] != nil && Descriptor.isOver(watched.descriptor)
             }
             if isOver { removeEverywhere(.source1(watched.source)) }
         }

@@ -64,6 +64,7 @@ extension ThreadRunLoop {
         /// Takes it out of every loop, for good. Any thread may call it.
         /// The corresponding CF function is `CFRunLoopSourceInvalidate`.
         public func invalidate() {
+            // The closure goes after the lock: what it has captured may call back in here when it is let go of.
             let former = state.withLock { state in
                 defer { state.perform = nil }
                 return state

@@ -17,6 +17,8 @@ public final class ThreadRunLoop: Sendable {
     struct Run {
         let mode: Int
         var isStopped = false
+        /// Whether a wake-up came while it was the innermost one, or was due when it began.
+        var wasWoken: Bool
     }
 
     struct Block {
@@ -26,7 +28,7 @@ public final class ThreadRunLoop: Sendable {
 
     struct State {
         /// Modes are never removed, so that an index names one for good.
-        var modes: [ModeItems] = []
+        var modes = [ModeItems(.default)]
         var commonModes: [Mode] = [.default]
         var commonItems: [Item] = []
         var blocks: [Block] = []
@@ -91,7 +93,7 @@ public final class ThreadRunLoop: Sendable {
         state.withLock { state in state.runs.last.map { state.modes[$0.mode].mode } }
     }
 
-    /// The modes that have or had an item. The corresponding CF function is `CFRunLoopCopyAllModes`.
+    /// The modes that have or had an item or a block, and the default one. The corresponding CF function is `CFRunLoopCopyAllModes`.
     public var allModes: [Mode] { state.withLock { $0.modes.map(\.mode) } }
 
     /// Whether it sleeps, waiting for an event. The corresponding CF function is `CFRunLoopIsWaiting`.
@@ -120,7 +122,7 @@ public final class ThreadRunLoop: Sendable {
             state.runs[state.runs.count - 1].isStopped = true
         }
         changes.add(1, ordering: .releasing)
-        wakeUp()
+        rouse()
     }
 
     /// Queues a block for the next pass in one of the modes. Blocks run in the order they were queued.
@@ -128,7 +130,9 @@ public final class ThreadRunLoop: Sendable {
     /// The corresponding CF function is `CFRunLoopPerformBlock`, which leaves the waking to its caller.
     public func perform(inModes modes: [Mode] = [.default], _ block: @escaping @Sendable () -> Void) {
         state.withLock { state in
-            if !state.hasEnded { state.blocks.append(Block(modes: modes, body: block)) }
+            guard !state.hasEnded else { return }
+            for mode in modes where mode != .common { _ = state.madeIndex(of: mode) }
+            state.blocks.append(Block(modes: modes, body: block))
         }
         if !isCurrent { wakeUp() }
     }
@@ -146,11 +150,16 @@ public final class ThreadRunLoop: Sendable {
             return true
         }
         guard isNew else { return }
-        for item in state.withLock({ $0.commonItems }) { try insert(item, forMode: mode) }
+        for item in state.withLock({ $0.commonItems }) {
+            // Unless it was removed meanwhile.
+            try insert(item) { state in state.commonItems.contains { $0.id == item.id } ? [mode] : [] }
+        }
     }
 
     /// Adds a source; once, however often it is added. The corresponding CF function is `CFRunLoopAddSource`.
-    public func add(_ source: Source0, forMode mode: Mode = .default) { insertWithoutDescriptor(.source0(source), mode) }
+    public func add(_ source: Source0, forMode mode: Mode = .default) {
+        insertWithoutDescriptor(.source0(source), mode)
+    }
 
     /// Adds a source; once, however often it is added. The corresponding CF function is `CFRunLoopAddSource`.
     ///
@@ -219,16 +228,24 @@ extension ThreadRunLoop.State {
 
 extension ThreadRunLoop {
     private func insert(_ item: Item, forMode mode: Mode) throws(RunLoopError) {
+        do throws(RunLoopError) {
+            try insert(item) { state in
+                guard mode == .common else { return [mode] }
+                if !state.commonItems.contains(where: { $0.id == item.id }) { state.commonItems.append(item) }
+                return state.commonModes
+            }
+        } catch {
+            remove(item, forMode: mode)
+            throw error
+        }
+    }
+
+    private func insert(_ item: Item, into targets: (inout State) -> [Mode]) throws(RunLoopError) {
         let (added, error) = state.withLock { state -> ([Mode], RunLoopError?) in
             guard !state.hasEnded, item.isValid else { return ([], nil) }
-            var targets = [mode]
-            if mode == .common {
-                targets = state.commonModes
-                if !state.commonItems.contains(where: { $0.id == item.id }) { state.commonItems.append(item) }
-            }
             var added: [Mode] = []
             do throws(RunLoopError) {
-                for target in targets {
+                for target in targets(&state) {
                     let index = state.madeIndex(of: target)
                     guard try state.modes[index].insert(item, in: self) else { continue }
                     added.append(target)
@@ -243,10 +260,7 @@ extension ThreadRunLoop {
         if case .source0(let source) = item {
             for mode in added { source.didSchedule(in: self, mode) }
         }
-        if let error {
-            remove(item, forMode: mode)
-            throw error
-        }
+        if let error { throw error }
         // Invalidated while it was being added: the invalidation may have missed this loop.
         if !item.isValid { removeEverywhere(item) }
     }
@@ -259,7 +273,8 @@ extension ThreadRunLoop {
     private func remove(_ item: Item, forMode mode: Mode) {
         remove(item) { state in
             guard mode == .common else { return [mode] }
-            state.commonItems.removeAll { $0.id == item.id }
+            guard let index = state.commonItems.firstIndex(where: { $0.id == item.id }) else { return [] }
+            state.commonItems.remove(at: index)
             return state.commonModes
         }
     }
@@ -324,7 +339,15 @@ extension ThreadRunLoop {
             for index in state.runs.indices { state.runs[index].isStopped = true }
         }
         changes.add(1, ordering: .releasing)
-        wakeUp()
+        rouse()
+    }
+
+    /// Wakes the loop if it sleeps; for what it looks at, under its lock, before it does.
+    private func rouse() {
+        guard
+            wakeState.compareExchange(expected: .asleep, desired: .woken, ordering: .sequentiallyConsistent).exchanged
+        else { return }
+        state.withLock { $0.wake }?.raise()
     }
 
     var isStoppedForGood: Bool { state.withLock { $0.isStoppedForGood } }
@@ -336,12 +359,14 @@ extension ThreadRunLoop {
 
     /// The thread ends: every item is removed, and nothing can be added any more.
     private func end() {
-        let items = state.withLock { state in
+        // What is let go of goes after the lock: it may call back in here.
+        let (items, blocks) = state.withLock { state in
             state.hasEnded = true
-            state.blocks = []
-            return state.modes.flatMap(\.items)
+            defer { state.blocks = [] }
+            return (state.commonItems + state.modes.flatMap(\.items), state.blocks)
         }
         for item in items { removeEverywhere(item) }
+        withExtendedLifetime(blocks) {}
     }
 }
 

@@ -3,8 +3,8 @@ import Synchronization
 extension ThreadRunLoop {
     /// Calls out at a time, once or on a grid of times. The corresponding CF type is `CFRunLoopTimer`.
     ///
-    /// A timer belongs to the first loop it is added to. Fire times missed while the loop was busy become one, and the
-    /// next one is on the grid again.
+    /// A timer belongs to one loop at a time: the one it was added to first, until it is in no mode of it. Fire times
+    /// missed while the loop was busy become one, and the next one is on the grid again.
     public final class Timer: Sendable {
         /// Called on the loop's thread.
         public typealias Handler = @Sendable (Timer) -> Void
@@ -19,8 +19,7 @@ extension ThreadRunLoop {
             var handler: Handler?
             var fireDate: MonotonicInstant
             var isFiring = false
-            weak var loop: ThreadRunLoop?
-            var belongsToLoop = false
+            var belonging = Belonging()
         }
 
         private let state: Mutex<State>
@@ -29,7 +28,7 @@ extension ThreadRunLoop {
         /// Makes a timer. The corresponding CF function is `CFRunLoopTimerCreate`.
         ///
         /// - Parameters:
-        ///   - fireDate: When it fires first.
+        ///   - fireDate: When it fires first. A time in the past counts as now.
         ///   - interval: The distance of later fire times; nil or zero: it fires once, and is then invalid.
         ///   - order: Its place in listings.
         ///   - handler: Called on the loop's thread.
@@ -40,7 +39,7 @@ extension ThreadRunLoop {
             step = interval.map { MonotonicInstant.distantPast.advanced(by: $0).nanoseconds } ?? 0
             self.interval = step == 0 ? nil : interval
             self.order = order
-            state = Mutex(State(handler: handler, fireDate: fireDate))
+            state = Mutex(State(handler: handler, fireDate: max(fireDate, .now)))
         }
 
         /// Makes a timer that fires after a while, or over and over with that distance.
@@ -53,14 +52,15 @@ extension ThreadRunLoop {
             self.init(at: .now + delay, every: repeats ? delay : nil, handler: handler)
         }
 
-        /// When it fires next. Setting it moves the grid; any thread may do so.
+        /// When it fires next. Setting it moves the grid; a time in the past counts as now. Any thread may do so.
         /// The corresponding CF functions are `CFRunLoopTimerGetNextFireDate` and `CFRunLoopTimerSetNextFireDate`.
         public var nextFireDate: MonotonicInstant {
             get { state.withLock { $0.fireDate } }
             set {
+                let date = max(newValue, .now)
                 let loop = state.withLock { state in
-                    state.fireDate = newValue
-                    return state.loop
+                    state.fireDate = date
+                    return state.belonging.loop
                 }
                 loop?.requeue(self)
             }
@@ -73,26 +73,25 @@ extension ThreadRunLoop {
         /// Takes it out of its loop, for good. Any thread may call it.
         /// The corresponding CF function is `CFRunLoopTimerInvalidate`.
         public func invalidate() {
-            let (wasValid, loop) = state.withLock { state in
+            // The handler goes after the lock: what it has captured may call back in here when it is let go of.
+            let (handler, loop) = state.withLock { state in
                 defer { state.handler = nil }
-                return (state.handler != nil, state.loop)
+                return (state.handler, state.belonging.loop)
             }
-            if wasValid { loop?.removeEverywhere(.timer(self)) }
+            if handler != nil { loop?.removeEverywhere(.timer(self)) }
         }
 
         /// Makes the loop its own; false when it is another's, or invalid.
         func attach(to loop: ThreadRunLoop) -> Bool {
-            state.withLock { state in
-                guard state.handler != nil else { return false }
-                if state.belongsToLoop { return state.loop === loop }
-                state.belongsToLoop = true
-                state.loop = loop
-                return true
-            }
+            state.withLock { state in state.handler != nil && state.belonging.join(loop) }
         }
 
+        func detach() { state.withLock { $0.belonging.leave() } }
+
         /// When a queue has to call it; nil while its handler runs, so that it does not fire inside itself.
-        var queuedFireDate: MonotonicInstant? { state.withLock { $0.isFiring || $0.handler == nil ? nil : $0.fireDate } }
+        var queuedFireDate: MonotonicInstant? {
+            state.withLock { $0.isFiring || $0.handler == nil ? nil : $0.fireDate }
+        }
 
         /// Calls the handler if the timer is due, and moves it to its next time.
         func fire() {
@@ -106,11 +105,11 @@ extension ThreadRunLoop {
             if step == 0 { invalidate() }
             let loop = state.withLock { state in
                 state.isFiring = false
-                // A later date that the handler has set stands; otherwise the next time of the grid.
+                // A date that the handler has set stands, and is later; otherwise the next time of the grid.
                 if step > 0, state.fireDate <= firedFor {
                     state.fireDate = Self.next(after: .now, from: firedFor, step: step)
                 }
-                return state.loop
+                return state.belonging.loop
             }
             if step > 0 { loop?.requeue(self) }
         }

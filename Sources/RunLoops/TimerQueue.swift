@@ -2,41 +2,51 @@ import HeapModule
 
 /// The timers of a mode, soonest first.
 ///
-/// A heap cannot give up an inner entry cheaply, so an entry stays when its timer is removed or moved, is known by
-/// its date to be out of date, and is dropped when it comes to the top or when half of the heap is such entries.
+/// A heap cannot give up an inner entry cheaply, so an entry stays when its timer is removed or moved, is known by its
+/// number to be out of date, and is dropped when it comes to the top or when half of the heap is such entries.
+/// Entries do not retain their timers: dropping one happens under the loop's lock, where nothing may be let go of.
 struct TimerQueue {
     private struct Entry: Comparable {
         let date: MonotonicInstant
-        let sequence: UInt64
+        let number: UInt64
+        let id: ObjectIdentifier
+
+        static func < (left: Entry, right: Entry) -> Bool { (left.date, left.number) < (right.date, right.number) }
+        static func == (left: Entry, right: Entry) -> Bool { left.number == right.number }
+    }
+
+    private struct Member {
         let timer: ThreadRunLoop.Timer
-
-        static func < (left: Entry, right: Entry) -> Bool {
-            (left.date, left.sequence) < (right.date, right.sequence)
-        }
-
-        static func == (left: Entry, right: Entry) -> Bool { left.sequence == right.sequence }
+        /// Its entry's; 0 when it has none.
+        var number: UInt64 = 0
     }
 
     private var heap = Heap<Entry>()
-    private var members: [ObjectIdentifier: ThreadRunLoop.Timer] = [:]
-    private var sequence: UInt64 = 0
+    private var members: [ObjectIdentifier: Member] = [:]
+    private var lastNumber: UInt64 = 0
 
     var isEmpty: Bool { members.isEmpty }
-    var timers: some Collection<ThreadRunLoop.Timer> { members.values }
+    var timers: [ThreadRunLoop.Timer] { members.values.map(\.timer) }
 
     func contains(_ timer: ThreadRunLoop.Timer) -> Bool { members[ObjectIdentifier(timer)] != nil }
 
     mutating func insert(_ timer: ThreadRunLoop.Timer) {
-        members[ObjectIdentifier(timer)] = timer
+        members[ObjectIdentifier(timer)] = Member(timer: timer)
         requeue(timer)
     }
 
     /// Takes note of the timer's present fire date.
     mutating func requeue(_ timer: ThreadRunLoop.Timer) {
-        guard contains(timer), let date = timer.queuedFireDate else { return }
-        if heap.count > 2 * members.count + 16 { compact() }
-        sequence += 1
-        heap.insert(Entry(date: date, sequence: sequence, timer: timer))
+        let id = ObjectIdentifier(timer)
+        guard contains(timer) else { return }
+        guard let date = timer.queuedFireDate else {
+            members[id]?.number = 0
+            return
+        }
+        if heap.count > 2 * members.count + 16 { heap = Heap(heap.unordered.filter(isCurrent)) }
+        lastNumber += 1
+        members[id]?.number = lastNumber
+        heap.insert(Entry(date: date, number: lastNumber, id: id))
     }
 
     mutating func remove(_ timer: ThreadRunLoop.Timer) -> Bool {
@@ -52,21 +62,12 @@ struct TimerQueue {
         return nil
     }
 
-    /// Takes the timers out that are due; each comes back when it is queued again.
-    mutating func removeDue(at now: MonotonicInstant) -> [ThreadRunLoop.Timer] {
-        var due: [ThreadRunLoop.Timer] = []
-        while let entry = heap.min, entry.date <= now || !isCurrent(entry) {
-            heap.removeMin()
-            if isCurrent(entry) { due.append(entry.timer) }
-        }
-        return due
+    /// Takes the next timer out that is due; it comes back when it is queued again.
+    mutating func removeNextDue(at now: MonotonicInstant) -> ThreadRunLoop.Timer? {
+        guard let date = soonest(), date <= now, let entry = heap.popMin() else { return nil }
+        members[entry.id]?.number = 0
+        return members[entry.id]?.timer
     }
 
-    private func isCurrent(_ entry: Entry) -> Bool {
-        contains(entry.timer) && entry.timer.queuedFireDate == entry.date
-    }
-
-    private mutating func compact() {
-        heap = Heap(heap.unordered.filter(isCurrent))
-    }
+    private func isCurrent(_ entry: Entry) -> Bool { members[entry.id]?.number == entry.number }
 }

@@ -29,8 +29,8 @@ static inline uint64_t crl_now(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-// The value that a thread keeps under the library's one thread-specific key. `set` arranges for `destructor` to run
-// at the thread's exit.
+// The value that a thread keeps under the library's one thread-specific key. `destructor`, the same one for all
+// threads, runs at the thread's exit; null leaves it as it is.
 void *crl_thread_value(void);
 bool crl_thread_value_set(void *value, void (*destructor)(void *));
 
@@ -41,8 +41,11 @@ bool crl_is_main_thread(void);
 int crl_thread_id(void);
 // Names the calling thread with the first 15 bytes of `name`.
 void crl_thread_set_name(const char *name);
+// Close on exec.
 int crl_pidfd_open(int pid);
-// Collects the process if it has ended: 1, and its exit status or the negated signal that ended it; else 0, or -1.
+bool crl_pidfd_is_child(int descriptor);
+// Collects the process if it has ended: 1, and its exit status or the negated signal that ended it; 0 while it runs;
+// -1 when somebody else has collected it.
 int crl_pidfd_collect(int descriptor, int *status);
 
 // libdispatch's main queue, as its run-loop integration sees it.

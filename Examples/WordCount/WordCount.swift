@@ -1,0 +1,2 @@
+@main
+struct WordCount { static func main() {} }

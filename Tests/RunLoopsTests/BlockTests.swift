@@ -1,0 +1,33 @@
+import RunLoops
+import Testing
+
+@Suite struct BlockTests {
+    // CFRunLoop hides the blocks of other modes while it runs those of one; the inner run would wait for ever.
+    @Test func `a run inside a block performs the blocks of its own mode that were queued before`() {
+        let trace = onThread {
+            let (loop, trace) = (ThreadRunLoop.current, Trace())
+            loop.perform {
+                trace("first")
+                run(loop, "inner", seconds: 0)
+                trace("first ends")
+            }
+            loop.perform(inModes: ["inner"]) { trace("inner") }
+            run(loop, seconds: 0)
+            return trace.all
+        }
+        #expect(trace == ["first", "inner", "first ends"])
+    }
+
+    @Test func `blocks of one thread run in the order they were queued`() throws {
+        let thread = try RunLoopThread()
+        let (seen, done) = (Shared<[Int]>([]), Gate())
+        for index in 0..<1_000 {
+            thread.loop.perform {
+                seen.withLock { $0.append(index) }
+                if index == 999 { done.open() }
+            }
+        }
+        #expect(done.wait(until: .patience))
+        #expect(seen.withLock { $0 } == Array(0..<1_000))
+    }
+}

@@ -1,0 +1,48 @@
+import Glibc
+import RunLoops
+import Testing
+
+@Suite struct ChildSourceTests {
+    @Test(arguments: [("exit 7", RunLoops.ExitStatus.exited(7)), ("kill -9 $$", .signaled(SIGKILL))])
+    func `how a child ends is told once`(_ script: String, _ expected: RunLoops.ExitStatus) throws {
+        let (statuses, result) = onThread {
+            let (loop, statuses) = (ThreadRunLoop.current, Shared<[RunLoops.ExitStatus]>([]))
+            add(child(of: spawn(script)) { status in statuses.withLock { $0.append(status) } }, to: loop)
+            return (statuses, run(loop, seconds: 20))
+        }
+        #expect(statuses.withLock { $0 } == [expected])
+        #expect(result == .finished)
+    }
+
+    @Test func `a child that somebody else collects is told of too`() {
+        let (status, result) = onThread {
+            let (loop, statuses, pid) = (ThreadRunLoop.current, Shared<[RunLoops.ExitStatus]>([]), spawn("exit 3"))
+            add(child(of: pid) { status in statuses.withLock { $0.append(status) } }, to: loop)
+            waitpid(pid, nil, 0)
+            let result = run(loop, seconds: 20)
+            return (statuses.withLock { $0 }, result)
+        }
+        #expect(status == [.unknown])
+        #expect(result == .finished)
+    }
+
+    @Test func `what is no child is an error`() {
+        #expect(throws: RunLoopError.system(call: "waitid", errno: ECHILD)) {
+            try ThreadRunLoop.Source1.child(getpid()) { _ in }
+        }
+        #expect(throws: RunLoopError.self) { try ThreadRunLoop.Source1.child(-5) { _ in } }
+    }
+}
+
+private func spawn(_ script: String) -> pid_t {
+    var pid: pid_t = 0
+    var arguments: [UnsafeMutablePointer<CChar>?] = [strdup("sh"), strdup("-c"), strdup(script), nil]
+    defer { for argument in arguments { free(argument) } }
+    precondition(posix_spawn(&pid, "/bin/sh", nil, nil, &arguments, nil) == 0, "no child")
+    return pid
+}
+
+private func child(of pid: pid_t, _ handler: @escaping @Sendable (RunLoops.ExitStatus) -> Void) -> ThreadRunLoop.Source1
+{
+    do { return try .child(pid, handler: handler) } catch { preconditionFailure("\(error)") }
+}

@@ -1,0 +1,46 @@
+import RunLoops
+import Testing
+
+@Suite struct ModeTests {
+    @Test func `a common source that cannot be waited for is in no mode`() {
+        let (error, isThere) = onThread {
+            let loop = ThreadRunLoop.current
+            let source = ThreadRunLoop.Source1.descriptor(-1) { _ in }
+            do throws(RunLoopError) {
+                try loop.add(source, forMode: .common)
+                return (nil as RunLoopError?, true)
+            } catch {
+                return (error, loop.contains(source, forMode: .common) || loop.contains(source))
+            }
+        }
+        #expect(error == .badDescriptor(-1))
+        #expect(!isThere)
+    }
+
+    @Test func `a ready descriptor of another mode neither wakes the loop nor is lost`() {
+        let results = onThread {
+            let (loop, event, passes) = (ThreadRunLoop.current, madeEvent(), Shared(0))
+            loop.add(ThreadRunLoop.Source0 {})
+            loop.add(ThreadRunLoop.Observer(.beforeTimers) { _, _ in passes.withLock { $0 += 1 } })
+            add(.init(descriptor: event.descriptor) { _ in event.clear() > 0 }, to: loop, "other")
+            event.raise()
+            let results = [run(loop, seconds: 0.005), run(loop, "other", seconds: 20, returning: true)]
+            return results + (passes.withLock { $0 } == 1 ? [] : [.stopped])
+        }
+        #expect(results == [.timedOut, .handledSource])
+    }
+
+    @Test func `a mode joins the common ones while another thread adds and removes common items`() throws {
+        let thread = try RunLoopThread()
+        let loop = thread.loop
+        let sources = (0..<200).map { _ in ThreadRunLoop.Source0 {} }
+        let helper = Helper {
+            for source in sources { loop.add(source, forMode: .common) }
+            for source in sources { loop.remove(source, forMode: .common) }
+        }
+        let modes = (0..<100).map { ThreadRunLoop.Mode("mode \($0)") }
+        for mode in modes { try loop.addCommonMode(mode) }
+        helper.join()
+        for mode in modes { #expect(!sources.contains { loop.contains($0, forMode: mode) }) }
+    }
+}

@@ -1,0 +1,203 @@
+import CoreFoundation
+import Foundation
+import RunLoops
+
+/// Foundation's.
+final class CFStage: Stage, @unchecked Sendable {
+    private enum Item {
+        case source0(CFRunLoopSource)
+        case port(CFRunLoopSource, EventDescriptor)
+        case timer(CFRunLoopTimer)
+        case observer(CFRunLoopObserver)
+    }
+
+    /// What a source's C functions are given.
+    private final class Info {
+        let perform: Action
+        let trace: Trace
+        let name: String
+        let descriptor: Int32
+
+        init(_ perform: @escaping Action, _ trace: Trace, _ name: String, descriptor: Int32 = -1) {
+            self.perform = perform
+            self.trace = trace
+            self.name = name
+            self.descriptor = descriptor
+        }
+
+        static func of(_ info: UnsafeMutableRawPointer?) -> Info {
+            guard let info else { preconditionFailure("a source without its info") }
+            return Unmanaged<Info>.fromOpaque(info).takeUnretainedValue()
+        }
+    }
+
+    let trace = Trace()
+    private nonisolated(unsafe) let loop: CFRunLoop = CFRunLoopGetCurrent()
+    // Sound: a script plays on one thread.
+    private var items: [String: Item] = [:]
+    private var infos: [Info] = []
+
+    private func item(_ name: String) -> Item {
+        guard let item = items[name] else { preconditionFailure("no item \(name)") }
+        return item
+    }
+
+    private static func mode(_ name: String) -> CFString {
+        switch name {
+        case "default": kCFRunLoopDefaultMode
+        case "common": kCFRunLoopCommonModes
+        default: made(name)
+        }
+    }
+
+    private static func name(_ mode: CFString?) -> String? {
+        guard let mode else { return nil }
+        if CFEqual(mode, kCFRunLoopDefaultMode) { return "default" }
+        var bytes = [CChar](repeating: 0, count: 64)
+        CFStringGetCString(mode, &bytes, bytes.count, CFStringBuiltInEncodings.UTF8.rawValue)
+        return bytes.withUnsafeBufferPointer { $0.baseAddress.map { String(cString: $0) } }
+    }
+
+    private static func made(_ name: String) -> CFString {
+        CFStringCreateWithCString(nil, name, CFStringBuiltInEncodings.UTF8.rawValue)
+    }
+
+    func makeSource0(_ name: String, order: Int, perform: @escaping Action) {
+        let info = Info(perform, trace, name)
+        infos.append(info)
+        var context = CFRunLoopSourceContext()
+        context.info = Unmanaged.passUnretained(info).toOpaque()
+        context.schedule = { info, _, mode in
+            let info = Info.of(info)
+            info.trace("\(info.name) joins \(CFStage.name(mode) ?? "")")
+        }
+        context.cancel = { info, _, mode in
+            let info = Info.of(info)
+            info.trace("\(info.name) leaves \(CFStage.name(mode) ?? "")")
+        }
+        context.perform = { Info.of($0).perform() }
+        items[name] = .source0(CFRunLoopSourceCreate(nil, order, &context))
+    }
+
+    func makePort(_ name: String, perform: @escaping Action) {
+        let event = madeEvent()
+        let info = Info(perform, trace, name, descriptor: event.descriptor)
+        infos.append(info)
+        var context = CFRunLoopSourceContext1()
+        context.version = 1
+        context.info = Unmanaged.passUnretained(info).toOpaque()
+        context.getPort = { Info.of($0).descriptor }
+        // The loop itself has lowered the eventfd.
+        context.perform = { Info.of($0).perform() }
+        let source = withUnsafeMutablePointer(to: &context) { context in
+            context.withMemoryRebound(to: CFRunLoopSourceContext.self, capacity: 1) {
+                CFRunLoopSourceCreate(nil, 0, $0)
+            }
+        }
+        guard let source else { preconditionFailure("no source") }
+        items[name] = .port(source, event)
+    }
+
+    func makeTimer(_ name: String, milliseconds: Int, every: Int, fire: @escaping Action) {
+        items[name] = .timer(
+            CFRunLoopTimerCreateWithHandler(
+                nil, CFAbsoluteTimeGetCurrent() + Double(milliseconds) / 1000, Double(every) / 1000, 0, 0
+            ) { _ in fire() })
+    }
+
+    func makeObserver(
+        _ name: String, _ activities: ThreadRunLoop.Activity, repeats: Bool, order: Int,
+        tell: @escaping @Sendable (ThreadRunLoop.Activity) -> Void
+    ) {
+        items[name] = .observer(
+            CFRunLoopObserverCreateWithHandler(nil, CFOptionFlags(activities.rawValue), repeats, order) { _, activity in
+                tell(.init(rawValue: UInt32(activity.rawValue)))
+            })
+    }
+
+    func add(_ name: String, to mode: String) {
+        switch item(name) {
+        case .source0(let source), .port(let source, _): CFRunLoopAddSource(loop, source, Self.mode(mode))
+        case .timer(let timer): CFRunLoopAddTimer(loop, timer, Self.mode(mode))
+        case .observer(let observer): CFRunLoopAddObserver(loop, observer, Self.mode(mode))
+        }
+    }
+
+    func remove(_ name: String, from mode: String) {
+        switch item(name) {
+        case .source0(let source), .port(let source, _): CFRunLoopRemoveSource(loop, source, Self.mode(mode))
+        case .timer(let timer): CFRunLoopRemoveTimer(loop, timer, Self.mode(mode))
+        case .observer(let observer): CFRunLoopRemoveObserver(loop, observer, Self.mode(mode))
+        }
+    }
+
+    func contains(_ name: String, in mode: String) -> Bool {
+        switch item(name) {
+        case .source0(let source), .port(let source, _): CFRunLoopContainsSource(loop, source, Self.mode(mode))
+        case .timer(let timer): CFRunLoopContainsTimer(loop, timer, Self.mode(mode))
+        case .observer(let observer): CFRunLoopContainsObserver(loop, observer, Self.mode(mode))
+        }
+    }
+
+    func isValid(_ name: String) -> Bool {
+        switch item(name) {
+        case .source0(let source), .port(let source, _): CFRunLoopSourceIsValid(source)
+        case .timer(let timer): CFRunLoopTimerIsValid(timer)
+        case .observer(let observer): CFRunLoopObserverIsValid(observer)
+        }
+    }
+
+    func invalidate(_ name: String) {
+        switch item(name) {
+        case .source0(let source), .port(let source, _): CFRunLoopSourceInvalidate(source)
+        case .timer(let timer): CFRunLoopTimerInvalidate(timer)
+        case .observer(let observer): CFRunLoopObserverInvalidate(observer)
+        }
+    }
+
+    func signal(_ name: String) {
+        if case .source0(let source) = item(name) { CFRunLoopSourceSignal(source) }
+    }
+
+    func raise(_ name: String) {
+        if case .port(_, let event) = item(name) { event.raise() }
+    }
+
+    func redate(_ name: String, milliseconds: Int) {
+        if case .timer(let timer) = item(name) {
+            CFRunLoopTimerSetNextFireDate(timer, CFAbsoluteTimeGetCurrent() + Double(milliseconds) / 1000)
+        }
+    }
+
+    func block(in modes: [String], _ body: @escaping Action) {
+        if modes.count == 1 { return CFRunLoopPerformBlock(loop, Self.mode(modes[0]), body) }
+        let strings = modes.map(Self.mode)
+        let names = CFArrayCreateMutable(nil, 0, nil)
+        for string in strings { CFArrayAppendValue(names, Unmanaged.passUnretained(string).toOpaque()) }
+        withExtendedLifetime(strings) { CFRunLoopPerformBlock(loop, names, body) }
+    }
+
+    func addCommonMode(_ mode: String) { CFRunLoopAddCommonMode(loop, Self.mode(mode)) }
+
+    var modes: [String] {
+        let modes = CFRunLoopCopyAllModes(loop)
+        return (0..<CFArrayGetCount(modes)).compactMap { index in
+            Self.name(unsafeBitCast(CFArrayGetValueAtIndex(modes, index), to: CFString.self))
+        }.sorted()
+    }
+
+    var currentMode: String? { Self.name(CFRunLoopCopyCurrentMode(loop)) }
+    var hasTimerFireDate: Bool { CFRunLoopGetNextTimerFireDate(loop, kCFRunLoopDefaultMode) != 0 }
+    func stop() { CFRunLoopStop(loop) }
+    func wakeUp() { CFRunLoopWakeUp(loop) }
+
+    func runOnce(_ mode: String, seconds: Double, returnAfterSourceHandled: Bool) -> String {
+        switch CFRunLoopRunInMode(Self.mode(mode), seconds, returnAfterSourceHandled) {
+        case .finished: "finished"
+        case .stopped: "stopped"
+        case .timedOut: "timedOut"
+        case .handledSource: "handledSource"
+        default: "?"
+        }
+    }
+}

@@ -1,0 +1,133 @@
+import RunLoops
+
+/// Ours.
+final class OurStage: Stage, @unchecked Sendable {
+    private enum Item {
+        case source0(ThreadRunLoop.Source0)
+        case port(ThreadRunLoop.Source1, EventDescriptor)
+        case timer(ThreadRunLoop.Timer)
+        case observer(ThreadRunLoop.Observer)
+    }
+
+    let trace = Trace()
+    private let loop = ThreadRunLoop.current
+    // Sound: a script plays on one thread.
+    private var items: [String: Item] = [:]
+
+    private func item(_ name: String) -> Item {
+        guard let item = items[name] else { preconditionFailure("no item \(name)") }
+        return item
+    }
+
+    func makeSource0(_ name: String, order: Int, perform: @escaping Action) {
+        let trace = trace
+        items[name] = .source0(
+            .init(
+                order: order, schedule: { _, mode in trace("\(name) joins \(mode)") },
+                cancel: { _, mode in trace("\(name) leaves \(mode)") }, perform: perform))
+    }
+
+    func makePort(_ name: String, perform: @escaping Action) {
+        let event = madeEvent()
+        items[name] = .port(
+            .init(descriptor: event.descriptor) { _ in
+                event.clear()
+                perform()
+                return true
+            }, event)
+    }
+
+    func makeTimer(_ name: String, milliseconds: Int, every: Int, fire: @escaping Action) {
+        items[name] = .timer(
+            .init(at: .now + .milliseconds(milliseconds), every: .milliseconds(every)) { _ in fire() })
+    }
+
+    func makeObserver(
+        _ name: String, _ activities: ThreadRunLoop.Activity, repeats: Bool, order: Int,
+        tell: @escaping @Sendable (ThreadRunLoop.Activity) -> Void
+    ) {
+        items[name] = .observer(.init(activities, repeats: repeats, order: order) { _, activity in tell(activity) })
+    }
+
+    func add(_ name: String, to mode: String) {
+        switch item(name) {
+        case .source0(let source): loop.add(source, forMode: .init(mode))
+        case .port(let source, _):
+            do { try loop.add(source, forMode: .init(mode)) } catch { trace("\(error)") }
+        case .timer(let timer): loop.add(timer, forMode: .init(mode))
+        case .observer(let observer): loop.add(observer, forMode: .init(mode))
+        }
+    }
+
+    func remove(_ name: String, from mode: String) {
+        switch item(name) {
+        case .source0(let source): loop.remove(source, forMode: .init(mode))
+        case .port(let source, _): loop.remove(source, forMode: .init(mode))
+        case .timer(let timer): loop.remove(timer, forMode: .init(mode))
+        case .observer(let observer): loop.remove(observer, forMode: .init(mode))
+        }
+    }
+
+    func contains(_ name: String, in mode: String) -> Bool {
+        switch item(name) {
+        case .source0(let source): loop.contains(source, forMode: .init(mode))
+        case .port(let source, _): loop.contains(source, forMode: .init(mode))
+        case .timer(let timer): loop.contains(timer, forMode: .init(mode))
+        case .observer(let observer): loop.contains(observer, forMode: .init(mode))
+        }
+    }
+
+    func isValid(_ name: String) -> Bool {
+        switch item(name) {
+        case .source0(let source): source.isValid
+        case .port(let source, _): source.isValid
+        case .timer(let timer): timer.isValid
+        case .observer(let observer): observer.isValid
+        }
+    }
+
+    func invalidate(_ name: String) {
+        switch item(name) {
+        case .source0(let source): source.invalidate()
+        case .port(let source, _): source.invalidate()
+        case .timer(let timer): timer.invalidate()
+        case .observer(let observer): observer.invalidate()
+        }
+    }
+
+    func signal(_ name: String) {
+        if case .source0(let source) = item(name) { source.signal() }
+    }
+
+    func raise(_ name: String) {
+        if case .port(_, let event) = item(name) { event.raise() }
+    }
+
+    func redate(_ name: String, milliseconds: Int) {
+        if case .timer(let timer) = item(name) { timer.nextFireDate = .now + .milliseconds(milliseconds) }
+    }
+
+    func block(in modes: [String], _ body: @escaping Action) {
+        loop.perform(inModes: modes.map { .init($0) }, body)
+    }
+
+    func addCommonMode(_ mode: String) {
+        do { try loop.addCommonMode(.init(mode)) } catch { trace("\(error)") }
+    }
+
+    var modes: [String] { loop.allModes.map(\.rawValue).sorted() }
+    var currentMode: String? { loop.currentMode?.rawValue }
+    var hasTimerFireDate: Bool { loop.nextTimerFireDate() != nil }
+    func stop() { loop.stop() }
+    func wakeUp() { loop.wakeUp() }
+
+    func runOnce(_ mode: String, seconds: Double, returnAfterSourceHandled: Bool) -> String {
+        do {
+            let result = try loop.runInMode(
+                .init(mode), seconds: seconds, returnAfterSourceHandled: returnAfterSourceHandled)
+            return "\(result)"
+        } catch {
+            return "\(error)"
+        }
+    }
+}

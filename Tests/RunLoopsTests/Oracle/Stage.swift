@@ -1,0 +1,111 @@
+import RunLoops
+
+/// A run loop that a script plays on: Foundation's or ours. Used on the loop's own thread only.
+protocol Stage: AnyObject, Sendable {
+    typealias Action = @Sendable () -> Void
+
+    var trace: Trace { get }
+
+    func makeSource0(_ name: String, order: Int, perform: @escaping Action)
+    /// A version 1 source with an eventfd of its own, lowered when it is performed.
+    func makePort(_ name: String, perform: @escaping Action)
+    func makeTimer(_ name: String, milliseconds: Int, every: Int, fire: @escaping Action)
+    func makeObserver(
+        _ name: String, _ activities: ThreadRunLoop.Activity, repeats: Bool, order: Int,
+        tell: @escaping @Sendable (ThreadRunLoop.Activity) -> Void)
+
+    func add(_ name: String, to mode: String)
+    func remove(_ name: String, from mode: String)
+    func contains(_ name: String, in mode: String) -> Bool
+    func isValid(_ name: String) -> Bool
+    func invalidate(_ name: String)
+    func signal(_ name: String)
+    func raise(_ name: String)
+    func redate(_ name: String, milliseconds: Int)
+
+    func block(in modes: [String], _ body: @escaping Action)
+    func addCommonMode(_ mode: String)
+    var modes: [String] { get }
+    var currentMode: String? { get }
+    var hasTimerFireDate: Bool { get }
+    func stop()
+    func wakeUp()
+    func runOnce(_ mode: String, seconds: Double, returnAfterSourceHandled: Bool) -> String
+}
+
+extension Stage {
+    func source0(_ name: String, order: Int = 0, in mode: String = "default", _ action: @escaping Action = {}) {
+        let trace = trace
+        makeSource0(name, order: order) {
+            trace(name)
+            action()
+        }
+        add(name, to: mode)
+    }
+
+    func port(_ name: String, in mode: String = "default", _ action: @escaping Action = {}) {
+        let trace = trace
+        makePort(name) {
+            trace(name)
+            action()
+        }
+        add(name, to: mode)
+    }
+
+    func timer(
+        _ name: String, _ milliseconds: Int, every: Int = 0, in mode: String = "default",
+        _ action: @escaping Action = {}
+    ) {
+        let trace = trace
+        makeTimer(name, milliseconds: milliseconds, every: every) {
+            trace(name)
+            action()
+        }
+        add(name, to: mode)
+    }
+
+    func observer(
+        _ name: String, _ activities: ThreadRunLoop.Activity, repeats: Bool = true, order: Int = 0,
+        in mode: String = "default", _ action: @escaping Action = {}
+    ) {
+        let trace = trace
+        makeObserver(name, activities, repeats: repeats, order: order) { activity in
+            trace("\(name) \(activity.label)")
+            action()
+        }
+        add(name, to: mode)
+    }
+
+    /// Has every notification of the mode in the trace.
+    func watch(_ modes: String...) {
+        for mode in modes { observer("~" + mode, .all, order: -1000, in: mode) }
+    }
+
+    func block(_ name: String, in modes: [String] = ["default"], _ action: @escaping Action = {}) {
+        let trace = trace
+        block(in: modes) {
+            trace(name)
+            action()
+        }
+    }
+
+    /// Plays one run, with its result in the trace.
+    func run(_ mode: String = "default", _ seconds: Double = 0, returning: Bool = false) {
+        trace("run \(mode)")
+        trace("= " + runOnce(mode, seconds: seconds, returnAfterSourceHandled: returning))
+    }
+}
+
+extension ThreadRunLoop.Activity {
+    var label: String {
+        switch self {
+        case .entry: "entry"
+        case .beforeTimers: "timers"
+        case .beforeSources: "sources"
+        case .beforeWaiting: "waiting"
+        case .afterWaiting: "woken"
+        case .exit: "exit"
+        default: "\(rawValue)"
+        }
+    }
+}

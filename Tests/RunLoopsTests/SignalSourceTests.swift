@@ -1,0 +1,69 @@
+import Glibc
+import RunLoops
+import Testing
+
+@Suite(.serialized) struct SignalSourceTests {
+    @Test func `every source of a signal is told`() throws {
+        let (first, second) = (try RunLoopThread(), try RunLoopThread())
+        let (toldFirst, toldSecond) = (Gate(), Gate())
+        let sources = [
+            try ThreadRunLoop.Source1.signal(SIGUSR1) { _ in toldFirst.open() },
+            try ThreadRunLoop.Source1.signal(SIGUSR1) { _ in toldSecond.open() },
+        ]
+        try first.loop.add(sources[0])
+        try second.loop.add(sources[1])
+        kill(getpid(), SIGUSR1)
+        #expect(toldFirst.wait(until: .patience) && toldSecond.wait(until: .patience))
+        for source in sources { source.invalidate() }
+    }
+
+    @Test func `signals of one pass are counted`() {
+        let counts = onThread {
+            let (loop, counts) = (ThreadRunLoop.current, Shared<[Int]>([]))
+            do {
+                add(try .signal(SIGUSR2) { count in counts.withLock { $0.append(count) } }, to: loop)
+            } catch {
+                preconditionFailure("\(error)")
+            }
+            // The thread that made this one may be one that takes no signals.
+            var signals = sigset_t()
+            sigemptyset(&signals)
+            sigaddset(&signals, SIGUSR2)
+            pthread_sigmask(SIG_UNBLOCK, &signals, nil)
+            for _ in 0..<3 { pthread_kill(pthread_self(), SIGUSR2) }
+            run(loop, seconds: 20, returning: true)
+            run(loop, seconds: 0)
+            return counts.withLock { $0 }
+        }
+        #expect(counts == [3])
+    }
+
+    @Test func `the signal's own action comes back with the last source's end`() throws {
+        var before = sigaction()
+        sigaction(SIGWINCH, nil, &before)
+        var source: ThreadRunLoop.Source1? = try .signal(SIGWINCH) { _ in }
+        var during = sigaction()
+        sigaction(SIGWINCH, nil, &during)
+        #expect(before.sa_flags & SA_RESTART == 0 && during.sa_flags & SA_RESTART != 0)
+        source?.invalidate()
+        source = nil
+        var after = sigaction()
+        sigaction(SIGWINCH, nil, &after)
+        #expect(after.sa_flags & SA_RESTART == 0)
+    }
+
+    @Test(arguments: [0, -1, SIGKILL, SIGSTOP, 1000])
+    func `a signal that cannot be watched is an error`(_ signal: Int32) {
+        #expect(throws: RunLoopError.system(call: "sigaction", errno: EINVAL)) {
+            try ThreadRunLoop.Source1.signal(signal) { _ in }
+        }
+    }
+
+    @Test func `too many sources of a signal are an error`() throws {
+        var sources: [ThreadRunLoop.Source1] = []
+        #expect(throws: RunLoopError.tooManySignalSources(signal: SIGURG)) {
+            for _ in 0..<17 { sources.append(try .signal(SIGURG) { _ in }) }
+        }
+        #expect(sources.count == 16)
+    }
+}

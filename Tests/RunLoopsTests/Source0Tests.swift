@@ -1,0 +1,42 @@
+import RunLoops
+import Testing
+
+@Suite struct Source0Tests {
+    @Test func `a source in two loops is performed by one of them, once a signal`() throws {
+        let (first, second) = (try RunLoopThread(), try RunLoopThread())
+        let (count, done) = (Shared(0), Gate())
+        let source = ThreadRunLoop.Source0 {
+            count.withLock { $0 += 1 }
+            done.open()
+        }
+        first.loop.add(source)
+        second.loop.add(source)
+        source.signal()
+        first.loop.wakeUp()
+        second.loop.wakeUp()
+        #expect(done.wait(until: .patience))
+        for thread in [first, second] {
+            thread.stop()
+            #expect(thread.join(before: .patience))
+        }
+        #expect(count.withLock { $0 } == 1)
+    }
+
+    @Test func `an invalidation by another thread is the last of a source`() throws {
+        let thread = try RunLoopThread()
+        for _ in 0..<200 {
+            let (canceled, calls) = (Shared(0), Shared(0))
+            let source = ThreadRunLoop.Source0(cancel: { _, _ in canceled.withLock { $0 += 1 } }) {
+                calls.withLock { $0 += 1 }
+            }
+            thread.loop.add(source)
+            thread.loop.add(source, forMode: "other")
+            source.signal()
+            thread.loop.wakeUp()
+            source.invalidate()
+            #expect(canceled.withLock { $0 } == 2)
+            #expect(!source.isValid && !thread.loop.contains(source))
+            #expect(calls.withLock { $0 } <= 1)
+        }
+    }
+}

@@ -1,0 +1,159 @@
+import Glibc
+import RunLoops
+import Synchronization
+
+/// Runs the body on a fresh thread, and returns its result once that thread, and so its loop, has ended.
+func onThread<Result: Sendable>(_ body: @escaping @Sendable () -> Result) -> Result {
+    let job = Job(body)
+    let thread = start(job)
+    pthread_join(thread, nil)
+    guard let result = job.result.withLock({ $0 }) else { preconditionFailure("the thread left without a result") }
+    return result
+}
+
+/// Runs the body on a fresh thread while the caller goes on; `join` waits for its end.
+struct Helper {
+    private let thread: pthread_t
+
+    init(_ body: @escaping @Sendable () -> Void) { thread = start(Job(body)) }
+
+    func join() { pthread_join(thread, nil) }
+}
+
+private final class Job<Result: Sendable>: Sendable {
+    let body: @Sendable () -> Result
+    let result = Mutex<Result?>(nil)
+
+    init(_ body: @escaping @Sendable () -> Result) { self.body = body }
+
+    func run() {
+        let value = body()
+        result.withLock { $0 = value }
+    }
+}
+
+private func start<Result: Sendable>(_ job: Job<Result>) -> pthread_t {
+    var thread = pthread_t()
+    let run: @Sendable () -> Void = { job.run() }
+    let argument = Unmanaged.passRetained(Start(run)).toOpaque()
+    let error = pthread_create(
+        &thread, nil,
+        { argument in
+            guard let argument else { return nil }
+            Unmanaged<Start>.fromOpaque(argument).takeRetainedValue().run()
+            return nil
+        }, argument)
+    precondition(error == 0, "no thread")
+    return thread
+}
+
+private final class Start: Sendable {
+    let run: @Sendable () -> Void
+
+    init(_ run: @escaping @Sendable () -> Void) { self.run = run }
+}
+
+/// What happened, in order; told from any thread.
+final class Trace: Sendable {
+    private let events = Mutex<[String]>([])
+
+    var all: [String] { events.withLock { $0 } }
+
+    func callAsFunction(_ event: String) { events.withLock { $0.append(event) } }
+}
+
+/// Keeps the processor until a time has come, as a busy callout does.
+func spin(milliseconds: Int64) {
+    let end = MonotonicInstant.now + .milliseconds(milliseconds)
+    while !end.hasPassed {}
+}
+
+extension MonotonicInstant {
+    /// Far enough for whatever has to happen on a busy machine.
+    static var patience: MonotonicInstant { .now + .seconds(20) }
+}
+
+/// An eventfd, in a place where no error can be thrown.
+func madeEvent() -> EventDescriptor {
+    do { return try EventDescriptor() } catch { preconditionFailure("\(error)") }
+}
+
+/// Looks again and again, in small steps, for what nothing tells of.
+func waitUntil(_ condition: () -> Bool) {
+    let deadline = MonotonicInstant.patience
+    while !condition(), !deadline.hasPassed { usleep(200) }
+}
+
+/// Runs a loop where no error can be thrown.
+@discardableResult
+func run(
+    _ loop: ThreadRunLoop, _ mode: ThreadRunLoop.Mode = .default, seconds: Double, returning: Bool = false
+) -> ThreadRunLoop.RunResult {
+    do {
+        return try loop.runInMode(mode, seconds: seconds, returnAfterSourceHandled: returning)
+    } catch {
+        preconditionFailure("\(error)")
+    }
+}
+
+/// Adds a source where no error can be thrown.
+func add(_ source: ThreadRunLoop.Source1, to loop: ThreadRunLoop, _ mode: ThreadRunLoop.Mode = .default) {
+    do { try loop.add(source, forMode: mode) } catch { preconditionFailure("\(error)") }
+}
+
+/// The two ends of a pipe, in a place where they are closed in the end.
+final class Pipe: Sendable {
+    private let ends: Mutex<(Int32, Int32)>
+
+    init() {
+        var ends: [Int32] = [-1, -1]
+        precondition(pipe(&ends) == 0, "no pipe")
+        for end in ends { _ = fcntl(end, F_SETFL, O_NONBLOCK) }
+        self.ends = Mutex((ends[0], ends[1]))
+    }
+
+    deinit {
+        closeReader()
+        closeWriter()
+    }
+
+    var reader: Int32 { ends.withLock { $0.0 } }
+    var writer: Int32 { ends.withLock { $0.1 } }
+
+    func write(_ count: Int = 1) {
+        let bytes = [UInt8](repeating: 7, count: count)
+        _ = Glibc.write(writer, bytes, count)
+    }
+
+    @discardableResult
+    func read(_ count: Int = 1) -> Int {
+        var bytes = [UInt8](repeating: 0, count: count)
+        return Glibc.read(reader, &bytes, count)
+    }
+
+    func closeReader() {
+        ends.withLock { ends in
+            if ends.0 >= 0 { close(ends.0) }
+            ends.0 = -1
+        }
+    }
+
+    func closeWriter() {
+        ends.withLock { ends in
+            if ends.1 >= 0 { close(ends.1) }
+            ends.1 = -1
+        }
+    }
+}
+
+/// A value that several threads, or several closures, use.
+final class Shared<Value: Sendable>: Sendable {
+    private let value: Mutex<Value>
+
+    init(_ value: Value) { self.value = Mutex(value) }
+
+    @discardableResult
+    func withLock<Result: Sendable>(_ body: (inout Value) -> Result) -> Result {
+        value.withLock { value in body(&value) }
+    }
+}
