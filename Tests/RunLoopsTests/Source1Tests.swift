@@ -112,7 +112,7 @@ import Testing
                     else { continue }
                     switch cause {
                     case "stop": loop.stop()
-                    case "invalidate": turn.invalidate()
+                    case "invalidate": turn.source.invalidate()
                     default: for source in sources.withLock({ $0 }) { loop.remove(source) }
                     }
                 }
