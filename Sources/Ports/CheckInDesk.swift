@@ -18,6 +18,7 @@ final class CheckInDesk: Sendable {
         private struct State {
             var identity: Identity
             var outcome: Result<MachPort.SendRight, CheckInError>?
+            var isTold = false
             var handlers: [@Sendable (Result<MachPort.SendRight, CheckInError>) -> Void] = []
         }
 
@@ -51,21 +52,29 @@ final class CheckInDesk: Sendable {
         }
 
         /// The first outcome counts.
-        func finish(_ outcome: Result<MachPort.SendRight, CheckInError>) {
-            let handlers = state.withLock { state in
-                guard state.outcome == nil else { return [] as [@Sendable (Result<MachPort.SendRight, CheckInError>) -> Void] }
+        ///
+        /// - Parameter beforeTold: Runs when the outcome stands, and before anybody learns of it.
+        func finish(_ outcome: Result<MachPort.SendRight, CheckInError>, beforeTold: () -> Void = {}) {
+            let isFirst = state.withLock { state in
+                guard state.outcome == nil else { return false }
                 state.outcome = outcome
+                return true
+            }
+            guard isFirst else { return }
+            beforeTold()
+            gate.open()
+            let handlers = state.withLock { state in
+                state.isTold = true
                 defer { state.handlers = [] }
                 return state.handlers
             }
-            gate.open()
             for handler in handlers { handler(outcome) }
         }
 
         func whenFinished(_ handler: @escaping @Sendable (Result<MachPort.SendRight, CheckInError>) -> Void) {
             let outcome = state.withLock { state in
-                if state.outcome == nil { state.handlers.append(handler) }
-                return state.outcome
+                if !state.isTold { state.handlers.append(handler) }
+                return state.isTold ? state.outcome : nil
             }
             if let outcome { handler(outcome) }
         }
@@ -135,8 +144,11 @@ final class CheckInDesk: Sendable {
             return expectation.finish(
                 .failure(.refused(worker: expectation.worker, pid: sender.pid, uid: sender.uid)))
         }
-        answer(worker, MachPort.Message(id: CheckIn.welcomeID, [.port(expectation.parent)]))
-        expectation.finish(.success(worker))
+        // The worker may be done with its life before the launcher hears of it; and nothing that the launcher sends may
+        // come before the welcome.
+        expectation.finish(.success(worker)) {
+            answer(worker, MachPort.Message(id: CheckIn.welcomeID, [.port(expectation.parent)]))
+        }
     }
 
     private func answer(_ worker: MachPort.SendRight, _ message: MachPort.Message) {

@@ -14,8 +14,8 @@ final class PortProcess: Sendable {
 
     /// A table's entry. Its object may be let go of by anybody at any time, and its deinit takes the table's lock: so
     /// a strong reference must never end while that is held, only leave with the result.
-    private struct Weak<Object: AnyObject & Sendable>: Sendable {
-        weak var object: Object?
+    private final class Weak<Object: AnyObject & Sendable>: Sendable {
+        weak let object: Object?
         let identity: ObjectIdentifier
 
         init(_ object: Object) {
