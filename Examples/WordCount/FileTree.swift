@@ -66,6 +66,6 @@ private let dot = UInt8(ascii: ".")
 
 /// Reads the name in place: an entry is shorter than the `dirent` declared, and must not be copied as one.
 private func name(of entry: UnsafeMutablePointer<dirent>) -> [UInt8] {
-    let start = UnsafeRawPointer(entry) + MemoryLayout<dirent>.offset(of: \.d_name)!
+    let start = UnsafeRawPointer(entry) + (MemoryLayout<dirent>.offset(of: \.d_name) ?? 0)
     return [UInt8](UnsafeRawBufferPointer(start: start, count: strlen(start.assumingMemoryBound(to: CChar.self))))
 }

@@ -168,6 +168,13 @@ int crl_signal_watch(int signal, int descriptor) {
             sigemptyset(&action.sa_mask);
             result = sigaction(signal, &action, &watched[signal].previous);
         }
+        if (result == 0) {
+            // A process may have been started with the signal blocked; one thread that takes it is enough.
+            sigset_t this_one;
+            sigemptyset(&this_one);
+            sigaddset(&this_one, signal);
+            pthread_sigmask(SIG_UNBLOCK, &this_one, NULL);
+        }
         for (int i = 0; result == 0 && i < watchers_per_signal; i++) {
             if (atomic_load(&watched[signal].slots[i]) != 0) continue;
             atomic_store(&watched[signal].slots[i], descriptor + 1);

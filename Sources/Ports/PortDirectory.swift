@@ -126,9 +126,14 @@ final class PortDirectory: Sendable {
     /// The process ends.
     func removeOwnFiles() {
         let (names, sockets, isMade) = own.withLock { own in (own.names, own.sockets, own.isMade) }
-        if !names.isEmpty { try? withLock { for name in names { removeIfOwn(name) } } }
-        for socket in sockets { unlink(ownPath(socket)) }
-        if isMade { rmdir("\(path)/\(PortProcess.current.incarnation)") }
+        guard isMade else { return }
+        try? withLock {
+            for name in names { removeIfOwn(name) }
+            for socket in sockets { unlink(ownPath(socket)) }
+            rmdir("\(path)/\(PortProcess.current.incarnation)")
+            // Children of ours that were killed may have no other to clear up after them.
+            sweep()
+        }
     }
 
     // MARK: Other processes' files

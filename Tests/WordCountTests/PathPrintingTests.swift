@@ -12,7 +12,7 @@ import Testing
             (0..<Int.random(in: 1...length, using: &random)).map { _ in
                 let byte = UInt8.random(in: 1...255, using: &random)
                 let isPlain = Int.random(in: 0..<8, using: &random) == 0 && byte != UInt8(ascii: "/")
-                return isPlain ? byte : special.randomElement(using: &random)!
+                return isPlain ? byte : special[Int.random(in: 0..<special.count, using: &random)]
             }
         }
         return Array(Set(names).subtracting([[UInt8]("."), [UInt8](".."), [UInt8]("-")]))

@@ -13,7 +13,7 @@ final class TemporaryFolder: Sendable {
     init() throws {
         var template = Array((NSTemporaryDirectory() + "/wordcount-test-XXXXXX").utf8CString)
         guard mkdtemp(&template) != nil else { throw POSIXError(.EIO) }
-        path = template.withUnsafeBufferPointer { String(cString: $0.baseAddress!) }
+        path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
 
     deinit {

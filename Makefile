@@ -1,0 +1,58 @@
+# swift-ports: `make run` and `make test` need nothing but Debian 12 (or the like) and Swift 6.3.
+
+SWIFT ?= swift
+SHELL := /bin/bash
+FORMATTED := Package.swift Sources Tests Examples Benchmarks/Package.swift Benchmarks/Sources
+
+.PHONY: help run test bench format lint clean dependencies
+
+help:
+	@echo "make run      build, and count the words of this repository with worker threads, then with processes"
+	@echo "make test     build, and run all tests"
+	@echo "make bench    measure ports beside raw libzmq"
+	@echo "make format   lay the source text out"
+	@echo "make lint     check the layout"
+	@echo "make clean    remove what was built"
+
+# libzmq's headers and library, where pkg-config does not find them already.
+dependencies:
+	@if ! pkg-config --exists libzmq 2>/dev/null; then \
+		if ! command -v apt-get >/dev/null; then \
+			echo "error: libzmq is missing and there is no apt-get: install libzmq's headers and pkg-config by hand" >&2; exit 1; \
+		fi; \
+		sudo=; \
+		if [ "$$(id -u)" != 0 ]; then \
+			sudo=sudo; \
+			if ! command -v sudo >/dev/null; then \
+				echo "error: libzmq is missing and there is no sudo: run 'apt-get install libzmq3-dev pkg-config' as root" >&2; exit 1; \
+			fi; \
+		fi; \
+		echo "installing libzmq3-dev and pkg-config"; \
+		export DEBIAN_FRONTEND=noninteractive; \
+		$$sudo apt-get update -qq && $$sudo apt-get install -y -qq libzmq3-dev pkg-config >/dev/null || { \
+			echo "error: libzmq3-dev could not be installed; see what apt-get says above" >&2; exit 1; }; \
+	fi
+
+run: dependencies
+	@$(SWIFT) build -c release --product wordcount
+	@bin=$$($(SWIFT) build -c release --show-bin-path)/wordcount; \
+	for workers in "--threads 4" "--processes 4"; do \
+		echo; echo "wordcount $$workers Sources Examples Tests"; \
+		$$bin $$workers Sources Examples Tests || exit 1; \
+	done
+
+test: dependencies
+	@$(SWIFT) build --build-tests
+	@$(SWIFT) test --skip-build --parallel
+
+bench: dependencies
+	@$(SWIFT) run -c release --package-path Benchmarks bench
+
+format:
+	@$(SWIFT) format format --in-place -r $(FORMATTED)
+
+lint:
+	@$(SWIFT) format lint --strict -r $(FORMATTED)
+
+clean:
+	@rm -rf .build Benchmarks/.build
