@@ -7,6 +7,7 @@ let package = Package(
         .library(name: "RunLoops", targets: ["RunLoops"]),
         .library(name: "Ports", targets: ["Ports"]),
         .library(name: "ZeroMQ", targets: ["ZeroMQ"]),
+        .executable(name: "hello", targets: ["Hello"]),
         .executable(name: "wordcount", targets: ["WordCount"]),
     ],
     dependencies: [
@@ -26,6 +27,7 @@ let package = Package(
             name: "Ports",
             dependencies: ["RunLoops", "ZeroMQ", "CRunLoopShims", .product(name: "Logging", package: "swift-log")]
         ),
+        .executableTarget(name: "Hello", dependencies: ["Ports", "RunLoops"], path: "Examples/Hello"),
         .executableTarget(
             name: "WordCount",
             dependencies: ["Ports", "RunLoops", .product(name: "ArgumentParser", package: "swift-argument-parser")],
@@ -35,6 +37,7 @@ let package = Package(
         .testTarget(name: "RunLoopsTests", dependencies: ["RunLoops"]),
         .testTarget(name: "PortsTests", dependencies: ["Ports"]),
         .testTarget(name: "WordCountTests", dependencies: ["WordCount"]),
+        .testTarget(name: "ReadmeTests", dependencies: ["Hello"]),
     ],
     swiftLanguageModes: [.v6]
 )
