@@ -163,9 +163,9 @@ public final class MachPort: Sendable, CustomStringConvertible {
         defer { endTurn() }
         var handled = false
         while turn.next() {
-            guard let (frame, handler) = take() else { break }
+            guard let delivery = take() else { break }
             crl_callout_depth().pointee += 1
-            handler(frame)
+            delivery.handler?(delivery.frame)
             crl_callout_depth().pointee -= 1
             handled = true
         }
@@ -207,7 +207,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
     }
 
     private func takeMessage() -> Message? {
-        while let (frame, _) = take(needsHandler: false) {
+        while let frame = take(needsHandler: false)?.frame {
             if frame.header.kind == .message { return Message(frame) }
             frame.refuse()
         }
@@ -220,11 +220,17 @@ public final class MachPort: Sendable, CustomStringConvertible {
         case nothing
     }
 
+    /// A good frame, and who is to have it. (A function in a tuple would be wrapped anew for each message.)
+    private struct Delivery {
+        let frame: ReceivedFrame
+        let handler: FrameHandler?
+    }
+
     /// So many malformed frames are thrown away before others get their turn.
     private static let mostDropped = 1000
 
     /// Takes the next good frame.
-    private func take(needsHandler: Bool = true) -> (ReceivedFrame, FrameHandler)? {
+    private func take(needsHandler: Bool = true) -> Delivery? {
         for _ in 0..<Self.mostDropped {
             switch takeFrame(needsHandler) {
             case .nothing:
@@ -237,7 +243,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
                 if let error = frame.malformed {
                     noteMalformed(error, in: frame)
                 } else {
-                    return (frame, handler ?? { _ in })
+                    return Delivery(frame: frame, handler: handler)
                 }
             }
         }
