@@ -101,13 +101,17 @@ final class ReceivedFrame: Sendable {
     private let frame: Frame
 
     init(_ frame: consuming Frame) {
-        do throws(Wire.Malformed) {
-            header = try frame.withUnsafeBytes { (bytes) throws(Wire.Malformed) in try WireHeader(checking: bytes) }
-            malformed = nil
-        } catch {
-            header = WireHeader()
-            malformed = error
+        var header = WireHeader()
+        var malformed: Wire.Malformed?
+        frame.readBytes { bytes in
+            do throws(Wire.Malformed) {
+                header = try WireHeader(checking: bytes)
+            } catch {
+                malformed = error
+            }
         }
+        self.header = header
+        self.malformed = malformed
         self.frame = frame
     }
 
