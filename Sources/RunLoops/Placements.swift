@@ -9,7 +9,16 @@ final class Placements: Sendable {
 
     private let placements = Mutex<[Placement]>([])
 
-    var loops: [ThreadRunLoop] { placements.withLock { $0.compactMap(\.loop) } }
+    var loops: [ThreadRunLoop] {
+        placements.withLock { placements in
+            var loops: [ThreadRunLoop] = []
+            // By index: an element taken out would be one more weak reference for a moment.
+            for index in placements.indices {
+                if let loop = placements[index].loop { loops.append(loop) }
+            }
+            return loops
+        }
+    }
 
     func joined(_ loop: ThreadRunLoop) {
         placements.withLock { placements in
