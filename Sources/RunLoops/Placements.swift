@@ -4,6 +4,7 @@ import Synchronization
 final class Placements: Sendable {
     private struct Placement {
         weak var loop: ThreadRunLoop?
+        let identity: ObjectIdentifier
         var modes: Int
     }
 
@@ -20,12 +21,17 @@ final class Placements: Sendable {
         }
     }
 
+    /// Whether it is in this loop, and no other. Cheap: no weak reference is followed, and a loop that ends has left.
+    func isOnly(_ loop: ThreadRunLoop) -> Bool {
+        placements.withLock { $0.count == 1 && $0[0].identity == ObjectIdentifier(loop) }
+    }
+
     func joined(_ loop: ThreadRunLoop) {
         placements.withLock { placements in
             if let index = placements.firstIndex(where: { $0.loop === loop }) {
                 placements[index].modes += 1
             } else {
-                placements.append(Placement(loop: loop, modes: 1))
+                placements.append(Placement(loop: loop, identity: ObjectIdentifier(loop), modes: 1))
             }
         }
     }
