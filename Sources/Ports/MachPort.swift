@@ -163,9 +163,13 @@ public final class MachPort: Sendable, CustomStringConvertible {
         defer { endTurn() }
         var handled = false
         while turn.next() {
-            guard let (frame, handler) = take() else { break }
+            guard let delivery = take(source: turn.source) else { break }
+            if delivery.isFirst {
+                turn.source.raise(during: turn)
+                wakeWaiters()
+            }
             crl_callout_depth().pointee += 1
-            handler(frame)
+            delivery.handler?(delivery.frame)
             crl_callout_depth().pointee -= 1
             handled = true
         }
@@ -207,7 +211,9 @@ public final class MachPort: Sendable, CustomStringConvertible {
     }
 
     private func takeMessage() -> Message? {
-        while let (frame, _) = take(needsHandler: false) {
+        while let delivery = take(needsHandler: false) {
+            if delivery.isFirst { tellOthers() }
+            let frame = delivery.frame
             if frame.header.kind == .message { return Message(frame) }
             frame.refuse()
         }
@@ -220,24 +226,35 @@ public final class MachPort: Sendable, CustomStringConvertible {
         case nothing
     }
 
+    /// A good frame, and who is to have it. (A function in a tuple would be wrapped anew for each message.)
+    private struct Delivery {
+        let frame: ReceivedFrame
+        let handler: FrameHandler?
+        /// Whether those who could take others have to be told, before this one is handled.
+        let isFirst: Bool
+    }
+
     /// So many malformed frames are thrown away before others get their turn.
     private static let mostDropped = 1000
 
     /// Takes the next good frame.
-    private func take(needsHandler: Bool = true) -> (ReceivedFrame, FrameHandler)? {
+    ///
+    /// - Parameter source: The source whose turn it is, which saves following the weak reference to it.
+    private func take(needsHandler: Bool = true, source: ThreadRunLoop.Source1? = nil) -> Delivery? {
+        var isFirst = false
         for _ in 0..<Self.mostDropped {
-            switch takeFrame(needsHandler) {
+            switch takeFrame(needsHandler, source) {
             case .nothing:
                 return nil
             case .dropped:
                 continue
-            case .frame(let frame, let handler, let isFirst):
-                if isFirst { tellOthers() }
+            case .frame(let frame, let handler, let isFirstNow):
+                isFirst = isFirst || isFirstNow
                 let frame = ReceivedFrame(frame)
                 if let error = frame.malformed {
                     noteMalformed(error, in: frame)
                 } else {
-                    return (frame, handler ?? { _ in })
+                    return Delivery(frame: frame, handler: handler, isFirst: isFirst)
                 }
             }
         }
@@ -245,7 +262,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
         return nil
     }
 
-    private func takeFrame(_ needsHandler: Bool) -> Taken {
+    private func takeFrame(_ needsHandler: Bool, _ source: ThreadRunLoop.Source1?) -> Taken {
         receiver.withLock { receiver in
             var frame = Frame()
             let hasTaker = receiver.isValid && (receiver.handler != nil || !needsHandler)
@@ -259,7 +276,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
             }
             guard (try? receiver.socket?.receive(&frame)) == true else {
                 receiver.mayHaveMore = false
-                receiver.source?.clear()
+                if let source { source.clear() } else { receiver.source?.clear() }
                 return .nothing
             }
             if receiver.isSkipping || frame.isFollowed {
@@ -276,9 +293,12 @@ public final class MachPort: Sendable, CustomStringConvertible {
     /// The first message of several was taken here. The descriptor speaks no more until the last is taken, so all who
     /// could take the others have to be told, before this one's handler runs.
     private func tellOthers() {
-        let (source, waiters) = receiver.withLock { ($0.source, $0.waiters) }
-        source?.raise()
-        for waiter in waiters { waiter.wake() }
+        receiver.withLock { $0.source }?.raise()
+        wakeWaiters()
+    }
+
+    private func wakeWaiters() {
+        receiver.withLock { for waiter in $0.waiters { waiter.wake() } }
     }
 
     private func noteMalformed(_ error: Wire.Malformed, in frame: ReceivedFrame) {

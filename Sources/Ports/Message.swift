@@ -101,13 +101,17 @@ final class ReceivedFrame: Sendable {
     private let frame: Frame
 
     init(_ frame: consuming Frame) {
-        do throws(Wire.Malformed) {
-            header = try frame.withUnsafeBytes { (bytes) throws(Wire.Malformed) in try WireHeader(checking: bytes) }
-            malformed = nil
-        } catch {
-            header = WireHeader()
-            malformed = error
+        var header = WireHeader()
+        var malformed: Wire.Malformed?
+        frame.readBytes { bytes in
+            do throws(Wire.Malformed) {
+                header = try WireHeader(checking: bytes)
+            } catch {
+                malformed = error
+            }
         }
+        self.header = header
+        self.malformed = malformed
         self.frame = frame
     }
 
@@ -126,9 +130,12 @@ final class ReceivedFrame: Sendable {
 
     func withBytes<R>(ofComponent index: Int, _ body: (RawSpan) throws -> R) rethrows -> R? {
         guard (0..<header.count).contains(index) else { return nil }
-        return try frame.withUnsafeBytes { (bytes) throws in
-            let (offset, size, isPort) = place(of: index, in: bytes)
-            return isPort ? nil : try body(UnsafeRawBufferPointer(rebasing: bytes[offset..<offset + size]).bytes)
+        var (offset, size, isPort) = (0, 0, false)
+        frame.readBytes { bytes in (offset, size, isPort) = place(of: index, in: bytes) }
+        if isPort { return nil }
+        // Not together with the place: an optional of a generic type is looked up at each call.
+        return try frame.withUnsafeBytes { bytes in
+            try body(UnsafeRawBufferPointer(rebasing: bytes[offset..<offset + size]).bytes)
         }
     }
 

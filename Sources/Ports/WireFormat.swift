@@ -67,8 +67,9 @@ extension WireHeader {
         guard bytes.count >= sizesOffset else { throw .tooShort }
         if kind != .message { request = bytes.little(at: Wire.headerSize) }
         // Both fit an Int many times over: no sum of them overflows.
-        guard componentsOffset <= bytes.count else { throw .badSize }
-        var end = componentsOffset
+        let start = componentsOffset
+        guard start <= bytes.count else { throw .badSize }
+        var end = start
         for index in 0..<count {
             let size: UInt32 = bytes.little(at: sizesOffset + 4 * index)
             let length = Int(size & ~Wire.portBit)
@@ -80,7 +81,7 @@ extension WireHeader {
         }
         guard end == bytes.count else { throw .badSize }
         if replySize > 0 {
-            _ = try WireRight(checking: UnsafeRawBufferPointer(rebasing: bytes[replyOffset..<componentsOffset]))
+            _ = try WireRight(checking: UnsafeRawBufferPointer(rebasing: bytes[replyOffset..<start]))
         }
     }
 

@@ -80,6 +80,14 @@ extension ThreadRunLoop {
             for loop in placements.loops { loop.noteRaised(self) }
         }
 
+        /// ``raise()`` by the one whose turn it is: in the usual case its loop is the only one to tell.
+        package func raise(during turn: borrowing Turn) {
+            guard !raised.exchange(true, ordering: .sequentiallyConsistent) else { return }
+            // Asked after the exchange: a loop that takes the source in later sees that it is raised.
+            if placements.isOnly(turn.loop) { return turn.loop.noteRaised(self) }
+            for loop in placements.loops { loop.noteRaised(self) }
+        }
+
         /// Takes ``raise()`` back: from now on the descriptor alone tells.
         public func clear() {
             raised.store(false, ordering: .sequentiallyConsistent)

@@ -1,0 +1,44 @@
+import RunLoops
+
+/// One way to send messages to somebody who counts them, and answers when asked to. Each contender has its own hot
+/// loops, so that nothing of the benchmark's stands between the two that are compared.
+protocol Contender {
+    /// Sends so many messages, and one that asks for an answer: how many seconds until it came.
+    func oneWay(_ messages: Int, payload: [UInt8]) throws -> Double
+
+    /// Sends so many messages, each after the answer to the one before: how many seconds that took.
+    func roundTrips(_ messages: Int, payload: [UInt8]) throws -> Double
+
+    /// Like ``oneWay(_:payload:)``, with the messages shared among the threads.
+    func oneWay(_ messages: Int, payload: [UInt8], from threads: SenderThreads) throws -> Double
+}
+
+/// What a message's number says to the one who counts.
+enum Request {
+    /// Count it.
+    static let count: UInt32 = 0
+    /// Send the payload back; the answer's number is how many were counted since the last one.
+    static let answer: UInt32 = 1
+}
+
+/// What keeps the benchmark from running.
+enum BenchError: Error, CustomStringConvertible {
+    case lost(sent: Int, counted: Int)
+    case noChild
+    case system(String, errno: Int32)
+
+    var description: String {
+        switch self {
+        case .lost(let sent, let counted): "\(sent) messages were sent and \(counted) arrived"
+        case .noChild: "the child did not check in"
+        case .system(let call, let errno): "\(call) failed with errno \(errno)"
+        }
+    }
+}
+
+/// How many seconds a piece of work takes.
+func seconds(_ work: () throws -> Void) rethrows -> Double {
+    let start = MonotonicInstant.now
+    try work()
+    return Double(MonotonicInstant.now.nanoseconds - start.nanoseconds) / 1e9
+}

@@ -1,0 +1,75 @@
+import Glibc
+
+/// A child: this program again, told by a hidden argument what to be. It ends when we do, however that comes about,
+/// because its standard input does.
+final class Child {
+    static let argument = "--child"
+
+    private let pid: pid_t
+    private let input: Int32
+
+    init(_ role: String) throws {
+        var ends: [Int32] = [-1, -1]
+        guard pipe(&ends) == 0 else { throw BenchError.system("pipe", errno: errno) }
+        input = ends[1]
+        for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+        var actions = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&actions)
+        defer { posix_spawn_file_actions_destroy(&actions) }
+        posix_spawn_file_actions_adddup2(&actions, ends[0], STDIN_FILENO)
+        var arguments: [UnsafeMutablePointer<CChar>?] = []
+        for argument in ["bench", Self.argument, role] { arguments.append(strdup(argument)) }
+        arguments.append(nil)
+        defer { for argument in arguments { free(argument) } }
+        var pid: pid_t = 0
+        let error = posix_spawn(&pid, "/proc/self/exe", &actions, nil, &arguments, environ)
+        close(ends[0])
+        guard error == 0 else { throw BenchError.system("posix_spawn", errno: error) }
+        self.pid = pid
+    }
+
+    deinit {
+        close(input)
+        var status: Int32 = 0
+        waitpid(pid, &status, 0)
+    }
+
+    /// Has the calling process end with its parent.
+    static func endWithParent() throws {
+        var thread = pthread_t()
+        let error = pthread_create(
+            &thread, nil,
+            { _ in
+                var byte: UInt8 = 0
+                while read(STDIN_FILENO, &byte, 1) > 0 {}
+                _exit(0)
+            }, nil)
+        guard error == 0 else { throw BenchError.system("pthread_create", errno: error) }
+    }
+}
+
+/// A directory that goes when it is let go of, for sockets.
+final class TemporaryDirectory {
+    let path: String
+
+    init() throws {
+        var template = Array("/tmp/ports-bench-XXXXXX".utf8CString)
+        guard let made = mkdtemp(&template) else { throw BenchError.system("mkdtemp", errno: errno) }
+        path = String(cString: made)
+    }
+
+    deinit { Self.removeTree(path) }
+
+    private static func removeTree(_ path: String) {
+        if let directory = opendir(path) {
+            while let entry = readdir(directory) {
+                let name = withUnsafeBytes(of: entry.pointee.d_name) {
+                    String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self)
+                }
+                if name != ".", name != ".." { removeTree("\(path)/\(name)") }
+            }
+            closedir(directory)
+        }
+        _ = Glibc.remove(path)
+    }
+}
