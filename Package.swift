@@ -33,7 +33,8 @@ let package = Package(
         ),
         .testTarget(name: "ZeroMQTests", dependencies: ["ZeroMQ"]),
         .testTarget(name: "RunLoopsTests", dependencies: ["RunLoops"]),
-        .testTarget(name: "PortsTests", dependencies: ["Ports"]),
+        .executableTarget(name: "PortsTestHelper", dependencies: ["Ports"], path: "Tests/PortsTestHelper"),
+        .testTarget(name: "PortsTests", dependencies: ["Ports", "CRunLoopShims", "ZeroMQ", "PortsTestHelper"]),
         .testTarget(name: "WordCountTests", dependencies: ["WordCount"]),
     ],
     swiftLanguageModes: [.v6]

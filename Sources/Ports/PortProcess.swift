@@ -14,8 +14,10 @@ final class PortProcess: Sendable {
 
     /// A table's entry. Its object may be let go of by anybody at any time, and its deinit takes the table's lock: so
     /// a strong reference must never end while that is held, only leave with the result.
-    private struct Weak<Object: AnyObject & Sendable>: Sendable {
-        weak var object: Object?
+    ///
+    /// A class, because a dictionary whose values hold weak references themselves corrupts them (Swift 6.3, debug).
+    private final class Weak<Object: AnyObject & Sendable>: Sendable {
+        weak let object: Object?
         let identity: ObjectIdentifier
 
         init(_ object: Object) {
@@ -127,6 +129,8 @@ final class PortProcess: Sendable {
     func existingChannel(to port: PortID) -> SendChannel? { state.withLock { $0.channels[port]?.object } }
 
     func forgetChannel(_ port: PortID, _ identity: ObjectIdentifier) {
+        // The lock may have been another thread's at the time of the fork.
+        guard !crl_is_forked() else { return }
         state.withLock { state in
             if state.channels[port]?.identity == identity { state.channels[port] = nil }
         }
@@ -164,6 +168,7 @@ final class PortProcess: Sendable {
     }
 
     func directory(_ path: String) throws(PortError) -> PortDirectory {
+        try Self.checkUsable()
         if let directory = state.withLock({ $0.directories[path] }) { return directory }
         let opened = try PortDirectory(path)
         return state.withLock { state in
@@ -224,6 +229,7 @@ final class PortProcess: Sendable {
             if thread != nil { _ = ended.wait(until: .now + .milliseconds(bound)) }
             thread?.stop()
         }
-        for directory in directories { directory.removeOwnFiles() }
+        let last = MonotonicInstant.now + .milliseconds(bound)
+        for directory in directories { directory.removeOwnFiles(before: last) }
     }
 }
