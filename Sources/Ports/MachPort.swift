@@ -30,7 +30,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
     private let directoryPath: String
 
     /// A function that is itself a generic type's value is wrapped anew at each access; a field is not.
-    private struct Handlers {
+    struct Handlers: Sendable {
         var frame: FrameHandler?
     }
 
@@ -71,12 +71,12 @@ public final class MachPort: Sendable, CustomStringConvertible {
     ) throws(PortError) {
         try self.init(
             queueLimit: queueLimit, messageLimit: messageLimit, nameServer: nameServer,
-            frameHandler: handler.map(Self.frameHandler))
+            handlers: Handlers(frame: handler.map(Self.frameHandler)))
     }
 
     init(
         queueLimit: Int = 1000, messageLimit: Int = 64 << 20, nameServer: PortNameServer = .shared,
-        frameHandler: FrameHandler?
+        handlers: Handlers
     ) throws(PortError) {
         precondition(queueLimit > 0 && messageLimit > 0, "a port's limits are positive")
         let process = PortProcess.current
@@ -98,7 +98,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
         self.queueLimit = queueLimit
         self.messageLimit = messageLimit
         directoryPath = nameServer.path
-        receiver = Mutex(Receiver(socket: socket, handlers: Handlers(frame: frameHandler)))
+        receiver = Mutex(Receiver(socket: socket, handlers: handlers))
         let channel = SendChannel(
             WireRight(id: id, queueLimit: UInt32(queueLimit), limit: messageLimit, path: ""), isLocal: true)
         sendRight = SendRight(channel)

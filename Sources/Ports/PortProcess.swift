@@ -109,6 +109,9 @@ final class PortProcess: Sendable {
         }
     }
 
+    /// How many ports and channels there are.
+    var counts: (ports: Int, channels: Int) { state.withLock { ($0.ports.count, $0.channels.count) } }
+
     func remove(_ port: PortID) { _ = state.withLock { $0.ports.removeValue(forKey: port.number) } }
 
     func port(_ number: UInt64) -> MachPort? { state.withLock { $0.ports[number]?.object } }
