@@ -119,19 +119,26 @@ final class CheckInDesk: Sendable {
     }
 
     private func port() throws(PortError) -> MachPort {
-        if let port = state.withLock({ $0.port }) { return port }
+        let loop = try PortProcess.current.housekeepingLoop()
+        if let port = state.withLock({ $0.port }) {
+            // Whoever made it may not have come so far, or not have been able to.
+            if !port.isScheduled(in: loop) { try port.schedule(in: loop) }
+            return port
+        }
         let made = try MachPort(nameServer: nameServer) { [weak self] message in self?.checkIn(message) }
         let port = state.withLock { state in
             if let port = state.port { return port }
             state.port = made
             return made
         }
-        if port === made { try port.schedule(in: PortProcess.current.housekeepingLoop()) }
+        try port.schedule(in: loop)
         return port
     }
 
     private func checkIn(_ message: MachPort.Message) {
-        guard message.id == CheckIn.messageID, let worker = message.replyPort, let sender = message.sender else { return }
+        guard message.id == CheckIn.messageID, let worker = message.replyPort, let sender = message.sender else {
+            return
+        }
         let number: UInt64? = message.withBytes { span in
             span.withUnsafeBytes { $0.count == 8 ? $0.little(at: 0) : nil }
         }.flatMap(\.self)

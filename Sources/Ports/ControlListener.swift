@@ -1,6 +1,7 @@
 import CRunLoopShims
 import Glibc
 import RunLoops
+import Synchronization
 
 /// Lets other processes in at a control socket.
 final class ControlListener: Sendable {
@@ -34,9 +35,10 @@ final class ControlListener: Sendable {
     private static func rest(_ turn: ThreadRunLoop.Turn) {
         let (loop, source) = (turn.loop, turn.source)
         loop.remove(source)
-        loop.add(ThreadRunLoop.Timer(after: .milliseconds(100)) { timer in
-            if (try? loop.add(source)) == nil { timer.nextFireDate = .now + .milliseconds(100) }
-        })
+        loop.add(
+            ThreadRunLoop.Timer(after: .milliseconds(100)) { timer in
+                if (try? loop.add(source)) == nil { timer.nextFireDate = .now + .milliseconds(100) }
+            })
     }
 
     /// Waits for the caller's hello.
@@ -44,9 +46,15 @@ final class ControlListener: Sendable {
         let peers = PortProcess.current.peers
         let credentials = LocalSocket.credentials(of: caller)
         guard credentials?.uid == geteuid() else { return peers.refuse(caller, credentials, "is another user's") }
-        guard peers.count < Peers.most else { return peers.refuse(caller, credentials, "is one too many") }
+        let isOneTooMany = peers.count >= Peers.most || peers.callers.load(ordering: .relaxed) >= Peers.mostCallers
+        guard !isOneTooMany else { return peers.refuse(caller, credentials, "is one too many") }
+        let hasRoom = (try? PortProcess.current.checkReserve()) != nil
+        guard hasRoom else { return peers.refuse(caller, credentials, "finds no descriptor left") }
+        let timer = TimerBox()
         let hello = ThreadRunLoop.Source1(descriptor: caller) { turn in
             turn.source.invalidate()
+            timer.invalidate()
+            peers.callers.subtract(1, ordering: .relaxed)
             var byte: UInt8 = 0
             // Whoever only wanted to know whether we are alive has gone already.
             if recv(caller, &byte, 1, Int32(MSG_PEEK | MSG_DONTWAIT)) > 0 {
@@ -56,12 +64,34 @@ final class ControlListener: Sendable {
             }
             return true
         }
-        guard (try? loop.add(hello)) != nil else { return peers.refuse(caller, credentials, "finds no descriptor left") }
-        loop.add(
+        guard (try? loop.add(hello)) != nil else {
+            return peers.refuse(caller, credentials, "finds no descriptor left")
+        }
+        peers.callers.add(1, ordering: .relaxed)
+        timer.start(
             ThreadRunLoop.Timer(after: patience) { _ in
                 guard hello.isValid else { return }
                 hello.invalidate()
+                peers.callers.subtract(1, ordering: .relaxed)
                 peers.refuse(caller, credentials, "says no hello")
-            })
+            }, on: loop)
+    }
+
+    /// The caller's hello ends its timer, which in turn ends the wait for the hello.
+    private final class TimerBox: Sendable {
+        private let timer = Mutex<ThreadRunLoop.Timer?>(nil)
+
+        func start(_ started: ThreadRunLoop.Timer, on loop: ThreadRunLoop) {
+            timer.withLock { $0 = started }
+            loop.add(started)
+        }
+
+        func invalidate() {
+            let ended = timer.withLock { timer in
+                defer { timer = nil }
+                return timer
+            }
+            ended?.invalidate()
+        }
     }
 }

@@ -13,7 +13,9 @@ enum Encoding {
             header.write(to: target)
             target.setLittle(UInt32(bytes.byteCount), at: header.sizesOffset)
             write(reply, to: target, at: header.replyOffset)
-            bytes.withUnsafeBytes { UnsafeMutableRawBufferPointer(rebasing: target[header.componentsOffset...]).copyMemory(from: $0) }
+            bytes.withUnsafeBytes {
+                UnsafeMutableRawBufferPointer(rebasing: target[header.componentsOffset...]).copyMemory(from: $0)
+            }
         }
         return frame
     }

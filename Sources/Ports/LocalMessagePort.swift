@@ -51,7 +51,7 @@ public final class LocalMessagePort: Sendable {
         name: String? = nil, nameServer: PortNameServer = .shared, requestHandler: @escaping RequestHandler
     ) throws(PortError) {
         self.name = name
-        port = try MachPort(nameServer: nameServer, frameHandler: { requestHandler(MessagePortRequest($0)) })
+        port = try MachPort(nameServer: nameServer, handlers: .init { requestHandler(MessagePortRequest($0)) })
         if let name { try nameServer.register(port, name: name) }
     }
 

@@ -29,9 +29,14 @@ public final class MachPort: Sendable, CustomStringConvertible {
 
     private let directoryPath: String
 
+    /// A function that is itself a generic type's value is wrapped anew at each access; a field is not.
+    struct Handlers: Sendable {
+        var frame: FrameHandler?
+    }
+
     private struct Receiver: ~Copyable {
         var socket: Socket?
-        var handler: FrameHandler?
+        var handlers: Handlers
         weak var source: ThreadRunLoop.Source1?
         /// Whether a message may be waiting that the socket's descriptor does not tell of any more.
         var mayHaveMore = false
@@ -66,12 +71,12 @@ public final class MachPort: Sendable, CustomStringConvertible {
     ) throws(PortError) {
         try self.init(
             queueLimit: queueLimit, messageLimit: messageLimit, nameServer: nameServer,
-            frameHandler: handler.map(Self.frameHandler))
+            handlers: Handlers(frame: handler.map(Self.frameHandler)))
     }
 
     init(
         queueLimit: Int = 1000, messageLimit: Int = 64 << 20, nameServer: PortNameServer = .shared,
-        frameHandler: FrameHandler?
+        handlers: Handlers
     ) throws(PortError) {
         precondition(queueLimit > 0 && messageLimit > 0, "a port's limits are positive")
         let process = PortProcess.current
@@ -93,7 +98,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
         self.queueLimit = queueLimit
         self.messageLimit = messageLimit
         directoryPath = nameServer.path
-        receiver = Mutex(Receiver(socket: socket, handler: frameHandler))
+        receiver = Mutex(Receiver(socket: socket, handlers: handlers))
         let channel = SendChannel(
             WireRight(id: id, queueLimit: UInt32(queueLimit), limit: messageLimit, path: ""), isLocal: true)
         sendRight = SendRight(channel)
@@ -115,8 +120,11 @@ public final class MachPort: Sendable, CustomStringConvertible {
     /// Sets what is called with each message; nil: messages wait. Counts from the next message on.
     /// The corresponding method is NSPort's `setDelegate:`.
     public func setHandler(_ handler: Handler?) {
+        guard !crl_is_forked() else { return }
+        var made = Handlers(frame: handler.map(Self.frameHandler))
         let source = receiver.withLock { receiver in
-            receiver.handler = handler.map(Self.frameHandler)
+            // The old one goes after the lock: what it has captured may call back in here when it is let go of.
+            if receiver.isValid { swap(&receiver.handlers, &made) }
             return receiver.source
         }
         // What has come meanwhile is told by no descriptor.
@@ -135,7 +143,9 @@ public final class MachPort: Sendable, CustomStringConvertible {
         defer { endTurn() }
         let source = try receiver.withLock { (receiver) throws(PortError) in
             if let source = receiver.source { return source }
-            guard let descriptor = try receiver.socket?.watchedDescriptor() else { throw .isInvalid(port: description) }
+            guard receiver.isValid, let descriptor = try receiver.socket?.watchedDescriptor() else {
+                throw .isInvalid(port: description)
+            }
             // The socket's owner takes it out before closing it; no duplicate is needed.
             let source = ThreadRunLoop.Source1(descriptor: descriptor, duplicates: false) { turn in self.serve(&turn) }
             receiver.source = source
@@ -149,6 +159,8 @@ public final class MachPort: Sendable, CustomStringConvertible {
     /// Takes the port out of a loop's mode. Any thread may call it.
     /// The corresponding method is NSPort's `removeFromRunLoop:forMode:`.
     public func remove(from loop: ThreadRunLoop, forMode mode: ThreadRunLoop.Mode = .default) {
+        // A forked child's wait sets are its parent's too.
+        guard !crl_is_forked() else { return }
         if let source = receiver.withLock({ $0.source }) { loop.remove(source, forMode: mode) }
     }
 
@@ -159,7 +171,10 @@ public final class MachPort: Sendable, CustomStringConvertible {
 
     /// A loop's turn for the port.
     private func serve(_ turn: inout ThreadRunLoop.Turn) -> Bool {
-        guard (try? beginTurn()) != nil else { return false }
+        guard (try? beginTurn()) != nil else {
+            turn.source.clear()
+            return false
+        }
         defer { endTurn() }
         var handled = false
         while turn.next() {
@@ -265,7 +280,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
     private func takeFrame(_ needsHandler: Bool, _ source: ThreadRunLoop.Source1?) -> Taken {
         receiver.withLock { receiver in
             var frame = Frame()
-            let hasTaker = receiver.isValid && (receiver.handler != nil || !needsHandler)
+            let hasTaker = receiver.isValid && (receiver.handlers.frame != nil || !needsHandler)
             guard hasTaker else {
                 // Asking for the events makes the descriptor silent until the next message, for all who watch it.
                 if (try? receiver.socket?.events)?.contains(.receivable) == true {
@@ -286,7 +301,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
             }
             let isFirst = !receiver.mayHaveMore
             receiver.mayHaveMore = true
-            return .frame(frame, receiver.handler, isFirst: isFirst)
+            return .frame(frame, receiver.handlers.frame, isFirst: isFirst)
         }
     }
 
@@ -336,7 +351,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
     // MARK: Validity
 
     /// Whether the port can receive. The corresponding property is NSPort's `valid`.
-    public var isValid: Bool { receiver.withLock { $0.isValid } }
+    public var isValid: Bool { !crl_is_forked() && receiver.withLock { $0.isValid } }
 
     /// Makes the port invalid, for good: senders learn it, requests that wait are refused, its names are free.
     /// The corresponding method is NSPort's `invalidate`.
@@ -346,6 +361,8 @@ public final class MachPort: Sendable, CustomStringConvertible {
     /// port's handler while another thread handles a message of this one, it does not wait, lest two threads wait for
     /// each other: then that thread runs the handlers.)
     public func invalidate() {
+        // The port, its name and its sockets are the parent's.
+        guard !crl_is_forked() else { return }
         let source: (ThreadRunLoop.Source1?)? = receiver.withLock { receiver in
             guard receiver.isValid else { return nil }
             receiver.isValid = false
@@ -355,6 +372,8 @@ public final class MachPort: Sendable, CustomStringConvertible {
         guard let source else { return }
         // Before the socket goes, and its descriptor's number with it.
         source?.invalidate()
+        // A handler that waits for room in this very port would never end.
+        sendRight.channel.shut()
         let isInCallout = crl_callout_depth().pointee > 0
         let turnsEnded = Gate()
         let mustWait = receiver.withLock { receiver in
@@ -375,9 +394,10 @@ public final class MachPort: Sendable, CustomStringConvertible {
 
     private func finish() {
         refuseQueued()
+        var former = Handlers()
         let (handlers, names, isExposed) = receiver.withLock { receiver in
             receiver.socket = nil
-            receiver.handler = nil
+            swap(&receiver.handlers, &former)
             defer { receiver.invalidationHandlers = [] }
             return (receiver.invalidationHandlers, receiver.names, receiver.isExposed)
         }
@@ -405,6 +425,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
     /// Calls a handler when the port becomes invalid: at once when it is already.
     /// The corresponding notification is `NSPortDidBecomeInvalidNotification`.
     public func onInvalidation(_ handler: @escaping @Sendable () -> Void) {
+        guard !crl_is_forked() else { return }
         let isValid = receiver.withLock { receiver in
             if receiver.isValid { receiver.invalidationHandlers.append(handler) }
             return receiver.isValid
@@ -428,6 +449,8 @@ public final class MachPort: Sendable, CustomStringConvertible {
     /// - Returns: The registry directory in which it can be found.
     func expose() throws(PortError) -> String {
         let directory = try PortProcess.current.directory(directoryPath)
+        // It may have to wait for other processes: not while messages wait for the lock below.
+        try directory.open()
         try receiver.withLock { (receiver) throws(PortError) in
             guard receiver.isValid else { throw .isInvalid(port: description) }
             guard !receiver.isExposed else { return }
@@ -450,7 +473,9 @@ public final class MachPort: Sendable, CustomStringConvertible {
         if !isValid { try? directory.unregister(name, from: id) }
     }
 
-    func gaveUpName(_ name: String) { receiver.withLock { $0.names.removeAll { $0.1 == name } } }
+    func gaveUpName(_ name: String, in directory: PortDirectory) {
+        receiver.withLock { $0.names.removeAll { $0.0 === directory && $0.1 == name } }
+    }
 }
 
 extension Socket {

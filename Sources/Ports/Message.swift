@@ -36,7 +36,7 @@ extension MachPort {
             get {
                 switch content {
                 case .built(let components, _): components
-                case .received(let frame): (0..<frame.header.count).map(frame.component)
+                case .received(let frame): frame.components
                 }
             }
             set { content = .built(newValue, replyPort) }
@@ -120,11 +120,18 @@ final class ReceivedFrame: Sendable {
         return frame.withUnsafeBytes { right(in: $0, at: header.replyOffset, size: header.replySize) }
     }
 
-    func component(_ index: Int) -> MachPort.Message.Component {
+    var components: [MachPort.Message.Component] {
         frame.withUnsafeBytes { bytes in
-            let (offset, size, isPort) = place(of: index, in: bytes)
-            if isPort, let right = right(in: bytes, at: offset, size: size) { return .port(right) }
-            return .bytes(Array(bytes[offset..<offset + size]))
+            var offset = header.componentsOffset
+            return (0..<header.count).map { index in
+                let field = sizeField(index, in: bytes)
+                let size = Int(field & ~Wire.portBit)
+                defer { offset += size }
+                if field & Wire.portBit != 0, let right = right(in: bytes, at: offset, size: size) {
+                    return .port(right)
+                }
+                return .bytes(Array(bytes[offset..<offset + size]))
+            }
         }
     }
 
@@ -142,7 +149,8 @@ final class ReceivedFrame: Sendable {
     var sender: MachPort.Message.Sender {
         // "localhost:UID:GID:PID" over ipc; nothing inside one process.
         let fields = (frame.property("Peer-Address") ?? "").split(separator: ":").suffix(3)
-        if fields.count == 3, let uid = uid_t(fields[fields.startIndex]), let gid = gid_t(fields[fields.startIndex + 1]),
+        if fields.count == 3, let uid = uid_t(fields[fields.startIndex]),
+            let gid = gid_t(fields[fields.startIndex + 1]),
             let pid = pid_t(fields[fields.startIndex + 2])
         {
             return .init(pid: pid, uid: uid, gid: gid)

@@ -66,7 +66,7 @@ struct NameEntry: Sendable, Equatable {
         guard version == Self.version else {
             throw .incompatibleVersion(what: "the registry entry \(path)", ours: Self.version, theirs: version)
         }
-        guard let name = facts["name"].flatMap(Self.percentDecoded),
+        guard let name = facts["name"].flatMap(Self.percentDecoded), (try? Self.fileName(for: name)) != nil,
             let pid = facts["pid"].flatMap({ pid_t($0) }),
             let startTime = facts["start"].flatMap({ UInt64($0) }),
             let incarnation = facts["process"].flatMap({ Incarnation($0) }),

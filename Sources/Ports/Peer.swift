@@ -33,6 +33,8 @@ final class Peer: Sendable {
     }
 
     deinit {
+        // A fork has closed it already.
+        guard !crl_is_forked() else { return }
         crl_keep_in_child(descriptor)
         close(descriptor)
     }
@@ -72,7 +74,9 @@ final class Peer: Sendable {
 
     private func flush() {
         state.withLock { state in
-            while let first = state.outbox.first, write(first) { state.outbox.removeFirst() }
+            var sent = 0
+            while sent < state.outbox.count, write(state.outbox[sent]) { sent += 1 }
+            state.outbox.removeFirst(sent)
             if state.outbox.isEmpty {
                 state.flush?.invalidate()
                 state.flush = nil
@@ -111,6 +115,7 @@ final class Peer: Sendable {
             // The port may have gone while the question was on its way, or before.
             if process.port(number)?.isValid != true { tellInvalidated(number) }
         case .invalidated(let number):
+            state.withLock { _ = $0.asked.remove(number) }
             process.existingChannel(to: PortID(incarnation: incarnation, number: number))?.invalidate()
         case .unanswered(let request):
             process.replies.wasRefused(request, by: incarnation)

@@ -12,6 +12,9 @@ final class Peers: Sendable {
 
     /// So many processes at once may have a control connection to this one.
     static let most = 2048
+    /// So many more may be about to say hello.
+    static let mostCallers = 256
+    let callers = Atomic(0)
 
     private func existing(_ incarnation: Incarnation) -> Peer? { connected.withLock { $0[incarnation]?.first } }
 
@@ -38,7 +41,7 @@ final class Peers: Sendable {
     private func connect(_ channel: SendChannel, before deadline: MonotonicInstant) throws(PortError) -> Int32 {
         let descriptor = try LocalSocket.make(.sequencedPackets)
         while true {
-            switch LocalSocket.connect(descriptor, to: "\(channel.path)/\(channel.id.incarnation)/c") {
+            switch LocalSocket.connect(descriptor, to: controlPath(of: channel)) {
             case 0:
                 return descriptor
             case EAGAIN, EINTR:
@@ -78,10 +81,15 @@ final class Peers: Sendable {
                 theirs: Int(hello.major))
         case .success(let hello)? where hello.incarnation == channel.id.incarnation:
             return Peer(descriptor, incarnation: hello.incarnation, pid: credentials.pid)
+        case nil where LocalSocket.hasListener(controlPath(of: channel)):
+            throw .cannotConnect(
+                port: channel.description, reason: "process \(credentials.pid), its owner, refuses the connection")
         default:
             throw .isInvalid(port: channel.description)
         }
     }
+
+    private func controlPath(of channel: SendChannel) -> String { "\(channel.path)/\(channel.id.incarnation)/c" }
 
     // MARK: Being called
 
@@ -90,6 +98,11 @@ final class Peers: Sendable {
         let credentials = LocalSocket.credentials(of: descriptor)
         guard case .success(let hello)? = receiveHello(descriptor) else {
             return refuse(descriptor, credentials, "says no hello")
+        }
+        // A process's incarnation is its own; with another's, this one could end the rights to that one's ports.
+        let isTaken = existing(hello.incarnation).map { $0.pid != credentials?.pid } ?? false
+        if isTaken || hello.incarnation == PortProcess.current.incarnation {
+            return refuse(descriptor, credentials, "calls itself what another process is called")
         }
         // Its own library tells it whose version is the older.
         sendHello(descriptor)
@@ -101,7 +114,8 @@ final class Peers: Sendable {
 
     func refuse(_ descriptor: Int32, _ credentials: LocalSocket.Credentials?, _ reason: String) {
         close(descriptor)
-        log.warning("refused process \(credentials?.pid ?? 0) of user \(credentials.map { Int($0.uid) } ?? -1): it \(reason)")
+        log.warning(
+            "refused process \(credentials?.pid ?? 0) of user \(credentials.map { Int($0.uid) } ?? -1): it \(reason)")
     }
 
     // MARK: Both
@@ -146,15 +160,25 @@ final class Peers: Sendable {
             PortProcess.current.peers.ended(peer)
             return true
         }
-        try runLoop { () throws(RunLoopError) in try loop.add(source) }
+        do throws(PortError) {
+            try runLoop { () throws(RunLoopError) in try loop.add(source) }
+        } catch {
+            // Its end would not be noticed.
+            leave(peer)
+            throw error
+        }
     }
 
-    private func ended(_ peer: Peer) {
+    private func leave(_ peer: Peer) {
         peer.closed()
         connected.withLock { connected in
             connected[peer.incarnation]?.removeAll { $0 === peer }
             if connected[peer.incarnation]?.isEmpty == true { connected[peer.incarnation] = nil }
         }
+    }
+
+    private func ended(_ peer: Peer) {
+        leave(peer)
         PortProcess.current.processDied(peer.incarnation)
     }
 

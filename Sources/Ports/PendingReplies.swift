@@ -15,9 +15,14 @@ final class PendingReplies: Sendable {
     /// How many replies came when nobody waited for them any more.
     var lateCount: Int { state.withLock { $0.late } }
 
+    /// How many requests to a port wait for their replies.
+    func pendingCount(to port: PortID) -> Int {
+        state.withLock { state in state.pending.values.count { $0.port == port } }
+    }
+
     func port() throws(PortError) -> MachPort {
         if let port = state.withLock({ $0.port }) { return port }
-        let made = try MachPort(frameHandler: { PortProcess.current.replies.arrived($0) })
+        let made = try MachPort(handlers: .init { PortProcess.current.replies.arrived($0) })
         return state.withLock { state in
             if let port = state.port { return port }
             state.port = made

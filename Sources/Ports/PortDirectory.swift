@@ -63,7 +63,9 @@ final class PortDirectory: Sendable {
     // MARK: The lock
 
     /// Runs a change of the directory while no other process makes one.
-    func withLock<Result>(_ body: () throws(PortError) -> Result) throws(PortError) -> Result {
+    func withLock<Result>(
+        before deadline: MonotonicInstant = .now + .seconds(10), _ body: () throws(PortError) -> Result
+    ) throws(PortError) -> Result {
         // The kernel lets two descriptors of one process lock each other out, so threads are kept apart as well.
         let directory = Glibc.open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
         guard directory >= 0 else { throw .directory(path, call: "open", errno: errno) }
@@ -71,7 +73,6 @@ final class PortDirectory: Sendable {
         // The lock outlives its holder's thread in a forked child only if that child keeps the descriptor.
         _ = crl_close_in_child(directory)
         defer { crl_keep_in_child(directory) }
-        let deadline = MonotonicInstant.now + .seconds(10)
         var pause: UInt32 = 50
         while flock(directory, LOCK_EX | LOCK_NB) != 0 {
             guard errno == EWOULDBLOCK || errno == EINTR, !deadline.hasPassed else {
@@ -101,8 +102,16 @@ final class PortDirectory: Sendable {
                 guard mkdir(folder, 0o700) == 0 || errno == EEXIST else {
                     throw .directory(folder, call: "mkdir", errno: errno)
                 }
+                let descriptor = try LocalSocket.listen(at: ownPath("c"), kind: .sequencedPackets)
                 own.sockets.insert("c")
-                own.listener = try ControlListener(LocalSocket.listen(at: ownPath("c"), kind: .sequencedPackets))
+                do throws(PortError) {
+                    own.listener = try ControlListener(descriptor)
+                } catch {
+                    crl_keep_in_child(descriptor)
+                    Glibc.close(descriptor)
+                    unlink(ownPath("c"))
+                    throw error
+                }
                 own.isMade = true
             }
         }
@@ -124,13 +133,13 @@ final class PortDirectory: Sendable {
     }
 
     /// The process ends.
-    func removeOwnFiles() {
+    func removeOwnFiles(before deadline: MonotonicInstant) {
         let (names, sockets, isMade) = own.withLock { own in (own.names, own.sockets, own.isMade) }
         guard isMade else { return }
-        try? withLock {
+        for socket in sockets { unlink(ownPath(socket)) }
+        rmdir("\(path)/\(PortProcess.current.incarnation)")
+        try? withLock(before: deadline) {
             for name in names { removeIfOwn(name) }
-            for socket in sockets { unlink(ownPath(socket)) }
-            rmdir("\(path)/\(PortProcess.current.incarnation)")
             // Children of ours that were killed may have no other to clear up after them.
             sweep()
         }
@@ -148,7 +157,8 @@ final class PortDirectory: Sendable {
     private func sweep() {
         for file in files(in: path) {
             if let incarnation = Incarnation(file) {
-                if !isAlive(incarnation) { removeFolder("\(path)/\(file)") }
+                // A plain file of that name is nobody's.
+                if !isAlive(incarnation), unlink("\(path)/\(file)") != 0 { removeFolder("\(path)/\(file)") }
             } else if file.hasPrefix(NameEntry.prefix) {
                 if let entry = read(file), !isAlive(entry.right.id.incarnation) { unlink("\(path)/\(file)") }
             } else if file.hasPrefix(Self.temporaryPrefix) {
@@ -164,7 +174,13 @@ final class PortDirectory: Sendable {
     }
 
     private func files(in folder: String) -> [String] {
-        guard let stream = opendir(folder) else { return [] }
+        // A link planted here must not lead out of the directory.
+        let descriptor = Glibc.open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+        guard descriptor >= 0 else { return [] }
+        guard let stream = fdopendir(descriptor) else {
+            Glibc.close(descriptor)
+            return []
+        }
         defer { closedir(stream) }
         var files: [String] = []
         while let entry = readdir(stream) {
@@ -253,7 +269,8 @@ final class PortDirectory: Sendable {
 
     private func write(_ entry: NameEntry, to file: String) throws(PortError) {
         let temporary = "\(path)/\(Self.temporaryPrefix)\(PortProcess.current.incarnation)"
-        let descriptor = Glibc.open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0o600)
+        unlink(temporary)
+        let descriptor = Glibc.open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw .directory(temporary, call: "open", errno: errno) }
         let bytes = entry.bytes
         let written = Glibc.write(descriptor, bytes, bytes.count)

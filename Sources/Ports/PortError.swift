@@ -98,7 +98,12 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
     private func quoted(_ name: String) -> String { "“\(name.count > 80 ? name.prefix(80) + "…" : name[...])”" }
 
     init(_ error: ZeroMQError) {
-        self = error.code == EMFILE ? .descriptorsGone : .transport(call: error.call, errno: error.code)
+        self =
+            switch error.code {
+            case EMFILE: .descriptorsGone
+            case ZeroMQError.contextTerminated: .unavailable(reason: "the process is ending")
+            default: .transport(call: error.call, errno: error.code)
+            }
     }
 
     init(_ error: RunLoopError) {

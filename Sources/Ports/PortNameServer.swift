@@ -36,8 +36,9 @@ public final class PortNameServer: Sendable {
     /// Takes a name back from a port of this process; nothing happens when it is not the port's.
     /// The corresponding method is NSPortNameServer's `removePortForName:`.
     public func remove(_ name: String, of port: MachPort) throws(PortError) {
-        try PortProcess.current.directory(path).unregister(name, from: port.id)
-        port.gaveUpName(name)
+        let directory = try PortProcess.current.directory(path)
+        try directory.unregister(name, from: port.id)
+        port.gaveUpName(name, in: directory)
     }
 
     /// Finds the port of a name, and makes sure that its owner is alive and is the one who registered it.

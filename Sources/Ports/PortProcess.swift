@@ -14,6 +14,8 @@ final class PortProcess: Sendable {
 
     /// A table's entry. Its object may be let go of by anybody at any time, and its deinit takes the table's lock: so
     /// a strong reference must never end while that is held, only leave with the result.
+    ///
+    /// A class, because a dictionary whose values hold weak references themselves corrupts them (Swift 6.3, debug).
     private final class Weak<Object: AnyObject & Sendable>: Sendable {
         weak let object: Object?
         let identity: ObjectIdentifier
@@ -107,6 +109,9 @@ final class PortProcess: Sendable {
         }
     }
 
+    /// How many ports and channels there are.
+    var counts: (ports: Int, channels: Int) { state.withLock { ($0.ports.count, $0.channels.count) } }
+
     func remove(_ port: PortID) { _ = state.withLock { $0.ports.removeValue(forKey: port.number) } }
 
     func port(_ number: UInt64) -> MachPort? { state.withLock { $0.ports[number]?.object } }
@@ -127,6 +132,8 @@ final class PortProcess: Sendable {
     func existingChannel(to port: PortID) -> SendChannel? { state.withLock { $0.channels[port]?.object } }
 
     func forgetChannel(_ port: PortID, _ identity: ObjectIdentifier) {
+        // The lock may have been another thread's at the time of the fork.
+        guard !crl_is_forked() else { return }
         state.withLock { state in
             if state.channels[port]?.identity == identity { state.channels[port] = nil }
         }
@@ -164,6 +171,7 @@ final class PortProcess: Sendable {
     }
 
     func directory(_ path: String) throws(PortError) -> PortDirectory {
+        try Self.checkUsable()
         if let directory = state.withLock({ $0.directories[path] }) { return directory }
         let opened = try PortDirectory(path)
         return state.withLock { state in
@@ -224,6 +232,7 @@ final class PortProcess: Sendable {
             if thread != nil { _ = ended.wait(until: .now + .milliseconds(bound)) }
             thread?.stop()
         }
-        for directory in directories { directory.removeOwnFiles() }
+        let last = MonotonicInstant.now + .milliseconds(bound)
+        for directory in directories { directory.removeOwnFiles(before: last) }
     }
 }

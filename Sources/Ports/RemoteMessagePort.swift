@@ -53,6 +53,7 @@ public struct RemoteMessagePort: Sendable {
         id: UInt32, _ data: [UInt8]? = nil, sendTimeout: Duration = .seconds(10),
         replyTimeout: Duration = .seconds(10), replyMode: ThreadRunLoop.Mode? = nil
     ) throws(PortError) -> [UInt8]? {
+        try PortProcess.checkUsable()
         let replies = PortProcess.current.replies
         let loop = ThreadRunLoop.current
         let channel = sendRight.channel
@@ -79,7 +80,14 @@ public struct RemoteMessagePort: Sendable {
         while true {
             if let result = pending.result { return Self.data(in: try result.get()) }
             guard !deadline.hasPassed else { throw .receiveTimedOut(port: channel.description) }
-            try runLoop { () throws(RunLoopError) in _ = try loop.run(mode: mode, before: deadline) }
+            let seconds = MonotonicInstant.now.duration(to: deadline) / .seconds(1)
+            let result = try runLoop { () throws(RunLoopError) in
+                try loop.runInMode(mode, seconds: seconds, returnAfterSourceHandled: true)
+            }
+            // The mode has a source of ours: it is the thread that was told to end.
+            if result == .finished, pending.result == nil {
+                throw .unavailable(reason: "the loop of the asking thread was stopped for good")
+            }
         }
     }
 

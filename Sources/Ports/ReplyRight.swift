@@ -1,3 +1,4 @@
+import CRunLoopShims
 import RunLoops
 import Synchronization
 
@@ -43,6 +44,8 @@ public final class ReplyRight: Sendable {
     }
 
     private func refuse() {
+        // A fork's copy: the request is still the parent's.
+        guard !crl_is_forked() else { return }
         let process = PortProcess.current
         if asker.channel.isLocal {
             process.replies.wasRefused(request, by: process.incarnation)

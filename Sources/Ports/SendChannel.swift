@@ -1,3 +1,4 @@
+import CRunLoopShims
 import Glibc
 import RunLoops
 import Synchronization
@@ -16,10 +17,15 @@ final class SendChannel: Sendable, CustomStringConvertible {
         var socket: Socket?
         /// Whether the socket is known to have a connection: it has sent something.
         var hasSent = false
-        /// Those who wait for room, in the order they came. The first watches the socket.
+        /// Whether the last attempt has found no room. Then only the first of those who wait touches the socket.
+        var isFull = false
+        /// Those who wait for room, in the order they came. The first watches the socket while there is none; when it
+        /// has found some, it wakes the next, and meanwhile whoever comes may send.
         var waiters: [Waiter] = []
         var invalidity: Invalidity?
         var handlers: [@Sendable () -> Void] = []
+        /// Whether the handlers have been called.
+        var hasTold = false
     }
 
     private enum Invalidity {
@@ -53,22 +59,26 @@ final class SendChannel: Sendable, CustomStringConvertible {
         return WireRight(id: id, queueLimit: UInt32(queueLimit), limit: messageLimit, path: path)
     }
 
+    /// How many threads wait for room, or for a connection.
+    var waiterCount: Int { state.withLock { $0.waiters.count } }
+
     // MARK: Sending
 
     /// Sends the frame, or throws and leaves it to the caller.
     func send(_ frame: inout Frame, before deadline: MonotonicInstant) throws(PortError) {
-        let waiter = try state.withLock { (state) throws(PortError) -> Waiter? in
+        let isSent = try state.withLock { (state) throws(PortError) in
             try check(state, or: .isInvalid(port: description))
-            if state.waiters.isEmpty, try trySend(&frame, &state) { return nil }
+            if !state.isFull || state.waiters.isEmpty, try trySend(&frame, &state) { return true }
             if isLocal || state.hasSent, deadline.hasPassed { throw .sendTimedOut(port: description) }
-            if isLocal, PortProcess.current.port(id.number)?.isServedOnlyHere == true {
-                throw .ownQueueFull(port: description)
-            }
-            let waiter = try Waiter()
-            state.waiters.append(waiter)
-            return waiter
+            return false
         }
-        guard let waiter else { return }
+        if isSent { return }
+        // Not under the lock: the reference to the port may turn out to be the last one.
+        if isLocal, PortProcess.current.port(id.number)?.isServedOnlyHere == true {
+            throw .ownQueueFull(port: description)
+        }
+        let waiter = try Waiter()
+        state.withLock { $0.waiters.append(waiter) }
         defer { leave(waiter) }
         try send(&frame, as: waiter, before: deadline)
     }
@@ -76,7 +86,7 @@ final class SendChannel: Sendable, CustomStringConvertible {
     /// What the one that waits has to do next.
     private enum Step {
         case done
-        case waitForTurn
+        case waitForTurn(isConnected: Bool)
         case connect
         case watch(Int32, isConnected: Bool)
     }
@@ -88,8 +98,10 @@ final class SendChannel: Sendable, CustomStringConvertible {
             switch try nextStep(&frame, waiter) {
             case .done:
                 return
-            case .waitForTurn:
-                guard waiter.wait(for: nil, until: connectDeadline) else { throw .sendTimedOut(port: description) }
+            case .waitForTurn(let isConnected):
+                guard waiter.wait(for: nil, until: isConnected ? deadline : connectDeadline) else {
+                    throw .sendTimedOut(port: description)
+                }
             case .connect:
                 try connect(before: connectDeadline)
             case .watch(let descriptor, isConnected: true):
@@ -108,17 +120,19 @@ final class SendChannel: Sendable, CustomStringConvertible {
     private func nextStep(_ frame: inout Frame, _ waiter: Waiter) throws(PortError) -> Step {
         try state.withLock { (state) throws(PortError) -> Step in
             try check(state, or: .becameInvalid(port: description))
-            guard state.waiters.first === waiter else { return .waitForTurn }
+            let isConnected = isLocal || state.hasSent
+            guard state.waiters.first === waiter else { return .waitForTurn(isConnected: isConnected) }
             if try trySend(&frame, &state) { return .done }
             guard let descriptor = try state.socket?.readableDescriptor() else { return .connect }
-            return .watch(descriptor, isConnected: isLocal || state.hasSent)
+            return .watch(descriptor, isConnected: isConnected)
         }
     }
 
-    /// Sends if there is a socket and room. Whoever waits has the right of way.
+    /// Sends if there is a socket and room.
     private func trySend(_ frame: inout Frame, _ state: inout State) throws(PortError) -> Bool {
         if isLocal, state.socket == nil { state.socket = try madeSocket("inproc://\(id.number)") }
-        guard try state.socket?.sendNow(&frame) == true else { return false }
+        state.isFull = try state.socket?.sendNow(&frame) != true
+        guard !state.isFull else { return false }
         state.hasSent = true
         isUsed.store(true, ordering: .relaxed)
         return true
@@ -126,8 +140,9 @@ final class SendChannel: Sendable, CustomStringConvertible {
 
     private func leave(_ waiter: Waiter) {
         state.withLock { state in
-            state.waiters.removeAll { $0 === waiter }
-            state.waiters.first?.wake()
+            guard let index = state.waiters.firstIndex(where: { $0 === waiter }) else { return }
+            state.waiters.remove(at: index)
+            if index == 0 { state.waiters.first?.wake() }
         }
     }
 
@@ -193,25 +208,33 @@ final class SendChannel: Sendable, CustomStringConvertible {
 
     // MARK: Invalidity
 
-    var isValid: Bool { state.withLock { $0.invalidity == nil } }
+    var isValid: Bool { !crl_is_forked() && state.withLock { $0.invalidity == nil } }
 
     func onInvalidation(_ handler: @escaping @Sendable () -> Void) {
+        guard !crl_is_forked() else { return }
         let isInvalid = state.withLock { state in
-            if state.invalidity == nil { state.handlers.append(handler) }
-            return state.invalidity != nil
+            if !state.hasTold { state.handlers.append(handler) }
+            return state.hasTold
         }
         if isInvalid { return handler() }
         // A failure leaves the port what it is; one that is invalid has called the handler.
         if !PortProcess.current.isHousekeeping { _ = try? joinPeer(before: .now + .seconds(1)) }
     }
 
-    /// The port is gone: no message goes there any more, and all who wait learn it.
-    func invalidate() {
-        let handlers = state.withLock { state in
-            guard state.invalidity == nil else { return [@Sendable () -> Void]() }
-            state.invalidity = .invalidated
+    /// No message goes there any more, and all who wait learn it.
+    func shut() {
+        state.withLock { state in
+            state.invalidity = state.invalidity ?? .invalidated
             state.socket = nil
             for waiter in state.waiters { waiter.wake() }
+        }
+    }
+
+    /// The port is gone.
+    func invalidate() {
+        shut()
+        let handlers = state.withLock { state in
+            state.hasTold = true
             defer { state.handlers = [] }
             return state.handlers
         }
@@ -222,13 +245,17 @@ final class SendChannel: Sendable, CustomStringConvertible {
 
     /// The process ends: what is on its way gets so many milliseconds more.
     func close(linger milliseconds: Int32) {
-        state.withLock { state in
+        // What the handlers have captured may call back in here when it is let go of.
+        let handlers = state.withLock { state in
             state.invalidity = .closed
             if !isLocal { try? state.socket?.set(.linger(milliseconds)) }
             state.socket = nil
             for waiter in state.waiters { waiter.wake() }
-            state.handlers = []
+            state.hasTold = true
+            defer { state.handlers = [] }
+            return state.handlers
         }
+        withExtendedLifetime(handlers) {}
     }
 }
 

@@ -43,6 +43,7 @@ extension MachPort {
         ///     may take up to a second more, to connect to another process.
         /// - Throws: ``PortError``: `sendTimedOut`, `isInvalid`, `becameInvalid`, `messageTooLarge`, `cannotConnect`…
         public func send(_ message: Message, before deadline: MonotonicInstant = .distantFuture) throws(PortError) {
+            try PortProcess.checkUsable()
             var frame = try Encoding.frame(message, to: channel)
             try channel.send(&frame, before: deadline)
         }
@@ -58,8 +59,10 @@ extension MachPort {
         ///   - deadline: How long to wait for room.
         /// - Throws: ``PortError``, as ``send(_:before:)``.
         public func send(
-            id: UInt32 = 0, bytes: RawSpan, replyPort: SendRight? = nil, before deadline: MonotonicInstant = .distantFuture
+            id: UInt32 = 0, bytes: RawSpan, replyPort: SendRight? = nil,
+            before deadline: MonotonicInstant = .distantFuture
         ) throws(PortError) {
+            try PortProcess.checkUsable()
             let reply = try replyPort?.wireRight(to: channel)
             var frame = try Encoding.frame(id: id, bytes: bytes, reply: reply, to: channel)
             try channel.send(&frame, before: deadline)

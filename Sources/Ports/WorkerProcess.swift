@@ -50,6 +50,7 @@ public final class WorkerProcess: Sendable {
         _ executable: String, _ arguments: [String] = [], environment: [String: String] = [:],
         port: MachPort.SendRight, nameServer: PortNameServer = .shared
     ) throws(CheckInError) -> WorkerProcess {
+        do { try PortProcess.checkUsable() } catch { throw .port(error) }
         let desk = PortProcess.current.checkInDesk(for: nameServer)
         let expectation = CheckInDesk.Expectation("worker “\(executable)”", .process(nil), parent: port)
         let checkIn: CheckIn

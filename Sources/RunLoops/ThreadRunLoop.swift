@@ -261,6 +261,8 @@ extension ThreadRunLoop {
             for mode in added { source.didSchedule(in: self, mode) }
         }
         if let error { throw error }
+        // It sleeps in ignorance of what the source knows and the descriptor does not tell.
+        if case .source1(let source) = item, source.isRaised, !added.isEmpty, !isCurrent { wakeUp() }
         // Invalidated while it was being added: the invalidation may have missed this loop.
         if !item.isValid { removeEverywhere(item) }
     }

@@ -7,6 +7,10 @@ import Glibc
 public final class Context: @unchecked Sendable {
     // Sound: libzmq's contexts are thread-safe.
     let handle: UnsafeMutableRawPointer
+    private let owner = getpid()
+
+    /// False in a fork of the process that made it.
+    var isOwn: Bool { getpid() == owner }
 
     /// Makes a context. The corresponding C function is `zmq_ctx_new`.
     ///
@@ -18,7 +22,9 @@ public final class Context: @unchecked Sendable {
         guard let handle = zmq_ctx_new() else { throw .last("zmq_ctx_new") }
         self.handle = handle
         zmq_ctx_set(handle, ZMQ_IO_THREADS, ioThreads)
-        if let maxSockets { zmq_ctx_set(handle, ZMQ_MAX_SOCKETS, min(maxSockets, zmq_ctx_get(handle, ZMQ_SOCKET_LIMIT))) }
+        if let maxSockets {
+            zmq_ctx_set(handle, ZMQ_MAX_SOCKETS, min(maxSockets, zmq_ctx_get(handle, ZMQ_SOCKET_LIMIT)))
+        }
     }
 
     /// Ends the context, once all its sockets are closed and what they had to send is sent or given up.

@@ -65,7 +65,11 @@ public struct Socket: ~Copyable, @unchecked Sendable {
         self.context = context
     }
 
-    deinit { zmq_close(handle) }
+    deinit {
+        // A fork's copy: closing takes locks that another thread of the parent may have held.
+        guard context.isOwn else { return }
+        zmq_close(handle)
+    }
 
     /// Changes a setting. The corresponding C function is `zmq_setsockopt`.
     public func set(_ option: Option) throws(ZeroMQError) {

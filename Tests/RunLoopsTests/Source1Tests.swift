@@ -31,6 +31,19 @@ import Testing
         #expect(result == .handledSource)
     }
 
+    @Test func `a raised source wakes the sleeping loop that it is added to`() throws {
+        let (thread, event, performed) = (try RunLoopThread(), madeEvent(), Gate())
+        let source = ThreadRunLoop.Source1(descriptor: event.descriptor) { _ in
+            performed.open()
+            return false
+        }
+        source.raise()
+        waitUntil { thread.loop.isWaiting }
+        try thread.loop.add(source)
+        #expect(performed.wait(until: .patience))
+        source.invalidate()
+    }
+
     @Test func `raising wakes every loop that has the source`() throws {
         let (first, second) = (try RunLoopThread(), try RunLoopThread())
         let (event, seen) = (madeEvent(), Shared<Set<ObjectIdentifier>>([]))

@@ -1,0 +1,185 @@
+import Glibc
+import Ports
+import RunLoops
+
+// The other processes of the tests. Each does one thing, and reports to the port named "test".
+
+// Whatever becomes of the test, nothing is left behind.
+alarm(60)
+
+/// Ends the program, with the reason on the standard error.
+func fail(_ reason: String, status: Int32 = 70) -> Never {
+    let line = Array("helper \(CommandLine.arguments.dropFirst().joined(separator: " ")): \(reason)\n".utf8)
+    _ = write(STDERR_FILENO, line, line.count)
+    exit(status)
+}
+
+func test() throws(PortError) -> MachPort.SendRight { try PortNameServer.shared.port(forName: "test") }
+
+/// Tells the test that this process is ready, with the port to reach it at.
+func report(_ port: MachPort.SendRight?) throws(PortError) {
+    try test().send(MachPort.Message(id: 1, replyPort: port), before: .now + .seconds(30))
+}
+
+func runForEver() throws -> Never {
+    try ThreadRunLoop.current.run()
+    exit(0)
+}
+
+func run(_ command: String, _ arguments: [String]) throws -> Never {
+    switch command {
+    case "echo":
+        let server = try LocalMessagePort(name: arguments.first) { id, data in
+            if id == 99 { exit(0) }
+            return data
+        }
+        try server.schedule(in: .current)
+        try report(server.sendRight)
+        try runForEver()
+
+    case "own":
+        // Owns a name, and never reads.
+        let port = try MachPort(queueLimit: 4)
+        try PortNameServer.shared.register(port, name: "owned")
+        try report(port.sendRight)
+        try runForEver()
+
+    case "send":
+        let right = try test()
+        for number in 0..<(UInt32(arguments.first ?? "") ?? 0) {
+            try right.send(MachPort.Message(id: number), before: .now + .seconds(30))
+        }
+        exit(0)
+
+    case "post":
+        // Two ports: the second is passed on to the first. One: it is written to.
+        let port = try MachPort { message in
+            let rights = message.components.compactMap { component -> MachPort.SendRight? in
+                if case .port(let right) = component { right } else { nil }
+            }
+            do {
+                switch rights.count {
+                case 2: try rights[0].send(MachPort.Message(id: 7, [.port(rights[1])]), before: .now + .seconds(30))
+                case 1: try rights[0].send(MachPort.Message(id: 8, [.port(rights[0])]), before: .now + .seconds(30))
+                default: fail("has got \(rights.count) rights")
+                }
+            } catch {
+                fail("\(error)")
+            }
+        }
+        try port.schedule(in: .current)
+        try report(port.sendRight)
+        try runForEver()
+
+    case "worker":
+        let mine = try MachPort { message in exit(Int32(message.id)) }
+        let parent = try CheckIn.fromEnvironment().complete(with: mine)
+        try mine.schedule(in: .current)
+        try parent.send(MachPort.Message(id: 5, [.bytes(Array("\(arguments)".utf8))]))
+        try runForEver()
+
+    case "grandchild":
+        // Another process wants to check in in this one's place.
+        var pid: pid_t = 0
+        var arguments = [strdup("/proc/self/exe"), strdup("worker"), nil]
+        guard posix_spawn(&pid, "/proc/self/exe", nil, nil, &arguments, environ) == 0 else { fail("cannot spawn") }
+        waitpid(pid, nil, 0)
+        while true { pause() }
+
+    case "silent":
+        while true { pause() }
+
+    case "die":
+        exit(Int32(arguments.first ?? "") ?? 0)
+
+    case "signal":
+        kill(getpid(), Int32(arguments.first ?? "") ?? 0)
+        while true { pause() }
+
+    case "fork":
+        try forkAndGoOn()
+
+    case "busy":
+        try endWhileBusy()
+
+    default:
+        fail("unknown command")
+    }
+}
+
+/// The child finds that it has no ports and does no harm to the parent's, whatever it tries.
+func forkAndGoOn() throws -> Never {
+    let server = try LocalMessagePort(name: "forked") { _, data in data }
+    let extra = try MachPort { _ in }
+    try PortNameServer.shared.register(extra, name: "extra")
+    try server.schedule(in: .current)
+    try extra.schedule(in: .current)
+    let tester = try test()
+    try tester.send(MachPort.Message(id: 1, replyPort: server.sendRight))
+    let child = fork()
+    if child == 0 {
+        let attempts: [() throws -> Void] = [
+            { _ = try MachPort { _ in } },
+            { try tester.send(MachPort.Message(id: 2)) },
+            { try extra.schedule(in: .current) },
+            { _ = try extra.receive(before: .distantPast) },
+            { _ = try PortNameServer.shared.port(forName: "test") },
+            { try PortNameServer.shared.remove("forked", of: extra) },
+            { _ = try RemoteMessagePort(tester).request(id: 1) },
+        ]
+        for (number, attempt) in attempts.enumerated() {
+            do {
+                try attempt()
+                _exit(Int32(10 + number))
+            } catch PortError.unavailable {
+                continue
+            } catch {
+                _exit(Int32(30 + number))
+            }
+        }
+        server.invalidate()
+        extra.remove(from: .current)
+        extra.invalidate()
+        exit(extra.isValid || tester.isValid ? 50 : 0)
+    }
+    var status: Int32 = 0
+    waitpid(child, &status, 0)
+    try tester.send(MachPort.Message(id: 3, [.bytes([UInt8(truncatingIfNeeded: status >> 8), UInt8(status & 0x7f)])]))
+    // A second one lives on after the parent.
+    if fork() == 0 { while true { pause() } }
+    try runForEver()
+}
+
+/// Returns from the program while threads send, receive, wait for room and serve.
+func endWhileBusy() throws -> Never {
+    let started = Gate()
+    let tester = try test()
+    let full = try MachPort(queueLimit: 1)
+    let flooded = try RunLoopThread()
+    let sink = try MachPort { _ in }
+    try sink.schedule(in: flooded.loop)
+    let idle = try MachPort()
+    let jobs: [@Sendable () throws -> Void] = [
+        { while true { try sink.sendRight.send(MachPort.Message(id: 1)) } },
+        { while true { try sink.sendRight.send(MachPort.Message(id: 1)) } },
+        { while true { try full.sendRight.send(MachPort.Message(id: 1)) } },
+        { while true { try tester.send(MachPort.Message(id: 2)) } },
+        { _ = try idle.receive() },
+        { while true { try MachPort { _ in }.schedule(in: flooded.loop) } },
+    ]
+    let threads = try jobs.map { job in
+        try RunLoopThread { _ in
+            do { try job() } catch {}
+        }
+    }
+    try tester.send(MachPort.Message(id: 1))
+    _ = started.wait(until: .now + .milliseconds(50))
+    withExtendedLifetime(threads) { exit(0) }
+}
+
+do {
+    guard CommandLine.arguments.count > 1 else { fail("no command") }
+    try run(CommandLine.arguments[1], Array(CommandLine.arguments.dropFirst(2)))
+} catch {
+    fail("\(error)")
+}

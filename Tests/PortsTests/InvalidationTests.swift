@@ -1,0 +1,254 @@
+import Glibc
+import RunLoops
+import Testing
+
+@testable import Ports
+
+@Suite struct InvalidationTests {
+    init() { Sandbox.prepare() }
+
+    @Test func `whoever invalidates, the handlers run once, on the caller`() throws {
+        for _ in 0..<50 {
+            let port = try MachPort()
+            let (calls, rightCalls) = (Shared<[pthread_t]>([]), Shared(0))
+            port.onInvalidation { calls.withLock { $0.append(pthread_self()) } }
+            port.sendRight.onInvalidation { rightCalls.withLock { $0 += 1 } }
+            let threads = (0..<4).map { _ in
+                Helper { () -> Bool in
+                    port.invalidate()
+                    return true
+                }
+            }
+            for thread in threads { #expect(thread.value() == true) }
+            // The one that came first may still be at it when the others have returned.
+            #expect(waitUntil { calls.withLock { $0.count } == 1 && rightCalls.withLock { $0 } == 1 })
+            #expect(!port.isValid && !port.sendRight.isValid)
+        }
+        let port = try MachPort()
+        let caller = Shared<pthread_t?>(nil)
+        port.onInvalidation { caller.withLock { $0 = pthread_self() } }
+        port.invalidate()
+        #expect(caller.withLock { $0 } == pthread_self())
+    }
+
+    @Test func `an invalid port refuses everything`() throws {
+        let port = try MachPort()
+        port.invalidate()
+        port.invalidate()
+        #expect(errorKind { try port.sendRight.send(MachPort.Message()) } == "isInvalid")
+        #expect(errorKind { _ = try port.receive() } == "isInvalid")
+        #expect(errorKind { try port.schedule(in: .main) } == "isInvalid")
+        #expect(errorKind { try PortNameServer.shared.register(port, name: "invalid") } == "isInvalid")
+    }
+
+    @Test func `a handler set late runs at once`() throws {
+        let port = try MachPort()
+        port.invalidate()
+        let calls = Shared(0)
+        port.onInvalidation { calls.withLock { $0 += 1 } }
+        port.sendRight.onInvalidation { calls.withLock { $0 += 1 } }
+        #expect(calls.withLock { $0 } == 2)
+    }
+
+    @Test func `invalidating inside the handler ends the port there and then`() throws {
+        let kept = Shared<MachPort?>(nil)
+        let (trace, done) = (Shared<[String]>([]), Gate())
+        let port = try MachPort { message in
+            trace.withLock { $0.append("message \(message.id)") }
+            kept.withLock { $0 }?.invalidate()
+            trace.withLock { $0.append("returned") }
+            done.open()
+        }
+        kept.withLock { $0 = port }
+        port.onInvalidation { trace.withLock { $0.append("invalid") } }
+        for number in 1...3 as ClosedRange<UInt32> { try port.sendRight.send(MachPort.Message(id: number)) }
+        let thread = try served(port)
+        #expect(done.wait(until: .patience))
+        let after = Gate()
+        thread.loop.perform { after.open() }
+        #expect(after.wait(until: .patience))
+        #expect(trace.withLock { $0 } == ["message 1", "invalid", "returned"])
+        kept.withLock { $0 = nil }
+        thread.stop()
+    }
+
+    @Test func `invalidation waits for the message in hand, and none is handled after it`() throws {
+        for _ in 0..<40 {
+            let (isOver, late, handled) = (Shared(false), Shared(0), Shared(0))
+            let port = try MachPort(queueLimit: 50) { _ in
+                if isOver.withLock({ $0 }) { late.withLock { $0 += 1 } }
+                handled.withLock { $0 += 1 }
+            }
+            port.onInvalidation { isOver.withLock { $0 = true } }
+            let (first, second) = (try served(port), try served(port))
+            let right = port.sendRight
+            let senders = (0..<4).map { _ in
+                Helper { errorKind { while true { try right.send(MachPort.Message(), before: .patience) } } }
+            }
+            #expect(waitUntil { handled.withLock { $0 } > 20 })
+            port.invalidate()
+            #expect(isOver.withLock { $0 })
+            for sender in senders {
+                let error = sender.value() ?? "it hangs"
+                #expect(error == "isInvalid" || error == "becameInvalid")
+            }
+            #expect(late.withLock { $0 } == 0)
+            #expect(!port.isScheduled(in: first.loop) && !port.isScheduled(in: second.loop))
+            first.stop()
+            second.stop()
+        }
+    }
+
+    @Test func `receiving ends when the port does`() throws {
+        let port = try MachPort()
+        let takers = (0..<3).map { _ in Helper { errorKind { _ = try port.receive(before: .patience) } } }
+        let isWaiting = Helper { () -> Bool in
+            port.invalidate()
+            return true
+        }
+        #expect(isWaiting.value() == true)
+        for taker in takers { #expect(["becameInvalid", "isInvalid"].contains(taker.value() ?? "it hangs")) }
+    }
+
+    @Test func `blocked senders learn of the end`() throws {
+        let port = try MachPort(queueLimit: 1)
+        let right = port.sendRight
+        let senders = (0..<4).map { _ in
+            Helper { errorKind { while true { try right.send(MachPort.Message()) } } }
+        }
+        #expect(waitUntil { right.channel.waiterCount == 4 })
+        port.invalidate()
+        for sender in senders { #expect(sender.value() == "becameInvalid") }
+    }
+
+    @Test func `a handler that waits for room in its own port does not hold up the end`() throws {
+        let own = Shared<MachPort.SendRight?>(nil)
+        let error = Shared("none")
+        let (entered, left) = (Gate(), Gate())
+        let port = try MachPort(queueLimit: 1) { _ in
+            entered.open()
+            guard let right = own.withLock({ $0 }) else { return }
+            error.withLock { error in
+                error = errorKind { while true { try right.send(MachPort.Message()) } }
+            }
+            left.open()
+        }
+        own.withLock { $0 = port.sendRight }
+        // A second loop that never runs: so the first is not told that the room would have to come from itself.
+        let idle = try RunLoopThread { _ in _ = left.wait(until: .patience) }
+        try port.schedule(in: idle.loop)
+        let thread = try served(port)
+        try port.sendRight.send(MachPort.Message())
+        #expect(entered.wait(until: .patience))
+        #expect(waitUntil { port.sendRight.channel.waiterCount == 1 })
+        port.invalidate()
+        #expect(left.wait(until: .patience))
+        #expect(error.withLock { $0 } == "becameInvalid")
+        own.withLock { $0 = nil }
+        thread.stop()
+        idle.stop()
+    }
+
+    @Test func `two ports whose handlers end each other do not wait for each other`() throws {
+        for _ in 0..<50 {
+            let ports = Shared<[MachPort]>([])
+            let bothIn = Shared(0)
+            let ended = (0..<2).map { _ in Gate() }
+            let made = try (0..<2).map { index in
+                try MachPort { _ in
+                    bothIn.withLock { $0 += 1 }
+                    _ = waitUntil { bothIn.withLock { $0 } == 2 }
+                    ports.withLock { $0[1 - index] }.invalidate()
+                }
+            }
+            ports.withLock { $0 = made }
+            for (port, gate) in zip(made, ended) { port.onInvalidation { gate.open() } }
+            let threads = try made.map { try served($0) }
+            for port in made { try port.sendRight.send(MachPort.Message()) }
+            for gate in ended { #expect(gate.wait(until: .patience)) }
+            ports.withLock { $0 = [] }
+            for thread in threads { thread.stop() }
+        }
+    }
+
+    @Test func `a port that nobody keeps is invalid`() throws {
+        let calls = Shared(0)
+        var port: MachPort? = try MachPort()
+        let right = try #require(port).sendRight
+        port?.onInvalidation { calls.withLock { $0 += 1 } }
+        right.onInvalidation { calls.withLock { $0 += 1 } }
+        port = nil
+        #expect(calls.withLock { $0 } == 2 && !right.isValid)
+    }
+
+    @Test func `a loop keeps its port until it is removed`() throws {
+        let thread = try RunLoopThread()
+        let isGone = Gate()
+        var port: MachPort? = try MachPort { _ in }
+        try port?.schedule(in: thread.loop)
+        port?.onInvalidation { isGone.open() }
+        let right = try #require(port).sendRight
+        port = nil
+        try right.send(MachPort.Message())
+        let kept = PortProcess.current.port(right.channel.id.number)
+        #expect(kept?.isValid == true)
+        kept?.remove(from: thread.loop)
+        thread.stop()
+        withExtendedLifetime(kept) {}
+    }
+
+    @Test func `a port outlives the thread of its loop, and can join another`() throws {
+        let handled = Gate()
+        let port = try MachPort { _ in handled.open() }
+        let first = try served(port)
+        first.stop()
+        #expect(first.join(before: .patience))
+        #expect(port.isValid && !port.isScheduled(in: first.loop))
+        try port.sendRight.send(MachPort.Message())
+        let second = try served(port)
+        #expect(handled.wait(until: .patience))
+        second.stop()
+    }
+
+    @Test func `scheduling and invalidating at the same time leaves the port in no loop`() throws {
+        let thread = try RunLoopThread()
+        for _ in 0..<300 {
+            let port = try MachPort { _ in }
+            let scheduler = Helper { errorKind { try port.schedule(in: thread.loop) } }
+            port.invalidate()
+            #expect(["none", "isInvalid"].contains(scheduler.value() ?? "it hangs"))
+            #expect(!port.isScheduled(in: thread.loop))
+        }
+        thread.stop()
+    }
+
+    @Test func `requests in the queue are refused at once`() throws {
+        let server = try MachPort()
+        let right = server.sendRight
+        let askers = (0..<3).map { _ in
+            Helper { errorKind { _ = try RemoteMessagePort(right).request(id: 1, replyTimeout: .seconds(20)) } }
+        }
+        let count = Shared(0)
+        // They are queued as soon as they are no message that is received, but one that waits.
+        #expect(waitUntil { PortProcess.current.replies.pendingCount(to: right.channel.id) == 3 })
+        _ = count
+        server.invalidate()
+        for asker in askers {
+            #expect(["unanswered", "isInvalid", "becameInvalid"].contains(asker.value() ?? "it hangs"))
+        }
+    }
+
+    @Test func `a request that is surely queued is refused as unanswered`() throws {
+        let server = try MachPort(queueLimit: 1)
+        let right = server.sendRight
+        let asker = Helper { errorKind { _ = try RemoteMessagePort(right).request(id: 1, replyTimeout: .seconds(20)) } }
+        // When the queue is full, the request is in it.
+        #expect(waitUntil { PortProcess.current.replies.pendingCount(to: right.channel.id) == 1 })
+        while (try? right.send(MachPort.Message(), before: .distantPast)) != nil {}
+        let thread = Helper { () -> String in errorKind { try right.send(MachPort.Message(), before: .patience) } }
+        #expect(waitUntil { right.channel.waiterCount == 1 })
+        server.invalidate()
+        #expect(asker.value() == "unanswered")
+        #expect(thread.value() == "becameInvalid")
+    }
+}

@@ -1,0 +1,238 @@
+import Glibc
+import RunLoops
+import Testing
+
+@testable import Ports
+
+@Suite struct MessagePortTests {
+    let sandbox = Sandbox()
+
+    /// A server on a thread of its own.
+    private final class Server: Sendable {
+        let port: LocalMessagePort
+        let thread: RunLoopThread
+
+        init(_ port: LocalMessagePort) throws {
+            self.port = port
+            thread = try RunLoopThread()
+            try port.schedule(in: thread.loop)
+        }
+
+        convenience init(_ handler: @escaping LocalMessagePort.DataHandler) throws {
+            try self.init(LocalMessagePort(handler: handler))
+        }
+
+        deinit { thread.stop() }
+
+        var remote: RemoteMessagePort { RemoteMessagePort(port.sendRight) }
+    }
+
+    @Test func `a reply has data, no bytes, or no data`() throws {
+        let server = try Server { id, data in id == 0 ? nil : data.map { $0 + [UInt8(id)] } ?? [] }
+        #expect(try server.remote.request(id: 7, [1, 2]) == [1, 2, 7])
+        #expect(try server.remote.request(id: 1, nil) == [])
+        #expect(try server.remote.request(id: 0, [1]) == nil)
+        #expect(try server.remote.request(id: 9, []) == [9])
+    }
+
+    @Test func `a send wants no reply`() throws {
+        let (asked, done) = (Shared<[String]>([]), Gate())
+        let port = try LocalMessagePort(requestHandler: { request in
+            asked.withLock { $0.append("\(request.id) \(request.data ?? [0]) \(request.replyRight == nil)") }
+            if request.id == 2 { done.open() }
+        })
+        let server = try Server(port)
+        try server.remote.send(id: 1)
+        try server.remote.send(id: 2, [5])
+        #expect(done.wait(until: .patience))
+        #expect(asked.withLock { $0 } == ["1 [0] true", "2 [5] true"])
+    }
+
+    @Test func `large data goes both ways`() throws {
+        let server = try Server { _, data in data.map { $0.reversed() } }
+        let data = (0..<3_000_000).map { UInt8(truncatingIfNeeded: $0 &* 31) }
+        #expect(try server.remote.request(id: 1, data) == data.reversed())
+    }
+
+    @Test func `a reply that does not come in time is an error, and counted when it comes late`() throws {
+        let rights = Shared<[ReplyRight]>([])
+        let taken = Gate()
+        let port = try LocalMessagePort(requestHandler: { request in
+            if let right = request.replyRight { rights.withLock { $0.append(right) } }
+            taken.open()
+        })
+        let server = try Server(port)
+        let began = MonotonicInstant.now
+        #expect(
+            errorKind { _ = try server.remote.request(id: 1, replyTimeout: .milliseconds(40)) } == "receiveTimedOut")
+        #expect(began.duration(to: .now) >= .milliseconds(40))
+        #expect(taken.wait(until: .patience))
+        let before = PortProcess.current.replies.lateCount
+        try rights.withLock { $0 }.first?.reply(with: [1])
+        rights.withLock { $0 = [] }
+        // Whoever asks next on this thread takes the late one first.
+        let echo = try Server { _, data in data }
+        #expect(try echo.remote.request(id: 1, [3]) == [3])
+        #expect(PortProcess.current.replies.lateCount > before)
+    }
+
+    @Test func `a request that finds no room in time was not sent`() throws {
+        let server = try MachPort(queueLimit: 1)
+        while (try? server.sendRight.send(MachPort.Message(), before: .distantPast)) != nil {}
+        let remote = RemoteMessagePort(server.sendRight)
+        #expect(errorKind { _ = try remote.request(id: 1, sendTimeout: .milliseconds(20)) } == "sendTimedOut")
+        #expect(errorKind { try remote.send(id: 1, timeout: .milliseconds(20)) } == "sendTimedOut")
+        #expect(PortProcess.current.replies.pendingCount(to: server.sendRight.channel.id) == 0)
+    }
+
+    @Test func `while a request waits, its mode goes on`() throws {
+        let (goOn, rights) = (Gate(), Shared<[ReplyRight]>([]))
+        let port = try LocalMessagePort(requestHandler: { request in
+            if let right = request.replyRight { rights.withLock { $0.append(right) } }
+            goOn.open()
+        })
+        let server = try Server(port)
+        let remote = server.remote
+        let asker = Helper { () -> [String] in
+            var trace: [String] = []
+            let loop = ThreadRunLoop.current
+            let ticks = Shared(0)
+            loop.add(
+                ThreadRunLoop.Timer(after: .milliseconds(1), repeats: true) { _ in
+                    let count = ticks.withLock { ticks in
+                        ticks += 1
+                        return ticks
+                    }
+                    if count == 10, goOn.wait(until: .patience) {
+                        try? rights.withLock { $0 }.first?.reply(with: [4])
+                    }
+                }, forMode: "waiting")
+            let answer = try? remote.request(id: 1, replyTimeout: .seconds(20), replyMode: "waiting")
+            trace.append("\(answer.flatMap(\.self) ?? [])")
+            trace.append("\(ticks.withLock { $0 } >= 10)")
+            return trace
+        }
+        #expect(asker.value() == ["[4]", "true"])
+    }
+
+    @Test func `requests nest`() throws {
+        let inner = try Server { _, data in data.map { $0 + [2] } }
+        let innerRemote = inner.remote
+        let outer = try Server { _, data in (try? innerRemote.request(id: 1, data)).flatMap(\.self).map { $0 + [3] } }
+        #expect(try outer.remote.request(id: 1, [1]) == [1, 2, 3])
+    }
+
+    @Test func `a request made by a source of the waiting loop has its own reply`() throws {
+        let echo = try Server { _, data in data }
+        let remote = echo.remote
+        let asker = Helper { () -> [[UInt8]?] in
+            let inner = Shared<[UInt8]?>(nil)
+            let source = ThreadRunLoop.Source0 {
+                inner.withLock { $0 = (try? remote.request(id: 2, [2], replyMode: "m")) ?? nil }
+            }
+            ThreadRunLoop.current.add(source, forMode: "m")
+            source.signal()
+            let outer = (try? remote.request(id: 1, [1], replyMode: "m")) ?? nil
+            return [outer, inner.withLock { $0 }]
+        }
+        #expect(asker.value() == [[1], [2]])
+    }
+
+    @Test func `threads that ask at once have their own replies`() throws {
+        let server = try Server { id, data in data.map { $0 + [UInt8(truncatingIfNeeded: id)] } }
+        let remote = server.remote
+        let before = openDescriptors()
+        let askers = (0..<4).map { asker in
+            Helper { () -> Int in
+                (0..<500).count { number in
+                    let data = [UInt8(asker), UInt8(truncatingIfNeeded: number)]
+                    return (try? remote.request(id: UInt32(number), data)) == data + [UInt8(truncatingIfNeeded: number)]
+                }
+            }
+        }
+        for asker in askers { #expect(asker.value() == 500) }
+        #expect(PortProcess.current.replies.pendingCount(to: server.port.sendRight.channel.id) == 0)
+        // Two thousand requests have kept no descriptor; other tests come and go.
+        #expect(openDescriptors() - before < 500)
+    }
+
+    @Test func `a request may be answered later, by another thread`() throws {
+        let answerer = try RunLoopThread()
+        let port = try LocalMessagePort(requestHandler: { request in
+            answerer.loop.perform { try? request.replyRight?.reply(with: request.data.map { $0 + [1] }) }
+        })
+        let server = try Server(port)
+        #expect(try server.remote.request(id: 1, [0]) == [0, 1])
+        answerer.stop()
+    }
+
+    @Test func `a request that is let go of is unanswered at once`() throws {
+        let port = try LocalMessagePort(requestHandler: { _ in })
+        let server = try Server(port)
+        #expect(
+            errorKind { _ = try server.remote.request(id: 1, replyTimeout: .seconds(1000)) } == "unanswered")
+    }
+
+    @Test func `messages and requests that a port cannot handle are refused`() throws {
+        let port = try MachPort { _ in }
+        let thread = try served(port)
+        #expect(
+            errorKind { _ = try RemoteMessagePort(port.sendRight).request(id: 1, replyTimeout: .seconds(1000)) }
+                == "unanswered")
+        thread.stop()
+    }
+
+    @Test func `the end of the server ends the requests that wait`() throws {
+        let (taken, rights) = (Gate(), Shared<[ReplyRight]>([]))
+        let port = try LocalMessagePort(requestHandler: { request in
+            if let right = request.replyRight { rights.withLock { $0.append(right) } }
+            taken.open()
+        })
+        let server = try Server(port)
+        let remote = server.remote
+        let asker = Helper { errorKind { _ = try remote.request(id: 1, replyTimeout: .seconds(1000)) } }
+        #expect(taken.wait(until: .patience))
+        port.invalidate()
+        #expect(asker.value() == "becameInvalid")
+        #expect(!remote.isValid)
+        rights.withLock { $0 = [] }
+    }
+
+    @Test func `the end of the asking thread's loop ends its request`() throws {
+        let port = try MachPort()
+        let (asking, outcome, done) = (Gate(), Shared("none"), Gate())
+        let thread = try RunLoopThread()
+        thread.loop.perform {
+            asking.open()
+            let error = errorKind {
+                _ = try RemoteMessagePort(port.sendRight).request(id: 1, replyTimeout: .seconds(1000))
+            }
+            outcome.withLock { $0 = error }
+            done.open()
+        }
+        #expect(asking.wait(until: .patience))
+        thread.stop()
+        #expect(done.wait(until: .patience))
+        #expect(outcome.withLock { $0 } == "unavailable")
+    }
+
+    @Test func `names lead to ports, and belong to one at a time`() throws {
+        let server = try LocalMessagePort(name: "echo", nameServer: sandbox.names) { _, data in data }
+        let thread = try RunLoopThread()
+        try server.schedule(in: thread.loop)
+        #expect(server.name == "echo")
+        let remote = try RemoteMessagePort(name: "echo", nameServer: sandbox.names)
+        #expect(try remote.request(id: 1, [7]) == [7])
+        #expect(
+            portError { _ = try LocalMessagePort(name: "echo", nameServer: sandbox.names) { _, _ in nil } }
+                == .nameInUse("echo", pid: getpid()))
+        let ended = Gate()
+        server.onInvalidation { ended.open() }
+        server.invalidate()
+        #expect(ended.wait(until: .distantPast) || ended.wait(until: .now))
+        #expect(!server.isValid && !remote.isValid)
+        #expect(errorKind { _ = try RemoteMessagePort(name: "echo", nameServer: sandbox.names) } == "nameNotFound")
+        _ = try LocalMessagePort(name: "echo", nameServer: sandbox.names) { _, _ in nil }
+        thread.stop()
+    }
+}

@@ -1,0 +1,93 @@
+import Glibc
+import RunLoops
+import Testing
+
+@testable import Ports
+
+@Suite struct PortNameServerTests {
+    let sandbox = Sandbox()
+    private var names: PortNameServer { sandbox.names }
+
+    private func port() throws -> MachPort { try MachPort(nameServer: names) }
+
+    @Test(arguments: ["com.example.echo", "/", "..", "a\nb", "日本語", " ", String(repeating: "x", count: 255)])
+    func `a name leads to its port`(_ name: String) throws {
+        let port = try port()
+        try names.register(port, name: name)
+        #expect(try names.port(forName: name) == port.sendRight)
+        #expect(try names.names() == [name])
+    }
+
+    @Test func `names that differ only in form are different`() throws {
+        let (one, other) = (try port(), try port())
+        try names.register(one, name: "e\u{301}")
+        try names.register(other, name: "\u{e9}")
+        #expect(try names.port(forName: "e\u{301}") == one.sendRight)
+        #expect(try names.port(forName: "\u{e9}") == other.sendRight)
+    }
+
+    @Test(arguments: ["", "a\0", String(repeating: "x", count: 256)])
+    func `what cannot be a name is refused`(_ name: String) throws {
+        let port = try port()
+        #expect(errorKind { try names.register(port, name: name) } == "badName")
+        #expect(errorKind { _ = try names.port(forName: name) } == "badName")
+    }
+
+    @Test func `an absent name is known to be absent at once`() {
+        #expect(portError { _ = try names.port(forName: "nobody") } == .nameNotFound("nobody", directory: sandbox.path))
+    }
+
+    @Test func `a port may have several names, and a name twice`() throws {
+        let port = try port()
+        for name in ["a", "b", "a"] { try names.register(port, name: name) }
+        #expect(Set(try names.names()) == ["a", "b"])
+        try names.remove("a", of: port)
+        #expect(try names.names() == ["b"])
+        port.invalidate()
+        #expect(try names.names() == [])
+    }
+
+    @Test func `nobody takes a live name, or gives up another's`() throws {
+        let (owner, other) = (try port(), try port())
+        try names.register(owner, name: "mine")
+        #expect(portError { try names.register(other, name: "mine") } == .nameInUse("mine", pid: getpid()))
+        try names.remove("mine", of: other)
+        #expect(try names.port(forName: "mine") == owner.sendRight)
+        try names.remove("mine", of: owner)
+        try names.register(other, name: "mine")
+        #expect(try names.port(forName: "mine") == other.sendRight)
+    }
+
+    @Test func `directories are apart from each other`() throws {
+        let elsewhere = Sandbox()
+        let (here, there) = (try port(), try port())
+        try names.register(here, name: "same")
+        try elsewhere.names.register(there, name: "same")
+        #expect(try names.port(forName: "same") == here.sendRight)
+        #expect(try elsewhere.names.port(forName: "same") == there.sendRight)
+        // Giving it up in one leaves the other to be given up with the port.
+        try elsewhere.names.register(here, name: "both")
+        try names.register(here, name: "both")
+        try names.remove("both", of: here)
+        here.invalidate()
+        #expect(try elsewhere.names.names() == ["same"])
+    }
+
+    @Test func `an entry of another version says so`() throws {
+        try sandbox.write("ports-name 9\n", to: try NameEntry.fileName(for: "future"))
+        let lookup = portError { _ = try names.port(forName: "future") }
+        #expect(kind(lookup) == "incompatibleVersion")
+        #expect(lookup?.description.contains("version 9") == true && lookup?.description.contains("version 1") == true)
+        let port = try port()
+        #expect(errorKind { try names.register(port, name: "future") } == "incompatibleVersion")
+    }
+
+    @Test func `errors have CFMessagePort's codes and a sentence each`() {
+        let errors: [(PortError, Int32)] = [
+            (.sendTimedOut(port: "p"), -1), (.ownQueueFull(port: "p"), -1), (.receiveTimedOut(port: "p"), -2),
+            (.isInvalid(port: "p"), -3), (.nameNotFound("n", directory: "/d"), -3), (.becameInvalid(port: "p"), -5),
+            (.unanswered(port: "p"), -4), (.transport(call: "c", errno: EIO), -4), (.outOfDescriptors(limit: 5), -4),
+        ]
+        for (error, code) in errors { #expect(error.code == code && error.description.count > 10) }
+    }
+}

@@ -1,0 +1,51 @@
+import Foundation
+import Glibc
+
+@testable import Ports
+
+/// A registry directory of its own for each test, and one for the test process.
+final class Sandbox: Sendable {
+    /// Says where the process's own default directory is, before anybody asks.
+    static func prepare() { _ = shared }
+
+    private static let shared: Bool = {
+        let path = madeDirectory()
+        setenv("PORTS_DIRECTORY", path, 1)
+        pathToRemove = strdup(path)
+        // Registered before the library's own, so it runs after that.
+        atexit { if let path = pathToRemove { try? FileManager.default.removeItem(atPath: String(cString: path)) } }
+        return true
+    }()
+    nonisolated(unsafe) private static var pathToRemove: UnsafeMutablePointer<CChar>?
+
+    let path: String
+    let names: PortNameServer
+
+    init() {
+        Self.prepare()
+        path = Self.madeDirectory()
+        names = PortNameServer(directory: path)
+    }
+
+    deinit { try? FileManager.default.removeItem(atPath: path) }
+
+    var files: [String] { ((try? FileManager.default.contentsOfDirectory(atPath: path)) ?? []).sorted() }
+
+    func file(_ name: String) -> String { path + "/" + name }
+
+    /// Writes a file of the registry by hand.
+    func write(_ text: String, to name: String) throws {
+        try text.write(toFile: file(name), atomically: false, encoding: .utf8)
+    }
+
+    private static func madeDirectory() -> String {
+        var template = Array("/tmp/pt-XXXXXX".utf8CString)
+        guard mkdtemp(&template) != nil else { preconditionFailure("no temporary directory") }
+        return template.withUnsafeBufferPointer { $0.baseAddress.map { String(cString: $0) } ?? "" }
+    }
+}
+
+/// How many descriptors the process has.
+func openDescriptors() -> Int {
+    ((try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? []).count
+}

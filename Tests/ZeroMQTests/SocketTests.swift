@@ -1,0 +1,107 @@
+import Glibc
+import Testing
+
+@testable import ZeroMQ
+
+@Suite struct SocketTests {
+    /// Two connected ends.
+    private struct Ends: ~Copyable {
+        let sender: Socket
+        let receiver: Socket
+
+        static func made(marks: Int32 = 10) throws -> Ends {
+            let context = try Context()
+            let receiver = try Socket(.pull, in: context)
+            try receiver.set(.receiveHighWaterMark(marks))
+            try receiver.bind("inproc://ends")
+            let sender = try Socket(.push, in: context)
+            try sender.set(.sendHighWaterMark(marks))
+            try sender.set(.linger(0))
+            try sender.connect("inproc://ends")
+            return Ends(sender: sender, receiver: receiver)
+        }
+    }
+
+    private func frame(_ bytes: [UInt8]) throws -> Frame {
+        var frame = try Frame(count: bytes.count)
+        frame.withUnsafeMutableBytes { $0.copyBytes(from: bytes) }
+        return frame
+    }
+
+    @Test(arguments: [0, 1, 32, 33, 34, 100_000])
+    func `bytes arrive as they were sent`(_ count: Int) throws {
+        let bytes = (0..<count).map { UInt8(truncatingIfNeeded: $0) }
+        let ends = try Ends.made()
+        var sent = try frame(bytes)
+        var received = Frame()
+        let wasSent = try ends.sender.send(&sent)
+        let rest = sent.count
+        #expect(wasSent && rest == 0)
+        let hasArrived = try ends.receiver.receive(&received)
+        let (arrived, isFollowed) = (received.withUnsafeBytes { Array($0) }, received.isFollowed)
+        #expect(hasArrived && arrived == bytes && !isFollowed)
+        let hasMore = try ends.receiver.receive(&received)
+        #expect(!hasMore)
+    }
+
+    @Test func `without room a frame stays what it is, and events tell of room`() throws {
+        let ends = try Ends.made(marks: 1)
+        var sent = 0
+        while true {
+            var frame = try frame([7])
+            if try ends.sender.send(&frame) {
+                sent += 1
+                continue
+            }
+            let kept = frame.withUnsafeBytes { Array($0) }
+            #expect(kept == [7])
+            break
+        }
+        #expect(sent == 2)
+        let (full, waiting) = (try ends.sender.events, try ends.receiver.events)
+        #expect(full == [] && waiting == .receivable)
+        var received = Frame()
+        while try ends.receiver.receive(&received) { sent -= 1 }
+        let events = try ends.sender.events
+        #expect(sent == 0 && events == .sendable)
+    }
+
+    @Test func `errors name the call and the cause`() throws {
+        let context = try Context(maxSockets: 2)
+        let first = try Socket(.pull, in: context)
+        let second = try Socket(.pull, in: context)
+        #expect(throws: ZeroMQError(call: "zmq_socket", code: EMFILE)) { _ = try Socket(.pull, in: context) }
+        try first.bind("inproc://taken")
+        #expect(throws: ZeroMQError(call: "zmq_bind", code: EADDRINUSE)) { try second.bind("inproc://taken") }
+        #expect(
+            ZeroMQError(call: "zmq_bind", code: EADDRINUSE).description == "zmq_bind failed: Address already in use")
+    }
+
+    @Test func `a frame that there is no memory for throws`() {
+        #expect(throws: ZeroMQError.self) { _ = try Frame(count: Int.max / 2) }
+    }
+
+    @Test func `a terminated context ends its sockets' calls`() throws {
+        let context = try Context()
+        var socket: Socket? = try Socket(.pull, in: context)
+        var thread = pthread_t()
+        pthread_create(
+            &thread, nil,
+            { context in
+                context.map { Unmanaged<Context>.fromOpaque($0).takeUnretainedValue().terminate() }
+                return nil
+            }, Unmanaged.passUnretained(context).toOpaque())
+        var frame = Frame()
+        while true {
+            do {
+                _ = try socket?.receive(&frame)
+                usleep(200)
+            } catch {
+                #expect(error.code == ZeroMQError.contextTerminated)
+                break
+            }
+        }
+        socket = nil
+        pthread_join(thread, nil)
+    }
+}
