@@ -139,6 +139,11 @@ public final class MachPort: Sendable, CustomStringConvertible {
     ///
     /// - Throws: ``PortError`` when the port is invalid, or no descriptor is left.
     public func schedule(in loop: ThreadRunLoop, forMode mode: ThreadRunLoop.Mode = .default) throws(PortError) {
+        // What has arrived before is told by no descriptor.
+        try add(to: loop, forMode: mode).raise()
+    }
+
+    private func add(to loop: ThreadRunLoop, forMode mode: ThreadRunLoop.Mode) throws(PortError) -> ThreadRunLoop.Source1 {
         try beginTurn()
         defer { endTurn() }
         let source = try receiver.withLock { (receiver) throws(PortError) in
@@ -152,8 +157,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
             return source
         }
         try runLoop { () throws(RunLoopError) in try loop.add(source, forMode: mode) }
-        // What has arrived before is told by no descriptor.
-        source.raise()
+        return source
     }
 
     /// Takes the port out of a loop's mode. Any thread may call it.
