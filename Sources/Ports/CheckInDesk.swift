@@ -17,6 +17,8 @@ final class CheckInDesk: Sendable {
 
         private struct State {
             var identity: Identity
+            /// It was let in, and is about to learn it: what becomes of it now is no failure to check in.
+            var isAdmitted = false
             var outcome: Result<MachPort.SendRight, CheckInError>?
             var handlers: [@Sendable (Result<MachPort.SendRight, CheckInError>) -> Void] = []
         }
@@ -50,10 +52,14 @@ final class CheckInDesk: Sendable {
             }
         }
 
+        func admit() { state.withLock { $0.isAdmitted = true } }
+
         /// The first outcome counts.
         func finish(_ outcome: Result<MachPort.SendRight, CheckInError>) {
             let handlers = state.withLock { state in
-                guard state.outcome == nil else {
+                var isLate = state.outcome != nil
+                if case .failure = outcome, state.isAdmitted { isLate = true }
+                guard !isLate else {
                     return [] as [@Sendable (Result<MachPort.SendRight, CheckInError>) -> Void]
                 }
                 state.outcome = outcome
@@ -74,7 +80,10 @@ final class CheckInDesk: Sendable {
 
         /// The worker's port. When the deadline comes first, that is the outcome.
         func wait(before deadline: MonotonicInstant) throws(CheckInError) -> MachPort.SendRight {
-            if !gate.wait(until: deadline) { finish(.failure(.timedOut(worker: worker))) }
+            if !gate.wait(until: deadline) {
+                finish(.failure(.timedOut(worker: worker)))
+                _ = gate.wait(until: .now + .seconds(2))
+            }
             guard let outcome = state.withLock({ $0.outcome }) else { throw .timedOut(worker: worker) }
             return try outcome.get()
         }
@@ -144,6 +153,8 @@ final class CheckInDesk: Sendable {
             return expectation.finish(
                 .failure(.refused(worker: expectation.worker, pid: sender.pid, uid: sender.uid)))
         }
+        expectation.admit()
+        // Before its launcher can write to it: the welcome comes first.
         answer(worker, MachPort.Message(id: CheckIn.welcomeID, [.port(expectation.parent)]))
         expectation.finish(.success(worker))
     }
