@@ -81,7 +81,10 @@ final class CheckInDesk: Sendable {
 
         /// The worker's port. When the deadline comes first, that is the outcome.
         func wait(before deadline: MonotonicInstant) throws(CheckInError) -> MachPort.SendRight {
-            if !gate.wait(until: deadline) { finish(.failure(.timedOut(worker: worker))) }
+            if !gate.wait(until: deadline) {
+                finish(.failure(.timedOut(worker: worker)))
+                _ = gate.wait(until: .now + .seconds(2))
+            }
             guard let outcome = state.withLock({ $0.outcome }) else { throw .timedOut(worker: worker) }
             return try outcome.get()
         }

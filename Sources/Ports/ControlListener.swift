@@ -13,9 +13,9 @@ final class ControlListener: Sendable {
     /// Takes the listening descriptor over.
     init(_ descriptor: Int32) throws(PortError) {
         let loop = try PortProcess.current.housekeepingLoop()
-        // Else a forked child would keep us seeming alive.
+        // Else a forked child would keep us seeming alive; so would a duplicate.
         _ = crl_close_in_child(descriptor)
-        source = ThreadRunLoop.Source1(descriptor: descriptor) { turn in
+        source = ThreadRunLoop.Source1(descriptor: descriptor, duplicates: false) { turn in
             var handled = false
             while turn.next() {
                 let caller = crl_accept(descriptor)
@@ -51,7 +51,7 @@ final class ControlListener: Sendable {
         let hasRoom = (try? PortProcess.current.checkReserve()) != nil
         guard hasRoom else { return peers.refuse(caller, credentials, "finds no descriptor left") }
         let timer = TimerBox()
-        let hello = ThreadRunLoop.Source1(descriptor: caller) { turn in
+        let hello = ThreadRunLoop.Source1(descriptor: caller, duplicates: false) { turn in
             turn.source.invalidate()
             timer.invalidate()
             peers.callers.subtract(1, ordering: .relaxed)

@@ -1,5 +1,6 @@
 import CRunLoopShims
 import Glibc
+import RunLoops
 
 /// The few things done with Unix-domain sockets by ourselves, because libzmq's own `bind` steals a live owner's path
 /// and its `connect` does not say whether anybody is there.
@@ -44,6 +45,42 @@ enum LocalSocket {
     static func connect(_ descriptor: Int32, to path: String) -> Int32 {
         guard path.utf8.count <= longestPath else { return ENAMETOOLONG }
         return withAddress(path) { Glibc.connect(descriptor, $0, $1) } == 0 ? 0 : errno
+    }
+
+    /// Copies of this process's connections to some paths, libzmq's own among them: they keep the connections open.
+    static func copiesOfConnections(to paths: Set<String>) -> [Int32] {
+        guard !paths.isEmpty, let stream = opendir("/proc/self/fd") else { return [] }
+        defer { closedir(stream) }
+        var connections: [Int32] = []
+        while let entry = readdir(stream) {
+            let name = withUnsafePointer(to: &entry.pointee.d_name) {
+                $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+            }
+            guard let descriptor = Int32(name), let path = peerPath(of: descriptor) else { continue }
+            if paths.contains(path) { connections.append(descriptor) }
+        }
+        // Not while reading the list, in which the copies would turn up.
+        return connections.map { fcntl($0, F_DUPFD_CLOEXEC, 0) }.filter { $0 >= 0 }
+    }
+
+    private static func peerPath(of descriptor: Int32) -> String? {
+        var address = sockaddr_un()
+        var size = socklen_t(MemoryLayout<sockaddr_un>.size)
+        let isConnected = withUnsafeMutablePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { getpeername(descriptor, $0, &size) == 0 }
+        }
+        guard isConnected, address.sun_family == sa_family_t(AF_UNIX) else { return nil }
+        return withUnsafeBytes(of: address.sun_path) { bytes in
+            String(validating: bytes.prefix { $0 != 0 }, as: UTF8.self)
+        }
+    }
+
+    /// Waits until the other side has read all that was sent.
+    static func waitUntilRead(_ descriptor: Int32, before deadline: MonotonicInstant) {
+        var unread: Int32 = 0
+        // The kernel has no event for it.
+        while ioctl(descriptor, UInt(TIOCOUTQ), &unread) == 0, unread > 0, !deadline.hasPassed { usleep(500) }
+        close(descriptor)
     }
 
     static func hasListener(_ path: String) -> Bool {

@@ -154,7 +154,8 @@ final class Peers: Sendable {
             throw .cannotConnect(port: "process \(peer.pid)", reason: "this process has too many peers")
         }
         connected.withLock { $0[peer.incarnation, default: []].append(peer) }
-        let source = ThreadRunLoop.Source1(descriptor: peer.descriptor) { turn in
+        // A duplicate would stay open in a forked child.
+        let source = ThreadRunLoop.Source1(descriptor: peer.descriptor, duplicates: false) { turn in
             if peer.receive() { return true }
             turn.source.invalidate()
             PortProcess.current.peers.ended(peer)

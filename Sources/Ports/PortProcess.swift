@@ -30,8 +30,10 @@ final class PortProcess: Sendable {
         var context: Context?
         var ports: [UInt64: Weak<MachPort>] = [:]
         var channels: [PortID: Weak<SendChannel>] = [:]
-        /// Connections that are kept although nobody may have a right any more: a server sees the same asker again.
-        var connected: [SendChannel] = []
+        /// Connections that are kept although nobody may have a right any more, as long as their ports live: a
+        /// server sees the same asker again, and what was sent through a new connection could overtake what was
+        /// sent through the old one. Only live ports of live processes are in here.
+        var connected: [PortID: SendChannel] = [:]
         var directories: [String: PortDirectory] = [:]
         var desks: [String: CheckInDesk] = [:]
         var lastNumber: UInt64 = 0
@@ -139,26 +141,19 @@ final class PortProcess: Sendable {
         }
     }
 
-    private static let mostConnected = 512
-
-    /// Keeps the channel's connection, and lets go of one that was not used for a while if there are too many.
+    /// Keeps the channel's connection until its port is invalid.
     func keepConnected(_ channel: SendChannel) {
-        let released = state.withLock { state -> SendChannel? in
-            guard !state.connected.contains(where: { $0 === channel }) else { return nil }
-            state.connected.append(channel)
-            guard state.connected.count > Self.mostConnected else { return nil }
-            // Each gets a second chance, so that among so many an unused one is found.
-            let index = state.connected.firstIndex { !$0.wasUsed } ?? 0
-            return state.connected.remove(at: index)
-        }
-        _ = released
+        let former = state.withLock { $0.connected.updateValue(channel, forKey: channel.id) }
+        withExtendedLifetime(former) {}
+        // It may have become invalid, and been let go of, a moment before.
+        if !channel.isValid { letGo(channel) }
     }
 
     func letGo(_ channel: SendChannel) {
         let released = state.withLock { state in
-            state.connected.firstIndex { $0 === channel }.map { state.connected.remove(at: $0) }
+            state.connected[channel.id] === channel ? state.connected.removeValue(forKey: channel.id) : nil
         }
-        _ = released
+        withExtendedLifetime(released) {}
     }
 
     /// A process is gone, and all of its ports with it.
@@ -220,6 +215,8 @@ final class PortProcess: Sendable {
             )
         }
         let bound = flushBound.load(ordering: .relaxed)
+        let deadline = MonotonicInstant.now + .milliseconds(bound)
+        let copies = LocalSocket.copiesOfConnections(to: Set(channels.compactMap(\.usedPath)))
         for channel in channels { channel.close(linger: Int32(clamping: bound)) }
         for port in ports { port.close() }
         if let context {
@@ -229,10 +226,11 @@ final class PortProcess: Sendable {
                 context.terminate()
                 ended.open()
             }
-            if thread != nil { _ = ended.wait(until: .now + .milliseconds(bound)) }
+            if thread != nil { _ = ended.wait(until: deadline) }
             thread?.stop()
         }
-        let last = MonotonicInstant.now + .milliseconds(bound)
-        for directory in directories { directory.removeOwnFiles(before: last) }
+        // A receiver whose queue is full when the connection ends loses what it has not read from the socket by then.
+        for copy in copies { LocalSocket.waitUntilRead(copy, before: deadline) }
+        for directory in directories { directory.removeOwnFiles(before: .now + .milliseconds(bound)) }
     }
 }

@@ -35,11 +35,6 @@ final class SendChannel: Sendable, CustomStringConvertible {
     }
 
     private let state = Mutex(State())
-    /// Set by each send, cleared by who looks for channels that are not used any more.
-    private let isUsed = Atomic(false)
-
-    /// Whether it was used since the last time this was asked.
-    var wasUsed: Bool { isUsed.exchange(false, ordering: .relaxed) }
 
     init(_ right: WireRight, isLocal: Bool) {
         id = right.id
@@ -134,7 +129,6 @@ final class SendChannel: Sendable, CustomStringConvertible {
         state.isFull = try state.socket?.sendNow(&frame) != true
         guard !state.isFull else { return false }
         state.hasSent = true
-        isUsed.store(true, ordering: .relaxed)
         return true
     }
 
@@ -157,9 +151,14 @@ final class SendChannel: Sendable, CustomStringConvertible {
 
     // MARK: Connecting
 
+    private var socketPath: String { "\(path)/\(id.incarnation)/\(id.number)" }
+
+    /// The path of the socket that something was sent to in another process.
+    var usedPath: String? { !isLocal && state.withLock { $0.hasSent && $0.socket != nil } ? socketPath : nil }
+
     private func connect(before deadline: MonotonicInstant) throws(PortError) {
         try joinPeer(before: deadline)
-        let socket = try madeSocket("ipc://\(path)/\(id.incarnation)/\(id.number)")
+        let socket = try madeSocket("ipc://" + socketPath)
         try putSocket(socket)
     }
 

@@ -146,7 +146,12 @@ func forkAndGoOn() throws -> Never {
     waitpid(child, &status, 0)
     try tester.send(MachPort.Message(id: 3, [.bytes([UInt8(truncatingIfNeeded: status >> 8), UInt8(status & 0x7f)])]))
     // A second one lives on after the parent.
-    if fork() == 0 { while true { pause() } }
+    let survivor = fork()
+    if survivor == 0 {
+        alarm(60)
+        while true { pause() }
+    }
+    try tester.send(MachPort.Message(id: 4, [.bytes(Array("\(survivor)".utf8))]))
     try runForEver()
 }
 

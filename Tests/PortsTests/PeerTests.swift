@@ -1,0 +1,184 @@
+import CRunLoopShims
+import Glibc
+import RunLoops
+import Testing
+
+@testable import Ports
+
+/// What strangers do at a control socket.
+@Suite struct PeerTests {
+    let sandbox = Sandbox()
+
+    /// A socket that speaks the control protocol by hand.
+    private final class Raw: Sendable {
+        let descriptor: Int32
+
+        init(_ descriptor: Int32) { self.descriptor = descriptor }
+
+        init(callingAt path: String) throws {
+            descriptor = try LocalSocket.make(.sequencedPackets)
+            let error = LocalSocket.connect(descriptor, to: path)
+            #expect(error == 0)
+        }
+
+        deinit { close(descriptor) }
+
+        func send(_ bytes: [UInt8]) { _ = Glibc.send(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL)) }
+
+        /// The next packet; empty at the end of the connection, nil when none came in time.
+        func receive() -> [UInt8]? {
+            guard crl_poll(descriptor, -1, MonotonicInstant.patience.timeout) > 0 else { return nil }
+            var bytes = [UInt8](repeating: 0, count: 256)
+            let count = recv(descriptor, &bytes, bytes.count, 0)
+            return Array(bytes.prefix(max(count, 0)))
+        }
+    }
+
+    private static func hello(_ incarnation: Incarnation, major: UInt8 = ControlHello.major) -> [UInt8] {
+        var bytes = [UInt8](repeating: 0, count: ControlHello.size)
+        bytes.withUnsafeMutableBytes { ControlHello(incarnation: incarnation).write(to: $0) }
+        bytes[4] = major
+        return bytes
+    }
+
+    private static func packet(_ message: ControlMessage) -> [UInt8] {
+        var bytes = [UInt8](repeating: 0, count: ControlMessage.size)
+        bytes.withUnsafeMutableBytes { message.write(to: $0) }
+        return bytes
+    }
+
+    /// A port that is known outside, and the path of its process's control socket.
+    private func exposed() throws -> (MachPort, String) {
+        let port = try MachPort(nameServer: sandbox.names)
+        try sandbox.names.register(port, name: "test")
+        return (port, sandbox.file("\(PortProcess.current.incarnation)/c"))
+    }
+
+    private func expectGoodPeersAreServed(_ port: MachPort) throws {
+        let child = Child("send", "1", in: sandbox)
+        #expect(try port.receive(before: .patience).id == 0)
+        #expect(child.wait() == 0)
+    }
+
+    @Test(arguments: [[1], [0], Array(repeating: 0xFF, count: 24), Array(repeating: 0x53, count: 4000)] as [[UInt8]])
+    func `whoever says no hello is refused, and good peers are served`(_ garbage: [UInt8]) throws {
+        let (port, path) = try exposed()
+        let silent = try Raw(callingAt: path)
+        let stranger = try Raw(callingAt: path)
+        stranger.send(garbage)
+        #expect(stranger.receive() == [])
+        try expectGoodPeersAreServed(port)
+        withExtendedLifetime(silent) {}
+    }
+
+    @Test func `whoever speaks another version learns ours, and is refused`() throws {
+        let (port, path) = try exposed()
+        let stranger = try Raw(callingAt: path)
+        stranger.send(Self.hello(.random(), major: 9))
+        let answer = try #require(stranger.receive())
+        #expect(
+            answer.withUnsafeBytes { ControlHello($0) } == ControlHello(incarnation: PortProcess.current.incarnation))
+        #expect(stranger.receive() == [])
+        try expectGoodPeersAreServed(port)
+    }
+
+    @Test(arguments: [[], [9], Array(repeating: 7, count: 9), Array(repeating: 1, count: 64)] as [[UInt8]])
+    func `a peer that sends garbage after its hello is cut off`(_ garbage: [UInt8]) throws {
+        let (port, path) = try exposed()
+        let peer = try Raw(callingAt: path)
+        peer.send(Self.hello(.random()))
+        #expect(peer.receive()?.count == ControlHello.size)
+        peer.send(garbage)
+        #expect(peer.receive() == [])
+        try expectGoodPeersAreServed(port)
+    }
+
+    @Test func `a peer is told of a port's end, and of one that never was`() throws {
+        let (port, path) = try exposed()
+        let peer = try Raw(callingAt: path)
+        peer.send(Self.hello(.random()))
+        #expect(peer.receive()?.count == ControlHello.size)
+        peer.send(Self.packet(.watch(port.id.number)))
+        peer.send(Self.packet(.watch(.max)))
+        #expect(peer.receive() == Self.packet(.invalidated(.max)))
+        port.invalidate()
+        #expect(peer.receive() == Self.packet(.invalidated(port.id.number)))
+    }
+
+    @Test func `nobody takes a live process's place`() throws {
+        let (port, path) = try exposed()
+        let child = Child("echo", in: sandbox)
+        let right = try #require(try port.receive(before: .patience).replyPort)
+        #expect(try RemoteMessagePort(right).request(id: 1, [1]) == [1])
+        for incarnation in [right.channel.id.incarnation, PortProcess.current.incarnation] {
+            let impostor = try Raw(callingAt: path)
+            impostor.send(Self.hello(incarnation))
+            impostor.send(Self.packet(.invalidated(right.channel.id.number)))
+            #expect(impostor.receive() == [])
+        }
+        #expect(right.isValid)
+        #expect(try RemoteMessagePort(right).request(id: 1, [2]) == [2])
+        withExtendedLifetime(child) {}
+    }
+
+    /// A control socket of a process that does not exist, and a right to a port of it.
+    private func stand(_ incarnation: Incarnation = .random()) throws -> (Raw, MachPort.SendRight) {
+        #expect(mkdir(sandbox.file("\(incarnation)"), 0o700) == 0)
+        let listener = Raw(try LocalSocket.listen(at: sandbox.file("\(incarnation)/c"), kind: .sequencedPackets))
+        let right = WireRight(
+            id: PortID(incarnation: incarnation, number: 1), queueLimit: 1, limit: 1000, path: sandbox.path)
+        return (listener, MachPort.SendRight(PortProcess.current.channel(to: right)))
+    }
+
+    /// Answers the next caller at the listener.
+    private func answer(_ listener: Raw, _ bytes: [UInt8]?) -> Helper<Bool> {
+        Helper {
+            guard crl_poll(listener.descriptor, -1, MonotonicInstant.patience.timeout) > 0 else { return false }
+            let caller = Raw(crl_accept(listener.descriptor))
+            guard caller.receive()?.count == ControlHello.size else { return false }
+            if let bytes { caller.send(bytes) }
+            return true
+        }
+    }
+
+    @Test func `an owner of another version is said to be`() throws {
+        let (listener, right) = try stand()
+        let answered = answer(listener, Self.hello(right.channel.id.incarnation, major: 7))
+        let error = portError { try right.send(MachPort.Message(), before: .patience) }
+        #expect(kind(error) == "incompatibleVersion")
+        #expect(error?.description.contains("version 7") == true)
+        #expect(answered.value() == true && right.isValid)
+    }
+
+    @Test func `an owner of another incarnation is not the owner`() throws {
+        let (listener, right) = try stand()
+        let answered = answer(listener, Self.hello(.random()))
+        #expect(errorKind { try right.send(MachPort.Message(), before: .patience) } == "isInvalid")
+        #expect(answered.value() == true && !right.isValid)
+    }
+
+    @Test func `an owner that refuses is not one that is gone`() throws {
+        let (listener, right) = try stand()
+        let answered = answer(listener, nil)
+        #expect(errorKind { try right.send(MachPort.Message(), before: .patience) } == "cannotConnect")
+        #expect(answered.value() == true && right.isValid)
+    }
+
+    @Test func `an owner that does not answer is waited for until the deadline`() throws {
+        let (listener, right) = try stand()
+        let began = MonotonicInstant.now
+        #expect(errorKind { try right.send(MachPort.Message(), before: .distantPast) } == "cannotConnect")
+        #expect(began.duration(to: .now) >= .seconds(1) && right.isValid)
+        withExtendedLifetime(listener) {}
+    }
+
+    @Test func `a right to nobody is invalid at once`() throws {
+        let right = WireRight(
+            id: PortID(incarnation: .random(), number: 1), queueLimit: 1, limit: 1000, path: sandbox.path)
+        let sendRight = MachPort.SendRight(PortProcess.current.channel(to: right))
+        let told = Gate()
+        sendRight.onInvalidation { told.open() }
+        #expect(told.wait(until: .patience) && !sendRight.isValid)
+        #expect(errorKind { try sendRight.send(MachPort.Message()) } == "isInvalid")
+    }
+}
