@@ -157,7 +157,7 @@ final class Pool {
         }
     }
 
-    private func ended(_ member: Member, _ pid: pid_t, _ status: ExitStatus) {
+    private func ended(_ member: Member, _ pid: pid_t, _ status: ThreadRunLoop.ExitStatus) {
         guard isRunning else { return }
         let hadCheckedIn = member.port != nil
         members.removeAll { $0 === member }

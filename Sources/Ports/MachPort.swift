@@ -143,7 +143,9 @@ public final class MachPort: Sendable, CustomStringConvertible {
         try add(to: loop, forMode: mode).raise()
     }
 
-    private func add(to loop: ThreadRunLoop, forMode mode: ThreadRunLoop.Mode) throws(PortError) -> ThreadRunLoop.Source1 {
+    private func add(
+        to loop: ThreadRunLoop, forMode mode: ThreadRunLoop.Mode
+    ) throws(PortError) -> ThreadRunLoop.Source1 {
         try beginTurn()
         defer { endTurn() }
         let source = try receiver.withLock { (receiver) throws(PortError) in
@@ -435,6 +437,14 @@ public final class MachPort: Sendable, CustomStringConvertible {
             return receiver.isValid
         }
         if !isValid { handler() }
+    }
+
+    /// How long messages that were sent may take to leave the process when it exits; one second unless set.
+    ///
+    /// At the bound the process ends all the same. Any thread may set it.
+    public static var flushBound: Duration {
+        get { .milliseconds(PortProcess.current.flushBound.load(ordering: .relaxed)) }
+        set { PortProcess.current.flushBound.store(Int(max(newValue, .zero) / .milliseconds(1)), ordering: .relaxed) }
     }
 
     /// The process ends: no handler runs, nothing more is received.

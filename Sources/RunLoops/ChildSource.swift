@@ -1,25 +1,6 @@
 import CRunLoopShims
 import Glibc
 
-/// How a process ended.
-public enum ExitStatus: Sendable, Hashable, CustomStringConvertible {
-    /// It exited with this status.
-    case exited(Int32)
-    /// It was ended by this signal.
-    case signaled(Int32)
-    /// It has ended, and somebody else has collected how: another `wait`, or the kernel where SIGCHLD is ignored.
-    case unknown
-
-    /// A phrase that fits after a process's name.
-    public var description: String {
-        switch self {
-        case .exited(let status): "exited with status \(status)"
-        case .signaled(let signal): "was ended by signal \(signal) (\(String(cString: strsignal(signal))))"
-        case .unknown: "ended, and its status was collected elsewhere"
-        }
-    }
-}
-
 extension ThreadRunLoop.Source1 {
     /// A source for the end of a child process. The kernel tells it through a descriptor, so that no signal is involved.
     ///
@@ -30,7 +11,7 @@ extension ThreadRunLoop.Source1 {
     ///   - handler: Called once, on the loop's thread.
     /// - Throws: ``RunLoopError`` when there is no such process, it is no child of this one, or no descriptor is left.
     public static func child(
-        _ pid: pid_t, handler: @escaping @Sendable (ExitStatus) -> Void
+        _ pid: pid_t, handler: @escaping @Sendable (ThreadRunLoop.ExitStatus) -> Void
     ) throws(RunLoopError) -> ThreadRunLoop.Source1 {
         let process = try ProcessDescriptor(pid)
         return ThreadRunLoop.Source1(descriptor: process.descriptor) { turn in
@@ -56,7 +37,7 @@ private final class ProcessDescriptor: Sendable {
     deinit { close(descriptor) }
 
     /// How it ended; nil while it runs.
-    func collect() -> ExitStatus? {
+    func collect() -> ThreadRunLoop.ExitStatus? {
         var status: Int32 = 0
         return switch crl_pidfd_collect(descriptor, &status) {
         case 0: nil

@@ -194,10 +194,10 @@ import Testing
     }
 
     @Test(arguments: [
-        ("die", "3", RunLoops.ExitStatus.exited(3)), ("die", "0", .exited(0)), ("signal", "9", .signaled(9)),
+        ("die", "3", ThreadRunLoop.ExitStatus.exited(3)), ("die", "0", .exited(0)), ("signal", "9", .signaled(9)),
     ])
     func `a worker that dies before it checks in is an error with its cause`(
-        _ command: String, _ argument: String, _ status: RunLoops.ExitStatus
+        _ command: String, _ argument: String, _ status: ThreadRunLoop.ExitStatus
     ) throws {
         let port = try MachPort(nameServer: sandbox.names)
         guard case .failure(.died(let worker, status)) = launch(command, argument, port: port) else {

@@ -3,10 +3,10 @@ import RunLoops
 import Testing
 
 @Suite struct ChildSourceTests {
-    @Test(arguments: [("exit 7", RunLoops.ExitStatus.exited(7)), ("kill -9 $$", .signaled(SIGKILL))])
-    func `how a child ends is told once`(_ script: String, _ expected: RunLoops.ExitStatus) throws {
+    @Test(arguments: [("exit 7", ThreadRunLoop.ExitStatus.exited(7)), ("kill -9 $$", .signaled(SIGKILL))])
+    func `how a child ends is told once`(_ script: String, _ expected: ThreadRunLoop.ExitStatus) throws {
         let (statuses, result) = onThread {
-            let (loop, statuses) = (ThreadRunLoop.current, Shared<[RunLoops.ExitStatus]>([]))
+            let (loop, statuses) = (ThreadRunLoop.current, Shared<[ThreadRunLoop.ExitStatus]>([]))
             add(child(of: spawn(script)) { status in statuses.withLock { $0.append(status) } }, to: loop)
             return (statuses, run(loop, seconds: 20))
         }
@@ -16,7 +16,7 @@ import Testing
 
     @Test func `a child that somebody else collects is told of too`() {
         let (status, result) = onThread {
-            let (loop, statuses, pid) = (ThreadRunLoop.current, Shared<[RunLoops.ExitStatus]>([]), spawn("exit 3"))
+            let (loop, statuses, pid) = (ThreadRunLoop.current, Shared<[ThreadRunLoop.ExitStatus]>([]), spawn("exit 3"))
             add(child(of: pid) { status in statuses.withLock { $0.append(status) } }, to: loop)
             waitpid(pid, nil, 0)
             let result = run(loop, seconds: 20)
@@ -42,7 +42,8 @@ private func spawn(_ script: String) -> pid_t {
     return pid
 }
 
-private func child(of pid: pid_t, _ handler: @escaping @Sendable (RunLoops.ExitStatus) -> Void) -> ThreadRunLoop.Source1
+private func child(of pid: pid_t, _ handler: @escaping @Sendable (ThreadRunLoop.ExitStatus) -> Void)
+    -> ThreadRunLoop.Source1
 {
     do { return try .child(pid, handler: handler) } catch { preconditionFailure("\(error)") }
 }

@@ -12,8 +12,8 @@ public final class WorkerProcess: Sendable {
     public let pid: pid_t
 
     private struct State {
-        var status: ExitStatus?
-        var handlers: [@Sendable (ExitStatus) -> Void] = []
+        var status: ThreadRunLoop.ExitStatus?
+        var handlers: [@Sendable (ThreadRunLoop.ExitStatus) -> Void] = []
     }
 
     private let descriptor: Int32
@@ -159,12 +159,12 @@ public final class WorkerProcess: Sendable {
     // MARK: The child
 
     /// How the child ended; nil while it runs.
-    public var status: ExitStatus? { state.withLock { $0.status } }
+    public var status: ThreadRunLoop.ExitStatus? { state.withLock { $0.status } }
 
     /// Calls a handler when the child has ended: at once when it has.
     ///
     /// - Parameter handler: Called once, on a thread of the library's that it must not block.
-    public func onExit(_ handler: @escaping @Sendable (ExitStatus) -> Void) {
+    public func onExit(_ handler: @escaping @Sendable (ThreadRunLoop.ExitStatus) -> Void) {
         let status = state.withLock { state in
             if state.status == nil { state.handlers.append(handler) }
             return state.status
@@ -179,11 +179,11 @@ public final class WorkerProcess: Sendable {
     ///
     /// - Returns: How it ended; nil when the deadline came first.
     @available(*, noasync, message: "it blocks its thread")
-    public func waitForExit(before deadline: MonotonicInstant = .distantFuture) -> ExitStatus? {
+    public func waitForExit(before deadline: MonotonicInstant = .distantFuture) -> ThreadRunLoop.ExitStatus? {
         ended.wait(until: deadline) ? status : nil
     }
 
-    private func ended(_ status: ExitStatus) {
+    private func ended(_ status: ThreadRunLoop.ExitStatus) {
         let handlers = state.withLock { state in
             state.status = status
             defer { state.handlers = [] }

@@ -54,12 +54,23 @@ public struct CheckIn: Sendable {
             number.withUnsafeMutableBytes { $0.setLittle(self.number, at: 0) }
             try desk.send(
                 MachPort.Message(id: Self.messageID, [.bytes(number)], replyPort: port.sendRight), before: deadline)
-            let answer = try port.receive(before: deadline)
+            let answer = try self.answer(at: port, before: deadline)
             if answer.id == Self.welcomeID, case .port(let parent)? = answer.components.first { return parent }
         } catch {
             throw .port(error)
         }
         throw .refused(worker: "process \(getpid())", pid: getpid(), uid: geteuid())
+    }
+
+    /// Waits for the launcher's answer, but not for that of a launcher that is gone.
+    private func answer(at port: MachPort, before deadline: MonotonicInstant) throws(PortError) -> MachPort.Message {
+        while true {
+            do throws(PortError) {
+                return try port.receive(before: min(deadline, .now + .milliseconds(250)))
+            } catch .receiveTimedOut where !deadline.hasPassed {
+                guard desk.isValid else { throw .becameInvalid(port: desk.description) }
+            }
+        }
     }
 }
 
@@ -68,7 +79,7 @@ public enum CheckInError: Error, Equatable, Sendable, CustomStringConvertible {
     /// It was silent until the deadline. It was ended.
     case timedOut(worker: String)
     /// It ended before it checked in.
-    case died(worker: String, status: ExitStatus)
+    case died(worker: String, status: ThreadRunLoop.ExitStatus)
     /// Its thread's body has thrown, or returned, before it checked in.
     case failed(worker: String, reason: String)
     /// The kernel says that it was another process, or another user's, that wanted to check in in its place.
