@@ -43,7 +43,7 @@ run: dependencies
 
 test: dependencies
 	@$(SWIFT) build --build-tests
-	@$(SWIFT) test --skip-build --parallel
+	@$(SWIFT) test --skip-build --parallel --disable-xctest
 
 bench: dependencies
 	@$(SWIFT) run -c release --package-path Benchmarks bench
