@@ -48,6 +48,10 @@ import Testing
             #expect(try remote.request(id: 1, data) == data)
         }
         #expect(try remote.request(id: 1, nil) == nil)
+        // The replies came to a port in the same directory: it may be the only one that both can use.
+        let replies = try PortProcess.current.replies.port(for: remote.sendRight.channel)
+        let socket = "\(sandbox.path)/\(PortProcess.current.incarnation)/\(replies.id.number)"
+        #expect(access(socket, F_OK) == 0)
         let askers = (0..<3).map { asker in
             Helper {
                 (0..<100).count {

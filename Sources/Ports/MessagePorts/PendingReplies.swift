@@ -1,10 +1,11 @@
 import RunLoops
 import Synchronization
 
-/// The requests of this process that wait for their replies, and the one port that the replies come to.
+/// The requests of this process that wait for their replies, and the port that the replies come to: one for all, or
+/// rather for each registry directory, since whoever can be asked in one can answer there.
 final class PendingReplies: Sendable {
     private struct State {
-        var port: MachPort?
+        var ports: [String: MachPort] = [:]
         var pending: [UInt64: PendingReply] = [:]
         var lastRequest: UInt64 = 0
         var late = 0
@@ -20,12 +21,16 @@ final class PendingReplies: Sendable {
         state.withLock { state in state.pending.values.count { $0.port == port } }
     }
 
-    func port() throws(PortError) -> MachPort {
-        if let port = state.withLock({ $0.port }) { return port }
-        let made = try MachPort(handlers: .init { PortProcess.current.replies.arrived($0) })
+    /// The port for replies from where the channel leads.
+    func port(for channel: SendChannel) throws(PortError) -> MachPort {
+        let path = channel.isLocal ? PortNameServer.shared.path : channel.path
+        if let port = state.withLock({ $0.ports[path] }) { return port }
+        let made = try MachPort(
+            nameServer: PortNameServer(directory: path),
+            handlers: .init { PortProcess.current.replies.arrived($0) })
         return state.withLock { state in
-            if let port = state.port { return port }
-            state.port = made
+            if let port = state.ports[path] { return port }
+            state.ports[path] = made
             return made
         }
     }

@@ -57,7 +57,7 @@ public struct RemoteMessagePort: Sendable {
         let replies = PortProcess.current.replies
         let loop = ThreadRunLoop.current
         let channel = sendRight.channel
-        let port = try replies.port()
+        let port = try replies.port(for: channel)
         let pending = PendingReply(to: channel.id, on: loop)
         let number = replies.add(pending)
         defer { replies.remove(number) }
