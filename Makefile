@@ -4,12 +4,13 @@ SWIFT ?= swift
 SHELL := /bin/bash
 FORMATTED := Package.swift Sources Tests Examples Benchmarks/Package.swift Benchmarks/Sources
 
-.PHONY: help run test bench format lint clean dependencies
+.PHONY: help run test bench docs format lint clean dependencies
 
 help:
 	@echo "make run      build, and count the words of this repository with worker threads, then with processes"
 	@echo "make test     build, and run all tests"
 	@echo "make bench    measure ports beside raw libzmq"
+	@echo "make docs     build the documentation, in .build/documentation"
 	@echo "make format   lay the source text out"
 	@echo "make lint     check the layout"
 	@echo "make clean    remove what was built"
@@ -47,6 +48,15 @@ test: dependencies
 
 bench: dependencies
 	@$(SWIFT) run -c release --package-path Benchmarks bench
+
+# Warnings are errors: a link in a comment that leads nowhere is one.
+docs: dependencies
+	@mkdir -p .build/documentation
+	@for target in RunLoops Ports ZeroMQ; do \
+		SWIFT_PORTS_DOCS=1 $(SWIFT) package --scratch-path .build/docs --allow-writing-to-directory .build/documentation \
+			generate-documentation --target $$target --warnings-as-errors --disable-indexing \
+			--output-path .build/documentation/$$target || exit 1; \
+	done
 
 format:
 	@$(SWIFT) format format --in-place -r $(FORMATTED)

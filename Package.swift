@@ -42,3 +42,8 @@ let package = Package(
     ],
     swiftLanguageModes: [.v6]
 )
+
+// For `make docs` alone: who uses the library has no need of it.
+if Context.environment["SWIFT_PORTS_DOCS"] != nil {
+    package.dependencies.append(.package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.5.0"))
+}

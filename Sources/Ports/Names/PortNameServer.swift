@@ -44,7 +44,9 @@ public final class PortNameServer: Sendable {
     /// Finds the port of a name, and makes sure that its owner is alive and is the one who registered it.
     /// The corresponding method is NSPortNameServer's `portForName:`.
     ///
-    /// - Parameter deadline: How long the owner may take to answer.
+    /// - Parameters:
+    ///   - name: The name.
+    ///   - deadline: How long the owner may take to answer.
     /// - Throws: ``PortError``: `nameNotFound` at once when nobody has the name; `cannotConnect`,
     ///   `incompatibleVersion`, or what is wrong with the directory.
     public func port(
