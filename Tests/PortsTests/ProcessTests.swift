@@ -96,14 +96,15 @@ import Testing
         // So much that neither the queues nor the kernel can hold it.
         let large = MachPort.Message([.bytes([UInt8](repeating: 1, count: 100_000))])
         let senders = (0..<3).map { _ in Helper { errorKind { while true { try right.send(large) } } } }
-        #expect(waitUntil { right.channel.waiterCount == 3 })
+        #expect(waitUntil { right.channel.waiterCount >= 3 })
         let other = try MachPort(nameServer: sandbox.names)
         #expect(
             portError { try sandbox.names.register(other, name: "owned") } == .nameInUse("owned", pid: child.pid))
 
         child.kill()
         #expect(told.wait(until: .patience))
-        for sender in senders { #expect(sender.value() == "becameInvalid") }
+        // Most are blocked, but one may be between two messages.
+        for sender in senders { #expect(["becameInvalid", "isInvalid"].contains(sender.value() ?? "it hangs")) }
         #expect(["becameInvalid", "isInvalid"].contains(asker.value() ?? "it hangs"))
         #expect(!right.isValid)
         #expect(errorKind { try right.send(MachPort.Message()) } == "isInvalid")
