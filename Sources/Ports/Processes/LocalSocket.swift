@@ -83,6 +83,11 @@ enum LocalSocket {
         close(descriptor)
     }
 
+    static func isSocket(_ path: String) -> Bool {
+        var status = stat()
+        return lstat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFSOCK
+    }
+
     static func hasListener(_ path: String) -> Bool {
         guard let descriptor = try? make(.sequencedPackets) else { return true }
         defer { close(descriptor) }
