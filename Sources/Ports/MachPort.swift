@@ -444,7 +444,11 @@ public final class MachPort: Sendable, CustomStringConvertible {
     /// At the bound the process ends all the same. Any thread may set it.
     public static var flushBound: Duration {
         get { .milliseconds(PortProcess.current.flushBound.load(ordering: .relaxed)) }
-        set { PortProcess.current.flushBound.store(Int(max(newValue, .zero) / .milliseconds(1)), ordering: .relaxed) }
+        set {
+            // libzmq takes an Int32 of milliseconds; that is 24 days.
+            let bound = min(max(newValue, .zero), .milliseconds(Int32.max))
+            PortProcess.current.flushBound.store(Int(bound / .milliseconds(1)), ordering: .relaxed)
+        }
     }
 
     /// The process ends: no handler runs, nothing more is received.

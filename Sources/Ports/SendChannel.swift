@@ -216,8 +216,13 @@ final class SendChannel: Sendable, CustomStringConvertible {
             return state.hasTold
         }
         if isInvalid { return handler() }
-        // A failure leaves the port what it is; one that is invalid has called the handler.
-        if !PortProcess.current.isHousekeeping { _ = try? joinPeer(before: .now + .seconds(1)) }
+        if PortProcess.current.isHousekeeping {
+            // It must not wait for a new connection.
+            PortProcess.current.peers.watch(id)
+        } else {
+            // A failure leaves the port what it is; one that is invalid has called the handler.
+            _ = try? joinPeer(before: .now + .seconds(1))
+        }
     }
 
     /// No message goes there any more, and all who wait learn it.

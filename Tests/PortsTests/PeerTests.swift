@@ -173,6 +173,31 @@ import Testing
         }
     }
 
+    @Test func `a handler that the library's own thread sets is told of the port's end too`() throws {
+        let (listener, first) = try stand()
+        let incarnation = first.channel.id.incarnation
+        let owner = Helper { () -> Raw in
+            let caller = Raw(crl_poll(listener.descriptor, -1, -1) > 0 ? crl_accept(listener.descriptor) : -1)
+            #expect(caller.receive()?.count == ControlHello.size)
+            caller.send(Self.hello(incarnation))
+            return caller
+        }
+        first.onInvalidation {}
+        let connection = try #require(owner.value())
+        #expect(connection.receive() == Self.packet(.watch(1)))
+
+        let second = MachPort.SendRight(
+            PortProcess.current.channel(
+                to: WireRight(
+                    id: PortID(incarnation: incarnation, number: 2), queueLimit: 1, limit: 1, path: sandbox.path)))
+        let told = Gate()
+        try PortProcess.current.housekeepingLoop().perform { second.onInvalidation { told.open() } }
+        try #require(connection.isReadable(before: .now + .seconds(2)))
+        #expect(connection.receive() == Self.packet(.watch(2)))
+        connection.send(Self.packet(.invalidated(2)))
+        #expect(told.wait(until: .patience) && first.isValid && !second.isValid)
+    }
+
     @Test func `an owner of another version is said to be`() throws {
         let (listener, right) = try stand()
         let answered = answer(listener, Self.hello(right.channel.id.incarnation, major: 7))

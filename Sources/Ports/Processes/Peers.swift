@@ -194,6 +194,9 @@ final class Peers: Sendable {
         for peer in connected.withLock({ $0.values.flatMap(\.self) }) { peer.tellInvalidated(number) }
     }
 
+    /// Asks the port's owner to tell its end, if there is a connection already.
+    func watch(_ port: PortID) { existing(port.incarnation)?.send(.watch(port.number)) }
+
     /// A request of the process's will have no reply.
     func tellUnanswered(_ request: UInt64, to incarnation: Incarnation) {
         existing(incarnation)?.send(.unanswered(request))
