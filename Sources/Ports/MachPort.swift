@@ -497,10 +497,6 @@ public final class MachPort: Sendable, CustomStringConvertible {
 }
 
 extension Socket {
-    fileprivate func watchedDescriptor() throws(PortError) -> Int32 {
-        do { return try descriptor } catch { throw PortError(error) }
-    }
-
     fileprivate func listen(on descriptor: Int32, _ path: String) throws(PortError) {
         do {
             try set(.useDescriptor(descriptor))

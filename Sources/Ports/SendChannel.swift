@@ -118,7 +118,7 @@ final class SendChannel: Sendable, CustomStringConvertible {
             let isConnected = isLocal || state.hasSent
             guard state.waiters.first === waiter else { return .waitForTurn(isConnected: isConnected) }
             if try trySend(&frame, &state) { return .done }
-            guard let descriptor = try state.socket?.readableDescriptor() else { return .connect }
+            guard let descriptor = try state.socket?.watchedDescriptor() else { return .connect }
             return .watch(descriptor, isConnected: isConnected)
         }
     }
@@ -273,10 +273,5 @@ extension Socket {
         } catch {
             throw PortError(error)
         }
-    }
-
-    /// The descriptor to watch until there is room; nothing that has happened before is missed.
-    fileprivate func readableDescriptor() throws(PortError) -> Int32 {
-        do { return try descriptor } catch { throw PortError(error) }
     }
 }

@@ -129,6 +129,18 @@ import Testing
         withExtendedLifetime(port) {}
     }
 
+    @Test func `a name that an invalid port of ours could not give up is free`() throws {
+        var port: MachPort? = try register("kept")
+        // As if another process had held the lock for too long when the port went.
+        let file = sandbox.file(try NameEntry.fileName(for: "kept"))
+        let entry = try String(contentsOfFile: file, encoding: .utf8)
+        #expect(errorKind { _ = try register("kept") } == "nameInUse")
+        port = nil
+        try sandbox.write(entry, to: try NameEntry.fileName(for: "kept"))
+        port = try register("kept")
+        #expect(try sandbox.names.port(forName: "kept") == port?.sendRight)
+    }
+
     @Test func `two spellings of a path are one directory`() throws {
         let port = try register("first")
         let again = PortNameServer(directory: sandbox.path + "//")

@@ -168,10 +168,17 @@ final class PortDirectory: Sendable {
         incarnation == PortProcess.current.incarnation || LocalSocket.hasListener("\(path)/\(incarnation)/c")
     }
 
+    /// Whether a name's owner may still be there. Of our own process's ports we know: one that found the directory
+    /// locked when it went has left its name behind.
+    private func isAlive(_ port: PortID) -> Bool {
+        port.incarnation == PortProcess.current.incarnation
+            ? PortProcess.current.port(port.number)?.isValid == true : isAlive(port.incarnation)
+    }
+
     /// Removes what dead processes have left, and nothing else: the variable may name a directory that has other files
     /// in it, and some may look like ours. The lock must be held.
     private func sweep() {
-        for file in files(in: path) {
+        for file in Self.files(in: path) {
             if let incarnation = Incarnation(file) {
                 if !isAlive(incarnation) { removeFolder("\(path)/\(file)") }
             } else if file.hasPrefix(NameEntry.prefix) {
@@ -187,11 +194,14 @@ final class PortDirectory: Sendable {
 
     /// Removes a folder of sockets; one that holds anything else stays.
     private func removeFolder(_ folder: String) {
-        for file in files(in: folder) where LocalSocket.isSocket("\(folder)/\(file)") { unlink("\(folder)/\(file)") }
+        for file in Self.files(in: folder) where LocalSocket.isSocket("\(folder)/\(file)") {
+            unlink("\(folder)/\(file)")
+        }
         rmdir(folder)
     }
 
-    private func files(in folder: String) -> [String] {
+    /// The names of what is in a folder.
+    static func files(in folder: String) -> [String] {
         // A link planted here must not lead out of the directory.
         let descriptor = Glibc.open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
         guard descriptor >= 0 else { return [] }
@@ -221,7 +231,7 @@ final class PortDirectory: Sendable {
         try withLock { () throws(PortError) in
             if let entry = try readChecked(file) {
                 if entry.right.id == right.id { return }
-                if isAlive(entry.right.id.incarnation) { throw .nameInUse(name, pid: entry.pid) }
+                if isAlive(entry.right.id) { throw .nameInUse(name, pid: entry.pid) }
             }
             try write(NameEntry(name: name, right: right), to: file)
             own.withLock { _ = $0.names.insert(file) }
@@ -257,7 +267,7 @@ final class PortDirectory: Sendable {
 
     /// Every name there is.
     func entries() -> [NameEntry] {
-        files(in: path).filter { $0.hasPrefix(NameEntry.prefix) }.compactMap(read)
+        Self.files(in: path).filter { $0.hasPrefix(NameEntry.prefix) }.compactMap(read)
     }
 
     private func removeIfOwn(_ file: String) {
