@@ -55,6 +55,9 @@ public final class MachPort: Sendable, CustomStringConvertible {
     }
 
     private let receiver: Mutex<Receiver>
+    /// Held while a loop takes the port in: until then the socket stays. No turn, because the loop may be as fast as to
+    /// be in the handler already, which may invalidate the port and needs not wait for more than this.
+    private let scheduling = Mutex(())
 
     /// Makes a port.
     ///
@@ -146,20 +149,25 @@ public final class MachPort: Sendable, CustomStringConvertible {
     private func add(
         to loop: ThreadRunLoop, forMode mode: ThreadRunLoop.Mode
     ) throws(PortError) -> ThreadRunLoop.Source1 {
-        try beginTurn()
-        defer { endTurn() }
-        let source = try receiver.withLock { (receiver) throws(PortError) in
-            if let source = receiver.source { return source }
+        try PortProcess.checkUsable()
+        return try scheduling.withLock { _ throws(PortError) in
+            let source = try madeSource()
+            try runLoop { () throws(RunLoopError) in try loop.add(source, forMode: mode) }
+            return source
+        }
+    }
+
+    private func madeSource() throws(PortError) -> ThreadRunLoop.Source1 {
+        try receiver.withLock { (receiver) throws(PortError) in
             guard receiver.isValid, let descriptor = try receiver.socket?.watchedDescriptor() else {
                 throw .isInvalid(port: description)
             }
+            if let source = receiver.source { return source }
             // The socket's owner takes it out before closing it; no duplicate is needed.
             let source = ThreadRunLoop.Source1(descriptor: descriptor, duplicates: false) { turn in self.serve(&turn) }
             receiver.source = source
             return source
         }
-        try runLoop { () throws(RunLoopError) in try loop.add(source, forMode: mode) }
-        return source
     }
 
     /// Takes the port out of a loop's mode. Any thread may call it.
@@ -378,6 +386,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
         guard let source else { return }
         // Before the socket goes, and its descriptor's number with it.
         source?.invalidate()
+        scheduling.withLock { _ in }
         // A handler that waits for room in this very port would never end.
         sendRight.channel.shut()
         let isInCallout = crl_callout_depth().pointee > 0
@@ -444,7 +453,11 @@ public final class MachPort: Sendable, CustomStringConvertible {
     /// At the bound the process ends all the same. Any thread may set it.
     public static var flushBound: Duration {
         get { .milliseconds(PortProcess.current.flushBound.load(ordering: .relaxed)) }
-        set { PortProcess.current.flushBound.store(Int(max(newValue, .zero) / .milliseconds(1)), ordering: .relaxed) }
+        set {
+            // libzmq takes an Int32 of milliseconds; that is 24 days.
+            let bound = min(max(newValue, .zero), .milliseconds(Int32.max))
+            PortProcess.current.flushBound.store(Int(bound / .milliseconds(1)), ordering: .relaxed)
+        }
     }
 
     /// The process ends: no handler runs, nothing more is received.
@@ -493,10 +506,6 @@ public final class MachPort: Sendable, CustomStringConvertible {
 }
 
 extension Socket {
-    fileprivate func watchedDescriptor() throws(PortError) -> Int32 {
-        do { return try descriptor } catch { throw PortError(error) }
-    }
-
     fileprivate func listen(on descriptor: Int32, _ path: String) throws(PortError) {
         do {
             try set(.useDescriptor(descriptor))

@@ -118,7 +118,7 @@ final class SendChannel: Sendable, CustomStringConvertible {
             let isConnected = isLocal || state.hasSent
             guard state.waiters.first === waiter else { return .waitForTurn(isConnected: isConnected) }
             if try trySend(&frame, &state) { return .done }
-            guard let descriptor = try state.socket?.readableDescriptor() else { return .connect }
+            guard let descriptor = try state.socket?.watchedDescriptor() else { return .connect }
             return .watch(descriptor, isConnected: isConnected)
         }
     }
@@ -216,8 +216,13 @@ final class SendChannel: Sendable, CustomStringConvertible {
             return state.hasTold
         }
         if isInvalid { return handler() }
-        // A failure leaves the port what it is; one that is invalid has called the handler.
-        if !PortProcess.current.isHousekeeping { _ = try? joinPeer(before: .now + .seconds(1)) }
+        if PortProcess.current.isHousekeeping {
+            // It must not wait for a new connection.
+            PortProcess.current.peers.watch(id)
+        } else {
+            // A failure leaves the port what it is; one that is invalid has called the handler.
+            _ = try? joinPeer(before: .now + .seconds(1))
+        }
     }
 
     /// No message goes there any more, and all who wait learn it.
@@ -268,10 +273,5 @@ extension Socket {
         } catch {
             throw PortError(error)
         }
-    }
-
-    /// The descriptor to watch until there is room; nothing that has happened before is missed.
-    fileprivate func readableDescriptor() throws(PortError) -> Int32 {
-        do { return try descriptor } catch { throw PortError(error) }
     }
 }

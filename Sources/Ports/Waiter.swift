@@ -1,6 +1,7 @@
 import CRunLoopShims
 import Glibc
 import RunLoops
+import ZeroMQ
 
 /// A thread that waits for a socket to become ready, or for somebody to tell it.
 ///
@@ -27,5 +28,12 @@ final class Waiter: Sendable {
             }
             if count == 0 || errno != EINTR { return false }
         }
+    }
+}
+
+extension Socket {
+    /// The descriptor to watch, in the ports' errors. It speaks in edges: whoever watches it has just tried in vain.
+    func watchedDescriptor() throws(PortError) -> Int32 {
+        do { return try descriptor } catch { throw PortError(error) }
     }
 }

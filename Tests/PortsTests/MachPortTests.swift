@@ -51,6 +51,14 @@ import Testing
         }
     }
 
+    @Test(arguments: [.seconds(Int64.max), .seconds(Int64.min), .zero, .milliseconds(1500)] as [Duration])
+    func `any flush bound can be set`(_ bound: Duration) {
+        let former = MachPort.flushBound
+        defer { MachPort.flushBound = former }
+        MachPort.flushBound = bound
+        #expect(MachPort.flushBound == min(max(bound, .zero), .milliseconds(Int32.max)))
+    }
+
     @Test func `messages of each thread are handled in the order sent, each once`() throws {
         let ledger = Ledger(senders: 4, each: 100_000)
         let port = try MachPort { ledger.note($0) }

@@ -25,6 +25,12 @@ import Testing
 
         func send(_ bytes: [UInt8]) { _ = Glibc.send(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL)) }
 
+        static func isReadable(_ descriptor: Int32, before deadline: MonotonicInstant) -> Bool {
+            crl_poll(descriptor, -1, deadline.timeout) > 0
+        }
+
+        func isReadable(before deadline: MonotonicInstant) -> Bool { Self.isReadable(descriptor, before: deadline) }
+
         /// The next packet; empty at the end of the connection, nil when none came in time.
         func receive() -> [UInt8]? {
             guard crl_poll(descriptor, -1, MonotonicInstant.patience.timeout) > 0 else { return nil }
@@ -105,6 +111,32 @@ import Testing
         #expect(peer.receive() == Self.packet(.invalidated(port.id.number)))
     }
 
+    @Test func `who has our hello can be told at once that a request has no answer`() throws {
+        let (port, path) = try exposed()
+        for request in 1...(300 as UInt64) {
+            let peer = try Raw(callingAt: path)
+            let incarnation = Incarnation.random()
+            peer.send(Self.hello(incarnation))
+            #expect(peer.receive()?.count == ControlHello.size)
+            PortProcess.current.peers.tellUnanswered(request, to: incarnation)
+            PortProcess.current.peers.tellUnanswered(0, to: incarnation)
+            try #require(peer.isReadable(before: .now + .seconds(1)), "request \(request)")
+            #expect(peer.receive() == Self.packet(.unanswered(request)))
+        }
+        withExtendedLifetime(port) {}
+    }
+
+    @Test func `a peer that sends without end leaves others their turn`() throws {
+        var pair: [Int32] = [-1, -1]
+        #expect(socketpair(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue), 0, &pair) == 0)
+        let (ours, theirs) = (Peer(pair[0], incarnation: .random(), pid: 0), Raw(pair[1]))
+        for _ in 0..<100 { theirs.send(Self.packet(.unanswered(0))) }
+        #expect(ours.receive())
+        #expect(Raw.isReadable(ours.descriptor, before: .now))
+        #expect(ours.receive())
+        #expect(!Raw.isReadable(ours.descriptor, before: .now))
+    }
+
     @Test func `nobody takes a live process's place`() throws {
         let (port, path) = try exposed()
         let child = Child("echo", in: sandbox)
@@ -139,6 +171,31 @@ import Testing
             if let bytes { caller.send(bytes) }
             return true
         }
+    }
+
+    @Test func `a handler that the library's own thread sets is told of the port's end too`() throws {
+        let (listener, first) = try stand()
+        let incarnation = first.channel.id.incarnation
+        let owner = Helper { () -> Raw in
+            let caller = Raw(crl_poll(listener.descriptor, -1, -1) > 0 ? crl_accept(listener.descriptor) : -1)
+            #expect(caller.receive()?.count == ControlHello.size)
+            caller.send(Self.hello(incarnation))
+            return caller
+        }
+        first.onInvalidation {}
+        let connection = try #require(owner.value())
+        #expect(connection.receive() == Self.packet(.watch(1)))
+
+        let second = MachPort.SendRight(
+            PortProcess.current.channel(
+                to: WireRight(
+                    id: PortID(incarnation: incarnation, number: 2), queueLimit: 1, limit: 1, path: sandbox.path)))
+        let told = Gate()
+        try PortProcess.current.housekeepingLoop().perform { second.onInvalidation { told.open() } }
+        try #require(connection.isReadable(before: .now + .seconds(2)))
+        #expect(connection.receive() == Self.packet(.watch(2)))
+        connection.send(Self.packet(.invalidated(2)))
+        #expect(told.wait(until: .patience) && first.isValid && !second.isValid)
     }
 
     @Test func `an owner of another version is said to be`() throws {

@@ -1,3 +1,4 @@
+import Foundation
 import Glibc
 import RunLoops
 import Testing
@@ -61,6 +62,7 @@ import Testing
         let port = try MachPort(nameServer: names)
         #expect(errorKind { try names.register(port, name: "x") } == "pathTooLong")
         #expect(port.isValid)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: folder) == [])
     }
 
     @Test func `what is planted under a name neither blocks nor is followed`() throws {
@@ -99,21 +101,53 @@ import Testing
         let entry = NameEntry(name: "dead", right: right)
         try sandbox.write(String(decoding: entry.bytes, as: UTF8.self), to: try NameEntry.fileName(for: "dead"))
         mkdir(sandbox.file("\(dead)"), 0o700)
-        for file in ["c", "1", "2"] { try sandbox.write("", to: "\(dead)/\(file)") }
+        for file in ["c", "1", "2"] {
+            close(try LocalSocket.listen(at: sandbox.file("\(dead)/\(file)"), kind: .stream))
+        }
         try sandbox.write("half an entry", to: "t.\(dead)")
         // A link in a dead process's place must not lead the sweep elsewhere.
         let elsewhere = Sandbox()
         try elsewhere.write("dear", to: "kept")
-        symlink(elsewhere.path, sandbox.file("\(Incarnation.random())"))
-        try sandbox.write("", to: "\(Incarnation.random())")
-        try sandbox.write("not ours", to: "notes.txt")
+        let link = "\(Incarnation.random())"
+        symlink(elsewhere.path, sandbox.file(link))
 
         let port = try register("alive")
         #expect(elsewhere.files == ["kept"])
         let own = "\(PortProcess.current.incarnation)"
-        #expect(sandbox.files == [own, try NameEntry.fileName(for: "alive"), "notes.txt"].sorted())
+        #expect(sandbox.files == [own, link, try NameEntry.fileName(for: "alive")].sorted())
         #expect(try sandbox.names.names() == ["alive"])
         withExtendedLifetime(port) {}
+    }
+
+    @Test func `files that only look like ours survive the sweep`() throws {
+        let (digest, folder) = ("\(Incarnation.random())", "\(Incarnation.random())")
+        mkdir(sandbox.file(folder), 0o700)
+        let kept = ["notes.txt", "n.txt", "t.txt", "t.swift", digest, "\(folder)/c", "\(folder)/1"]
+        for file in kept { try sandbox.write("not ours", to: file) }
+        let port = try register("alive")
+        for file in kept { #expect(access(sandbox.file(file), F_OK) == 0, "\(file)") }
+        withExtendedLifetime(port) {}
+    }
+
+    @Test func `a name that an invalid port of ours could not give up is free`() throws {
+        var port: MachPort? = try register("kept")
+        // As if another process had held the lock for too long when the port went.
+        let file = sandbox.file(try NameEntry.fileName(for: "kept"))
+        let entry = try String(contentsOfFile: file, encoding: .utf8)
+        #expect(errorKind { _ = try register("kept") } == "nameInUse")
+        port = nil
+        try sandbox.write(entry, to: try NameEntry.fileName(for: "kept"))
+        port = try register("kept")
+        #expect(try sandbox.names.port(forName: "kept") == port?.sendRight)
+    }
+
+    @Test func `two spellings of a path are one directory`() throws {
+        let port = try register("first")
+        let again = PortNameServer(directory: sandbox.path + "//")
+        let other = try MachPort(nameServer: again)
+        try again.register(other, name: "second")
+        #expect(Set(try sandbox.names.names()) == ["first", "second"])
+        #expect(try again.port(forName: "first") == port.sendRight)
     }
 
     @Test func `an invalid port leaves nothing but its process's own folder`() throws {

@@ -34,9 +34,15 @@ final class PortDirectory: Sendable {
         getenv(name).map { String(cString: $0) }.flatMap { $0.isEmpty ? nil : $0 }
     }
 
-    init(_ path: String) throws(PortError) {
+    /// One directory has one spelling: a second object for it would bind the same sockets again.
+    static func withoutTrailingSlashes(_ path: String) -> String {
         var path = path
-        while path.count > 1, path.hasSuffix("/") { path.removeLast() }
+        while path.utf8.count > 1, path.hasSuffix("/") { path.removeLast() }
+        return path
+    }
+
+    init(_ path: String) throws(PortError) {
+        let path = Self.withoutTrailingSlashes(path)
         self.path = path
         guard path.hasPrefix("/") else { throw .untrustedDirectory(path, reason: "its path has to begin with /") }
         if mkdir(path, 0o700) != 0, errno != EEXIST { throw .directory(path, call: "mkdir", errno: errno) }
@@ -56,7 +62,7 @@ final class PortDirectory: Sendable {
             throw .untrustedDirectory(path, reason: "it belongs to user \(status.st_uid), not to \(geteuid())")
         }
         guard status.st_mode & 0o077 == 0 else {
-            throw .untrustedDirectory(path, reason: "others may use it; chmod 700 it")
+            throw .untrustedDirectory(path, reason: "others may use it; name one of your own, with mode 0700")
         }
     }
 
@@ -102,18 +108,27 @@ final class PortDirectory: Sendable {
                 guard mkdir(folder, 0o700) == 0 || errno == EEXIST else {
                     throw .directory(folder, call: "mkdir", errno: errno)
                 }
-                let descriptor = try LocalSocket.listen(at: ownPath("c"), kind: .sequencedPackets)
-                own.sockets.insert("c")
                 do throws(PortError) {
-                    own.listener = try ControlListener(descriptor)
+                    own.listener = try makeListener()
                 } catch {
-                    crl_keep_in_child(descriptor)
-                    Glibc.close(descriptor)
-                    unlink(ownPath("c"))
+                    rmdir(folder)
                     throw error
                 }
+                own.sockets.insert("c")
                 own.isMade = true
             }
+        }
+    }
+
+    private func makeListener() throws(PortError) -> ControlListener {
+        let descriptor = try LocalSocket.listen(at: ownPath("c"), kind: .sequencedPackets)
+        do throws(PortError) {
+            return try ControlListener(descriptor)
+        } catch {
+            crl_keep_in_child(descriptor)
+            Glibc.close(descriptor)
+            unlink(ownPath("c"))
+            throw error
         }
     }
 
@@ -153,27 +168,40 @@ final class PortDirectory: Sendable {
         incarnation == PortProcess.current.incarnation || LocalSocket.hasListener("\(path)/\(incarnation)/c")
     }
 
-    /// Removes what dead processes have left. The lock must be held.
+    /// Whether a name's owner may still be there. Of our own process's ports we know: one that found the directory
+    /// locked when it went has left its name behind.
+    private func isAlive(_ port: PortID) -> Bool {
+        port.incarnation == PortProcess.current.incarnation
+            ? PortProcess.current.port(port.number)?.isValid == true : isAlive(port.incarnation)
+    }
+
+    /// Removes what dead processes have left, and nothing else: the variable may name a directory that has other files
+    /// in it, and some may look like ours. The lock must be held.
     private func sweep() {
-        for file in files(in: path) {
+        for file in Self.files(in: path) {
             if let incarnation = Incarnation(file) {
-                // A plain file of that name is nobody's.
-                if !isAlive(incarnation), unlink("\(path)/\(file)") != 0 { removeFolder("\(path)/\(file)") }
+                if !isAlive(incarnation) { removeFolder("\(path)/\(file)") }
             } else if file.hasPrefix(NameEntry.prefix) {
                 if let entry = read(file), !isAlive(entry.right.id.incarnation) { unlink("\(path)/\(file)") }
-            } else if file.hasPrefix(Self.temporaryPrefix) {
+            } else if file.hasPrefix(Self.temporaryPrefix),
+                Incarnation(file.dropFirst(Self.temporaryPrefix.count)) != nil
+            {
                 // Only a holder of the lock has one, and that is us.
                 unlink("\(path)/\(file)")
             }
         }
     }
 
+    /// Removes a folder of sockets; one that holds anything else stays.
     private func removeFolder(_ folder: String) {
-        for file in files(in: folder) { unlink("\(folder)/\(file)") }
+        for file in Self.files(in: folder) where LocalSocket.isSocket("\(folder)/\(file)") {
+            unlink("\(folder)/\(file)")
+        }
         rmdir(folder)
     }
 
-    private func files(in folder: String) -> [String] {
+    /// The names of what is in a folder.
+    static func files(in folder: String) -> [String] {
         // A link planted here must not lead out of the directory.
         let descriptor = Glibc.open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
         guard descriptor >= 0 else { return [] }
@@ -203,7 +231,7 @@ final class PortDirectory: Sendable {
         try withLock { () throws(PortError) in
             if let entry = try readChecked(file) {
                 if entry.right.id == right.id { return }
-                if isAlive(entry.right.id.incarnation) { throw .nameInUse(name, pid: entry.pid) }
+                if isAlive(entry.right.id) { throw .nameInUse(name, pid: entry.pid) }
             }
             try write(NameEntry(name: name, right: right), to: file)
             own.withLock { _ = $0.names.insert(file) }
@@ -239,7 +267,7 @@ final class PortDirectory: Sendable {
 
     /// Every name there is.
     func entries() -> [NameEntry] {
-        files(in: path).filter { $0.hasPrefix(NameEntry.prefix) }.compactMap(read)
+        Self.files(in: path).filter { $0.hasPrefix(NameEntry.prefix) }.compactMap(read)
     }
 
     private func removeIfOwn(_ file: String) {

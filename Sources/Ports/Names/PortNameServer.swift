@@ -16,7 +16,7 @@ public final class PortNameServer: Sendable {
     /// A name server of its own directory, apart from all others. The directory is made when it is first needed.
     ///
     /// - Parameter path: An absolute path. Its parent must exist. Sockets are made in it, whose paths must be short.
-    public init(directory path: String) { self.path = path }
+    public init(directory path: String) { self.path = PortDirectory.withoutTrailingSlashes(path) }
 
     /// Gives a name to a port of this process. The corresponding method is NSPortNameServer's `registerPort:name:`.
     ///

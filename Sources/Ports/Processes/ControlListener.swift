@@ -36,8 +36,8 @@ final class ControlListener: Sendable {
         let (loop, source) = (turn.loop, turn.source)
         loop.remove(source)
         loop.add(
-            ThreadRunLoop.Timer(after: .milliseconds(100)) { timer in
-                if (try? loop.add(source)) == nil { timer.nextFireDate = .now + .milliseconds(100) }
+            ThreadRunLoop.Timer(after: .milliseconds(100), repeats: true) { timer in
+                if (try? loop.add(source)) != nil { timer.invalidate() }
             })
     }
 

@@ -49,18 +49,10 @@ enum LocalSocket {
 
     /// Copies of this process's connections to some paths, libzmq's own among them: they keep the connections open.
     static func copiesOfConnections(to paths: Set<String>) -> [Int32] {
-        guard !paths.isEmpty, let stream = opendir("/proc/self/fd") else { return [] }
-        defer { closedir(stream) }
-        var connections: [Int32] = []
-        while let entry = readdir(stream) {
-            let name = withUnsafePointer(to: &entry.pointee.d_name) {
-                $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
-            }
-            guard let descriptor = Int32(name), let path = peerPath(of: descriptor) else { continue }
-            if paths.contains(path) { connections.append(descriptor) }
-        }
-        // Not while reading the list, in which the copies would turn up.
-        return connections.map { fcntl($0, F_DUPFD_CLOEXEC, 0) }.filter { $0 >= 0 }
+        guard !paths.isEmpty else { return [] }
+        return PortDirectory.files(in: "/proc/self/fd").compactMap { Int32($0) }
+            .filter { peerPath(of: $0).map(paths.contains) ?? false }
+            .map { fcntl($0, F_DUPFD_CLOEXEC, 0) }.filter { $0 >= 0 }
     }
 
     private static func peerPath(of descriptor: Int32) -> String? {
@@ -81,6 +73,11 @@ enum LocalSocket {
         // The kernel has no event for it.
         while ioctl(descriptor, UInt(TIOCOUTQ), &unread) == 0, unread > 0, !deadline.hasPassed { usleep(500) }
         close(descriptor)
+    }
+
+    static func isSocket(_ path: String) -> Bool {
+        var status = stat()
+        return lstat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFSOCK
     }
 
     static func hasListener(_ path: String) -> Bool {

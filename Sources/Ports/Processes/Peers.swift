@@ -104,12 +104,12 @@ final class Peers: Sendable {
         if isTaken || hello.incarnation == PortProcess.current.incarnation {
             return refuse(descriptor, credentials, "calls itself what another process is called")
         }
-        // Its own library tells it whose version is the older.
-        sendHello(descriptor)
         guard hello.major == ControlHello.major else {
+            // Its own library tells it whose version is the older.
+            sendHello(descriptor)
             return refuse(descriptor, credentials, "speaks version \(hello.major) of the control protocol")
         }
-        try? join(Peer(descriptor, incarnation: hello.incarnation, pid: credentials?.pid ?? 0))
+        try? join(Peer(descriptor, incarnation: hello.incarnation, pid: credentials?.pid ?? 0), greets: true)
     }
 
     func refuse(_ descriptor: Int32, _ credentials: LocalSocket.Credentials?, _ reason: String) {
@@ -148,12 +148,18 @@ final class Peers: Sendable {
         }
     }
 
-    private func join(_ peer: Peer) throws(PortError) {
+    /// - Parameter greets: Whether it waits for our hello.
+    private func join(_ peer: Peer, greets: Bool = false) throws(PortError) {
         let loop = try PortProcess.current.housekeepingLoop()
         guard crl_close_in_child(peer.descriptor) else {
             throw .cannotConnect(port: "process \(peer.pid)", reason: "this process has too many peers")
         }
-        connected.withLock { $0[peer.incarnation, default: []].append(peer) }
+        connected.withLock { connected in
+            connected[peer.incarnation, default: []].append(peer)
+            // Nothing may reach it before our hello; and what it asks right after that is another thread's to refuse,
+            // which has to find it.
+            if greets { sendHello(peer.descriptor) }
+        }
         // A duplicate would stay open in a forked child.
         let source = ThreadRunLoop.Source1(descriptor: peer.descriptor, duplicates: false) { turn in
             if peer.receive() { return true }
@@ -187,6 +193,9 @@ final class Peers: Sendable {
     func tellInvalidated(_ number: UInt64) {
         for peer in connected.withLock({ $0.values.flatMap(\.self) }) { peer.tellInvalidated(number) }
     }
+
+    /// Asks the port's owner to tell its end, if there is a connection already.
+    func watch(_ port: PortID) { existing(port.incarnation)?.send(.watch(port.number)) }
 
     /// A request of the process's will have no reply.
     func tellUnanswered(_ request: UInt64, to incarnation: Incarnation) {
