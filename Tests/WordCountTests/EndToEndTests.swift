@@ -85,7 +85,7 @@ struct EndToEndTests {
     }
 
     /// Waits for something to become true, with a deadline.
-    private func eventually(_ what: String, within seconds: Double = 20, _ isTrue: () throws -> Bool) throws {
+    private func eventually(_ what: String, within seconds: Double = 60, _ isTrue: () throws -> Bool) throws {
         let deadline = Date(timeIntervalSinceNow: seconds)
         while try !isTrue() {
             try #require(Date() < deadline, "\(what)")

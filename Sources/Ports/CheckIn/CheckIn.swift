@@ -41,7 +41,7 @@ public struct CheckIn: Sendable {
     /// Checks in: tells the launcher the worker's port, and waits to be let in.
     ///
     /// - Parameters:
-    ///   - port: The worker's own port, not scheduled anywhere yet.
+    ///   - port: The worker's own port, not scheduled anywhere and not known to anybody yet.
     ///   - deadline: How long the launcher may take.
     /// - Returns: The right to the port that the worker was launched with.
     /// - Throws: ``CheckInError``: `refused`, or `port` when the launcher is gone or does not answer.
