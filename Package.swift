@@ -34,7 +34,8 @@ let package = Package(
             path: "Examples/WordCount"
         ),
         .testTarget(name: "ZeroMQTests", dependencies: ["ZeroMQ"]),
-        .testTarget(name: "RunLoopsTests", dependencies: ["RunLoops"]),
+        .target(name: "Oracle", dependencies: ["RunLoops"], path: "Tests/Oracle"),
+        .testTarget(name: "RunLoopsTests", dependencies: ["RunLoops", "Oracle"]),
         .executableTarget(name: "PortsTestHelper", dependencies: ["Ports"], path: "Tests/PortsTestHelper"),
         .testTarget(name: "PortsTests", dependencies: ["Ports", "CRunLoopShims", "ZeroMQ", "PortsTestHelper"]),
         .testTarget(name: "WordCountTests", dependencies: ["WordCount"]),
