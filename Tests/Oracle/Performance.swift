@@ -14,9 +14,14 @@ final class Performance: @unchecked Sendable {
         /// On the main queue.
         var queued = 0
         var firing = 0
+        /// Blocks queued, and in progress.
+        var blocks = (queued: 0, running: 0)
         var passesSinceTimer: Int?
         /// How many passes have begun since a wake-up that none may have taken; nil when there was none.
-        var passesSinceWakeUp: Int?
+        var passesSinceWakeUp: Int? {
+            didSet { if passesSinceWakeUp == 0 { wakeUps += 1 } }
+        }
+        var wakeUps = 0
         var hadCallout = false
         /// The slots at which the runs in progress end.
         var limits: [Int?] = []
@@ -192,7 +197,7 @@ final class Performance: @unchecked Sendable {
     /// Foundation leaves the kernel's timer set for a timer that is taken out, and wakes for nothing.
     private func leave(_ item: Int) {
         let leavesDate = pending.withLock { pending in
-            pending.dues[item].map { !$0.hasPassed && $0 < .now + .seconds(10) } ?? false
+            pending.dues[item].map { $0 < .now + .seconds(10) } ?? false
         }
         if leavesDate { part() }
     }
@@ -245,9 +250,12 @@ final class Performance: @unchecked Sendable {
         case .redate(let item, let date):
             stage.redate(name(of: item), milliseconds: noteDate(item, date))
         case .block(let name, let modes, let body):
+            pending.withLock { $0.blocks.queued += 1 }
             stage.block(in: modes.map { self.name($0) }) { [self] in
+                pending.withLock { $0.blocks = ($0.blocks.queued - 1, $0.blocks.running + 1) }
                 stage.trace(name)
                 perform(body)
+                pending.withLock { $0.blocks.running -= 1 }
             }
         case .joinCommon(let mode): stage.addCommonMode(name(mode))
         case .stop:
@@ -295,23 +303,37 @@ final class Performance: @unchecked Sendable {
         let seconds = slot.map { slot in
             max(0, (.milliseconds(slot * GeneratedScript.slot) - start.duration(to: .now)) / .seconds(1))
         }
-        let (isWoken, wakesForOuter) = pending.withLock { pending in
+        let (isWoken, wakesForOuter, hidesBlocks) = pending.withLock { pending in
             defer { pending.limits.append(slot) }
             let outer = pending.limits.compactMap { $0 }
-            return (pending.isWoken, slot.map { slot in outer.contains { $0 < slot } } ?? false)
+            return (
+                pending.isWoken, slot.map { slot in outer.contains { $0 < slot } } ?? false,
+                pending.blocks.running > 0 && pending.blocks.queued > 0
+            )
         }
         // In Foundation a run takes the wake-ups that are left of the one before it, or were meant for the outer one,
         // even those of a stop, and the inner one makes a pass when an outer one's time is over.
-        if isWoken || wakesForOuter { part() }
+        // While it performs blocks it hides those of other modes from the inner runs, which ours does not.
+        if isWoken || wakesForOuter || hidesBlocks { part() }
+        let before = pending.withLock { $0.wakeUps }
         stage.run(name(mode), seconds ?? 0, returning: returning)
-        pending.withLock { _ = $0.limits.removeLast() }
+        // A wake-up that came in the inner run is for the outer one, too; in Foundation it is for the first to sleep.
+        let wasWoken = pending.withLock { pending in
+            pending.limits.removeLast()
+            return !pending.limits.isEmpty && pending.wakeUps != before
+        }
+        if wasWoken { part() }
     }
 
     private func performElsewhere(_ actions: [Action]) {
         for action in actions {
             if case .block(let name, let modes, _) = action {
                 pending.withLock { $0.passesSinceWakeUp = 0 }
-                stage.blockAndWake(in: modes.map { self.name($0) }) { [self] in stage.trace(name) }
+                pending.withLock { $0.blocks.queued += 1 }
+                stage.blockAndWake(in: modes.map { self.name($0) }) { [self] in
+                    pending.withLock { $0.blocks.queued -= 1 }
+                    stage.trace(name)
+                }
             } else {
                 // To set a date from another thread is a wake-up, too.
                 if case .redate = action { pending.withLock { $0.passesSinceWakeUp = 0 } }
