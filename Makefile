@@ -4,11 +4,12 @@ SWIFT ?= swift
 SHELL := /bin/bash
 FORMATTED := Package.swift Sources Tests Examples Benchmarks/Package.swift Benchmarks/Sources
 
-.PHONY: help run test bench docs format lint clean dependencies
+.PHONY: help run test soak bench docs format lint clean dependencies
 
 help:
 	@echo "make run      build, and count the words of this repository with worker threads, then with processes"
 	@echo "make test     build, and run all tests"
+	@echo "make soak     play 50,000 generated scripts on our run loop and on Foundation's, and compare"
 	@echo "make bench    measure ports beside raw libzmq"
 	@echo "make docs     build the documentation, in .build/documentation"
 	@echo "make format   lay the source text out"
@@ -45,6 +46,11 @@ run: dependencies
 test: dependencies
 	@$(SWIFT) build --build-tests
 	@$(SWIFT) test --skip-build --parallel --disable-xctest
+
+# ORACLE_SEED=<number> starts from another seed than 0.
+soak: dependencies
+	@$(SWIFT) build --build-tests
+	@ORACLE_SCRIPTS=50000 $(SWIFT) test --skip-build --disable-xctest --filter GeneratedScriptTests
 
 bench: dependencies
 	@$(SWIFT) run -c release --package-path Benchmarks bench

@@ -34,7 +34,9 @@ let package = Package(
             path: "Examples/WordCount"
         ),
         .testTarget(name: "ZeroMQTests", dependencies: ["ZeroMQ"]),
-        .testTarget(name: "RunLoopsTests", dependencies: ["RunLoops"]),
+        .target(name: "Oracle", dependencies: ["RunLoops"], path: "Tests/Oracle"),
+        .executableTarget(name: "OracleHelper", dependencies: ["Oracle"], path: "Tests/OracleHelper"),
+        .testTarget(name: "RunLoopsTests", dependencies: ["RunLoops", "Oracle", "OracleHelper"]),
         .executableTarget(name: "PortsTestHelper", dependencies: ["Ports"], path: "Tests/PortsTestHelper"),
         .testTarget(name: "PortsTests", dependencies: ["Ports", "CRunLoopShims", "ZeroMQ", "PortsTestHelper"]),
         .testTarget(name: "WordCountTests", dependencies: ["WordCount"]),

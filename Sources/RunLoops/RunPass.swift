@@ -286,9 +286,10 @@ extension ThreadRunLoop {
     }
 
     private func fireTimers(_ mode: Int) {
-        // One by one: a timer may remove the next, or run the loop before it. Those dated from here on are later.
+        // Those due now: one that a timer adds waits, even if it is due. Each looks again when its turn comes, for the
+        // ones before may have removed it, moved it, or run the loop and had it fire.
         let now = MonotonicInstant.now
-        while let timer = state.withLock({ $0.modes[mode].timers.removeNextDue(at: now) }) { timer.fire() }
+        for timer in state.withLock({ $0.modes[mode].timers.due(at: now) }) { timer.fire(in: self) }
     }
 
     private func perform(_ watched: ModeItems.Watched, _ readiness: Readiness, _ mode: Int, one: Bool) -> Bool {

@@ -249,8 +249,7 @@ extension ThreadRunLoop {
                     let index = state.madeIndex(of: target)
                     guard try state.modes[index].insert(item, in: self) else { continue }
                     added.append(target)
-                    // A loop that sleeps in this mode now has the kernel's timer set anew under its feet.
-                    if case .timer = item, isWaiting, state.runs.last?.mode == index { state.modes[index].armTimer() }
+                    if case .timer = item { armIfAsleep(index, &state) }
                 }
                 return (added, nil)
             } catch {
@@ -291,8 +290,11 @@ extension ThreadRunLoop {
     private func remove(_ item: Item, from targets: (inout State) -> [Mode]) {
         let removed = state.withLock { state in
             targets(&state).filter { mode in
-                guard let index = state.index(of: mode) else { return false }
-                return state.modes[index].remove(item, from: self)
+                guard let index = state.index(of: mode), state.modes[index].remove(item, from: self) else {
+                    return false
+                }
+                if case .timer = item { armIfAsleep(index, &state) }
+                return true
             }
         }
         changes.add(1, ordering: .releasing)
@@ -308,14 +310,19 @@ extension ThreadRunLoop {
         }
     }
 
-    /// A timer's date has changed.
+    /// A timer's date has changed. That wakes the loop, as it does CFRunLoop.
     func requeue(_ timer: Timer) {
         state.withLock { state in
             for index in state.modes.indices where state.modes[index].timers.contains(timer) {
                 state.modes[index].timers.requeue(timer)
-                if isWaiting, state.runs.last?.mode == index { state.modes[index].armTimer() }
             }
         }
+        if !isCurrent { wakeUp() }
+    }
+
+    /// A loop that sleeps in this mode now has the kernel's timer set anew under its feet.
+    private func armIfAsleep(_ mode: Int, _ state: inout State) {
+        if isWaiting, state.runs.last?.mode == mode { state.modes[mode].armTimer() }
     }
 
     /// A source has work that its descriptor does not tell of.

@@ -93,14 +93,18 @@ extension ThreadRunLoop {
             state.withLock { $0.isFiring || $0.handler == nil ? nil : $0.fireDate }
         }
 
-        /// Calls the handler if the timer is due, and moves it to its next time.
-        func fire() {
+        /// Calls the handler if the timer is the loop's, and due, and moves it to its next time.
+        func fire(in loop: ThreadRunLoop) {
             let due = state.withLock { state -> (Handler, MonotonicInstant)? in
-                guard let handler = state.handler, !state.isFiring, state.fireDate.hasPassed else { return nil }
+                guard let handler = state.handler, !state.isFiring, state.fireDate.hasPassed,
+                    state.belonging.loop === loop
+                else { return nil }
                 state.isFiring = true
                 return (handler, state.fireDate)
             }
             guard let (handler, firedFor) = due else { return }
+            // Out of the queues, so that an inner run does not wake for it.
+            loop.requeue(self)
             handler(self)
             if step == 0 { invalidate() }
             let loop = state.withLock { state in

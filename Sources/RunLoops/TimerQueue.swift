@@ -62,11 +62,12 @@ struct TimerQueue {
         return nil
     }
 
-    /// Takes the next timer out that is due; it comes back when it is queued again.
-    mutating func removeNextDue(at now: MonotonicInstant) -> ThreadRunLoop.Timer? {
-        guard let date = soonest(), date <= now, let entry = heap.popMin() else { return nil }
-        members[entry.id]?.number = 0
-        return members[entry.id]?.timer
+    /// The timers that are due, in the order of their dates. They stay queued until they fire.
+    mutating func due(at now: MonotonicInstant) -> [ThreadRunLoop.Timer] {
+        var entries: [Entry] = []
+        while let date = soonest(), date <= now, let entry = heap.popMin() { entries.append(entry) }
+        heap.insert(contentsOf: entries)
+        return entries.compactMap { members[$0.id]?.timer }
     }
 
     private func isCurrent(_ entry: Entry) -> Bool { members[entry.id]?.number == entry.number }

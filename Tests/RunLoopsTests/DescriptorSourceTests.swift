@@ -1,4 +1,5 @@
 import Glibc
+import Oracle
 import RunLoops
 import Testing
 

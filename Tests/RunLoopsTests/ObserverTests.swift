@@ -1,3 +1,4 @@
+import Oracle
 import RunLoops
 import Testing
 

@@ -1,3 +1,4 @@
+import Oracle
 import Testing
 
 /// The same scripts on Foundation's run loop and on ours.

@@ -2,66 +2,6 @@ import Glibc
 import RunLoops
 import Synchronization
 
-/// Runs the body on a fresh thread, and returns its result once that thread, and so its loop, has ended.
-func onThread<Result: Sendable>(_ body: @escaping @Sendable () -> Result) -> Result {
-    let job = Job(body)
-    let thread = start(job)
-    pthread_join(thread, nil)
-    guard let result = job.result.withLock({ $0 }) else { preconditionFailure("the thread left without a result") }
-    return result
-}
-
-/// Runs the body on a fresh thread while the caller goes on; `join` waits for its end.
-struct Helper {
-    private let thread: pthread_t
-
-    init(_ body: @escaping @Sendable () -> Void) { thread = start(Job(body)) }
-
-    func join() { pthread_join(thread, nil) }
-}
-
-private final class Job<Result: Sendable>: Sendable {
-    let body: @Sendable () -> Result
-    let result = Mutex<Result?>(nil)
-
-    init(_ body: @escaping @Sendable () -> Result) { self.body = body }
-
-    func run() {
-        let value = body()
-        result.withLock { $0 = value }
-    }
-}
-
-private func start<Result: Sendable>(_ job: Job<Result>) -> pthread_t {
-    var thread = pthread_t()
-    let run: @Sendable () -> Void = { job.run() }
-    let argument = Unmanaged.passRetained(Start(run)).toOpaque()
-    let error = pthread_create(
-        &thread, nil,
-        { argument in
-            guard let argument else { return nil }
-            Unmanaged<Start>.fromOpaque(argument).takeRetainedValue().run()
-            return nil
-        }, argument)
-    precondition(error == 0, "no thread")
-    return thread
-}
-
-private final class Start: Sendable {
-    let run: @Sendable () -> Void
-
-    init(_ run: @escaping @Sendable () -> Void) { self.run = run }
-}
-
-/// What happened, in order; told from any thread.
-final class Trace: Sendable {
-    private let events = Mutex<[String]>([])
-
-    var all: [String] { events.withLock { $0 } }
-
-    func callAsFunction(_ event: String) { events.withLock { $0.append(event) } }
-}
-
 /// Keeps the processor until a time has come, as a busy callout does.
 func spin(milliseconds: Int64) {
     let end = MonotonicInstant.now + .milliseconds(milliseconds)
@@ -71,11 +11,6 @@ func spin(milliseconds: Int64) {
 extension MonotonicInstant {
     /// Far enough for whatever has to happen on a busy machine.
     static var patience: MonotonicInstant { .now + .seconds(20) }
-}
-
-/// An eventfd, in a place where no error can be thrown.
-func madeEvent() -> EventDescriptor {
-    do { return try EventDescriptor() } catch { preconditionFailure("\(error)") }
 }
 
 /// Looks again and again, in small steps, for what nothing tells of.

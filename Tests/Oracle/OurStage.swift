@@ -1,7 +1,7 @@
 import RunLoops
 
 /// Ours.
-final class OurStage: Stage, @unchecked Sendable {
+package final class OurStage: Stage, @unchecked Sendable {
     private enum Item {
         case source0(ThreadRunLoop.Source0)
         case port(ThreadRunLoop.Source1, EventDescriptor)
@@ -9,17 +9,19 @@ final class OurStage: Stage, @unchecked Sendable {
         case observer(ThreadRunLoop.Observer)
     }
 
-    let trace = Trace()
+    package let trace = Trace()
     private let loop = ThreadRunLoop.current
     // Sound: a script plays on one thread.
     private var items: [String: Item] = [:]
+
+    package init() {}
 
     private func item(_ name: String) -> Item {
         guard let item = items[name] else { preconditionFailure("no item \(name)") }
         return item
     }
 
-    func makeSource0(_ name: String, order: Int, perform: @escaping Action) {
+    package func makeSource0(_ name: String, order: Int, perform: @escaping Action) {
         let trace = trace
         items[name] = .source0(
             .init(
@@ -27,7 +29,7 @@ final class OurStage: Stage, @unchecked Sendable {
                 cancel: { _, mode in trace("\(name) leaves \(mode)") }, perform: perform))
     }
 
-    func makePort(_ name: String, perform: @escaping Action) {
+    package func makePort(_ name: String, perform: @escaping Action) {
         let event = madeEvent()
         items[name] = .port(
             .init(descriptor: event.descriptor) { _ in
@@ -37,19 +39,19 @@ final class OurStage: Stage, @unchecked Sendable {
             }, event)
     }
 
-    func makeTimer(_ name: String, milliseconds: Int, every: Int, fire: @escaping Action) {
+    package func makeTimer(_ name: String, milliseconds: Int, every: Int, fire: @escaping Action) {
         items[name] = .timer(
             .init(at: .now + .milliseconds(milliseconds), every: .milliseconds(every)) { _ in fire() })
     }
 
-    func makeObserver(
+    package func makeObserver(
         _ name: String, _ activities: ThreadRunLoop.Activity, repeats: Bool, order: Int,
         tell: @escaping @Sendable (ThreadRunLoop.Activity) -> Void
     ) {
         items[name] = .observer(.init(activities, repeats: repeats, order: order) { _, activity in tell(activity) })
     }
 
-    func add(_ name: String, to mode: String) {
+    package func add(_ name: String, to mode: String) {
         switch item(name) {
         case .source0(let source): loop.add(source, forMode: .init(mode))
         case .port(let source, _):
@@ -59,7 +61,7 @@ final class OurStage: Stage, @unchecked Sendable {
         }
     }
 
-    func remove(_ name: String, from mode: String) {
+    package func remove(_ name: String, from mode: String) {
         switch item(name) {
         case .source0(let source): loop.remove(source, forMode: .init(mode))
         case .port(let source, _): loop.remove(source, forMode: .init(mode))
@@ -68,7 +70,7 @@ final class OurStage: Stage, @unchecked Sendable {
         }
     }
 
-    func contains(_ name: String, in mode: String) -> Bool {
+    package func contains(_ name: String, in mode: String) -> Bool {
         switch item(name) {
         case .source0(let source): loop.contains(source, forMode: .init(mode))
         case .port(let source, _): loop.contains(source, forMode: .init(mode))
@@ -77,7 +79,7 @@ final class OurStage: Stage, @unchecked Sendable {
         }
     }
 
-    func isValid(_ name: String) -> Bool {
+    package func isValid(_ name: String) -> Bool {
         switch item(name) {
         case .source0(let source): source.isValid
         case .port(let source, _): source.isValid
@@ -86,7 +88,7 @@ final class OurStage: Stage, @unchecked Sendable {
         }
     }
 
-    func invalidate(_ name: String) {
+    package func invalidate(_ name: String) {
         switch item(name) {
         case .source0(let source): source.invalidate()
         case .port(let source, _): source.invalidate()
@@ -95,33 +97,38 @@ final class OurStage: Stage, @unchecked Sendable {
         }
     }
 
-    func signal(_ name: String) {
+    package func signal(_ name: String) {
         if case .source0(let source) = item(name) { source.signal() }
     }
 
-    func raise(_ name: String) {
+    package func raise(_ name: String) {
         if case .port(_, let event) = item(name) { event.raise() }
     }
 
-    func redate(_ name: String, milliseconds: Int) {
+    package func redate(_ name: String, milliseconds: Int) {
         if case .timer(let timer) = item(name) { timer.nextFireDate = .now + .milliseconds(milliseconds) }
     }
 
-    func block(in modes: [String], _ body: @escaping Action) {
+    package func block(in modes: [String], _ body: @escaping Action) {
         loop.perform(inModes: modes.map { .init($0) }, body)
     }
 
-    func addCommonMode(_ mode: String) {
+    package func blockAndWake(in modes: [String], _ body: @escaping Action) {
+        // Wakes the loop by itself.
+        block(in: modes, body)
+    }
+
+    package func addCommonMode(_ mode: String) {
         do { try loop.addCommonMode(.init(mode)) } catch { trace("\(error)") }
     }
 
-    var modes: [String] { loop.allModes.map(\.rawValue).sorted() }
-    var currentMode: String? { loop.currentMode?.rawValue }
-    var hasTimerFireDate: Bool { loop.nextTimerFireDate() != nil }
-    func stop() { loop.stop() }
-    func wakeUp() { loop.wakeUp() }
+    package var modes: [String] { loop.allModes.map(\.rawValue).sorted() }
+    package var currentMode: String? { loop.currentMode?.rawValue }
+    package var hasTimerFireDate: Bool { loop.nextTimerFireDate() != nil }
+    package func stop() { loop.stop() }
+    package func wakeUp() { loop.wakeUp() }
 
-    func runOnce(_ mode: String, seconds: Double, returnAfterSourceHandled: Bool) -> String {
+    package func runOnce(_ mode: String, seconds: Double, returnAfterSourceHandled: Bool) -> String {
         do {
             let result = try loop.runInMode(
                 .init(mode), seconds: seconds, returnAfterSourceHandled: returnAfterSourceHandled)

@@ -1,3 +1,5 @@
+import Glibc
+import Oracle
 import RunLoops
 import Testing
 
@@ -419,6 +421,35 @@ extension Script {
             s.timer("second", -10)
             s.run()
             s.run()
+        },
+        Script("two timers due, the first dates the second into the past") { s in
+            s.watch("default")
+            s.source0("keep")
+            s.timer("first", -20) { s.redate("second", milliseconds: -10) }
+            s.timer("second", -10)
+            s.run()
+            s.run()
+        },
+        Script("two timers due, the first takes the second into another mode") { s in
+            s.watch("default")
+            s.source0("keep")
+            s.timer("first", -20) {
+                s.add("second", to: "other")
+                s.remove("second", from: "default")
+            }
+            s.timer("second", -10)
+            s.run()
+        },
+        Script("another thread dates a timer of another mode", timed: true) { s in
+            s.watch("default")
+            s.source0("keep")
+            s.timer("t", 60_000, in: "other")
+            let helper = Helper {
+                usleep(10_000)
+                s.redate("t", milliseconds: 50_000)
+            }
+            s.run("default", short)
+            helper.join()
         },
         Script("a timer adds one that is due", timed: true) { s in
             s.watch("default")

@@ -1,7 +1,7 @@
 import RunLoops
 
 /// A run loop that a script plays on: Foundation's or ours. Used on the loop's own thread only.
-protocol Stage: AnyObject, Sendable {
+package protocol Stage: AnyObject, Sendable {
     typealias Action = @Sendable () -> Void
 
     var trace: Trace { get }
@@ -24,6 +24,8 @@ protocol Stage: AnyObject, Sendable {
     func redate(_ name: String, milliseconds: Int)
 
     func block(in modes: [String], _ body: @escaping Action)
+    /// Has a block performed from another thread, and the loop woken for it.
+    func blockAndWake(in modes: [String], _ body: @escaping Action)
     func addCommonMode(_ mode: String)
     var modes: [String] { get }
     var currentMode: String? { get }
@@ -34,7 +36,7 @@ protocol Stage: AnyObject, Sendable {
 }
 
 extension Stage {
-    func source0(_ name: String, order: Int = 0, in mode: String = "default", _ action: @escaping Action = {}) {
+    package func source0(_ name: String, order: Int = 0, in mode: String = "default", _ action: @escaping Action = {}) {
         let trace = trace
         makeSource0(name, order: order) {
             trace(name)
@@ -43,7 +45,7 @@ extension Stage {
         add(name, to: mode)
     }
 
-    func port(_ name: String, in mode: String = "default", _ action: @escaping Action = {}) {
+    package func port(_ name: String, in mode: String = "default", _ action: @escaping Action = {}) {
         let trace = trace
         makePort(name) {
             trace(name)
@@ -52,7 +54,7 @@ extension Stage {
         add(name, to: mode)
     }
 
-    func timer(
+    package func timer(
         _ name: String, _ milliseconds: Int, every: Int = 0, in mode: String = "default",
         _ action: @escaping Action = {}
     ) {
@@ -64,7 +66,7 @@ extension Stage {
         add(name, to: mode)
     }
 
-    func observer(
+    package func observer(
         _ name: String, _ activities: ThreadRunLoop.Activity, repeats: Bool = true, order: Int = 0,
         in mode: String = "default", _ action: @escaping Action = {}
     ) {
@@ -77,11 +79,11 @@ extension Stage {
     }
 
     /// Has every notification of the mode in the trace.
-    func watch(_ modes: String...) {
+    package func watch(_ modes: String...) {
         for mode in modes { observer("~" + mode, .all, order: -1000, in: mode) }
     }
 
-    func block(_ name: String, in modes: [String] = ["default"], _ action: @escaping Action = {}) {
+    package func block(_ name: String, in modes: [String] = ["default"], _ action: @escaping Action = {}) {
         let trace = trace
         block(in: modes) {
             trace(name)
@@ -90,14 +92,14 @@ extension Stage {
     }
 
     /// Plays one run, with its result in the trace.
-    func run(_ mode: String = "default", _ seconds: Double = 0, returning: Bool = false) {
+    package func run(_ mode: String = "default", _ seconds: Double = 0, returning: Bool = false) {
         trace("run \(mode)")
         trace("= " + runOnce(mode, seconds: seconds, returnAfterSourceHandled: returning))
     }
 }
 
 extension ThreadRunLoop.Activity {
-    var label: String {
+    package var label: String {
         switch self {
         case .entry: "entry"
         case .beforeTimers: "timers"

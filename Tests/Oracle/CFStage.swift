@@ -3,7 +3,7 @@ import Foundation
 import RunLoops
 
 /// Foundation's.
-final class CFStage: Stage, @unchecked Sendable {
+package final class CFStage: Stage, @unchecked Sendable {
     private enum Item {
         case source0(CFRunLoopSource)
         case port(CFRunLoopSource, EventDescriptor)
@@ -31,11 +31,13 @@ final class CFStage: Stage, @unchecked Sendable {
         }
     }
 
-    let trace = Trace()
+    package let trace = Trace()
     private nonisolated(unsafe) let loop: CFRunLoop = CFRunLoopGetCurrent()
     // Sound: a script plays on one thread.
     private var items: [String: Item] = [:]
     private var infos: [Info] = []
+
+    package init() {}
 
     private func item(_ name: String) -> Item {
         guard let item = items[name] else { preconditionFailure("no item \(name)") }
@@ -62,7 +64,7 @@ final class CFStage: Stage, @unchecked Sendable {
         CFStringCreateWithCString(nil, name, CFStringBuiltInEncodings.UTF8.rawValue)
     }
 
-    func makeSource0(_ name: String, order: Int, perform: @escaping Action) {
+    package func makeSource0(_ name: String, order: Int, perform: @escaping Action) {
         let info = Info(perform, trace, name)
         infos.append(info)
         var context = CFRunLoopSourceContext()
@@ -79,7 +81,7 @@ final class CFStage: Stage, @unchecked Sendable {
         items[name] = .source0(CFRunLoopSourceCreate(nil, order, &context))
     }
 
-    func makePort(_ name: String, perform: @escaping Action) {
+    package func makePort(_ name: String, perform: @escaping Action) {
         let event = madeEvent()
         let info = Info(perform, trace, name, descriptor: event.descriptor)
         infos.append(info)
@@ -98,14 +100,14 @@ final class CFStage: Stage, @unchecked Sendable {
         items[name] = .port(source, event)
     }
 
-    func makeTimer(_ name: String, milliseconds: Int, every: Int, fire: @escaping Action) {
+    package func makeTimer(_ name: String, milliseconds: Int, every: Int, fire: @escaping Action) {
         items[name] = .timer(
             CFRunLoopTimerCreateWithHandler(
                 nil, CFAbsoluteTimeGetCurrent() + Double(milliseconds) / 1000, Double(every) / 1000, 0, 0
             ) { _ in fire() })
     }
 
-    func makeObserver(
+    package func makeObserver(
         _ name: String, _ activities: ThreadRunLoop.Activity, repeats: Bool, order: Int,
         tell: @escaping @Sendable (ThreadRunLoop.Activity) -> Void
     ) {
@@ -115,7 +117,7 @@ final class CFStage: Stage, @unchecked Sendable {
             })
     }
 
-    func add(_ name: String, to mode: String) {
+    package func add(_ name: String, to mode: String) {
         switch item(name) {
         case .source0(let source), .port(let source, _): CFRunLoopAddSource(loop, source, Self.mode(mode))
         case .timer(let timer): CFRunLoopAddTimer(loop, timer, Self.mode(mode))
@@ -123,7 +125,7 @@ final class CFStage: Stage, @unchecked Sendable {
         }
     }
 
-    func remove(_ name: String, from mode: String) {
+    package func remove(_ name: String, from mode: String) {
         switch item(name) {
         case .source0(let source), .port(let source, _): CFRunLoopRemoveSource(loop, source, Self.mode(mode))
         case .timer(let timer): CFRunLoopRemoveTimer(loop, timer, Self.mode(mode))
@@ -131,7 +133,7 @@ final class CFStage: Stage, @unchecked Sendable {
         }
     }
 
-    func contains(_ name: String, in mode: String) -> Bool {
+    package func contains(_ name: String, in mode: String) -> Bool {
         switch item(name) {
         case .source0(let source), .port(let source, _): CFRunLoopContainsSource(loop, source, Self.mode(mode))
         case .timer(let timer): CFRunLoopContainsTimer(loop, timer, Self.mode(mode))
@@ -139,7 +141,7 @@ final class CFStage: Stage, @unchecked Sendable {
         }
     }
 
-    func isValid(_ name: String) -> Bool {
+    package func isValid(_ name: String) -> Bool {
         switch item(name) {
         case .source0(let source), .port(let source, _): CFRunLoopSourceIsValid(source)
         case .timer(let timer): CFRunLoopTimerIsValid(timer)
@@ -147,7 +149,7 @@ final class CFStage: Stage, @unchecked Sendable {
         }
     }
 
-    func invalidate(_ name: String) {
+    package func invalidate(_ name: String) {
         switch item(name) {
         case .source0(let source), .port(let source, _): CFRunLoopSourceInvalidate(source)
         case .timer(let timer): CFRunLoopTimerInvalidate(timer)
@@ -155,21 +157,21 @@ final class CFStage: Stage, @unchecked Sendable {
         }
     }
 
-    func signal(_ name: String) {
+    package func signal(_ name: String) {
         if case .source0(let source) = item(name) { CFRunLoopSourceSignal(source) }
     }
 
-    func raise(_ name: String) {
+    package func raise(_ name: String) {
         if case .port(_, let event) = item(name) { event.raise() }
     }
 
-    func redate(_ name: String, milliseconds: Int) {
+    package func redate(_ name: String, milliseconds: Int) {
         if case .timer(let timer) = item(name) {
             CFRunLoopTimerSetNextFireDate(timer, CFAbsoluteTimeGetCurrent() + Double(milliseconds) / 1000)
         }
     }
 
-    func block(in modes: [String], _ body: @escaping Action) {
+    package func block(in modes: [String], _ body: @escaping Action) {
         if modes.count == 1 { return CFRunLoopPerformBlock(loop, Self.mode(modes[0]), body) }
         let strings = modes.map(Self.mode)
         let names = CFArrayCreateMutable(nil, 0, nil)
@@ -177,21 +179,26 @@ final class CFStage: Stage, @unchecked Sendable {
         withExtendedLifetime(strings) { CFRunLoopPerformBlock(loop, names, body) }
     }
 
-    func addCommonMode(_ mode: String) { CFRunLoopAddCommonMode(loop, Self.mode(mode)) }
+    package func blockAndWake(in modes: [String], _ body: @escaping Action) {
+        block(in: modes, body)
+        wakeUp()
+    }
 
-    var modes: [String] {
+    package func addCommonMode(_ mode: String) { CFRunLoopAddCommonMode(loop, Self.mode(mode)) }
+
+    package var modes: [String] {
         let modes = CFRunLoopCopyAllModes(loop)
         return (0..<CFArrayGetCount(modes)).compactMap { index in
             Self.name(unsafeBitCast(CFArrayGetValueAtIndex(modes, index), to: CFString.self))
         }.sorted()
     }
 
-    var currentMode: String? { Self.name(CFRunLoopCopyCurrentMode(loop)) }
-    var hasTimerFireDate: Bool { CFRunLoopGetNextTimerFireDate(loop, kCFRunLoopDefaultMode) != 0 }
-    func stop() { CFRunLoopStop(loop) }
-    func wakeUp() { CFRunLoopWakeUp(loop) }
+    package var currentMode: String? { Self.name(CFRunLoopCopyCurrentMode(loop)) }
+    package var hasTimerFireDate: Bool { CFRunLoopGetNextTimerFireDate(loop, kCFRunLoopDefaultMode) != 0 }
+    package func stop() { CFRunLoopStop(loop) }
+    package func wakeUp() { CFRunLoopWakeUp(loop) }
 
-    func runOnce(_ mode: String, seconds: Double, returnAfterSourceHandled: Bool) -> String {
+    package func runOnce(_ mode: String, seconds: Double, returnAfterSourceHandled: Bool) -> String {
         switch CFRunLoopRunInMode(Self.mode(mode), seconds, returnAfterSourceHandled) {
         case .finished: "finished"
         case .stopped: "stopped"
