@@ -121,9 +121,7 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
     }
 
     private static var descriptorsGone: PortError {
-        var limit = rlimit()
-        getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
-        return .outOfDescriptors(limit: Int(clamping: limit.rlim_cur))
+        .outOfDescriptors(limit: Int(clamping: Descriptor.limit))
     }
 }
 

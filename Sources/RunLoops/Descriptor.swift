@@ -2,7 +2,14 @@ import CRunLoopShims
 import Glibc
 
 /// The few things done to a descriptor that is not an object of ours.
-enum Descriptor {
+package enum Descriptor {
+    /// How many descriptors the process may have: its soft limit.
+    package static var limit: UInt64 {
+        var limit = rlimit()
+        getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+        return UInt64(limit.rlim_cur)
+    }
+
     static func duplicate(_ descriptor: Int32) throws(RunLoopError) -> Int32 {
         let copy = fcntl(descriptor, F_DUPFD_CLOEXEC, 0)
         guard copy >= 0 else { throw .last("fcntl", descriptor: descriptor) }

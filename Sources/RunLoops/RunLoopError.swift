@@ -36,9 +36,7 @@ public enum RunLoopError: Error, Equatable, Sendable, CustomStringConvertible {
     static func last(_ call: String, descriptor: Int32 = -1) -> RunLoopError {
         switch errno {
         case EMFILE, ENFILE:
-            var limit = rlimit()
-            getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
-            return .outOfDescriptors(limit: UInt64(limit.rlim_cur))
+            return .outOfDescriptors(limit: Descriptor.limit)
         case EBADF: return .badDescriptor(descriptor)
         case EPERM where call == "epoll_ctl": return .notPollable(descriptor)
         case let code: return .system(call: call, errno: code)

@@ -63,7 +63,7 @@ final class PortProcess: Sendable {
             if state.isClosing { throw .unavailable(reason: "the process is ending") }
             if let context = state.context { return context }
             let made = try zeroMQ { () throws(ZeroMQError) in
-                try Context(maxSockets: Int32(clamping: descriptorLimit))
+                try Context(maxSockets: Int32(clamping: Descriptor.limit))
             }
             state.context = made
             return made
@@ -76,15 +76,9 @@ final class PortProcess: Sendable {
     func checkReserve() throws(PortError) {
         let lowestFree = fcntl(0, F_DUPFD_CLOEXEC, 0)
         if lowestFree >= 0 { Glibc.close(lowestFree) }
-        let limit = descriptorLimit
+        let limit = Int(clamping: Descriptor.limit)
         let isExhausted = lowestFree < 0 ? errno == EMFILE : Int(lowestFree) >= limit - Self.reserve
         if isExhausted { throw .outOfDescriptors(limit: limit) }
-    }
-
-    private var descriptorLimit: Int {
-        var limit = rlimit()
-        getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
-        return Int(clamping: limit.rlim_cur)
     }
 
     private func raiseDescriptorLimit() {
@@ -120,6 +114,8 @@ final class PortProcess: Sendable {
 
     /// The one channel to the port, made if need be.
     func channel(to right: WireRight) -> SendChannel {
+        // Each request brings its asker's right, and all but the first find the channel here.
+        if let channel = existingChannel(to: right.id) { return channel }
         let isLocal = right.id.incarnation == incarnation
         let made = SendChannel(right, isLocal: isLocal)
         let channel = state.withLock { state in
