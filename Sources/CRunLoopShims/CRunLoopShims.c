@@ -90,6 +90,7 @@ int crl_thread_id(void) {
     if (id == 0) id = (int)syscall(SYS_gettid);
     return id;
 }
+int crl_process_id(void) { return getpid(); }
 void crl_thread_set_name(const char *name) {
     char kept[16];
     snprintf(kept, sizeof kept, "%s", name);
@@ -126,6 +127,25 @@ void crl_main_queue_drain(void) {
     uint64_t count;
     while (read(_dispatch_get_main_queue_handle_4CF(), &count, sizeof count) < 0 && errno == EINTR) {}
     _dispatch_main_queue_callback_4CF(NULL);
+}
+
+// What the main thread does when an async `main` first waits. By itself Swift would end the thread there and have the
+// main actor live on others; our loop keeps it on this one. Weak, for programs that are linked without concurrency.
+#define SWIFT_CC __attribute__((swiftcall))
+typedef SWIFT_CC void (*drain_function)(void);
+extern SWIFT_CC void (*swift_task_asyncMainDrainQueue_hook)(drain_function original, drain_function compatible)
+    __attribute__((weak));
+extern bool crl_run_main_loop(void);
+
+static SWIFT_CC void drain_main(drain_function original, drain_function compatible) {
+    (void)compatible;
+    if (crl_main_queue_descriptor() >= 0) while (crl_run_main_loop()) {}
+    original();
+}
+
+__attribute__((constructor)) static void hook_async_main(void) {
+    if (&swift_task_asyncMainDrainQueue_hook && !swift_task_asyncMainDrainQueue_hook)
+        swift_task_asyncMainDrainQueue_hook = drain_main;
 }
 
 enum { watchers_per_signal = 16 };

@@ -12,6 +12,8 @@ public enum RunLoopError: Error, Equatable, Sendable, CustomStringConvertible {
     case tooManySignalSources(signal: Int32)
     /// The thread could not be made.
     case threadNotStarted(errno: Int32)
+    /// The process was forked, and the loop is its parent's.
+    case forked
     /// A system call failed for another reason.
     case system(call: String, errno: Int32)
 
@@ -28,6 +30,8 @@ public enum RunLoopError: Error, Equatable, Sendable, CustomStringConvertible {
             "too many sources watch signal \(signal): invalidate one first"
         case .threadNotStarted(let errno):
             "the thread could not be started: \(String(cString: strerror(errno)))"
+        case .forked:
+            "a run loop is its parent's in a forked child: call exec, or start the program with posix_spawn"
         case .system(let call, let errno):
             "\(call) failed: \(String(cString: strerror(errno)))"
         }

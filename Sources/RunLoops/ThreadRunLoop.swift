@@ -22,8 +22,13 @@ public final class ThreadRunLoop: Sendable {
     }
 
     struct Block {
+        enum Work {
+            case closure(@Sendable () -> Void)
+            case job(UnownedJob)
+        }
+
         let modes: [Mode]
-        let body: @Sendable () -> Void
+        let work: Work
     }
 
     struct State {
@@ -40,6 +45,7 @@ public final class ThreadRunLoop: Sendable {
         var hasEnded = false
         /// Made with the first run.
         var wake: EventDescriptor?
+        var watches: [StallWatch] = []
     }
 
     /// Where the loop is between two sleeps, as ``wakeUp()`` needs to know it.
@@ -54,10 +60,19 @@ public final class ThreadRunLoop: Sendable {
     let wakeState = Atomic(WakeState.awake)
     /// Counts what can end a source's turn: removals, invalidations, stops.
     let changes = Atomic(0)
+    /// Whether there are blocks, as far as a pass has to know before it takes the lock.
+    let hasBlocks = Atomic(false)
+    let drainsMainQueue = Atomic(false)
+    let progress = Progress()
     let isMain: Bool
-    private let drainsMainQueue = Atomic(false)
+    /// The kernel's number of the loop's thread.
+    let threadID: Int32
 
-    private init(isMain: Bool) { self.isMain = isMain }
+    private init(isMain: Bool) {
+        crl_prepare_fork()
+        self.isMain = isMain
+        threadID = isMain ? crl_process_id() : crl_thread_id()
+    }
 
     // MARK: The loops there are
 
@@ -128,12 +143,8 @@ public final class ThreadRunLoop: Sendable {
     /// Queues a block for the next pass in one of the modes. Blocks run in the order they were queued.
     /// Any thread may call it; a call from another thread wakes the loop.
     /// The corresponding CF function is `CFRunLoopPerformBlock`, which leaves the waking to its caller.
-    public func perform(inModes modes: [Mode] = [.default], _ block: @escaping @Sendable () -> Void) {
-        state.withLock { state in
-            guard !state.hasEnded else { return }
-            for mode in modes where mode != .common { _ = state.madeIndex(of: mode) }
-            state.blocks.append(Block(modes: modes, body: block))
-        }
+    public func perform(inModes modes: [Mode] = Mode.onlyDefault, _ block: @escaping @Sendable () -> Void) {
+        guard enqueue(Block(modes: modes, work: .closure(block))) else { return }
         if !isCurrent { wakeUp() }
     }
 
@@ -227,6 +238,17 @@ extension ThreadRunLoop.State {
 }
 
 extension ThreadRunLoop {
+    /// False when the loop has ended.
+    func enqueue(_ block: Block) -> Bool {
+        state.withLock { state in
+            guard !state.hasEnded else { return false }
+            for mode in block.modes where mode != .common { _ = state.madeIndex(of: mode) }
+            state.blocks.append(block)
+            hasBlocks.store(true, ordering: .releasing)
+            return true
+        }
+    }
+
     private func insert(_ item: Item, forMode mode: Mode) throws(RunLoopError) {
         do throws(RunLoopError) {
             try insert(item) { state in
@@ -359,6 +381,7 @@ extension ThreadRunLoop {
         state.withLock { $0.wake }?.raise()
     }
 
+    var hasEnded: Bool { state.withLock { $0.hasEnded } }
     var isStoppedForGood: Bool { state.withLock { $0.isStoppedForGood } }
 
     /// Makes what a run of the default mode needs, so that the run cannot fail.
@@ -375,21 +398,6 @@ extension ThreadRunLoop {
             return (state.commonItems + state.modes.flatMap(\.items), state.blocks)
         }
         for item in items { removeEverywhere(item) }
-        withExtendedLifetime(blocks) {}
-    }
-}
-
-// MARK: - The main queue
-
-extension ThreadRunLoop {
-    /// libdispatch's main queue counts as a source of the main loop's common modes, outside its own callouts.
-    func servesMainQueue(_ state: borrowing State, mode: Int) -> Bool {
-        isMain && !drainsMainQueue.load(ordering: .relaxed) && state.isCommon(mode) && crl_main_queue_descriptor() >= 0
-    }
-
-    func drainMainQueue() {
-        drainsMainQueue.store(true, ordering: .relaxed)
-        crl_main_queue_drain()
-        drainsMainQueue.store(false, ordering: .relaxed)
+        for case .job(let job) in blocks.map(\.work) { orphan(job) }
     }
 }

@@ -29,6 +29,13 @@ static inline uint64_t crl_now(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+// The same as of the clock's last tick, some milliseconds ago, for a fifth of the price.
+static inline uint64_t crl_coarse_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 // The value that a thread keeps under the library's one thread-specific key. `destructor`, the same one for all
 // threads, runs at the thread's exit; null leaves it as it is.
 void *crl_thread_value(void);
@@ -39,6 +46,7 @@ int32_t *crl_callout_depth(void);
 
 bool crl_is_main_thread(void);
 int crl_thread_id(void);
+int crl_process_id(void);
 // Names the calling thread with the first 15 bytes of `name`.
 void crl_thread_set_name(const char *name);
 // Close on exec.
