@@ -21,21 +21,6 @@ enum Request {
     static let answer: UInt32 = 1
 }
 
-/// What keeps the benchmark from running.
-enum BenchError: Error, CustomStringConvertible {
-    case lost(sent: Int, counted: Int)
-    case noChild
-    case system(String, errno: Int32)
-
-    var description: String {
-        switch self {
-        case .lost(let sent, let counted): "\(sent) messages were sent and \(counted) arrived"
-        case .noChild: "the child did not check in"
-        case .system(let call, let errno): "\(call) failed with errno \(errno)"
-        }
-    }
-}
-
 /// How many seconds a piece of work takes.
 func seconds(_ work: () throws -> Void) rethrows -> Double {
     let start = MonotonicInstant.now
