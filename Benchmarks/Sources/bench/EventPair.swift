@@ -1,12 +1,15 @@
 import CBench
 import Glibc
 
-/// The floor under all of them: two threads, bound to a CPU each, with an eventfd in an epoll set of their own.
+/// The floor under all of them: two threads, each with an eventfd in an epoll set of its own.
 struct EventPair {
     private let near: (event: Int32, set: Int32)
     private let far: (event: Int32, set: Int32)
 
-    init() throws {
+    private let placement: Placement
+
+    init(_ placement: Placement) throws {
+        self.placement = placement
         near = try Self.makeEnd()
         far = try Self.makeEnd()
     }
@@ -19,16 +22,16 @@ struct EventPair {
     }
 
     func microsecondsATrip(_ trips: Int) throws -> Double {
-        let echo = try PlainThread.start { [near, far] in
-            cb_pin(1)
+        let echo = try PlainThread.start { [placement, near, far] in
+            placement.bindFar()
             for _ in 0..<trips {
                 Self.take(far)
                 Self.raise(near)
             }
         }
         defer { echo.join() }
-        return try PlainThread.run { [near, far] in
-            cb_pin(0)
+        return try PlainThread.run { [placement, near, far] in
+            placement.bindNear()
             return seconds {
                 for _ in 0..<trips {
                     Self.raise(far)

@@ -13,7 +13,7 @@ enum LoopBenchmarks {
         guard !chosen.isEmpty else { throw BenchError.noRow(part ?? "") }
         print(Machine.description)
         print("ours, CFRunLoop, …, ours, CFRunLoop, …; medians of \(rounds ?? 15) rounds")
-        print("there and back: the two ends are bound to a CPU each\n")
+        print("two CPUs: each end is bound to one of its own; one CPU: both are bound to the same\n")
         fflush(nil)
         var table = Table()
         table.add(["run loop", "ours", "beside", "theirs", "ours / theirs", "limit"])
@@ -50,18 +50,12 @@ enum LoopBenchmarks {
                     Rival("CFRunLoop") { try foundation.nanosecondsAPass(20) })
             },
             LoopRow("the same, \(whole(source1s)) Source1s, ns", lines: crowdOfSource1s),
-            LoopRow("block there and back, µs", digits: 1) {
-                let (ours, foundation) = (try Bounce<OurThread>(), try Bounce<CFThread>())
-                let (nio, floor) = (try Bounce<NIOThread>(), try EventPair())
-                let trips = 2000
-                return Contest(
-                    ours: { ours.microsecondsATrip(trips) },
-                    Rival("CFRunLoop", .atMost(1)) { foundation.microsecondsATrip(trips) },
-                    Rival("SwiftNIO") { nio.microsecondsATrip(trips) },
-                    Rival("eventfd + epoll", .atMost(1.3)) { try floor.microsecondsATrip(trips) })
-            },
-            blocksOneWay("blocks/s one way, one producer", producers: 1),
-            blocksOneWay("blocks/s one way, four producers", producers: 4),
+            blockThereAndBack(.apart),
+            blockThereAndBack(.together),
+            blocksOneWay("blocks/s one way, one producer", producers: 1, .apart),
+            blocksOneWay("blocks/s one way, four producers", producers: 4, .apart),
+            blocksOneWay("blocks/s one way, one producer", producers: 1, .together),
+            blocksOneWay("blocks/s one way, four producers", producers: 4, .together),
             LoopRow("add, invalidate one of 10,000 timers, µs", digits: 2) {
                 let (ours, foundation) = (OurLoop(mode: "timers"), CFLoop(mode: "timers"))
                 ours.addFarTimers(10_000)
@@ -98,11 +92,24 @@ enum LoopBenchmarks {
             Rival("CFRunLoop", .atMost(0.25)) { try foundation.nanosecondsAPass(5000) })
     }
 
-    private static func blocksOneWay(_ name: String, producers: Int) -> LoopRow {
-        LoopRow(name, digits: 0) {
-            let senders = try SenderThreads(producers)
-            let (ours, foundation) = (try Stream<OurThread>(), try Stream<CFThread>())
-            let nio = try Stream<NIOThread>()
+    private static func blockThereAndBack(_ placement: Placement) -> LoopRow {
+        LoopRow("block there and back, \(placement.name), µs", digits: 1) {
+            let (ours, foundation) = (try Bounce<OurThread>(placement), try Bounce<CFThread>(placement))
+            let (nio, floor) = (try Bounce<NIOThread>(placement), try EventPair(placement))
+            let trips = 1500
+            return Contest(
+                ours: { ours.microsecondsATrip(trips) },
+                Rival("CFRunLoop", .atMost(1)) { foundation.microsecondsATrip(trips) },
+                Rival("SwiftNIO") { nio.microsecondsATrip(trips) },
+                Rival("eventfd + epoll", .atMost(1.3)) { try floor.microsecondsATrip(trips) })
+        }
+    }
+
+    private static func blocksOneWay(_ name: String, producers: Int, _ placement: Placement) -> LoopRow {
+        LoopRow("\(name), \(placement.name)", digits: 0) {
+            let senders = try SenderThreads(producers, placement)
+            let (ours, foundation) = (try Stream<OurThread>(placement), try Stream<CFThread>(placement))
+            let nio = try Stream<NIOThread>(placement)
             return Contest(
                 ours: { try ours.rate(40_000, from: senders) },
                 Rival("CFRunLoop", .atLeast(4)) { try foundation.rate(20_000, from: senders) },

@@ -1,4 +1,3 @@
-import CBench
 import CoreFoundation
 import Dispatch
 import NIOCore
@@ -64,18 +63,18 @@ final class NIOThread: LoopThread {
     func execute(_ work: @escaping @Sendable () -> Void) { loop.execute(work) }
 }
 
-/// Two threads, bound to a CPU each, that pass a block back and forth.
+/// Two threads that pass a block back and forth.
 final class Bounce<Thread: LoopThread>: Sendable {
     private let near: Thread
     private let far: Thread
     private let left = Mutex(0)
     private let isOver = DispatchSemaphore(value: 0)
 
-    init() throws {
+    init(_ placement: Placement) throws {
         near = try Thread()
         far = try Thread()
-        near.execute { cb_pin(0) }
-        far.execute { cb_pin(1) }
+        near.execute { placement.bindNear() }
+        far.execute { placement.bindFar() }
     }
 
     func microsecondsATrip(_ trips: Int) -> Double {
@@ -100,29 +99,34 @@ final class Bounce<Thread: LoopThread>: Sendable {
 }
 
 /// A thread that counts the blocks that others send it.
-final class Stream<Thread: LoopThread>: Sendable {
+final class Stream<Thread: LoopThread>: @unchecked Sendable {
+    // Sound: only the thread counts, and it is told how far between two counts.
+    private var counted = 0
+    private var total = 0
     private let thread: Thread
-    private let counter = Counter()
     private let isOver = DispatchSemaphore(value: 0)
 
-    init() throws { thread = try Thread() }
+    init(_ placement: Placement) throws {
+        thread = try Thread()
+        thread.execute { placement.bindFar() }
+    }
 
     /// How many blocks a second, from the first sent to the last done.
     func rate(_ blocks: Int, from senders: SenderThreads) throws -> Double {
-        counter.count = 0
         let share = blocks / senders.count
-        let total = share * senders.count
+        counted = 0
+        total = share * senders.count
         let time = try seconds {
             try senders.run { [self] in
-                for _ in 0..<share {
-                    thread.execute { [counter, isOver] in
-                        counter.count += 1
-                        if counter.count == total { isOver.signal() }
-                    }
-                }
+                for _ in 0..<share { thread.execute { [self] in count() } }
             }
             isOver.wait()
         }
         return Double(total) / time
+    }
+
+    private func count() {
+        counted += 1
+        if counted == total { isOver.signal() }
     }
 }

@@ -3,17 +3,11 @@ enum Measure {
     case rate
     case roundTrip
 
-    func name(_ payload: String) -> String {
-        switch self {
-        case .rate: "\(payload), messages/s one way"
-        case .roundTrip: "\(payload), round trip in µs"
-        }
-    }
+    var name: String { self == .rate ? "messages/s one way" : "round trip in µs" }
 
-    func row(_ payload: String, _ medians: [Double]) -> [String] {
+    func row(_ medians: [Double]) -> [String] {
         let digits = self == .rate ? 0 : 1
-        return [name(payload)] + medians.map { formatted($0, digits: digits) }
-            + [formatted(medians[1] / medians[0], digits: 2)]
+        return medians.map { formatted($0, digits: digits) } + [formatted(medians[1] / medians[0], digits: 2)]
     }
 
     /// The ratio against the aim, and against the budget that the design must be able to meet.
