@@ -46,6 +46,8 @@ final class RawPeer: Contender, Sendable {
                 try inbox.receive { number, payload in
                     if number == Request.count {
                         count += 1
+                    } else if let placement = Request.placement(number) {
+                        placement.bindFar()
                     } else {
                         try outbox.send(count, payload)
                         count = 0
@@ -55,6 +57,11 @@ final class RawPeer: Contender, Sendable {
         } catch {
             fail(error)
         }
+    }
+
+    func bind(_ placement: Placement) throws {
+        placement.bindNear()
+        try outbox.send(Request.bind(placement), UnsafeRawBufferPointer(start: nil, count: 0))
     }
 
     func oneWay(_ messages: Int, payload: [UInt8]) throws -> Double {
