@@ -6,12 +6,13 @@ extension ThreadRunLoop: CustomStringConvertible {
     public var description: String {
         let callout = progress.currentCallout
         // No item is asked anything under the lock.
-        let (modes, running, blocks, hasEnded) = state.withLock { state in
+        let (modes, running, hasEnded) = state.withLock { state in
             (
                 state.modes.map { (name: $0.mode, isCommon: state.commonModes.contains($0.mode), items: $0.items) },
-                state.runs.map { state.modes[$0.mode].mode }, state.blocks.map(\.modes), state.hasEnded
+                state.runs.map { state.modes[$0.mode].mode }, state.hasEnded
             )
         }
+        let blocks = blocks.modes
         let doing =
             if hasEnded {
                 "ended"

@@ -15,12 +15,8 @@ extension ThreadRunLoop: SerialExecutor, TaskExecutor {
     /// for loops that are gone.
     public func enqueue(_ job: consuming ExecutorJob) {
         let job = UnownedJob(job)
-        if enqueue(Block(modes: Mode.onlyCommon, work: .job(job))) {
-            // On the loop's own thread, too: it must not go to sleep on it.
-            wakeUp()
-        } else {
-            orphan(job)
-        }
+        // Waking the loop from its own thread is a note that it must not go to sleep.
+        if !queue(BlockQueue.Block(Mode.onlyCommon, .job(job)), wakes: true) { orphan(job) }
     }
 
     /// Whether the caller is on the executor already. Called by Swift's concurrency.

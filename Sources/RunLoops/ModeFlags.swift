@@ -2,9 +2,16 @@ import Synchronization
 
 /// What a pass has to know of a mode before it takes the loop's lock: most often, that there is nothing to do.
 final class ModeFlags: Sendable {
+    let mode: ThreadRunLoop.Mode
+    let isCommon: Atomic<Bool>
     /// The points that any of the mode's observers is told of.
     let activities = Atomic<UInt32>(0)
     let signaled = SignaledSources()
+
+    init(_ mode: ThreadRunLoop.Mode, isCommon: Bool) {
+        self.mode = mode
+        self.isCommon = Atomic(isCommon)
+    }
 }
 
 /// The Source0s of a mode that are signalled, so that a pass need not ask each of them.

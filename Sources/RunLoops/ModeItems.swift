@@ -8,7 +8,7 @@ struct ModeItems {
     private(set) var sources1: [WaitSet.Token: Watched] = [:]
     private(set) var observers: [ThreadRunLoop.Observer] = []
     var timers = TimerQueue()
-    let flags = ModeFlags()
+    let flags: ModeFlags
 
     /// What the mode sleeps on; made when a source needs it, or a run.
     private(set) var waitSet: WaitSet?
@@ -42,7 +42,10 @@ struct ModeItems {
         let descriptor: Int32
     }
 
-    init(_ mode: ThreadRunLoop.Mode) { self.mode = mode }
+    init(_ mode: ThreadRunLoop.Mode, isCommon: Bool) {
+        self.mode = mode
+        flags = ModeFlags(mode, isCommon: isCommon)
+    }
 
     var hasNoSourceOrTimer: Bool { sources0.isEmpty && sources1.isEmpty && timers.isEmpty }
 

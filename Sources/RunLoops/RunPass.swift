@@ -86,7 +86,7 @@ extension ThreadRunLoop {
     }
 
     private func run(_ mode: OpenMode, until limit: MonotonicInstant, returnAfterSourceHandled: Bool) -> RunResult {
-        if wasStopped() { return .stopped }
+        if wasStopped(mode) { return .stopped }
         // The main queue's turn comes first in every pass but the first, and the one after its last turn.
         var hasJustServedMainQueue = true
         while true {
@@ -134,6 +134,8 @@ extension ThreadRunLoop {
     private struct OpenMode {
         let index: Int
         let flags: ModeFlags
+        /// The loop's count of them when the run was opened.
+        let changes: Int
     }
 
     private enum Event {
@@ -151,7 +153,8 @@ extension ThreadRunLoop {
             }
             try prepare(index, &state)
             state.runs.append(Run(mode: index, wasWoken: wakeUpsTaken()))
-            return OpenMode(index: index, flags: state.modes[index].flags)
+            return OpenMode(
+                index: index, flags: state.modes[index].flags, changes: changes.load(ordering: .acquiring))
         }
     }
 
@@ -171,13 +174,9 @@ extension ThreadRunLoop {
     /// before were for.
     private func endOfPass(_ mode: OpenMode) -> RunResult? {
         state.withLock { state in
-            let last = state.runs.count - 1
-            if state.runs[last].isStopped {
-                state.runs[last].isStopped = false
-                return .stopped
-            }
+            if state.takeStop() { return .stopped }
             if isEmpty(state, mode: mode.index) { return .finished }
-            if wakeUpsTaken() { state.runs[last].wasWoken = true }
+            if wakeUpsTaken() { state.runs[state.runs.count - 1].wasWoken = true }
             return nil
         }
     }
@@ -206,15 +205,13 @@ extension ThreadRunLoop {
 
     private func isEmpty(_ state: borrowing State, mode: Int) -> Bool {
         guard !servesMainQueue(state, mode: mode), state.modes[mode].hasNoSourceOrTimer else { return false }
-        return !state.blocks.contains { state.runs($0, in: mode) }
+        return !blocks.hasDue(in: state.modes[mode].mode, isCommon: state.isCommon(mode))
     }
 
-    private func wasStopped() -> Bool {
-        state.withLock { state in
-            guard let run = state.runs.last, run.isStopped else { return false }
-            state.runs[state.runs.count - 1].isStopped = false
-            return true
-        }
+    /// An observer of the run's entry may have stopped it.
+    private func wasStopped(_ mode: OpenMode) -> Bool {
+        changes.load(ordering: .acquiring) != mode.changes
+            && state.withLock { state in state.takeStop() }
     }
 
     private func notify(_ activity: Activity, _ mode: OpenMode) {
@@ -224,24 +221,15 @@ extension ThreadRunLoop {
     }
 
     private func performBlocks(_ mode: OpenMode) {
-        guard hasBlocks.load(ordering: .acquiring) else { return }
-        let blocks = state.withLock { state -> [Block] in
-            var due: [Block] = []
-            swap(&due, &state.blocks)
-            if !due.allSatisfy({ state.runs($0, in: mode.index) }) {
-                // Back at once, unlike CFRunLoop's: a run of their mode inside one of these must not miss them.
-                state.blocks = due.filter { !state.runs($0, in: mode.index) }
-                due.removeAll { !state.runs($0, in: mode.index) }
-            }
-            hasBlocks.store(!state.blocks.isEmpty, ordering: .releasing)
-            return due
-        }
-        for block in blocks {
+        var due = blocks.takeDue(in: mode.flags.mode, isCommon: mode.flags.isCommon.load(ordering: .acquiring))
+        guard !due.isEmpty else { return }
+        while let block = due.popLast() {
             switch block.work {
             case .closure(let body): progress.calling(.block, body)
             case .job(let job): progress.calling(.job) { run(job) }
             }
         }
+        blocks.reuse(due)
     }
 
     private func performSources0(_ mode: OpenMode, onlyFirst: Bool) -> Bool {
@@ -333,9 +321,10 @@ extension ThreadRunLoop {
 }
 
 extension ThreadRunLoop.State {
-    /// Whether a block is for this mode.
-    fileprivate func runs(_ block: ThreadRunLoop.Block, in mode: Int) -> Bool {
-        let name = modes[mode].mode
-        return block.modes.contains(name) || (block.modes.contains(.common) && commonModes.contains(name))
+    /// Whether the innermost run was stopped; asked once.
+    fileprivate mutating func takeStop() -> Bool {
+        guard let run = runs.last, run.isStopped else { return false }
+        runs[runs.count - 1].isStopped = false
+        return true
     }
 }

@@ -21,22 +21,11 @@ public final class ThreadRunLoop: Sendable {
         var wasWoken: Bool
     }
 
-    struct Block {
-        enum Work {
-            case closure(@Sendable () -> Void)
-            case job(UnownedJob)
-        }
-
-        let modes: [Mode]
-        let work: Work
-    }
-
     struct State {
         /// Modes are never removed, so that an index names one for good.
-        var modes = [ModeItems(.default)]
+        var modes = [ModeItems(.default, isCommon: true)]
         var commonModes: [Mode] = [.default]
         var commonItems: [Item] = []
-        var blocks: [Block] = []
         /// The runs in progress, the innermost last.
         var runs: [Run] = []
         /// No run begins any more.
@@ -60,8 +49,7 @@ public final class ThreadRunLoop: Sendable {
     let wakeState = Atomic(WakeState.awake)
     /// Counts what can end a source's turn: removals, invalidations, stops.
     let changes = Atomic(0)
-    /// Whether there are blocks, as far as a pass has to know before it takes the lock.
-    let hasBlocks = Atomic(false)
+    let blocks = BlockQueue()
     let drainsMainQueue = Atomic(false)
     let progress = Progress()
     let isMain: Bool
@@ -144,8 +132,7 @@ public final class ThreadRunLoop: Sendable {
     /// Any thread may call it; a call from another thread wakes the loop.
     /// The corresponding CF function is `CFRunLoopPerformBlock`, which leaves the waking to its caller.
     public func perform(inModes modes: [Mode] = Mode.onlyDefault, _ block: @escaping @Sendable () -> Void) {
-        guard enqueue(Block(modes: modes, work: .closure(block))) else { return }
-        if !isCurrent { wakeUp() }
+        _ = queue(BlockQueue.Block(modes, .closure(block)), wakes: !isCurrent)
     }
 
     // MARK: Adding and removing
@@ -158,6 +145,7 @@ public final class ThreadRunLoop: Sendable {
         let isNew = state.withLock { state in
             guard mode != .common, !state.commonModes.contains(mode) else { return false }
             state.commonModes.append(mode)
+            if let index = state.index(of: mode) { state.modes[index].flags.isCommon.store(true, ordering: .releasing) }
             return true
         }
         guard isNew else { return }
@@ -230,7 +218,7 @@ extension ThreadRunLoop.State {
 
     mutating func madeIndex(of mode: ThreadRunLoop.Mode) -> Int {
         if let index = index(of: mode) { return index }
-        modes.append(ModeItems(mode))
+        modes.append(ModeItems(mode, isCommon: commonModes.contains(mode)))
         return modes.count - 1
     }
 
@@ -238,14 +226,21 @@ extension ThreadRunLoop.State {
 }
 
 extension ThreadRunLoop {
-    /// False when the loop has ended.
-    func enqueue(_ block: Block) -> Bool {
-        state.withLock { state in
-            guard !state.hasEnded else { return false }
-            for mode in block.modes where mode != .common { _ = state.madeIndex(of: mode) }
-            state.blocks.append(block)
-            hasBlocks.store(true, ordering: .releasing)
-            return true
+    /// Queues a block, and wakes the loop for it if the caller wants that; false when the loop has ended.
+    func queue(_ block: BlockQueue.Block, wakes: Bool) -> Bool {
+        while true {
+            switch blocks.append(block, wakes: wakes) {
+            case .queued: return true
+            case .queuedFirst:
+                wakeUp()
+                return true
+            case .modeUnknown:
+                state.withLock { state in
+                    for mode in block.allModes where mode != .common { _ = state.madeIndex(of: mode) }
+                }
+                blocks.learn(block.allModes)
+            case .loopEnded: return false
+            }
         }
     }
 
@@ -392,11 +387,11 @@ extension ThreadRunLoop {
     /// The thread ends: every item is removed, and nothing can be added any more.
     private func end() {
         // What is let go of goes after the lock: it may call back in here.
-        let (items, blocks) = state.withLock { state in
+        let items = state.withLock { state in
             state.hasEnded = true
-            defer { state.blocks = [] }
-            return (state.commonItems + state.modes.flatMap(\.items), state.blocks)
+            return state.commonItems + state.modes.flatMap(\.items)
         }
+        let blocks = blocks.close()
         for item in items { removeEverywhere(item) }
         for case .job(let job) in blocks.map(\.work) { orphan(job) }
     }
