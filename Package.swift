@@ -21,7 +21,10 @@ let package = Package(
         .target(name: "ZeroMQ", dependencies: ["CZeroMQ"]),
         .target(
             name: "RunLoops",
-            dependencies: ["CRunLoopShims", .product(name: "HeapModule", package: "swift-collections")]
+            dependencies: [
+                "CRunLoopShims", .product(name: "DequeModule", package: "swift-collections"),
+                .product(name: "HeapModule", package: "swift-collections"),
+            ]
         ),
         .target(
             name: "Ports",

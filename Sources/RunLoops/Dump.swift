@@ -8,11 +8,10 @@ extension ThreadRunLoop: CustomStringConvertible {
         // No item is asked anything under the lock.
         let (modes, running, hasEnded) = state.withLock { state in
             (
-                state.modes.map { (name: $0.mode, isCommon: state.commonModes.contains($0.mode), items: $0.items) },
+                state.modes.map { (name: $0.mode, flags: $0.flags, items: $0.items) },
                 state.runs.map { state.modes[$0.mode].mode }, state.hasEnded
             )
         }
-        let blocks = blocks.modes
         let doing =
             if hasEnded {
                 "ended"
@@ -24,11 +23,12 @@ extension ThreadRunLoop: CustomStringConvertible {
             }
         var lines = ["run loop of \(isMain ? "the main thread" : "thread") \(threadID), \(doing)"]
         for mode in modes {
-            lines.append("  mode \(mode.name)\(mode.isCommon ? ", common" : ""): \(counted(mode.items.count, "item"))")
+            let isCommon = mode.flags.isCommon.load(ordering: .acquiring)
+            lines.append("  mode \(mode.name)\(isCommon ? ", common" : ""): \(counted(mode.items.count, "item"))")
             for item in mode.items {
                 lines.append("    \(item.dump)\(callout.isOf(item.id) ? ", being called" : "")")
             }
-            let count = blocks.count { $0.contains(mode.name) || (mode.isCommon && $0.contains(.common)) }
+            let count = blocks.dueCount(in: mode.flags.blockModes)
             if count > 0 { lines.append("    \(counted(count, "block")) to perform") }
         }
         return lines.joined(separator: "\n")

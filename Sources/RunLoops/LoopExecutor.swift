@@ -15,8 +15,12 @@ extension ThreadRunLoop: SerialExecutor, TaskExecutor {
     /// for loops that are gone.
     public func enqueue(_ job: consuming ExecutorJob) {
         let job = UnownedJob(job)
+        switch blocks.append(job) {
+        case .loopEnded: orphan(job)
         // Waking the loop from its own thread is a note that it must not go to sleep.
-        if !queue(BlockQueue.Block(Mode.onlyCommon, .job(job)), wakes: true) { orphan(job) }
+        case .queuedFirst: wakeUp()
+        case .queued, .modeUnknown: break
+        }
     }
 
     /// Whether the caller is on the executor already. Called by Swift's concurrency.

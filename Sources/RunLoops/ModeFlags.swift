@@ -2,16 +2,25 @@ import Synchronization
 
 /// What a pass has to know of a mode before it takes the loop's lock: most often, that there is nothing to do.
 final class ModeFlags: Sendable {
-    let mode: ThreadRunLoop.Mode
+    /// Whether the mode is one of the common ones.
     let isCommon: Atomic<Bool>
+    private let own: ModeSet
+    private let ownAndCommon: ModeSet
     /// The points that any of the mode's observers is told of.
     let activities = Atomic<UInt32>(0)
     let signaled = SignaledSources()
 
-    init(_ mode: ThreadRunLoop.Mode, isCommon: Bool) {
-        self.mode = mode
+    /// - Parameter number: The mode's in the loop's ``BlockQueue``.
+    init(isCommon: Bool, number: Int) {
         self.isCommon = Atomic(isCommon)
+        own = [number]
+        var both = ModeSet.common
+        both.insert(number)
+        ownAndCommon = both
     }
+
+    /// What the blocks that a pass performs are for.
+    var blockModes: ModeSet { isCommon.load(ordering: .acquiring) ? ownAndCommon : own }
 }
 
 /// The Source0s of a mode that are signalled, so that a pass need not ask each of them.

@@ -42,9 +42,9 @@ struct ModeItems {
         let descriptor: Int32
     }
 
-    init(_ mode: ThreadRunLoop.Mode, isCommon: Bool) {
+    init(_ mode: ThreadRunLoop.Mode, isCommon: Bool, number: Int) {
         self.mode = mode
-        flags = ModeFlags(mode, isCommon: isCommon)
+        flags = ModeFlags(isCommon: isCommon, number: number)
     }
 
     var hasNoSourceOrTimer: Bool { sources0.isEmpty && sources1.isEmpty && timers.isEmpty }

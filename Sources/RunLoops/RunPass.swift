@@ -200,12 +200,12 @@ extension ThreadRunLoop {
 
     /// The mode, if it exists. The main queue alone makes a common mode of the main thread worth running.
     private func index(of mode: Mode, _ state: inout State) -> Int? {
-        isMain && state.commonModes.contains(mode) ? state.madeIndex(of: mode) : state.index(of: mode)
+        isMain && state.commonModes.contains(mode) ? state.madeIndex(of: mode, blocks) : state.index(of: mode)
     }
 
     private func isEmpty(_ state: borrowing State, mode: Int) -> Bool {
         guard !servesMainQueue(state, mode: mode), state.modes[mode].hasNoSourceOrTimer else { return false }
-        return !blocks.hasDue(in: state.modes[mode].mode, isCommon: state.isCommon(mode))
+        return !blocks.hasDue(in: state.modes[mode].flags.blockModes)
     }
 
     /// An observer of the run's entry may have stopped it.
@@ -221,15 +221,17 @@ extension ThreadRunLoop {
     }
 
     private func performBlocks(_ mode: OpenMode) {
-        var due = blocks.takeDue(in: mode.flags.mode, isCommon: mode.flags.isCommon.load(ordering: .acquiring))
-        guard !due.isEmpty else { return }
-        while let block = due.popLast() {
+        var due = blocks.takeDue(in: mode.flags.blockModes)
+        let count = due.count
+        guard count > 0 else { return }
+        // Each is let go of before the next begins.
+        while let block = due.popFirst() {
             switch block.work {
             case .closure(let body): progress.calling(.block, body)
             case .job(let job): progress.calling(.job) { run(job) }
             }
         }
-        blocks.reuse(due)
+        blocks.reuse(due, count: count)
     }
 
     private func performSources0(_ mode: OpenMode, onlyFirst: Bool) -> Bool {

@@ -23,7 +23,7 @@ public final class ThreadRunLoop: Sendable {
 
     struct State {
         /// Modes are never removed, so that an index names one for good.
-        var modes = [ModeItems(.default, isCommon: true)]
+        var modes = [ModeItems(.default, isCommon: true, number: 0)]
         var commonModes: [Mode] = [.default]
         var commonItems: [Item] = []
         /// The runs in progress, the innermost last.
@@ -132,7 +132,14 @@ public final class ThreadRunLoop: Sendable {
     /// Any thread may call it; a call from another thread wakes the loop.
     /// The corresponding CF function is `CFRunLoopPerformBlock`, which leaves the waking to its caller.
     public func perform(inModes modes: [Mode] = Mode.onlyDefault, _ block: @escaping @Sendable () -> Void) {
-        _ = queue(BlockQueue.Block(modes, .closure(block)), wakes: !isCurrent)
+        let isCurrent = isCurrent
+        while true {
+            switch blocks.append(modes, block, wakes: !isCurrent) {
+            case .queued, .loopEnded: return
+            case .queuedFirst: return wakeUp()
+            case .modeUnknown: makeModes(modes)
+            }
+        }
     }
 
     // MARK: Adding and removing
@@ -216,9 +223,9 @@ public final class ThreadRunLoop: Sendable {
 extension ThreadRunLoop.State {
     func index(of mode: ThreadRunLoop.Mode) -> Int? { modes.firstIndex { $0.mode == mode } }
 
-    mutating func madeIndex(of mode: ThreadRunLoop.Mode) -> Int {
+    mutating func madeIndex(of mode: ThreadRunLoop.Mode, _ blocks: BlockQueue) -> Int {
         if let index = index(of: mode) { return index }
-        modes.append(ModeItems(mode, isCommon: commonModes.contains(mode)))
+        modes.append(ModeItems(mode, isCommon: commonModes.contains(mode), number: blocks.learn(mode)))
         return modes.count - 1
     }
 
@@ -226,21 +233,9 @@ extension ThreadRunLoop.State {
 }
 
 extension ThreadRunLoop {
-    /// Queues a block, and wakes the loop for it if the caller wants that; false when the loop has ended.
-    func queue(_ block: BlockQueue.Block, wakes: Bool) -> Bool {
-        while true {
-            switch blocks.append(block, wakes: wakes) {
-            case .queued: return true
-            case .queuedFirst:
-                wakeUp()
-                return true
-            case .modeUnknown:
-                state.withLock { state in
-                    for mode in block.allModes where mode != .common { _ = state.madeIndex(of: mode) }
-                }
-                blocks.learn(block.allModes)
-            case .loopEnded: return false
-            }
+    private func makeModes(_ modes: [Mode]) {
+        state.withLock { state in
+            for mode in modes where mode != .common { _ = state.madeIndex(of: mode, blocks) }
         }
     }
 
@@ -263,7 +258,7 @@ extension ThreadRunLoop {
             var added: [Mode] = []
             do throws(RunLoopError) {
                 for target in targets(&state) {
-                    let index = state.madeIndex(of: target)
+                    let index = state.madeIndex(of: target, blocks)
                     guard try state.modes[index].insert(item, in: self) else { continue }
                     added.append(target)
                     if case .timer = item { armIfAsleep(index, &state) }
@@ -381,7 +376,7 @@ extension ThreadRunLoop {
 
     /// Makes what a run of the default mode needs, so that the run cannot fail.
     func prepare() throws(RunLoopError) {
-        try state.withLock { state throws(RunLoopError) in try prepare(state.madeIndex(of: .default), &state) }
+        try state.withLock { state throws(RunLoopError) in try prepare(state.madeIndex(of: .default, blocks), &state) }
     }
 
     /// The thread ends: every item is removed, and nothing can be added any more.
