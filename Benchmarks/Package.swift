@@ -6,7 +6,7 @@ let package = Package(
     name: "Benchmarks",
     dependencies: [
         .package(name: "swift-ports", path: ".."),
-        .package(url: "https://github.com/apple/swift-nio", from: "2.80.0"),
+        .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
     ],
     targets: [
         .target(name: "CBench", linkerSettings: [.linkedLibrary("zmq")]),

@@ -10,9 +10,9 @@
 
 int cb_event(void) { return eventfd(0, EFD_CLOEXEC); }
 
-int cb_watch(int descriptor) {
+int cb_watch(int descriptor, bool edges) {
     int set = epoll_create1(EPOLL_CLOEXEC);
-    struct epoll_event event = {.events = EPOLLIN};
+    struct epoll_event event = {.events = EPOLLIN | (edges ? EPOLLET : 0)};
     if (set < 0 || epoll_ctl(set, EPOLL_CTL_ADD, descriptor, &event) != 0) return -1;
     return set;
 }

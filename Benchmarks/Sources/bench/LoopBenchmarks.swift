@@ -111,9 +111,9 @@ enum LoopBenchmarks {
             let (ours, foundation) = (try Stream<OurThread>(placement), try Stream<CFThread>(placement))
             let nio = try Stream<NIOThread>(placement)
             return Contest(
-                ours: { try ours.rate(40_000, from: senders) },
-                Rival("CFRunLoop", .atLeast(4)) { try foundation.rate(20_000, from: senders) },
-                Rival("SwiftNIO", .atLeast(2)) { try nio.rate(40_000, from: senders) })
+                ours: { try ours.rate(100_000, from: senders) },
+                Rival("CFRunLoop", .atLeast(4)) { try foundation.rate(40_000, from: senders) },
+                Rival("SwiftNIO", .atLeast(2)) { try nio.rate(100_000, from: senders) })
         }
     }
 

@@ -1,12 +1,11 @@
 import RunLoops
-import Synchronization
 
 /// libzmq by itself: a PUSH and a PULL socket each way, and an epoll set that holds the receiver's `ZMQ_FD`.
 final class RawPeer: Contender, Sendable {
     private let outbox: RawSocket
     private let inbox: RawSocket
     /// What several threads need around a socket.
-    private let lock = Mutex(())
+    private let lock = PlainLock()
 
     init(outbox: RawSocket, inbox: RawSocket) {
         self.outbox = outbox
@@ -80,7 +79,7 @@ final class RawPeer: Contender, Sendable {
                 try payload.withUnsafeBytes { payload in
                     for _ in 0..<share {
                         var message = try outbox.makeMessage(Request.count, payload)
-                        try lock.withLock { _ in try outbox.send(&message) }
+                        try lock.withLock { try outbox.send(&message) }
                     }
                 }
             }
