@@ -54,6 +54,7 @@ public final class ThreadRunLoop: Sendable {
     let wakeState = Atomic(WakeState.awake)
     /// Counts what can end a source's turn: removals, invalidations, stops.
     let changes = Atomic(0)
+    let ownedRequests = OwnedRequests()
     let isMain: Bool
     private let drainsMainQueue = Atomic(false)
 
