@@ -36,7 +36,12 @@ let package = Package(
         .testTarget(name: "ZeroMQTests", dependencies: ["ZeroMQ"]),
         .target(name: "Oracle", dependencies: ["RunLoops"], path: "Tests/Oracle"),
         .executableTarget(name: "OracleHelper", dependencies: ["Oracle"], path: "Tests/OracleHelper"),
-        .testTarget(name: "RunLoopsTests", dependencies: ["RunLoops", "Oracle", "OracleHelper"]),
+        .target(name: "TestClock", path: "Tests/TestClock"),
+        .executableTarget(
+            name: "RunLoopsTestHelper", dependencies: ["RunLoops", "TestClock"], path: "Tests/RunLoopsTestHelper"),
+        .testTarget(
+            name: "RunLoopsTests",
+            dependencies: ["RunLoops", "CRunLoopShims", "Oracle", "OracleHelper", "RunLoopsTestHelper"]),
         .executableTarget(name: "PortsTestHelper", dependencies: ["Ports"], path: "Tests/PortsTestHelper"),
         .testTarget(name: "PortsTests", dependencies: ["Ports", "CRunLoopShims", "ZeroMQ", "PortsTestHelper"]),
         .testTarget(name: "WordCountTests", dependencies: ["WordCount"]),

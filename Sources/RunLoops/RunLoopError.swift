@@ -12,7 +12,7 @@ public enum RunLoopError: Error, Equatable, Sendable, CustomStringConvertible {
     case tooManySignalSources(signal: Int32)
     /// The thread could not be made.
     case threadNotStarted(errno: Int32)
-    /// A stack of this many bytes cannot be had; `minimum` can.
+    /// A stack of this many bytes cannot be had: it is less than the minimum, or more than there is memory.
     case invalidStackSize(Int, minimum: Int)
     /// The system refuses the thread this nice value.
     case nicenessRefused(Int)
@@ -43,7 +43,8 @@ public enum RunLoopError: Error, Equatable, Sendable, CustomStringConvertible {
         case .threadNotStarted(let errno):
             "the thread could not be started: \(String(cString: strerror(errno)))"
         case .invalidStackSize(let size, let minimum):
-            "a thread cannot have a stack of \(size) bytes: ask for \(minimum) or more, or for the system's default"
+            "a thread cannot have a stack of \(size) bytes: ask for \(minimum) or more that there is memory for, or for "
+                + "the system's default"
         case .nicenessRefused(let niceness):
             "the thread may not have the nice value \(niceness): going lower than the process's own takes CAP_SYS_NICE or "
                 + "a higher limit (ulimit -e)"

@@ -149,6 +149,18 @@ import class Foundation.FileManager
         }
     }
 
+    @Test(.enabled(if: canLimit("max_inotify_instances")))
+    func `a user without an inotify instance left is told so, and by what limit`() {
+        #expect(helper("instances", under: ("max_inotify_instances", 5)) == 0)
+    }
+
+    @Test(.enabled(if: canLimit("max_inotify_watches")))
+    func `a user without an inotify watch left is told so, and by what limit`() {
+        #expect(helper("watches", under: ("max_inotify_watches", 5)) == 0)
+    }
+
+    @Test func `what may not be read cannot be watched`() { #expect(helper("permission") == 0) }
+
     private func told(of name: String, _ change: (Folder) -> Void) throws -> [String] {
         try told(of: name, .all, change).told
     }
