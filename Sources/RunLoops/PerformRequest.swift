@@ -16,10 +16,14 @@ extension ThreadRunLoop {
             weak var item: (any Withdrawable)?
         }
 
-        init(owner: AnyObject? = nil, in loop: ThreadRunLoop) {
+        /// Makes a request, with the loop's knowledge where it has an owner.
+        init(owner: AnyObject?, in loop: ThreadRunLoop) {
             self.owner = owner.map { Owner($0, loop.ownedRequests) }
             if let owner { loop.ownedRequests.insert(self, of: owner) }
         }
+
+        /// Makes a request without an owner.
+        init() { owner = nil }
 
         /// Whether the closure is still to be called.
         public var isPending: Bool {
@@ -154,7 +158,7 @@ final class OwnedRequests: Sendable {
 
 // Sound: of the object only its identity and whether it is still there are asked.
 private final class Owner: @unchecked Sendable {
-    private(set) weak var object: AnyObject?
+    weak let object: AnyObject?
     let identity: ObjectIdentifier
     let requests: OwnedRequests
 
