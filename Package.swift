@@ -40,7 +40,14 @@ let package = Package(
         .target(name: "Oracle", dependencies: ["RunLoops"], path: "Tests/Oracle"),
         .executableTarget(name: "OracleHelper", dependencies: ["Oracle"], path: "Tests/OracleHelper"),
         .executableTarget(name: "AsyncMainHelper", dependencies: ["RunLoops"], path: "Tests/AsyncMainHelper"),
-        .testTarget(name: "RunLoopsTests", dependencies: ["RunLoops", "Oracle", "OracleHelper", "AsyncMainHelper"]),
+        .target(name: "TestClock", path: "Tests/TestClock"),
+        .executableTarget(
+            name: "RunLoopsTestHelper", dependencies: ["RunLoops", "TestClock"], path: "Tests/RunLoopsTestHelper"),
+        .testTarget(
+            name: "RunLoopsTests",
+            dependencies: [
+                "RunLoops", "CRunLoopShims", "Oracle", "OracleHelper", "RunLoopsTestHelper", "AsyncMainHelper",
+            ]),
         .executableTarget(name: "PortsTestHelper", dependencies: ["Ports"], path: "Tests/PortsTestHelper"),
         .testTarget(name: "PortsTests", dependencies: ["Ports", "CRunLoopShims", "ZeroMQ", "PortsTestHelper"]),
         .testTarget(name: "WordCountTests", dependencies: ["WordCount"]),

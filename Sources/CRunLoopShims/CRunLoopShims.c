@@ -2,6 +2,7 @@
 #include "CRunLoopShims.h"
 
 #include <errno.h>
+#include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -54,6 +55,29 @@ int crl_timer_arm(int descriptor, uint64_t nanoseconds) {
         .it_value = {.tv_sec = (time_t)(nanoseconds / 1000000000), .tv_nsec = (long)(nanoseconds % 1000000000)}};
     return timerfd_settime(descriptor, TFD_TIMER_ABSTIME, &when, NULL);
 }
+
+static inline void pause_processor(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+void crl_lock_slowly(uint32_t *word) {
+    // Holders are quick: most are done before a sleep would have begun.
+    for (int i = 0; i < 60; i++) {
+        uint32_t free_word = 0;
+        if (__atomic_load_n(word, __ATOMIC_RELAXED) == 0
+            && __atomic_compare_exchange_n(word, &free_word, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+            return;
+        pause_processor();
+    }
+    while (__atomic_exchange_n(word, 2, __ATOMIC_ACQUIRE) != 0)
+        syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, 2, NULL, NULL, 0);
+}
+
+void crl_wake_waiter(uint32_t *word) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0); }
 
 static pthread_key_t key;
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;

@@ -47,7 +47,7 @@ final class BlockQueue: Sendable {
         }
     }
 
-    private let state = Mutex(State())
+    private let state = Lock(State())
     private let mayHaveSome = Atomic(false)
 
     /// More than a burst of so many is given back to the system.

@@ -14,6 +14,20 @@ public enum RunLoopError: Error, Equatable, Sendable, CustomStringConvertible {
     case threadNotStarted(errno: Int32)
     /// The process was forked, and the loop is its parent's.
     case forked
+    /// A stack of this many bytes cannot be had: it is less than the minimum, or more than there is memory.
+    case invalidStackSize(Int, minimum: Int)
+    /// The system refuses the thread this nice value.
+    case nicenessRefused(Int)
+    /// The loop's thread ended before the closure was called.
+    case loopEnded
+    /// The path names nothing.
+    case noSuchFile(path: String)
+    /// The process may not read what the path names, or not reach it.
+    case noPermission(path: String)
+    /// The user has as many inotify instances, one a file source, as are allowed.
+    case outOfFileSources(limit: Int)
+    /// The user watches as many files as are allowed.
+    case outOfFileWatches(limit: Int)
     /// A system call failed for another reason.
     case system(call: String, errno: Int32)
 
@@ -32,6 +46,24 @@ public enum RunLoopError: Error, Equatable, Sendable, CustomStringConvertible {
             "the thread could not be started: \(String(cString: strerror(errno)))"
         case .forked:
             "a run loop is its parent's in a forked child: call exec, or start the program with posix_spawn"
+        case .invalidStackSize(let size, let minimum):
+            "a thread cannot have a stack of \(size) bytes: ask for \(minimum) or more that there is memory for, or for "
+                + "the system's default"
+        case .nicenessRefused(let niceness):
+            "the thread may not have the nice value \(niceness): going lower than the process's own takes CAP_SYS_NICE or "
+                + "a higher limit (ulimit -e)"
+        case .loopEnded:
+            "the loop's thread ended before the closure was called: keep the thread until it was"
+        case .noSuchFile(let path):
+            "there is no file or directory at \(path): make it first, or watch the directory that it will be in"
+        case .noPermission(let path):
+            "\(path) may not be watched: that takes permission to read it and to search the directories above it"
+        case .outOfFileSources(let limit):
+            "the user's \(limit) inotify instances are all in use: invalidate some file sources, or raise "
+                + "fs.inotify.max_user_instances with sysctl"
+        case .outOfFileWatches(let limit):
+            "the user's \(limit) inotify watches are all in use: invalidate some file sources, or raise "
+                + "fs.inotify.max_user_watches with sysctl"
         case .system(let call, let errno):
             "\(call) failed: \(String(cString: strerror(errno)))"
         }

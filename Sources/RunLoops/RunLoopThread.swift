@@ -6,6 +6,7 @@ import Synchronization
 ///
 ///     let thread = try RunLoopThread(name: "worker")
 ///     thread.loop.perform { print("on the worker") }
+///     let answer = try thread.run { 6 * 7 }
 ///     thread.stop()
 ///
 /// It stops when its owner lets go of it, too.
@@ -21,13 +22,17 @@ public final class RunLoopThread: Sendable {
     ///
     /// - Parameters:
     ///   - name: What the system's tools show; the kernel keeps 15 bytes of it.
-    ///   - stackSize: The stack's size in bytes; nil for the system's default.
+    ///   - niceness: How far the thread gives way to others, from −20 (least) to 19; nil for its maker's.
+    ///   - stackSize: The stack's size in bytes, at least ``minimumStackSize``; nil for the system's default.
     ///   - body: Called on the thread before its loop runs: a place to add items.
-    /// - Throws: ``RunLoopError/threadNotStarted(errno:)``, or what is said when no descriptor is left.
+    /// - Throws: ``RunLoopError/nicenessRefused(_:)``, as it is to most when they ask for less than they have;
+    ///   ``RunLoopError/invalidStackSize(_:minimum:)``, ``RunLoopError/threadNotStarted(errno:)``, or what is said when
+    ///   no descriptor is left.
     public init(
-        name: String = "run loop", stackSize: Int? = nil, body: (@Sendable (ThreadRunLoop) -> Void)? = nil
+        name: String = "run loop", niceness: Int? = nil, stackSize: Int? = nil,
+        body: (@Sendable (ThreadRunLoop) -> Void)? = nil
     ) throws(RunLoopError) {
-        let start = Start(name: name, ended: ended, body: body)
+        let start = Start(name: name, niceness: niceness, ended: ended, body: body)
         thread = try Self.startThread(start, stackSize: stackSize)
         _ = start.ready.wait(until: .distantFuture)
         switch start.outcome.withLock({ $0 }) {
@@ -44,7 +49,43 @@ public final class RunLoopThread: Sendable {
         if !isJoined.withLock({ $0 }) { pthread_detach(thread) }
     }
 
+    /// The smallest stack that a thread can be given, in bytes. It leaves some ten kilobytes to what the thread calls.
+    public static let minimumStackSize = max(64 << 10, Int(PTHREAD_STACK_MIN))
+
+    // MARK: Work
+
+    /// Calls a closure on the thread, in its loop's default mode, and waits for what it returns; at once when called on
+    /// the thread itself. Any thread may call it. To have a closure called without waiting, ask the ``loop``.
+    ///
+    /// - Parameter body: Called on the thread.
+    /// - Returns: What the closure returns.
+    /// - Throws: What the closure throws; ``RunLoopError/loopEnded`` when the thread was stopped before the call, or
+    ///   ends before the closure was called.
+    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+    @discardableResult
+    public func run<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) throws -> Value {
+        if loop.isCurrent { return try body() }
+        guard !loop.isStoppedForGood else { throw RunLoopError.loopEnded }
+        return try Errand(body).wait(for: loop, inModes: [.default]).get()
+    }
+
+    /// Calls a closure on the thread, in its loop's default mode, and suspends until it has returned.
+    ///
+    /// - Parameter body: Called on the thread, not at all when the task is cancelled before.
+    /// - Returns: What the closure returns.
+    /// - Throws: What the closure throws; ``RunLoopError/loopEnded`` when the thread was stopped before the call, or
+    ///   ends before the closure was called; `CancellationError` when the task was cancelled before.
+    @discardableResult
+    public func run<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) async throws -> Value {
+        guard !loop.isStoppedForGood else { throw RunLoopError.loopEnded }
+        return try await loop.execute(body)
+    }
+
+    // MARK: The end
+
     /// Ends all runs of the loop, and then the thread. Any thread may call it, its own too.
+    ///
+    /// The thread ends when what it calls at this moment has returned. What it has not called by then is not called.
     public func stop() { loop.stopForGood() }
 
     /// Waits until the thread has ended.
@@ -65,13 +106,15 @@ public final class RunLoopThread: Sendable {
     /// What the new thread is given.
     private final class Start: Sendable {
         let name: String
+        let niceness: Int?
         let ready = Gate()
         let ended: Gate
         let body: (@Sendable (ThreadRunLoop) -> Void)?
         let outcome = Mutex(Result<ThreadRunLoop, RunLoopError>.failure(.threadNotStarted(errno: EAGAIN)))
 
-        init(name: String, ended: Gate, body: (@Sendable (ThreadRunLoop) -> Void)?) {
+        init(name: String, niceness: Int?, ended: Gate, body: (@Sendable (ThreadRunLoop) -> Void)?) {
             self.name = name
+            self.niceness = niceness
             self.ended = ended
             self.body = body
         }
@@ -82,7 +125,8 @@ public final class RunLoopThread: Sendable {
             let current = ThreadRunLoop.current
             // Keeps the mode from being empty.
             current.add(ThreadRunLoop.Source0 {})
-            do {
+            do throws(RunLoopError) {
+                try setNiceness()
                 try current.prepare()
             } catch {
                 outcome.withLock { $0 = .failure(error) }
@@ -96,13 +140,28 @@ public final class RunLoopThread: Sendable {
                 _ = try? current.runInMode(.default, seconds: .infinity)
             }
         }
+
+        private func setNiceness() throws(RunLoopError) {
+            guard let niceness else { return }
+            // On Linux each thread has its own.
+            guard
+                setpriority(__priority_which_t(PRIO_PROCESS.rawValue), id_t(crl_thread_id()), Int32(clamping: niceness))
+                    == 0
+            else {
+                throw .nicenessRefused(niceness)
+            }
+        }
     }
 
     private static func startThread(_ start: Start, stackSize: Int?) throws(RunLoopError) -> pthread_t {
         var attributes = pthread_attr_t()
         pthread_attr_init(&attributes)
         defer { pthread_attr_destroy(&attributes) }
-        if let stackSize { pthread_attr_setstacksize(&attributes, max(stackSize, Int(PTHREAD_STACK_MIN))) }
+        if let stackSize {
+            guard stackSize >= minimumStackSize, pthread_attr_setstacksize(&attributes, stackSize) == 0 else {
+                throw .invalidStackSize(stackSize, minimum: minimumStackSize)
+            }
+        }
         var thread = pthread_t()
         let argument = Unmanaged.passRetained(start)
         let error = pthread_create(
@@ -114,8 +173,19 @@ public final class RunLoopThread: Sendable {
             }, argument.toOpaque())
         guard error == 0 else {
             argument.release()
+            // One error code for "too many threads" and for "not so much memory".
+            if let stackSize, !isMemory(stackSize) { throw .invalidStackSize(stackSize, minimum: minimumStackSize) }
             throw .threadNotStarted(errno: error)
         }
         return thread
+    }
+
+    /// Whether so much memory can be had at this moment.
+    private static func isMemory(_ size: Int) -> Bool {
+        guard let memory = mmap(nil, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+            memory != MAP_FAILED
+        else { return false }
+        munmap(memory, size)
+        return true
     }
 }

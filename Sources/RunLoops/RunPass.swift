@@ -42,8 +42,7 @@ extension ThreadRunLoop {
     @discardableResult
     public func run(mode: Mode, before limit: MonotonicInstant) throws(RunLoopError) -> Bool {
         try checkThread()
-        let hasNothing = state.withLock { state in index(of: mode, &state).map { isEmpty(state, mode: $0) } ?? true }
-        if hasNothing { return false }
+        if isFinished(mode) { return false }
         _ = try run(mode, until: limit.hasPassed ? .distantPast : limit, returnAfterSourceHandled: true)
         return true
     }
@@ -201,6 +200,11 @@ extension ThreadRunLoop {
     /// The mode, if it exists. The main queue alone makes a common mode of the main thread worth running.
     private func index(of mode: Mode, _ state: inout State) -> Int? {
         isMain && state.commonModes.contains(mode) ? state.madeIndex(of: mode, blocks) : state.index(of: mode)
+    }
+
+    /// Whether a run of the mode would have nothing to do.
+    func isFinished(_ mode: Mode) -> Bool {
+        state.withLock { state in index(of: mode, &state).map { isEmpty(state, mode: $0) } ?? true }
     }
 
     private func isEmpty(_ state: borrowing State, mode: Int) -> Bool {

@@ -45,13 +45,14 @@ public final class ThreadRunLoop: Sendable {
         case woken
     }
 
-    let state = Mutex(State())
+    let state = Lock(State())
     let wakeState = Atomic(WakeState.awake)
     /// Counts what can end a source's turn: removals, invalidations, stops.
     let changes = Atomic(0)
     let blocks = BlockQueue()
     let drainsMainQueue = Atomic(false)
     let progress = Progress()
+    let ownedRequests = OwnedRequests()
     let isMain: Bool
     /// The kernel's number of the loop's thread.
     let threadID: Int32

@@ -122,6 +122,10 @@ import Testing
         #expect(errors == [.notPollable(file), .badDescriptor(-1)])
     }
 
+    @Test func `without a descriptor left there are errors that name the limit, and nothing leaks`() {
+        #expect(helper("descriptors") == 0)
+    }
+
     @Test func `each source taken out gives its duplicate back`() {
         let (before, after) = onThread {
             let (loop, pipe) = (ThreadRunLoop.current, Pipe())

@@ -1,3 +1,4 @@
+import Glibc
 import Oracle
 import RunLoops
 import Testing
@@ -63,5 +64,112 @@ import Testing
         thread.loop.perform { kept.withLock { $0 = nil } }
         _ = consume thread
         #expect(ended.wait(until: .patience))
+    }
+
+    @Test func `a closure's value or error comes back to the thread that waits`() throws {
+        let thread = try RunLoopThread()
+        #expect(try thread.run { thread.loop.isCurrent })
+        #expect(throws: Refusal()) { try thread.run { throw Refusal() } }
+        // On itself at once.
+        #expect(try thread.run { (try? thread.run { 7 }) == 7 })
+    }
+
+    @Test func `a closure's value or error comes back to the task that waits`() async throws {
+        let thread = try RunLoopThread()
+        #expect(try await thread.run { thread.loop.isCurrent })
+        await #expect(throws: Refusal()) { try await thread.run { throw Refusal() } }
+    }
+
+    @Test func `a closure given to a stopped thread is refused, even while it has not ended`() async throws {
+        let (thread, inside, leave) = (try RunLoopThread(), Gate(), Gate())
+        thread.loop.perform {
+            inside.open()
+            _ = leave.wait(until: .patience)
+        }
+        #expect(onThread { inside.wait(until: .patience) })
+        thread.stop()
+        #expect(onThread { refusal { try thread.run {} } } == .loopEnded)
+        await #expect(throws: RunLoopError.loopEnded) { try await thread.run {} }
+        leave.open()
+        #expect(thread.join(before: .patience))
+        #expect(onThread { refusal { try thread.run {} } } == .loopEnded)
+        await #expect(throws: RunLoopError.loopEnded) { try await thread.run {} }
+    }
+
+    @Test func `closures that are queued when the thread ends, or given while it stops, are called or refused`() throws
+    {
+        for _ in 0..<100 {
+            let thread = try RunLoopThread()
+            let (called, refused) = (Shared(0), Shared(0))
+            let helpers = (0..<4).map { _ in
+                Helper {
+                    for _ in 0..<5 {
+                        let error = refusal { try thread.run { called.withLock { $0 += 1 } } }
+                        if error == .loopEnded { refused.withLock { $0 += 1 } }
+                    }
+                }
+            }
+            thread.stop()
+            for helper in helpers { helper.join() }
+            #expect(called.withLock { $0 } + refused.withLock { $0 } == 20)
+            #expect(thread.join(before: .patience))
+        }
+    }
+
+    @Test func `a thread gives way as it was told`() throws {
+        let thread = try RunLoopThread(niceness: 7)
+        let before = getpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0)
+        #expect(try thread.run { getpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0) } == 7)
+        #expect(getpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0) == before)
+    }
+
+    @Test func `a thread that may not be so important is an error`() { #expect(helper("niceness") == 0) }
+
+    @Test func `a thread has the stack it was given`() throws {
+        // The system's default is 8 MiB as a rule.
+        let thread = try RunLoopThread(stackSize: 128 << 20)
+        #expect(try thread.run { depth(20_000) } == 20_000)
+    }
+
+    @Test func `the smallest stack is enough for a loop`() throws {
+        let (thread, fired) = (try RunLoopThread(stackSize: RunLoopThread.minimumStackSize), Gate())
+        thread.loop.perform(after: .zero) {
+            thread.loop.perform(order: 0) { run(thread.loop, seconds: 0) }
+            thread.loop.perform(after: .zero) { fired.open() }
+        }
+        #expect(fired.wait(until: .patience))
+        #expect(try thread.run { 7 } == 7)
+    }
+
+    @Test(arguments: [-1, 0, 1, 16383, RunLoopThread.minimumStackSize - 1, 1 << 60, .max])
+    func `a stack that cannot be is an error`(_ size: Int) {
+        #expect(throws: RunLoopError.invalidStackSize(size, minimum: RunLoopThread.minimumStackSize)) {
+            try RunLoopThread(stackSize: size)
+        }
+    }
+
+    @Test func `threads that are started and stopped leave no thread and no descriptor behind`() {
+        #expect(helper("threads") == 0)
+    }
+}
+
+private struct Refusal: Error, Equatable {}
+
+/// Calls itself so often, with a kilobyte on the stack each time.
+private func depth(_ count: Int) -> Int {
+    guard count > 0 else { return 0 }
+    return withUnsafeTemporaryAllocation(byteCount: 1000, alignment: 1) { bytes in
+        bytes[count % 1000] = 1
+        return depth(count - 1) + Int(bytes[count % 1000])
+    }
+}
+
+/// The run loop's error that a call ends with, if it does.
+private func refusal(_ body: () throws -> Void) -> RunLoopError? {
+    do {
+        try body()
+        return nil
+    } catch {
+        return error as? RunLoopError
     }
 }

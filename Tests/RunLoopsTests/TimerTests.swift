@@ -137,6 +137,10 @@ import Testing
         }
     }
 
+    @Test func `timers and runs end on time when somebody sets the clock, as Foundation's do`() {
+        #expect(helper("clock") == 0)
+    }
+
     @Test func `many timers fire in the order of their dates`() {
         let fired = onThread {
             let (loop, fired) = (ThreadRunLoop.current, Shared<[Int]>([]))

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/inotify.h>
 #include <sys/timerfd.h>
 #include <time.h>
 
@@ -34,6 +35,18 @@ static inline uint64_t crl_coarse_now(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+// A lock in a word: 0 is free, 1 taken, 2 taken and waited for. Whoever comes first gets it; waiters sleep in the kernel.
+void crl_lock_slowly(uint32_t *word);
+void crl_wake_waiter(uint32_t *word);
+static inline void crl_lock(uint32_t *word) {
+    uint32_t free_word = 0;
+    if (!__atomic_compare_exchange_n(word, &free_word, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+        crl_lock_slowly(word);
+}
+static inline void crl_unlock(uint32_t *word) {
+    if (__atomic_exchange_n(word, 0, __ATOMIC_RELEASE) == 2) crl_wake_waiter(word);
 }
 
 // The value that a thread keeps under the library's one thread-specific key. `destructor`, the same one for all

@@ -1,0 +1,113 @@
+import CRunLoopShims
+import Glibc
+import Synchronization
+
+extension ThreadRunLoop.Source1 {
+    /// A source for what happens to a file or a directory: the handler is told of each change, in order.
+    ///
+    /// The file itself is watched, wherever it is moved to, not its path; a link is followed. A file that is replaced
+    /// by another, as many programs save theirs, is deleted: watch its directory for that. After a deletion the source
+    /// is invalid. Directories inside a watched one are not watched.
+    ///
+    /// Each source has an inotify instance of its own, of which a user may have no more than
+    /// `fs.inotify.max_user_instances`, often 128, and a descriptor, and one more for each mode that it is in.
+    ///
+    /// - Parameters:
+    ///   - path: The path of the file or directory.
+    ///   - events: What to tell.
+    ///   - handler: Called on the loop's thread, once a change.
+    /// - Throws: ``RunLoopError/noSuchFile(path:)``, ``RunLoopError/noPermission(path:)``,
+    ///   ``RunLoopError/outOfFileSources(limit:)``, ``RunLoopError/outOfFileWatches(limit:)``, or what is said when no
+    ///   descriptor is left.
+    public static func file(
+        _ path: String, _ events: ThreadRunLoop.FileEvents = .all,
+        handler: @escaping @Sendable (ThreadRunLoop.FileChange) -> Void
+    ) throws(RunLoopError) -> ThreadRunLoop.Source1 {
+        let watch = try FileWatch(path, events)
+        return ThreadRunLoop.Source1(descriptor: watch.descriptor) { turn in
+            var handledAny = false
+            while turn.next(), let change = watch.next(turn) {
+                handledAny = true
+                if !change.events.isDisjoint(with: .last) { turn.source.invalidate() }
+                handler(change)
+            }
+            return handledAny
+        }
+    }
+}
+
+/// An inotify instance that watches one file.
+private final class FileWatch: Sendable {
+    let descriptor: Int32
+
+    /// What was read and not yet told, the next one last: the kernel hands out several at a time.
+    private let unread = Mutex<[ThreadRunLoop.FileChange]>([])
+
+    init(_ path: String, _ events: ThreadRunLoop.FileEvents) throws(RunLoopError) {
+        descriptor = inotify_init1(Int32(IN_NONBLOCK | IN_CLOEXEC))
+        guard descriptor >= 0 else {
+            guard errno == EMFILE else { throw .last("inotify_init1") }
+            // Either there is no descriptor left, which this throws, or no instance.
+            _ = try EventDescriptor()
+            throw .outOfFileSources(limit: Self.limit(of: "instances"))
+        }
+        let mask = events.intersection(.all).union(.deleted).rawValue
+        guard !path.utf8.contains(0), inotify_add_watch(descriptor, path, mask) >= 0 else {
+            switch path.utf8.contains(0) ? ENOENT : errno {
+            case ENOENT, ENOTDIR: throw .noSuchFile(path: path)
+            case EACCES: throw .noPermission(path: path)
+            case ENOSPC: throw .outOfFileWatches(limit: Self.limit(of: "watches"))
+            default: throw .last("inotify_add_watch")
+            }
+        }
+    }
+
+    deinit { close(descriptor) }
+
+    /// The next change; nil when there is none.
+    func next(_ turn: borrowing ThreadRunLoop.Turn) -> ThreadRunLoop.FileChange? {
+        unread.withLock { unread in
+            if unread.isEmpty { unread = read().reversed() }
+            let change = unread.popLast()
+            // Under the lock: two loops must not say the one thing and do the other.
+            if unread.isEmpty { turn.source.clear() } else { turn.source.raise(during: turn) }
+            return change
+        }
+    }
+
+    private func read() -> [ThreadRunLoop.FileChange] {
+        withUnsafeTemporaryAllocation(byteCount: 4096, alignment: MemoryLayout<inotify_event>.alignment) { buffer in
+            let count = Glibc.read(descriptor, buffer.baseAddress, buffer.count)
+            var changes: [ThreadRunLoop.FileChange] = []
+            var offset = 0
+            while offset + MemoryLayout<inotify_event>.size <= count {
+                let event = buffer.load(fromByteOffset: offset, as: inotify_event.self)
+                offset += MemoryLayout<inotify_event>.size
+                // Filled up with zeros.
+                let name = buffer[offset..<offset + Int(event.len)].prefix { $0 != 0 }
+                offset += Int(event.len)
+                // The kernel's own word that the watch is no more; why, it has told before.
+                guard event.mask & UInt32(IN_IGNORED) == 0 else { continue }
+                changes.append(
+                    .init(
+                        events: .init(rawValue: event.mask),
+                        name: name.isEmpty ? nil : String(decoding: name, as: UTF8.self), move: event.cookie))
+            }
+            return changes
+        }
+    }
+
+    /// How many the user may have: in all, and in this user namespace.
+    private static func limit(of kind: String) -> Int {
+        min(number(in: "/proc/sys/fs/inotify/max_user_\(kind)"), number(in: "/proc/sys/user/max_inotify_\(kind)"))
+    }
+
+    private static func number(in path: String) -> Int {
+        let file = open(path, O_RDONLY | O_CLOEXEC)
+        guard file >= 0 else { return .max }
+        defer { close(file) }
+        var digits = [UInt8](repeating: 0, count: 20)
+        let count = Glibc.read(file, &digits, digits.count)
+        return Int(String(decoding: digits.prefix(max(count, 0)).prefix { $0 > 32 }, as: UTF8.self)) ?? .max
+    }
+}

@@ -1,0 +1,170 @@
+import Synchronization
+
+extension ThreadRunLoop {
+    /// A closure that a loop is to call once, in the hands of who may take it back.
+    /// The corresponding methods are NSObject's `performSelector:withObject:afterDelay:inModes:` and NSRunLoop's
+    /// `performSelector:target:argument:order:modes:`.
+    ///
+    /// The closure is called whether or not the request is kept.
+    public final class PerformRequest: Sendable {
+        private let isOver = Atomic(false)
+        /// What stands for it in the loop, and holds the closure.
+        private let item = Mutex(WeakItem())
+        private let owner: Owner?
+
+        private struct WeakItem {
+            weak var item: (any Withdrawable)?
+        }
+
+        /// Makes a request, with the loop's knowledge where it has an owner.
+        init(owner: AnyObject?, in loop: ThreadRunLoop) {
+            self.owner = owner.map { Owner($0, loop.ownedRequests) }
+            if let owner { loop.ownedRequests.insert(self, of: owner) }
+        }
+
+        /// Makes a request without an owner.
+        init() { owner = nil }
+
+        /// Whether the closure is still to be called.
+        public var isPending: Bool {
+            !isOver.load(ordering: .acquiring) && isWanted && item.withLock { $0.item } != nil
+        }
+
+        /// Takes the request back: a closure that has not begun will not be called. Any thread may call it, any number
+        /// of times. The corresponding method is NSRunLoop's `cancelPerformSelector:target:argument:`.
+        public func cancel() {
+            guard end() else { return }
+            // After the lock: what the closure has captured may call back in here when it is let go of.
+            item.withLock { $0.item }?.invalidate()
+        }
+
+        /// Calls the body, the one time, unless the request was cancelled.
+        func perform(_ body: () -> Void) {
+            let isWanted = isWanted
+            guard end() else { return }
+            item.withLock { $0.item }?.invalidate()
+            if isWanted { body() }
+        }
+
+        func isMade(of item: some Withdrawable) { self.item.withLock { $0.item = item } }
+
+        /// A request dies with its owner.
+        private var isWanted: Bool { owner == nil || owner?.object != nil }
+
+        fileprivate func isOwned(by object: AnyObject) -> Bool { owner?.object === object }
+
+        /// False when it has begun, or was cancelled.
+        private func end() -> Bool {
+            guard !isOver.exchange(true, ordering: .acquiringAndReleasing) else { return false }
+            if let owner { owner.requests.remove(self, of: owner.identity) }
+            return true
+        }
+    }
+
+    /// Calls a closure once, in the next pass of one of the modes. Requests of one pass are called by their order,
+    /// among the ``Source0``s. Any thread may call it; a call from another thread wakes the loop.
+    /// The corresponding method is NSRunLoop's `performSelector:target:argument:order:modes:`.
+    ///
+    /// Like any source, a request keeps its modes from being empty, and counts as a handled one.
+    ///
+    /// - Parameters:
+    ///   - order: Lower orders are called first; equal ones as they were asked for.
+    ///   - modes: The modes in which it may be called.
+    ///   - owner: What the request is for, to be told by ``cancelPerformRequests(of:)``. It is not retained: when it
+    ///     is gone, the closure is not called.
+    ///   - body: Called on the loop's thread.
+    /// - Returns: A way to take the request back.
+    @discardableResult
+    public func perform(
+        order: Int, inModes modes: [Mode] = [.default], owner: AnyObject? = nil,
+        _ body: @escaping @Sendable () -> Void
+    ) -> PerformRequest {
+        let request = PerformRequest(owner: owner, in: self)
+        let source = Source0(order: order) { request.perform(body) }
+        request.isMade(of: source)
+        source.signal()
+        for mode in modes { add(source, forMode: mode) }
+        if !isCurrent { wakeUp() }
+        return request
+    }
+
+    /// Calls a closure once, after a while, in one of the modes. Any thread may call it.
+    /// The corresponding method is NSObject's `performSelector:withObject:afterDelay:inModes:`.
+    ///
+    /// It is a ``Timer``: it keeps its modes from being empty.
+    ///
+    /// - Parameters:
+    ///   - delay: The time from now on. Nothing or less: in the next pass.
+    ///   - modes: The modes in which it may be called.
+    ///   - owner: What the request is for, to be told by ``cancelPerformRequests(of:)``. It is not retained: when it
+    ///     is gone, the closure is not called.
+    ///   - body: Called on the loop's thread.
+    /// - Returns: A way to take the request back.
+    @discardableResult
+    public func perform(
+        after delay: Duration, inModes modes: [Mode] = [.default], owner: AnyObject? = nil,
+        _ body: @escaping @Sendable () -> Void
+    ) -> PerformRequest {
+        let request = PerformRequest(owner: owner, in: self)
+        let timer = Timer(after: delay) { _ in request.perform(body) }
+        request.isMade(of: timer)
+        for mode in modes { add(timer, forMode: mode) }
+        return request
+    }
+
+    /// Cancels every request of this loop that is for an object. Any thread may call it.
+    /// The corresponding methods are NSObject's `cancelPreviousPerformRequestsWithTarget:` and NSRunLoop's
+    /// `cancelPerformSelectorsWithTarget:`.
+    public func cancelPerformRequests(of owner: AnyObject) {
+        for request in ownedRequests.all(of: owner) { request.cancel() }
+    }
+}
+
+/// What can stand for a request.
+protocol Withdrawable: AnyObject, Sendable {
+    func invalidate()
+}
+
+extension ThreadRunLoop.Source0: Withdrawable {}
+extension ThreadRunLoop.Timer: Withdrawable {}
+
+/// The requests of a loop that are for an object.
+final class OwnedRequests: Sendable {
+    private struct Entry {
+        weak var request: ThreadRunLoop.PerformRequest?
+        let identity: ObjectIdentifier
+    }
+
+    /// By the identity of the object, which may have gone meanwhile, and another have taken its address.
+    private let entries = Mutex<[ObjectIdentifier: [Entry]]>([:])
+
+    func insert(_ request: ThreadRunLoop.PerformRequest, of owner: AnyObject) {
+        let entry = Entry(request: request, identity: ObjectIdentifier(request))
+        entries.withLock { $0[ObjectIdentifier(owner), default: []].append(entry) }
+    }
+
+    func remove(_ request: ThreadRunLoop.PerformRequest, of owner: ObjectIdentifier) {
+        entries.withLock { entries in
+            entries[owner]?.removeAll { $0.identity == ObjectIdentifier(request) }
+            if entries[owner]?.isEmpty == true { entries[owner] = nil }
+        }
+    }
+
+    func all(of owner: AnyObject) -> [ThreadRunLoop.PerformRequest] {
+        let requests = entries.withLock { $0[ObjectIdentifier(owner)]?.compactMap(\.request) ?? [] }
+        return requests.filter { $0.isOwned(by: owner) }
+    }
+}
+
+// Sound: of the object only its identity and whether it is still there are asked.
+private final class Owner: @unchecked Sendable {
+    weak let object: AnyObject?
+    let identity: ObjectIdentifier
+    let requests: OwnedRequests
+
+    init(_ object: AnyObject, _ requests: OwnedRequests) {
+        self.object = object
+        identity = ObjectIdentifier(object)
+        self.requests = requests
+    }
+}

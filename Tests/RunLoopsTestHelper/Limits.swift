@@ -1,0 +1,153 @@
+import Glibc
+import RunLoops
+
+/// With few descriptors left each thing that takes one ends well or with an error that names the limit, and gives back
+/// what it has taken; with enough of them everything works again.
+func runOutOfDescriptors() throws {
+    check(pipe(&ends) == 0, "no pipe")
+    let used = openDescriptors()
+    for free in 0..<12 {
+        setLimit(used + free)
+        let failures = try use(free)
+        check(failures > 0 || free > 5, "there were no errors with \(free) descriptors")
+        check(openDescriptors() == used, "\(openDescriptors()) descriptors instead of \(used), \(free) were free")
+    }
+    setLimit(256)
+    check(try use(100) == 0, "there were errors with descriptors enough")
+}
+
+// Sound: written before there is another thread.
+private nonisolated(unsafe) var ends: [Int32] = [-1, -1]
+
+/// Uses descriptors in every way that there is, and counts the ways that failed.
+private func use(_ free: Int) throws -> Int {
+    let failures = Failures(limit: free < 100 ? openDescriptors() + free : 256)
+    // Threads: what a loop has taken goes with its thread.
+    for _ in 0..<2 {
+        failures.count { _ = try RunLoopThread() }
+        // Its end is waited for before descriptors are counted.
+        let thread = Worker {
+            let loop = ThreadRunLoop.current
+            loop.add(ThreadRunLoop.Source0 {})
+            for _ in 0..<2 {
+                failures.count { try loop.runInMode(.default, seconds: 0) }
+                for made in sources() {
+                    failures.count {
+                        let source = try made()
+                        defer { source.invalidate() }
+                        try loop.add(source, forMode: .common)
+                        try loop.runInMode(.default, seconds: 0)
+                        try loop.addCommonMode(.init("other \(free)"))
+                    }
+                }
+            }
+        }
+        thread.join()
+    }
+    return failures.total
+}
+
+private func sources() -> [() throws -> ThreadRunLoop.Source1] {
+    [
+        { .descriptor(ends[0]) { _ in } },
+        { try .signal(SIGUSR1) { _ in } },
+        { try .file("/") { _ in } },
+        { try .child(child()) { _ in } },
+    ]
+}
+
+/// A child that has ended, and that nobody has collected.
+private func child() -> pid_t {
+    var pid: pid_t = 0
+    var arguments: [UnsafeMutablePointer<CChar>?] = [strdup("true"), nil]
+    defer { free(arguments[0]) }
+    guard posix_spawn(&pid, "/bin/true", nil, nil, &arguments, nil) == 0 else { fail("no child") }
+    return pid
+}
+
+// Sound: used by one thread at a time.
+private final class Failures: @unchecked Sendable {
+    private let limit: UInt64
+    private(set) var total = 0
+
+    init(limit: Int) { self.limit = UInt64(limit) }
+
+    func count(_ body: () throws -> Void) {
+        do {
+            try body()
+        } catch {
+            guard error as? RunLoopError == .outOfDescriptors(limit: limit) else {
+                fail("\(error), and not that the limit is \(limit)")
+            }
+            check("\(error)".contains("the limit is \(limit)"), "\(error) does not name the limit")
+            total += 1
+        }
+    }
+}
+
+private func setLimit(_ limit: Int) {
+    var limits = rlimit()
+    getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limits)
+    limits.rlim_cur = rlim_t(limit)
+    check(setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limits) == 0, "the limit cannot be set")
+}
+
+// MARK: - Files
+
+/// The user has no inotify instance left, which is not to be taken for a lack of descriptors.
+func runOutOfInstances() throws {
+    var sources: [ThreadRunLoop.Source1] = []
+    let limit = limit("instances")
+    do {
+        while true { sources.append(try .file("/") { _ in }) }
+    } catch {
+        check(error == .outOfFileSources(limit: limit), "\(error)")
+        check("\(error)".contains("\(limit) ") && "\(error)".contains("max_user_instances"), "\(error)")
+    }
+    check(sources.count == limit, "\(sources.count) sources")
+    sources.removeLast()
+    sources.append(try .file("/") { _ in })
+}
+
+/// The user has no inotify watch left.
+func runOutOfWatches() throws {
+    var sources: [ThreadRunLoop.Source1] = []
+    let (limit, used) = (limit("watches"), openDescriptors())
+    do {
+        while true { sources.append(try .file("/") { _ in }) }
+    } catch {
+        check(error == .outOfFileWatches(limit: limit), "\(error)")
+        check("\(error)".contains("\(limit) ") && "\(error)".contains("max_user_watches"), "\(error)")
+    }
+    check(sources.count == limit, "\(sources.count) sources")
+    sources = []
+    check(openDescriptors() == used, "\(openDescriptors()) descriptors")
+}
+
+private func limit(_ kind: String) -> Int {
+    guard let file = fopen("/proc/sys/user/max_inotify_\(kind)", "r") else { fail("no limit of \(kind)") }
+    defer { fclose(file) }
+    var line = [CChar](repeating: 0, count: 32)
+    fgets(&line, Int32(line.count), file)
+    return Int(atol(line))
+}
+
+/// What the user may not read cannot be watched.
+func watchWithoutPermission() throws {
+    var template = Array("/tmp/no-permission-XXXXXX".utf8CString)
+    check(mkdtemp(&template) != nil, "no directory")
+    let path = String(decoding: template.dropLast().map(UInt8.init(bitPattern:)), as: UTF8.self)
+    defer { rmdir(path) }
+    // The administrator may read everything.
+    let user = geteuid()
+    if user == 0 { check(seteuid(65534) == 0, "cannot become another user") } else { chmod(path, 0) }
+    for path in [path, path + "/inside"] {
+        do {
+            _ = try ThreadRunLoop.Source1.file(path) { _ in }
+            fail("\(path) is watched")
+        } catch {
+            check(error == .noPermission(path: path) && "\(error)".contains(path), "\(error)")
+        }
+    }
+    if user == 0 { check(seteuid(0) == 0, "cannot become the user again") }
+}

@@ -1,0 +1,57 @@
+import Glibc
+import RunLoops
+
+/// 10,000 threads leave nothing behind, whether they are waited for or let go of.
+func startAndStopThreads() throws {
+    // The first one makes what a process has once.
+    try RunLoopThread().run {}
+    settle(threads: 1)
+    let descriptors = openDescriptors()
+    for index in 0..<10_000 {
+        let thread = try RunLoopThread()
+        if index % 3 == 0 { thread.loop.perform {} }
+        guard index % 2 == 0 else { continue }
+        thread.stop()
+        check(thread.join(before: .now + .seconds(20)), "thread \(index) has not ended")
+    }
+    settle(threads: 1)
+    check(openDescriptors() == descriptors, "\(openDescriptors()) descriptors, not \(descriptors)")
+}
+
+/// Who has no right to it cannot have a thread that gives way less than the others, and is told so.
+func askForTooMuch() throws {
+    // The administrator has the right.
+    if geteuid() == 0 { check(seteuid(65534) == 0, "cannot become another user") }
+    var none = rlimit()
+    // RLIMIT_NICE, which Glibc's module map leaves out.
+    check(setrlimit(13, &none) == 0, "the limit cannot be set")
+    do {
+        _ = try RunLoopThread(niceness: -5)
+        fail("the thread was started")
+    } catch {
+        check(error == .nicenessRefused(-5) && "\(error)".contains("-5"), "\(error)")
+    }
+    settle(threads: 1)
+    _ = try RunLoopThread(niceness: 5)
+}
+
+/// Waits until the process has no more threads than that: one that was let go of ends in its own time.
+private func settle(threads: Int) {
+    let deadline = MonotonicInstant.now + .seconds(20)
+    while entries(of: "/proc/self/task") > threads {
+        check(!deadline.hasPassed, "\(entries(of: "/proc/self/task")) threads are left")
+        usleep(1000)
+    }
+}
+
+private func entries(of path: String) -> Int {
+    guard let directory = opendir(path) else { return 0 }
+    defer { closedir(directory) }
+    var count = 0
+    while readdir(directory) != nil { count += 1 }
+    // Without the two that every directory has.
+    return count - 2
+}
+
+/// Takes no descriptor itself, so that it can be asked when there is none.
+func openDescriptors() -> Int { (0..<Int32(1024)).count { fcntl($0, F_GETFD) >= 0 } }

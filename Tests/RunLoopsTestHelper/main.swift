@@ -1,0 +1,33 @@
+import Glibc
+import RunLoops
+
+// The other processes of the tests: for what concerns a whole process. Each ends with status 0 when all is well.
+
+// Whatever becomes of the test, nothing is left behind.
+alarm(120)
+
+/// Ends the program, with the reason on the standard error.
+func fail(_ reason: String) -> Never {
+    let line = Array("helper \(CommandLine.arguments.dropFirst().joined(separator: " ")): \(reason)\n".utf8)
+    _ = write(STDERR_FILENO, line, line.count)
+    exit(70)
+}
+
+func check(_ condition: Bool, _ reason: @autoclosure () -> String) {
+    if !condition { fail(reason()) }
+}
+
+do {
+    switch CommandLine.arguments.dropFirst().first {
+    case "threads": try startAndStopThreads()
+    case "niceness": try askForTooMuch()
+    case "clock": try setTheClock()
+    case "descriptors": try runOutOfDescriptors()
+    case "instances": try runOutOfInstances()
+    case "watches": try runOutOfWatches()
+    case "permission": try watchWithoutPermission()
+    case let command: fail("unknown command \(command ?? "")")
+    }
+} catch {
+    fail("\(error)")
+}
