@@ -102,7 +102,7 @@ public final class ThreadRunLoop: Sendable {
     /// When the next timer of a mode is due; nil when it has none.
     /// The corresponding CF function is `CFRunLoopGetNextTimerFireDate`.
     public func nextTimerFireDate(forMode mode: Mode = .default) -> MonotonicInstant? {
-        state.withLock { state in state.index(of: mode).flatMap { state.modes[$0].timers.soonest() } }
+        state.withLock { state in state.index(of: mode).flatMap { state.modes[$0].timers.nextFireDate() } }
     }
 
     // MARK: Telling it

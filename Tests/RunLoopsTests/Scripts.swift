@@ -492,6 +492,17 @@ extension Script {
             s.timer("end", 60) { s.stop() }
             s.run("default", 5)
         },
+        Script("a timer's date is the next one while its callout is in progress") { s in
+            s.timer("once", -5) { s.trace("\(s.hasTimerFireDate)") }
+            s.run()
+            s.trace("\(s.hasTimerFireDate)")
+            s.timer("repeating", -5, every: 60_000) {
+                s.trace("\(s.hasTimerFireDate)")
+                s.remove("repeating", from: "default")
+                s.trace("\(s.hasTimerFireDate)")
+            }
+            s.run()
+        },
         Script("two timers made with dates in the past") { s in
             s.watch("default")
             s.timer("first", -20)
