@@ -304,7 +304,9 @@ extension ThreadRunLoop {
     }
 
     private func contains(_ item: Item, forMode mode: Mode) -> Bool {
-        state.withLock { state in
+        // A common timer that was removed from the last of its modes is no longer this loop's.
+        if case .timer(let timer) = item, !timer.belongs(to: self) { return false }
+        return state.withLock { state in
             if mode == .common { return state.commonItems.contains { $0.id == item.id } }
             return state.index(of: mode).map { state.modes[$0].contains(item) } ?? false
         }

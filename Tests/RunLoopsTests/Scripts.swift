@@ -904,6 +904,19 @@ extension Script {
             s.add("a", to: "common")
             s.trace("\(s.contains("a", in: "default"))")
         },
+        Script("a common item taken out of its only mode") { s in
+            s.source0("a", in: "common")
+            s.observer("o", .entry, in: "common")
+            s.timer("t", 60_000, in: "common")
+            for name in ["a", "o", "t"] {
+                s.remove(name, from: "default")
+                s.trace("\(s.contains(name, in: "default")) \(s.contains(name, in: "common"))")
+            }
+            s.addCommonMode("other")
+            for name in ["a", "o", "t"] {
+                s.trace("\(s.contains(name, in: "other")) \(s.contains(name, in: "common"))")
+            }
+        },
         Script("what is no common item stays when taken out of the common modes") { s in
             s.source0("a")
             s.observer("o", .entry)
