@@ -106,7 +106,7 @@ public final class ThreadRunLoop: Sendable {
     /// When the next timer of a mode is due; nil when it has none.
     /// The corresponding CF function is `CFRunLoopGetNextTimerFireDate`.
     public func nextTimerFireDate(forMode mode: Mode = .default) -> MonotonicInstant? {
-        state.withLock { state in state.index(of: mode).flatMap { state.modes[$0].timers.soonest() } }
+        state.withLock { state in state.index(of: mode).flatMap { state.modes[$0].timers.nextFireDate() } }
     }
 
     // MARK: Telling it
@@ -317,7 +317,9 @@ extension ThreadRunLoop {
     }
 
     private func contains(_ item: Item, forMode mode: Mode) -> Bool {
-        state.withLock { state in
+        // A common timer that was removed from the last of its modes is no longer this loop's.
+        if case .timer(let timer) = item, !timer.belongs(to: self) { return false }
+        return state.withLock { state in
             if mode == .common { return state.commonItems.contains { $0.id == item.id } }
             return state.index(of: mode).map { state.modes[$0].contains(item) } ?? false
         }

@@ -114,6 +114,8 @@ extension ThreadRunLoop {
             state.withLock { state in state.handler != nil && state.belonging.join(loop) }
         }
 
+        func belongs(to loop: ThreadRunLoop) -> Bool { state.withLock { $0.belonging.loop === loop } }
+
         func detach() { state.withLock { $0.belonging.leave() } }
 
         /// When a queue has to call it; nil while its handler runs, so that it does not fire inside itself.
