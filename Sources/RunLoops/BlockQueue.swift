@@ -48,7 +48,7 @@ final class BlockQueue: Sendable {
     }
 
     private let state = Lock(State())
-    private let mayHaveSome = Atomic(false)
+    private let hasSome = Atomic(false)
 
     /// More than a burst of so many is given back to the system.
     private static let keptCount = 4096
@@ -70,7 +70,7 @@ final class BlockQueue: Sendable {
     @inline(__always)
     private func append(_ block: consuming Block, _ state: inout State, wakes: Bool) -> Outcome {
         if state.isClosed { return .loopEnded }
-        if state.blocks.isEmpty { mayHaveSome.store(true, ordering: .releasing) }
+        if state.blocks.isEmpty { hasSome.store(true, ordering: .releasing) }
         state.blocks.append(block)
         guard wakes, !state.isWakeUpDue else { return .queued }
         state.isWakeUpDue = true
@@ -86,10 +86,12 @@ final class BlockQueue: Sendable {
         }
     }
 
+    /// Whether there are none, in any mode.
+    var isEmpty: Bool { !hasSome.load(ordering: .acquiring) }
+
     /// Takes those out that are for any of a pass's modes.
     func takeDue(in modes: ModeSet) -> Deque<Block> {
-        guard mayHaveSome.load(ordering: .acquiring) else { return [] }
-        return state.withLock { state in
+        state.withLock { state in
             state.isWakeUpDue = false
             var due = Deque<Block>()
             swap(&due, &state.spare)
@@ -99,7 +101,7 @@ final class BlockQueue: Sendable {
                 state.blocks = due.filter { $0.modes.isDisjoint(with: modes) }
                 due.removeAll { $0.modes.isDisjoint(with: modes) }
             }
-            if state.blocks.isEmpty { mayHaveSome.store(false, ordering: .releasing) }
+            if state.blocks.isEmpty { hasSome.store(false, ordering: .releasing) }
             return due
         }
     }
@@ -111,8 +113,7 @@ final class BlockQueue: Sendable {
     }
 
     func hasDue(in modes: ModeSet) -> Bool {
-        mayHaveSome.load(ordering: .acquiring)
-            && state.withLock { $0.blocks.contains { !$0.modes.isDisjoint(with: modes) } }
+        !isEmpty && state.withLock { $0.blocks.contains { !$0.modes.isDisjoint(with: modes) } }
     }
 
     /// How many a pass in these modes would perform.

@@ -72,7 +72,7 @@ struct ModeItems {
         case .source0(let source):
             lastNumber += 1
             sources0[ObjectIdentifier(source)] = Ranked(source: source, number: lastNumber)
-            source.attach(flags.signaled)
+            source.attach(flags)
             source.placements.joined(loop)
         case .source1(let source):
             try watch(source)
@@ -95,7 +95,7 @@ struct ModeItems {
         switch item {
         case .source0(let source):
             guard sources0.removeValue(forKey: ObjectIdentifier(source)) != nil else { return false }
-            source.detach(flags.signaled)
+            source.detach(flags)
             source.placements.left(loop)
         case .source1(let source):
             guard let token = tokens.removeValue(forKey: ObjectIdentifier(source)) else { return false }
@@ -115,7 +115,7 @@ struct ModeItems {
 
     /// The signalled Source0s, by order.
     func signaledSources() -> [ThreadRunLoop.Source0] {
-        let signaled = flags.signaled.current()
+        let signaled = flags.signaledSources()
         return signaled.count < 2 ? signaled : rankedSources(signaled.compactMap { sources0[ObjectIdentifier($0)] })
     }
 
@@ -125,15 +125,18 @@ struct ModeItems {
 
     // MARK: The wait set
 
+    /// What a run of the mode sleeps on; nil before the first.
+    var readyWaitSet: WaitSet? { timerDescriptor == nil ? nil : waitSet }
+
     /// Makes the mode ready to sleep.
-    mutating func prepareWaitSet(wake: EventDescriptor) throws(RunLoopError) {
-        guard timerDescriptor == nil else { return }
+    mutating func prepareWaitSet(wake: EventDescriptor) throws(RunLoopError) -> WaitSet {
         let waitSet = try madeWaitSet()
         let timerDescriptor = try TimerDescriptor()
         // In edges: the counter need never be read, and a wake-up costs one system call less.
         try waitSet.add(wake.descriptor, .readable, trigger: .edge, token: Self.wakeToken)
         try waitSet.add(timerDescriptor.descriptor, .readable, token: Self.timerToken)
         self.timerDescriptor = timerDescriptor
+        return waitSet
     }
 
     /// Waits for libdispatch's main queue, or no longer: inside one of its callouts it would only keep the loop awake.

@@ -133,6 +133,7 @@ extension ThreadRunLoop {
     private struct OpenMode {
         let index: Int
         let flags: ModeFlags
+        let waitSet: WaitSet
         /// The loop's count of them when the run was opened.
         let changes: Int
     }
@@ -150,10 +151,11 @@ extension ThreadRunLoop {
             guard !state.isStoppedForGood, let index = index(of: mode, &state), !isEmpty(state, mode: index) else {
                 return nil
             }
-            try prepare(index, &state)
+            let waitSet = try prepare(index, &state)
             state.runs.append(Run(mode: index, wasWoken: wakeUpsTaken()))
             return OpenMode(
-                index: index, flags: state.modes[index].flags, changes: changes.load(ordering: .acquiring))
+                index: index, flags: state.modes[index].flags, waitSet: waitSet,
+                changes: changes.load(ordering: .acquiring))
         }
     }
 
@@ -186,10 +188,11 @@ extension ThreadRunLoop {
     }
 
     /// Makes what the mode needs to sleep.
-    func prepare(_ mode: Int, _ state: inout State) throws(RunLoopError) {
+    func prepare(_ mode: Int, _ state: inout State) throws(RunLoopError) -> WaitSet {
+        if let ready = state.modes[mode].readyWaitSet { return ready }
         let wake = if let made = state.wake { made } else { try EventDescriptor() }
         state.wake = wake
-        try state.modes[mode].prepareWaitSet(wake: wake)
+        return try state.modes[mode].prepareWaitSet(wake: wake)
     }
 
     private func checkThread() throws(RunLoopError) {
@@ -218,13 +221,18 @@ extension ThreadRunLoop {
             && state.withLock { state in state.takeStop() }
     }
 
+    @inline(__always)
     private func notify(_ activity: Activity, _ mode: OpenMode) {
-        guard mode.flags.activities.load(ordering: .acquiring) & activity.rawValue != 0 else { return }
+        if mode.flags.activities.load(ordering: .acquiring) & activity.rawValue != 0 { tell(activity, mode) }
+    }
+
+    private func tell(_ activity: Activity, _ mode: OpenMode) {
         let observers = state.withLock { $0.modes[mode.index].observers.filter { $0.activities.contains(activity) } }
         for observer in observers { observer.tell(activity, in: self) }
     }
 
     private func performBlocks(_ mode: OpenMode) {
+        if blocks.isEmpty { return }
         var due = blocks.takeDue(in: mode.flags.blockModes)
         let count = due.count
         guard count > 0 else { return }
@@ -239,7 +247,7 @@ extension ThreadRunLoop {
     }
 
     private func performSources0(_ mode: OpenMode, onlyFirst: Bool) -> Bool {
-        guard mode.flags.signaled.isPresent else { return false }
+        guard mode.flags.hasSignaledSources else { return false }
         let sources = state.withLock { $0.modes[mode.index].signaledSources() }
         var handled = false
         for source in sources where source.performIfSignaled(in: self) {
@@ -255,29 +263,27 @@ extension ThreadRunLoop {
         return poll(&main, 1, 0) == 1
     }
 
-    private func sleep(_ openMode: OpenMode, until limit: MonotonicInstant) -> Event {
-        let mode = openMode.index
+    private func sleep(_ mode: OpenMode, until limit: MonotonicInstant) -> Event {
         var isRaised = false
-        let (waitSet, turn, isPolling) = state.withLock { state -> (WaitSet?, ModeItems.Watched?, Bool) in
-            isRaised = state.modes[mode].hasRaised()
+        let (turn, isPolling) = state.withLock { state -> (ModeItems.Watched?, Bool) in
+            isRaised = state.modes[mode.index].hasRaised()
             // Raised sources and ready descriptors take turns. The kernel is not even asked in a turn of the former:
             // what it tells goes to the end of its queue, served or not.
-            if let turn = state.modes[mode].raisedTurn() { return (nil, turn, true) }
+            if let turn = state.modes[mode.index].raisedTurn() { return (turn, true) }
             // Work made visible before a wake-up that came since the pass began must be seen before sleeping.
             let isPolling =
-                isRaised || limit == .distantPast || state.runs.last?.isStopped == true
+                isRaised || limit == .distantPast || state.runs[state.runs.count - 1].isStopped
                 || !wakeState.compareExchange(expected: .awake, desired: .asleep, ordering: .sequentiallyConsistent)
                     .exchanged
-            state.modes[mode].armTimer()
-            if isMain { state.modes[mode].watchMainQueue(servesMainQueue(state, mode: mode)) }
-            return (state.modes[mode].waitSet, nil, isPolling)
+            state.modes[mode.index].armTimer()
+            if isMain { state.modes[mode.index].watchMainQueue(servesMainQueue(state, mode: mode.index)) }
+            return (nil, isPolling)
         }
         if let turn { return .source(turn, []) }
-        guard let waitSet else { return .none }
         if !isPolling { passEnds() }
         var ready: WaitSet.Event?
         repeat {
-            ready = waitSet.wait(until: isPolling ? .distantPast : limit)
+            ready = mode.waitSet.wait(until: isPolling ? .distantPast : limit)
             // An old wake-up's edge may be left in the set; one that counts has changed the state.
         } while ready?.token == ModeItems.wakeToken && (isPolling || wakeState.load(ordering: .acquiring) != .woken)
         if !isPolling {
@@ -286,7 +292,7 @@ extension ThreadRunLoop {
         } else if ready == nil, !isRaised {
             return .none
         }
-        return state.withLock { event(for: ready, mode, &$0) }
+        return state.withLock { event(for: ready, mode.index, &$0) }
     }
 
     private func event(for ready: WaitSet.Event?, _ mode: Int, _ state: inout State) -> Event {

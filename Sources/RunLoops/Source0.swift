@@ -16,7 +16,7 @@ extension ThreadRunLoop {
 
         private struct State {
             var perform: (@Sendable () -> Void)?
-            var modes: [SignaledSources] = []
+            var modes: [ModeFlags] = []
             var callCount = 0
         }
 
@@ -53,7 +53,7 @@ extension ThreadRunLoop {
             state.withLock { state in
                 guard state.perform != nil else { return }
                 signaled.store(true, ordering: .releasing)
-                for mode in state.modes { mode.insert(self) }
+                for mode in state.modes { mode.list(self) }
             }
         }
 
@@ -75,16 +75,16 @@ extension ThreadRunLoop {
         }
 
         /// A mode that took the source in wants to know of signals; one that came before counts.
-        func attach(_ mode: SignaledSources) {
+        func attach(_ mode: ModeFlags) {
             state.withLock { state in
                 state.modes.append(mode)
-                if isSignaled { mode.insert(self) }
+                if isSignaled { mode.list(self) }
             }
         }
 
-        func detach(_ mode: SignaledSources) {
+        func detach(_ mode: ModeFlags) {
             state.withLock { $0.modes.removeAll { $0 === mode } }
-            mode.remove(self)
+            mode.unlist(self)
         }
 
         func didSchedule(in loop: ThreadRunLoop, _ mode: Mode) { scheduled?(loop, mode) }

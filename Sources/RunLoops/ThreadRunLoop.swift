@@ -222,7 +222,10 @@ public final class ThreadRunLoop: Sendable {
 // MARK: - What is behind it
 
 extension ThreadRunLoop.State {
-    func index(of mode: ThreadRunLoop.Mode) -> Int? { modes.firstIndex { $0.mode == mode } }
+    func index(of mode: ThreadRunLoop.Mode) -> Int? {
+        // By index: an element taken out would be a copy of all it holds.
+        modes.indices.first { modes[$0].mode == mode }
+    }
 
     mutating func madeIndex(of mode: ThreadRunLoop.Mode, _ blocks: BlockQueue) -> Int {
         if let index = index(of: mode) { return index }
@@ -379,7 +382,9 @@ extension ThreadRunLoop {
 
     /// Makes what a run of the default mode needs, so that the run cannot fail.
     func prepare() throws(RunLoopError) {
-        try state.withLock { state throws(RunLoopError) in try prepare(state.madeIndex(of: .default, blocks), &state) }
+        try state.withLock { state throws(RunLoopError) in
+            _ = try prepare(state.madeIndex(of: .default, blocks), &state)
+        }
     }
 
     /// The thread ends: every item is removed, and nothing can be added any more.
