@@ -110,7 +110,6 @@ bool crl_thread_value_set(void *value, void (*destructor)(void *)) {
 static _Thread_local int32_t callout_depth;
 int32_t *crl_callout_depth(void) { return &callout_depth; }
 
-bool crl_is_main_thread(void) { return syscall(SYS_gettid) == getpid(); }
 int crl_thread_id(void) {
     static _Thread_local int id;
     if (id == 0) id = (int)syscall(SYS_gettid);
@@ -250,10 +249,10 @@ void crl_signal_unwatch(int signal, int descriptor) {
 // A child of fork may call nothing that takes a lock, so the list is an array of atomics. Descriptor + 1; 0 is free.
 enum { closed_in_child_count = 4096 };
 static atomic_int closed_in_child[closed_in_child_count];
-static atomic_bool is_forked;
+bool crl_forked;
 
 static void note_fork(void) {
-    atomic_store(&is_forked, true);
+    __atomic_store_n(&crl_forked, true, __ATOMIC_RELAXED);
     for (int i = 0; i < closed_in_child_count; i++) {
         int slot = atomic_exchange(&closed_in_child[i], 0);
         if (slot > 0) close(slot - 1);
@@ -266,8 +265,6 @@ void crl_prepare_fork(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, register_fork);
 }
-
-bool crl_is_forked(void) { return atomic_load_explicit(&is_forked, memory_order_relaxed); }
 
 bool crl_close_in_child(int descriptor) {
     for (int i = 0; i < closed_in_child_count; i++) {

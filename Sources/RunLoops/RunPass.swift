@@ -196,7 +196,7 @@ extension ThreadRunLoop {
     }
 
     private func checkThread() throws(RunLoopError) {
-        precondition(isCurrent || Self.current === self, "a ThreadRunLoop can be run by its own thread only")
+        precondition(isCurrent, "a ThreadRunLoop can be run by its own thread only")
         if crl_is_forked() { throw .forked }
     }
 

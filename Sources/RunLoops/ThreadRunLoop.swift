@@ -13,6 +13,9 @@ import Synchronization
 ///
 /// Any thread may add, remove, signal, wake, stop and perform; only the loop's own may run it. No item is called with
 /// a lock held.
+///
+/// After a fork the loops are the parent's. The child can run none of them, and what it adds or removes is not: what
+/// can say so throws ``RunLoopError/forked``.
 public final class ThreadRunLoop: Sendable {
     struct Run {
         let mode: Int
@@ -72,7 +75,7 @@ public final class ThreadRunLoop: Sendable {
     @available(*, noasync, message: "a task may go on on another thread")
     public static var current: ThreadRunLoop {
         if let value = crl_thread_value() { return Unmanaged<ThreadRunLoop>.fromOpaque(value).takeUnretainedValue() }
-        let loop = crl_is_main_thread() ? main : ThreadRunLoop(isMain: false)
+        let loop = crl_thread_id() == crl_process_id() ? main : ThreadRunLoop(isMain: false)
         let kept = crl_thread_value_set(Unmanaged.passRetained(loop).toOpaque()) { value in
             guard let value else { return }
             let loop = Unmanaged<ThreadRunLoop>.fromOpaque(value)
@@ -87,7 +90,10 @@ public final class ThreadRunLoop: Sendable {
     }
 
     /// Whether it is the calling thread's loop.
-    public var isCurrent: Bool { crl_thread_value() == Unmanaged.passUnretained(self).toOpaque() }
+    public var isCurrent: Bool {
+        // The main thread may not have asked for its loop yet; its number is nobody else's.
+        crl_thread_value() == Unmanaged.passUnretained(self).toOpaque() || (isMain && crl_thread_id() == threadID)
+    }
 
     // MARK: What it is doing
 
@@ -114,13 +120,14 @@ public final class ThreadRunLoop: Sendable {
     /// Makes the loop go through one more pass before it sleeps again; what was made visible before the call is seen
     /// in it. Any thread may call it. The corresponding CF function is `CFRunLoopWakeUp`.
     public func wakeUp() {
-        guard wakeState.exchange(.woken, ordering: .sequentiallyConsistent) == .asleep else { return }
+        guard !crl_is_forked(), wakeState.exchange(.woken, ordering: .sequentiallyConsistent) == .asleep else { return }
         state.withLock { $0.wake }?.raise()
     }
 
     /// Ends the innermost run; does nothing when the loop is not running. Any thread may call it.
     /// The corresponding CF function is `CFRunLoopStop`.
     public func stop() {
+        if crl_is_forked() { return }
         state.withLock { state in
             guard !state.runs.isEmpty else { return }
             state.runs[state.runs.count - 1].isStopped = true
@@ -133,6 +140,7 @@ public final class ThreadRunLoop: Sendable {
     /// Any thread may call it; a call from another thread wakes the loop.
     /// The corresponding CF function is `CFRunLoopPerformBlock`, which leaves the waking to its caller.
     public func perform(inModes modes: [Mode] = Mode.onlyDefault, _ block: @escaping @Sendable () -> Void) {
+        if crl_is_forked() { return }
         let isCurrent = isCurrent
         while true {
             switch blocks.append(modes, block, wakes: !isCurrent) {
@@ -257,6 +265,8 @@ extension ThreadRunLoop {
     }
 
     private func insert(_ item: Item, into targets: (inout State) -> [Mode]) throws(RunLoopError) {
+        // A lock may have been taken by a thread that the child does not have.
+        if crl_is_forked() { throw .forked }
         let (added, error) = state.withLock { state -> ([Mode], RunLoopError?) in
             guard !state.hasEnded, item.isValid else { return ([], nil) }
             var added: [Mode] = []
@@ -304,6 +314,7 @@ extension ThreadRunLoop {
     }
 
     private func remove(_ item: Item, from targets: (inout State) -> [Mode]) {
+        if crl_is_forked() { return }
         let removed = state.withLock { state in
             targets(&state).filter { mode in
                 guard let index = state.index(of: mode), state.modes[index].remove(item, from: self) else {
@@ -330,6 +341,7 @@ extension ThreadRunLoop {
 
     /// A timer's date has changed. That wakes the loop, as it does CFRunLoop.
     func requeue(_ timer: Timer) {
+        if crl_is_forked() { return }
         state.withLock { state in
             for index in state.modes.indices where state.modes[index].timers.contains(timer) {
                 state.modes[index].timers.requeue(timer)
@@ -345,6 +357,7 @@ extension ThreadRunLoop {
 
     /// A source has work that its descriptor does not tell of.
     func noteRaised(_ source: Source1) {
+        if crl_is_forked() { return }
         state.withLock { state in
             for index in state.modes.indices { state.modes[index].noteRaised(source) }
         }
@@ -361,6 +374,7 @@ extension ThreadRunLoop {
 
     /// Ends all runs, and lets none begin again.
     func stopForGood() {
+        if crl_is_forked() { return }
         state.withLock { state in
             state.isStoppedForGood = true
             for index in state.runs.indices { state.runs[index].isStopped = true }

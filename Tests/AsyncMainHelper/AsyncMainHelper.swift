@@ -2,11 +2,12 @@ import Dispatch
 import Glibc
 import RunLoops
 
-/// A program whose `main` is async: says whether everything of the main actor's stays on the process's first thread,
-/// with the main loop's items served there.
+/// A program whose `main` is async: everything of the main actor's stays on the process's first thread, with the main
+/// loop's items served there.
 @main
 struct AsyncMainHelper {
     static func main() async {
+        alarm(60)
         let first = pthread_self()
         var isFirstThread: Bool { pthread_equal(pthread_self(), first) != 0 }
         var stages: [(String, Bool)] = []
@@ -32,6 +33,10 @@ struct AsyncMainHelper {
             ThreadRunLoop.main.perform(ThreadRunLoop.mainActor { continuation.resume() })
         }
         stages.append(("after a stop", isFirstThread))
-        for (stage, isRight) in stages { print(stage, isRight ? "first thread" : "another thread") }
+        for (stage, isFirst) in stages where !isFirst {
+            let line = Array("\(stage), main is on another thread\n".utf8)
+            _ = write(STDERR_FILENO, line, line.count)
+            exit(70)
+        }
     }
 }

@@ -26,6 +26,8 @@ do {
     case "instances": try runOutOfInstances()
     case "watches": try runOutOfWatches()
     case "permission": try watchWithoutPermission()
+    case "fork": try forkWithLoops()
+    case "main-thread": try serveTheMainThread()
     case let command: fail("unknown command \(command ?? "")")
     }
 } catch {

@@ -57,7 +57,6 @@ bool crl_thread_value_set(void *value, void (*destructor)(void *));
 // How many callouts of ports the thread is inside of.
 int32_t *crl_callout_depth(void);
 
-bool crl_is_main_thread(void);
 int crl_thread_id(void);
 int crl_process_id(void);
 // Names the calling thread with the first 15 bytes of `name`.
@@ -81,7 +80,8 @@ void crl_signal_unwatch(int signal, int descriptor);
 
 // Has every later fork note itself in the child, and close there what crl_close_in_child names.
 void crl_prepare_fork(void);
-bool crl_is_forked(void);
+extern bool crl_forked;
+static inline bool crl_is_forked(void) { return __atomic_load_n(&crl_forked, __ATOMIC_RELAXED); }
 // False when there are as many already as can be.
 bool crl_close_in_child(int descriptor);
 void crl_keep_in_child(int descriptor);

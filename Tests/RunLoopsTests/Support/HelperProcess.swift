@@ -1,12 +1,14 @@
 import CRunLoopShims
 import Glibc
 
-/// Runs the tests' helper program, which lies beside the test program.
+/// Runs a helper program of the tests', which lies beside the test program.
 ///
 /// - Parameter limit: A limit of the user's that it runs under: a name in `/proc/sys/user`, and how many.
 /// - Returns: Its exit status, or the negated signal that ended it. What went wrong it says on the standard error.
-func helper(_ command: String, under limit: (name: String, count: Int)? = nil) -> Int32 {
-    let program = beside("RunLoopsTestHelper")
+func helper(
+    _ command: String, of program: String = "RunLoopsTestHelper", under limit: (name: String, count: Int)? = nil
+) -> Int32 {
+    let program = beside(program)
     guard let limit else { return spawn([program, command]) }
     return spawn(limited(limit.name, limit.count, "exec \"$0\" \(command)") + [program])
 }

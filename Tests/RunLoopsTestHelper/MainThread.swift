@@ -1,0 +1,78 @@
+import Dispatch
+import Glibc
+import RunLoops
+
+@MainActor
+private final class Model {
+    var ticks = 0
+    var isOver = false
+
+    func tick() { ticks += 1 }
+
+    /// In a context of the main actor any closure is one of its own.
+    func start() {
+        ThreadRunLoop.main.addTimer(after: .milliseconds(1), repeats: true) { timer in
+            self.tick()
+            if self.ticks == 3 { timer.invalidate() }
+        }
+    }
+}
+
+/// The main actor's work, libdispatch's main queue and tasks that sleep, while the main thread is in our loop.
+func serveTheMainThread() throws {
+    try MainActor.assumeIsolated {
+        let model = Model()
+        model.start()
+        try run(until: { model.ticks == 3 }, "its timer")
+
+        // From any thread.
+        let thread = try RunLoopThread()
+        thread.loop.perform { ThreadRunLoop.main.perform(ThreadRunLoop.mainActor { model.tick() }) }
+        try run(until: { model.ticks == 4 }, "a block of the main actor")
+        thread.loop.perform {
+            ThreadRunLoop.main.add(
+                ThreadRunLoop.Timer(after: .zero, handler: ThreadRunLoop.mainActor { _ in model.tick() }))
+        }
+        try run(until: { model.ticks == 5 }, "a timer of the main actor")
+
+        DispatchQueue.main.async { MainActor.assumeIsolated { model.tick() } }
+        try run(until: { model.ticks == 6 }, "the main queue")
+        Task { @MainActor in
+            model.tick()
+            try? await Task.sleep(for: .milliseconds(1))
+            model.tick()
+            await Task.detached {}.value
+            model.tick()
+        }
+        try run(until: { model.ticks == 9 }, "a task of the main actor")
+
+        // Not in a mode of its own; once a pass in a common one, as long as there is something.
+        ThreadRunLoop.main.add(ThreadRunLoop.Source0 {}, forMode: "private")
+        DispatchQueue.main.async { MainActor.assumeIsolated { model.tick() } }
+        try ThreadRunLoop.main.runInMode("private", seconds: 0.01)
+        check(model.ticks == 9, "the main queue was served in a mode that is not common")
+        try ThreadRunLoop.main.addCommonMode("private")
+        try ThreadRunLoop.main.runInMode("private", seconds: 0)
+        check(model.ticks == 10, "the main queue was not served in a common mode")
+
+        var passes = 0
+        let observer = ThreadRunLoop.main.addObserver(.beforeTimers) { _, _ in passes += 1 }
+        requeue(5) { model.isOver = true }
+        try run(until: { model.isOver }, "what the main queue queues itself")
+        check(passes >= 5, "the main queue was served \(5 - passes) times more than passes began")
+        observer.invalidate()
+    }
+}
+
+@MainActor private func requeue(_ count: Int, then body: @escaping @MainActor @Sendable () -> Void) {
+    if count == 0 { return body() }
+    DispatchQueue.main.async { MainActor.assumeIsolated { requeue(count - 1, then: body) } }
+}
+
+@MainActor private func run(until isDone: () -> Bool, _ what: String) throws {
+    let deadline = MonotonicInstant.now + .seconds(20)
+    while !isDone() {
+        check(!deadline.hasPassed, "\(what) did not come")
+        try ThreadRunLoop.main.runInMode(seconds: 1, returnAfterSourceHandled: true)
+    }
+}

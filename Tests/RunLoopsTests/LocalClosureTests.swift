@@ -1,0 +1,67 @@
+import Oracle
+import RunLoops
+import Testing
+
+/// Closures that are not `@Sendable`, written as a user would.
+@Suite struct LocalClosureTests {
+    @Test func `any closure can be a handler on the loop's own thread`() {
+        let calls = onThread {
+            let loop = ThreadRunLoop.current
+            var calls: [String] = []
+            loop.addObserver(.entry, repeats: false) { _, activity in calls.append("\(activity)") }
+            loop.perform(ThreadRunLoop.local { calls.append("block") })
+            let source = ThreadRunLoop.Source0(perform: ThreadRunLoop.local { calls.append("source") })
+            loop.add(source)
+            source.signal()
+            loop.addTimer(after: .zero) { timer in
+                calls.append("timer \(timer.repeats)")
+                loop.stop()
+            }
+            run(loop, seconds: 20)
+            return calls
+        }
+        #expect(calls == ["[entry]", "block", "source", "timer false"])
+    }
+
+    @Test func `what a local closure has captured is let go of on its thread, wherever its item ends`() throws {
+        let thread = try RunLoopThread()
+        let (last, ended) = (Shared<Bool?>(nil), Gate())
+        let loop = thread.loop
+        // The item's last reference is let go of here.
+        var timer: ThreadRunLoop.Timer? = try thread.run {
+            let witness = AtLast {
+                last.withLock { $0 = loop.isCurrent }
+                ended.open()
+            }
+            return ThreadRunLoop.Timer(
+                after: .seconds(100), handler: ThreadRunLoop.local { _ in withExtendedLifetime(witness) {} })
+        }
+        timer?.invalidate()
+        timer = nil
+        #expect(ended.wait(until: .patience))
+        #expect(last.withLock { $0 } == true)
+    }
+
+    @Test func `what a local closure has captured ends with its thread at the latest`() {
+        let isGone = Shared(false)
+        let timer = onThread {
+            let witness = AtLast { isGone.withLock { $0 = true } }
+            return ThreadRunLoop.Timer(
+                after: .seconds(100), handler: ThreadRunLoop.local { _ in withExtendedLifetime(witness) {} })
+        }
+        withExtendedLifetime(timer) {}
+        _ = consume timer
+        #expect(isGone.withLock { $0 })
+    }
+
+    @Test func `a local closure on another loop is a broken contract`() async {
+        await #expect(processExitsWith: .failure) {
+            let handler = onThread { ThreadRunLoop.local {} }
+            handler()
+        }
+        await #expect(processExitsWith: .failure) {
+            let loop = onThread { ThreadRunLoop.current }
+            onThread { _ = loop.addTimer(after: .zero) { _ in } }
+        }
+    }
+}

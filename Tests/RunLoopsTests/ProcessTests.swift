@@ -1,0 +1,16 @@
+import Testing
+
+/// What concerns a whole process, and so is tried in one of its own.
+@Suite struct ProcessTests {
+    @Test func `a forked child is refused its parent's loops, and the parent notices nothing`() {
+        #expect(helper("fork") == 0)
+    }
+
+    @Test func `the main actor, the main queue and sleeping tasks live on the main loop`() {
+        #expect(helper("main-thread") == 0)
+    }
+
+    @Test func `an async main stays on the process's first thread`() {
+        #expect(helper("", of: "AsyncMainHelper") == 0)
+    }
+}

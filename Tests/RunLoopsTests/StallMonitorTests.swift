@@ -1,0 +1,141 @@
+import Oracle
+import RunLoops
+import Testing
+
+@Suite struct StallMonitorTests {
+    private static let threshold = Duration.milliseconds(20)
+
+    /// Watches a fresh thread while it does something, and returns what is reported up to the end of the first stall.
+    private func reports(_ body: @escaping @Sendable (ThreadRunLoop) -> Void) throws -> [StallMonitor.Stall] {
+        let thread = try RunLoopThread()
+        let (stalls, isOver) = (Shared<[StallMonitor.Stall]>([]), Gate())
+        let monitor = try StallMonitor(thread.loop, threshold: Self.threshold) { stall in
+            let isFirstEnd = stalls.withLock { stalls in
+                let isFirst = !stalls.contains(where: \.isOver)
+                if isFirst { stalls.append(stall) }
+                return isFirst && stall.isOver
+            }
+            if isFirstEnd { isOver.open() }
+        }
+        body(thread.loop)
+        #expect(isOver.wait(until: .patience))
+        monitor.stop()
+        return stalls.withLock { $0 }
+    }
+
+    @Test func `a stall is told while it lasts and when it is over`() throws {
+        let start = MonotonicInstant.now
+        let stalls = try reports { loop in
+            loop.add(ThreadRunLoop.Timer(after: .zero, label: "slow") { _ in spin(milliseconds: 110) })
+        }
+        #expect(stalls.count >= 2)
+        #expect(stalls.dropLast().allSatisfy { !$0.isOver && $0.duration > Self.threshold })
+        for stall in stalls {
+            #expect(stall.item == "timer \"slow\"")
+            #expect(stall.phase == .timer)
+            #expect(stall.mode == .default)
+            #expect(stall.since == stalls[0].since)
+            #expect(stall.since > start + .milliseconds(-10))
+        }
+        #expect(zip(stalls, stalls.dropFirst()).allSatisfy { $0.duration <= $1.duration })
+        #expect((stalls.last?.duration ?? .zero) >= .milliseconds(100))
+        #expect("\(stalls[0])".hasPrefix("has been stalled for ") && "\(stalls[0])".hasSuffix("by timer \"slow\""))
+    }
+
+    @Test(arguments: StallMonitor.Stall.Phase.all)
+    func `the phase is told`(_ phase: StallMonitor.Stall.Phase) throws {
+        let stalls = try reports { loop in
+            switch phase {
+            case .block: loop.perform { spin(milliseconds: 60) }
+            case .task:
+                Task.detached {
+                    await withTaskExecutorPreference(loop) {
+                        await Task.yield()
+                        spin(milliseconds: 60)
+                    }
+                }
+            case .source:
+                let source = ThreadRunLoop.Source0(label: "s") { spin(milliseconds: 60) }
+                loop.add(source)
+                source.signal()
+                loop.wakeUp()
+            case .observer:
+                loop.add(ThreadRunLoop.Observer(.beforeTimers, repeats: false) { _, _ in spin(milliseconds: 60) })
+                loop.wakeUp()
+            default:
+                loop.add(ThreadRunLoop.Timer(after: .milliseconds(1)) { _ in spin(milliseconds: 60) })
+            }
+        }
+        #expect(stalls.first?.phase == phase)
+    }
+
+    @Test func `a descriptor's source is named`() throws {
+        let event = madeEvent()
+        event.raise()
+        let stalls = try reports { loop in
+            add(
+                ThreadRunLoop.Source1(descriptor: event.descriptor) { turn in
+                    turn.source.invalidate()
+                    spin(milliseconds: 60)
+                    return true
+                }, to: loop)
+        }
+        // It has left the loop, so that it has no name any more.
+        #expect(stalls.first?.phase == .source)
+        #expect(stalls.first?.item == nil)
+    }
+
+    @Test func `a loop that sleeps, or that many short callouts keep busy, is no stall`() throws {
+        let thread = try RunLoopThread()
+        let stalls = Shared<[StallMonitor.Stall]>([])
+        // On a busy machine a short callout is a long one now and then.
+        let monitor = try StallMonitor(thread.loop, threshold: .seconds(2)) { stall in
+            stalls.withLock { $0.append(stall) }
+        }
+        let calls = Shared(0)
+        let done = Gate()
+        thread.loop.add(
+            ThreadRunLoop.Timer(after: .milliseconds(1), repeats: true) { timer in
+                spin(milliseconds: 1)
+                let count = calls.withLock { calls in
+                    calls += 1
+                    return calls
+                }
+                if count == 30 {
+                    timer.invalidate()
+                    done.open()
+                }
+            })
+        #expect(done.wait(until: .patience))
+        monitor.stop()
+        #expect(stalls.withLock { $0.isEmpty })
+    }
+
+    @Test func `an inner run that serves the loop is no stall`() throws {
+        let stalls = try reports { loop in
+            loop.add(ThreadRunLoop.Source0 {}, forMode: "inner")
+            loop.perform {
+                // Longer than the threshold, but asleep.
+                run(loop, "inner", seconds: 0.05)
+                loop.add(ThreadRunLoop.Timer(after: .zero, label: "the real one") { _ in spin(milliseconds: 60) })
+            }
+        }
+        #expect(stalls.first?.item == "timer \"the real one\"")
+    }
+
+    @Test func `nothing is told after the monitor has stopped, or was let go of`() throws {
+        let thread = try RunLoopThread()
+        let count = Shared(0)
+        var monitor: StallMonitor? = try StallMonitor(thread.loop, threshold: Self.threshold) { _ in
+            count.withLock { $0 += 1 }
+        }
+        withExtendedLifetime(monitor) {}
+        monitor = nil
+        try thread.run { spin(milliseconds: 60) }
+        #expect(count.withLock { $0 } == 0)
+    }
+}
+
+extension StallMonitor.Stall.Phase {
+    static let all: [Self] = [.block, .task, .source, .timer, .observer]
+}
