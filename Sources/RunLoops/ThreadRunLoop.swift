@@ -377,6 +377,15 @@ extension ThreadRunLoop {
         }
         for item in items { removeEverywhere(item) }
         withExtendedLifetime(blocks) {}
+        // Whoever keeps the loop keeps no descriptor with it.
+        let (modes, wake) = state.withLock { state in
+            defer {
+                state.modes = state.modes.map { ModeItems($0.mode) }
+                state.wake = nil
+            }
+            return (state.modes, state.wake)
+        }
+        withExtendedLifetime((modes, wake)) {}
     }
 }
 
