@@ -29,7 +29,8 @@ func startAndStopThreads() throws {
 func askForTooMuch() throws {
     let threads = liveThreads()
     // The administrator has the right.
-    if geteuid() == 0 { check(seteuid(65534) == 0, "cannot become another user") }
+    let user = geteuid()
+    if user == 0 { check(seteuid(65534) == 0, "cannot become another user") }
     var none = rlimit()
     // RLIMIT_NICE, which Glibc's module map leaves out.
     check(setrlimit(13, &none) == 0, "the limit cannot be set")
@@ -41,6 +42,7 @@ func askForTooMuch() throws {
     }
     settle(threads)
     _ = try RunLoopThread(niceness: 5)
+    if user == 0 { check(seteuid(0) == 0, "cannot become the user again") }
 }
 
 /// Waits until the process has no more threads than that: one that was let go of ends in its own time.
