@@ -10,7 +10,7 @@ help:
 	@echo "make run      build, and count the words of this repository with worker threads, then with processes"
 	@echo "make test     build, and run all tests"
 	@echo "make soak     play 50,000 generated scripts on our run loop and on Foundation's, and compare"
-	@echo "make bench    measure ports beside raw libzmq"
+	@echo "make bench    measure ports beside raw libzmq, and the run loop beside CFRunLoop and SwiftNIO"
 	@echo "make docs     build the documentation, in .build/documentation"
 	@echo "make format   lay the source text out"
 	@echo "make lint     check the layout"

@@ -21,7 +21,10 @@ let package = Package(
         .target(name: "ZeroMQ", dependencies: ["CZeroMQ"]),
         .target(
             name: "RunLoops",
-            dependencies: ["CRunLoopShims", .product(name: "HeapModule", package: "swift-collections")]
+            dependencies: [
+                "CRunLoopShims", .product(name: "DequeModule", package: "swift-collections"),
+                .product(name: "HeapModule", package: "swift-collections"),
+            ]
         ),
         .target(
             name: "Ports",
@@ -36,12 +39,15 @@ let package = Package(
         .testTarget(name: "ZeroMQTests", dependencies: ["ZeroMQ"]),
         .target(name: "Oracle", dependencies: ["RunLoops"], path: "Tests/Oracle"),
         .executableTarget(name: "OracleHelper", dependencies: ["Oracle"], path: "Tests/OracleHelper"),
+        .executableTarget(name: "AsyncMainHelper", dependencies: ["RunLoops"], path: "Tests/AsyncMainHelper"),
         .target(name: "TestClock", path: "Tests/TestClock"),
         .executableTarget(
             name: "RunLoopsTestHelper", dependencies: ["RunLoops", "TestClock"], path: "Tests/RunLoopsTestHelper"),
         .testTarget(
             name: "RunLoopsTests",
-            dependencies: ["RunLoops", "CRunLoopShims", "Oracle", "OracleHelper", "RunLoopsTestHelper"]),
+            dependencies: [
+                "RunLoops", "CRunLoopShims", "Oracle", "OracleHelper", "RunLoopsTestHelper", "AsyncMainHelper",
+            ]),
         .executableTarget(name: "PortsTestHelper", dependencies: ["Ports"], path: "Tests/PortsTestHelper"),
         .testTarget(name: "PortsTests", dependencies: ["Ports", "CRunLoopShims", "ZeroMQ", "PortsTestHelper"]),
         .testTarget(name: "WordCountTests", dependencies: ["WordCount"]),

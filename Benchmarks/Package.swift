@@ -4,7 +4,10 @@ import PackageDescription
 // A package of its own, so that who uses the library builds none of it.
 let package = Package(
     name: "Benchmarks",
-    dependencies: [.package(name: "swift-ports", path: "..")],
+    dependencies: [
+        .package(name: "swift-ports", path: ".."),
+        .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
+    ],
     targets: [
         .target(name: "CBench", linkerSettings: [.linkedLibrary("zmq")]),
         .executableTarget(
@@ -12,7 +15,11 @@ let package = Package(
             dependencies: [
                 "CBench", .product(name: "Ports", package: "swift-ports"),
                 .product(name: "RunLoops", package: "swift-ports"),
-            ]
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio"),
+            ],
+            // Where CFRunLoop is: `import CoreFoundation` declares it, and links nothing.
+            linkerSettings: [.linkedLibrary("Foundation")]
         ),
     ],
     swiftLanguageModes: [.v6]

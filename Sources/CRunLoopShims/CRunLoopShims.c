@@ -2,6 +2,7 @@
 #include "CRunLoopShims.h"
 
 #include <errno.h>
+#include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -26,20 +27,22 @@ static atomic_bool has_no_pwait2;
 int crl_epoll_wait_one(int set, crl_event *event, int64_t nanoseconds) {
     struct epoll_event ready;
     int count;
+    // Past the C library, whose functions make the thread cancellable for the time of the call: a tenth of a short one.
     if (nanoseconds <= 0) {
-        count = epoll_wait(set, &ready, 1, nanoseconds < 0 ? -1 : 0);
+        count = (int)syscall(SYS_epoll_pwait, set, &ready, 1, nanoseconds < 0 ? -1 : 0, NULL, 0);
     } else {
         count = -1;
         if (!atomic_load_explicit(&has_no_pwait2, memory_order_relaxed)) {
             struct timespec timeout = {.tv_sec = nanoseconds / 1000000000, .tv_nsec = nanoseconds % 1000000000};
-            count = epoll_pwait2(set, &ready, 1, &timeout, NULL);
+            count = (int)syscall(SYS_epoll_pwait2, set, &ready, 1, &timeout, NULL, 0);
             if (count < 0 && (errno == ENOSYS || errno == EPERM))
                 atomic_store_explicit(&has_no_pwait2, true, memory_order_relaxed);
             else
                 goto waited;
         }
         int64_t milliseconds = nanoseconds / 1000000 + (nanoseconds % 1000000 != 0);
-        count = epoll_wait(set, &ready, 1, milliseconds > INT32_MAX ? INT32_MAX : (int)milliseconds);
+        int timeout = milliseconds > INT32_MAX ? INT32_MAX : (int)milliseconds;
+        count = (int)syscall(SYS_epoll_pwait, set, &ready, 1, timeout, NULL, 0);
     }
 waited:
     if (count == 1) {
@@ -54,6 +57,29 @@ int crl_timer_arm(int descriptor, uint64_t nanoseconds) {
         .it_value = {.tv_sec = (time_t)(nanoseconds / 1000000000), .tv_nsec = (long)(nanoseconds % 1000000000)}};
     return timerfd_settime(descriptor, TFD_TIMER_ABSTIME, &when, NULL);
 }
+
+static inline void pause_processor(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+void crl_lock_slowly(uint32_t *word) {
+    // Holders are quick: most are done before a sleep would have begun.
+    for (int i = 0; i < 60; i++) {
+        uint32_t free_word = 0;
+        if (__atomic_load_n(word, __ATOMIC_RELAXED) == 0
+            && __atomic_compare_exchange_n(word, &free_word, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+            return;
+        pause_processor();
+    }
+    while (__atomic_exchange_n(word, 2, __ATOMIC_ACQUIRE) != 0)
+        syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, 2, NULL, NULL, 0);
+}
+
+void crl_wake_waiter(uint32_t *word) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0); }
 
 static pthread_key_t key;
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
@@ -90,6 +116,7 @@ int crl_thread_id(void) {
     if (id == 0) id = (int)syscall(SYS_gettid);
     return id;
 }
+int crl_process_id(void) { return getpid(); }
 void crl_thread_set_name(const char *name) {
     char kept[16];
     snprintf(kept, sizeof kept, "%s", name);
@@ -126,6 +153,25 @@ void crl_main_queue_drain(void) {
     uint64_t count;
     while (read(_dispatch_get_main_queue_handle_4CF(), &count, sizeof count) < 0 && errno == EINTR) {}
     _dispatch_main_queue_callback_4CF(NULL);
+}
+
+// What the main thread does when an async `main` first waits. By itself Swift would end the thread there and have the
+// main actor live on others; our loop keeps it on this one. Weak, for programs that are linked without concurrency.
+#define SWIFT_CC __attribute__((swiftcall))
+typedef SWIFT_CC void (*drain_function)(void);
+extern SWIFT_CC void (*swift_task_asyncMainDrainQueue_hook)(drain_function original, drain_function compatible)
+    __attribute__((weak));
+extern bool crl_run_main_loop(void);
+
+static SWIFT_CC void drain_main(drain_function original, drain_function compatible) {
+    (void)compatible;
+    if (crl_main_queue_descriptor() >= 0) while (crl_run_main_loop()) {}
+    original();
+}
+
+__attribute__((constructor)) static void hook_async_main(void) {
+    if (&swift_task_asyncMainDrainQueue_hook && !swift_task_asyncMainDrainQueue_hook)
+        swift_task_asyncMainDrainQueue_hook = drain_main;
 }
 
 enum { watchers_per_signal = 16 };

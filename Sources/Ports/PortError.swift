@@ -111,7 +111,7 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
         case .outOfDescriptors(let limit): self = .outOfDescriptors(limit: Int(clamping: limit))
         case .system(let call, let errno): self = .transport(call: call, errno: errno)
         case .threadNotStarted(let errno): self = .transport(call: "pthread_create", errno: errno)
-        default: self = .transport(call: "epoll_ctl", errno: EBADF)
+        default: self = .unavailable(reason: error.description)
         }
     }
 

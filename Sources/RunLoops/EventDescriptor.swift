@@ -11,6 +11,8 @@ package final class EventDescriptor: Sendable {
     }
 
     package func raise() {
+        // A forked child's is its parent's.
+        if crl_is_forked() { return }
         var one: UInt64 = 1
         // The only failure, a full counter, means that it is raised already.
         _ = write(descriptor, &one, 8)

@@ -22,4 +22,16 @@ enum Item {
         case .observer(let observer): ObjectIdentifier(observer)
         }
     }
+
+    /// What it is in a line of a dump or a report.
+    var name: String {
+        let (kind, label): (String, String?) =
+            switch self {
+            case .source0(let source): ("source", source.label)
+            case .source1(let source): ("source of descriptor \(source.descriptor)", source.label)
+            case .timer(let timer): ("timer", timer.label)
+            case .observer(let observer): ("observer", observer.label)
+            }
+        return label.map { "\(kind) \"\($0)\"" } ?? kind
+    }
 }

@@ -20,6 +20,9 @@ extension ThreadRunLoop {
         /// `kCFRunLoopDefaultMode`.
         public static let `default` = Mode("default")
 
+        /// What most blocks are for; an array made anew for each would cost as much as the block.
+        @usableFromInline static let onlyDefault = [Mode.default]
+
         /// Not a mode to run in, but a set of them: what is added to it is added to every mode in the set, those that
         /// join later too. The corresponding CF constant is `kCFRunLoopCommonModes`.
         public static let common = Mode("common")

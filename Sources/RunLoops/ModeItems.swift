@@ -4,13 +4,11 @@ import CRunLoopShims
 struct ModeItems {
     let mode: ThreadRunLoop.Mode
 
-    /// By order.
-    private(set) var sources0: [ThreadRunLoop.Source0] = []
+    private var sources0: [ObjectIdentifier: Ranked] = [:]
     private(set) var sources1: [WaitSet.Token: Watched] = [:]
     private(set) var observers: [ThreadRunLoop.Observer] = []
-    private(set) var activities: ThreadRunLoop.Activity = []
     var timers = TimerQueue()
-    let signals = SignalFlag()
+    let flags: ModeFlags
 
     /// What the mode sleeps on; made when a source needs it, or a run.
     private(set) var waitSet: WaitSet?
@@ -29,6 +27,14 @@ struct ModeItems {
     static let mainQueueToken: WaitSet.Token = 2
     private static let firstSourceToken: WaitSet.Token = 16
 
+    /// A source with its place among those of the same order: the number of its coming.
+    private struct Ranked {
+        let source: ThreadRunLoop.Source0
+        let number: Int
+    }
+
+    private var lastNumber = 0
+
     struct Watched {
         let source: ThreadRunLoop.Source1
         let token: WaitSet.Token
@@ -36,18 +42,23 @@ struct ModeItems {
         let descriptor: Int32
     }
 
-    init(_ mode: ThreadRunLoop.Mode) { self.mode = mode }
+    init(_ mode: ThreadRunLoop.Mode, isCommon: Bool, number: Int) {
+        self.mode = mode
+        flags = ModeFlags(isCommon: isCommon, number: number)
+    }
 
     var hasNoSourceOrTimer: Bool { sources0.isEmpty && sources1.isEmpty && timers.isEmpty }
 
     var items: [Item] {
-        sources0.map(Item.source0) + sources1.values.map { .source1($0.source) } + timers.timers.map(Item.timer)
+        rankedSources(sources0.values).map(Item.source0)
+            + sources1.values.sorted { $0.token < $1.token }.map { .source1($0.source) }
+            + timers.timers.map(Item.timer)
             + observers.map(Item.observer)
     }
 
     func contains(_ item: Item) -> Bool {
         switch item {
-        case .source0(let source): sources0.contains { $0 === source }
+        case .source0(let source): sources0[ObjectIdentifier(source)] != nil
         case .source1(let source): tokens[ObjectIdentifier(source)] != nil
         case .timer(let timer): timers.contains(timer)
         case .observer(let observer): observers.contains { $0 === observer }
@@ -59,8 +70,9 @@ struct ModeItems {
         guard item.isValid, !contains(item) else { return false }
         switch item {
         case .source0(let source):
-            sources0.insert(source, at: sources0.firstIndex { $0.order > source.order } ?? sources0.endIndex)
-            source.attach(signals)
+            lastNumber += 1
+            sources0[ObjectIdentifier(source)] = Ranked(source: source, number: lastNumber)
+            source.attach(flags)
             source.placements.joined(loop)
         case .source1(let source):
             try watch(source)
@@ -72,7 +84,8 @@ struct ModeItems {
         case .observer(let observer):
             guard observer.attach(to: loop) else { return false }
             observers.insert(observer, at: observers.firstIndex { $0.order > observer.order } ?? observers.endIndex)
-            activities.formUnion(observer.activities)
+            flags.activities.store(
+                flags.activities.load(ordering: .relaxed) | observer.activities.rawValue, ordering: .releasing)
         }
         return true
     }
@@ -81,9 +94,8 @@ struct ModeItems {
     mutating func remove(_ item: Item, from loop: ThreadRunLoop) -> Bool {
         switch item {
         case .source0(let source):
-            guard let index = sources0.firstIndex(where: { $0 === source }) else { return false }
-            sources0.remove(at: index)
-            source.detach(signals)
+            guard sources0.removeValue(forKey: ObjectIdentifier(source)) != nil else { return false }
+            source.detach(flags)
             source.placements.left(loop)
         case .source1(let source):
             guard let token = tokens.removeValue(forKey: ObjectIdentifier(source)) else { return false }
@@ -95,23 +107,42 @@ struct ModeItems {
         case .observer(let observer):
             guard let index = observers.firstIndex(where: { $0 === observer }) else { return false }
             observers.remove(at: index)
-            activities = observers.reduce(into: []) { $0.formUnion($1.activities) }
+            flags.activities.store(observers.reduce(0) { $0 | $1.activities.rawValue }, ordering: .releasing)
             observer.detach()
         }
         return true
     }
 
+    /// The signalled Source0s, by order.
+    func signaledSources() -> [ThreadRunLoop.Source0] {
+        let signaled = flags.signaledSources()
+        return signaled.count < 2 ? signaled : rankedSources(signaled.compactMap { sources0[ObjectIdentifier($0)] })
+    }
+
+    private func rankedSources(_ ranked: some Sequence<Ranked>) -> [ThreadRunLoop.Source0] {
+        ranked.sorted { ($0.source.order, $0.number) < ($1.source.order, $1.number) }.map(\.source)
+    }
+
     // MARK: The wait set
 
+    /// What a run of the mode sleeps on; nil before the first.
+    var readyWaitSet: WaitSet? { timerDescriptor == nil ? nil : waitSet }
+
     /// Makes the mode ready to sleep.
-    mutating func prepareWaitSet(wake: EventDescriptor) throws(RunLoopError) {
-        guard timerDescriptor == nil else { return }
+    mutating func prepareWaitSet(wake: EventDescriptor) throws(RunLoopError) -> WaitSet {
         let waitSet = try madeWaitSet()
         let timerDescriptor = try TimerDescriptor()
         // In edges: the counter need never be read, and a wake-up costs one system call less.
         try waitSet.add(wake.descriptor, .readable, trigger: .edge, token: Self.wakeToken)
         try waitSet.add(timerDescriptor.descriptor, .readable, token: Self.timerToken)
         self.timerDescriptor = timerDescriptor
+        return waitSet
+    }
+
+    /// Gives up what it sleeps on, for good.
+    mutating func takeDescriptors() -> (WaitSet?, TimerDescriptor?) {
+        defer { (waitSet, timerDescriptor) = (nil, nil) }
+        return (waitSet, timerDescriptor)
     }
 
     /// Waits for libdispatch's main queue, or no longer: inside one of its callouts it would only keep the loop awake.

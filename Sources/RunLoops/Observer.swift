@@ -16,8 +16,13 @@ extension ThreadRunLoop {
         /// The corresponding CF function is `CFRunLoopObserverGetOrder`.
         public let order: Int
 
+        /// What dumps of the loop and reports of its stalls call it. The corresponding CF callback is
+        /// `copyDescription`.
+        public let label: String?
+
         private struct State {
             var handler: Handler?
+            var callCount = 0
             var isTold = false
             var belonging = Belonging()
         }
@@ -30,13 +35,16 @@ extension ThreadRunLoop {
         ///   - activities: The points to be told of.
         ///   - repeats: Whether to go on after the first call.
         ///   - order: Its place among the observers of a mode.
+        ///   - label: What dumps and reports call it.
         ///   - handler: Called on the loop's thread.
         public init(
-            _ activities: Activity, repeats: Bool = true, order: Int = 0, handler: @escaping Handler
+            _ activities: Activity, repeats: Bool = true, order: Int = 0, label: String? = nil,
+            handler: @escaping Handler
         ) {
             self.activities = activities
             self.repeats = repeats
             self.order = order
+            self.label = label
             state = Mutex(State(handler: handler))
         }
 
@@ -62,15 +70,19 @@ extension ThreadRunLoop {
 
         func detach() { state.withLock { $0.belonging.leave() } }
 
+        /// How often it was told.
+        var callCount: Int { state.withLock { $0.callCount } }
+
         /// Calls the handler, unless it is being called already.
-        func tell(_ activity: Activity) {
+        func tell(_ activity: Activity, in loop: ThreadRunLoop) {
             let handler = state.withLock { state -> Handler? in
                 guard !state.isTold else { return nil }
                 if state.handler != nil { state.isTold = true }
+                state.callCount += 1
                 return state.handler
             }
             guard let handler else { return }
-            handler(self, activity)
+            loop.progress.calling(Callout(.observer, self)) { handler(self, activity) }
             if !repeats { invalidate() }
             state.withLock { $0.isTold = false }
         }

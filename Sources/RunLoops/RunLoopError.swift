@@ -12,6 +12,8 @@ public enum RunLoopError: Error, Equatable, Sendable, CustomStringConvertible {
     case tooManySignalSources(signal: Int32)
     /// The thread could not be made.
     case threadNotStarted(errno: Int32)
+    /// The process was forked, and the loop is its parent's.
+    case forked
     /// A stack of this many bytes cannot be had: it is less than the minimum, or more than there is memory.
     case invalidStackSize(Int, minimum: Int)
     /// The system refuses the thread this nice value.
@@ -42,6 +44,8 @@ public enum RunLoopError: Error, Equatable, Sendable, CustomStringConvertible {
             "too many sources watch signal \(signal): invalidate one first"
         case .threadNotStarted(let errno):
             "the thread could not be started: \(String(cString: strerror(errno)))"
+        case .forked:
+            "a run loop is its parent's in a forked child: call exec, or start the program with posix_spawn"
         case .invalidStackSize(let size, let minimum):
             "a thread cannot have a stack of \(size) bytes: ask for \(minimum) or more that there is memory for, or for "
                 + "the system's default"

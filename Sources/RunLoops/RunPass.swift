@@ -41,7 +41,7 @@ extension ThreadRunLoop {
     @available(*, noasync, message: "a run blocks its thread")
     @discardableResult
     public func run(mode: Mode, before limit: MonotonicInstant) throws(RunLoopError) -> Bool {
-        checkThread()
+        try checkThread()
         if isFinished(mode) { return false }
         _ = try run(mode, until: limit.hasPassed ? .distantPast : limit, returnAfterSourceHandled: true)
         return true
@@ -75,20 +75,21 @@ extension ThreadRunLoop {
     private func run(
         _ mode: Mode, until limit: MonotonicInstant, returnAfterSourceHandled: Bool
     ) throws(RunLoopError) -> RunResult {
-        checkThread()
-        guard let index = try begin(mode) else { return .finished }
-        notify(.entry, index)
-        let result = run(index, until: limit, returnAfterSourceHandled: returnAfterSourceHandled)
-        notify(.exit, index)
+        try checkThread()
+        guard let run = try begin(mode) else { return .finished }
+        notify(.entry, run)
+        let result = self.run(run, until: limit, returnAfterSourceHandled: returnAfterSourceHandled)
+        notify(.exit, run)
         close()
         return result
     }
 
-    private func run(_ mode: Int, until limit: MonotonicInstant, returnAfterSourceHandled: Bool) -> RunResult {
-        if wasStopped() { return .stopped }
+    private func run(_ mode: OpenMode, until limit: MonotonicInstant, returnAfterSourceHandled: Bool) -> RunResult {
+        if wasStopped(mode) { return .stopped }
         // The main queue's turn comes first in every pass but the first, and the one after its last turn.
         var hasJustServedMainQueue = true
         while true {
+            passBegins()
             notify(.beforeTimers, mode)
             notify(.beforeSources, mode)
             performBlocks(mode)
@@ -121,14 +122,21 @@ extension ThreadRunLoop {
             performBlocks(mode)
 
             if handledSource && returnAfterSourceHandled { return .handledSource }
-            if limit.hasPassed { return .timedOut }
-            if wasStopped() { return .stopped }
-            if state.withLock({ isEmpty($0, mode: mode) }) { return .finished }
-            takeWakeUps()
+            if limit == .distantPast || limit.hasPassed { return .timedOut }
+            if let result = endOfPass(mode) { return result }
         }
     }
 
     // MARK: - Its steps
+
+    /// The mode of a run in progress, with what a pass has to know of it before it takes the lock.
+    private struct OpenMode {
+        let index: Int
+        let flags: ModeFlags
+        let waitSet: WaitSet
+        /// The loop's count of them when the run was opened.
+        let changes: Int
+    }
 
     private enum Event {
         case none
@@ -138,47 +146,63 @@ extension ThreadRunLoop {
     }
 
     /// Opens a run of the mode, unless it has nothing to run.
-    private func begin(_ mode: Mode) throws(RunLoopError) -> Int? {
-        try state.withLock { state throws(RunLoopError) -> Int? in
+    private func begin(_ mode: Mode) throws(RunLoopError) -> OpenMode? {
+        try state.withLock { state throws(RunLoopError) -> OpenMode? in
             guard !state.isStoppedForGood, let index = index(of: mode, &state), !isEmpty(state, mode: index) else {
                 return nil
             }
-            try prepare(index, &state)
+            let waitSet = try prepare(index, &state)
             state.runs.append(Run(mode: index, wasWoken: wakeUpsTaken()))
-            return index
+            return OpenMode(
+                index: index, flags: state.modes[index].flags, waitSet: waitSet,
+                changes: changes.load(ordering: .acquiring))
         }
     }
 
     private func close() {
-        state.withLock { state in
+        let isOutermost = state.withLock { state in
             // The outer runs have not seen what a wake-up was for that came in this one.
             if let run = state.runs.popLast(), run.wasWoken, !state.runs.isEmpty {
                 wakeState.store(.woken, ordering: .sequentiallyConsistent)
             }
+            return state.runs.isEmpty
+        }
+        // The outer run's pass has not stood still while this one served its items.
+        if isOutermost { passEnds() } else { passBegins() }
+    }
+
+    /// Whether the run ends here. If not, wake-ups from now on count for the next sleep: a new pass sees what the ones
+    /// before were for.
+    private func endOfPass(_ mode: OpenMode) -> RunResult? {
+        state.withLock { state in
+            if state.takeStop() { return .stopped }
+            if isEmpty(state, mode: mode.index) { return .finished }
+            if wakeUpsTaken() { state.runs[state.runs.count - 1].wasWoken = true }
+            return nil
         }
     }
 
-    /// Has wake-ups from now on count for the next sleep: a new pass sees what the ones before were for.
-    private func takeWakeUps() {
-        if wakeUpsTaken() { state.withLock { $0.runs[$0.runs.count - 1].wasWoken = true } }
+    private func wakeUpsTaken() -> Bool {
+        wakeState.load(ordering: .acquiring) == .woken
+            && wakeState.exchange(.awake, ordering: .sequentiallyConsistent) == .woken
     }
-
-    private func wakeUpsTaken() -> Bool { wakeState.exchange(.awake, ordering: .sequentiallyConsistent) == .woken }
 
     /// Makes what the mode needs to sleep.
-    func prepare(_ mode: Int, _ state: inout State) throws(RunLoopError) {
+    func prepare(_ mode: Int, _ state: inout State) throws(RunLoopError) -> WaitSet {
+        if let ready = state.modes[mode].readyWaitSet { return ready }
         let wake = if let made = state.wake { made } else { try EventDescriptor() }
         state.wake = wake
-        try state.modes[mode].prepareWaitSet(wake: wake)
+        return try state.modes[mode].prepareWaitSet(wake: wake)
     }
 
-    private func checkThread() {
+    private func checkThread() throws(RunLoopError) {
         precondition(isCurrent || Self.current === self, "a ThreadRunLoop can be run by its own thread only")
+        if crl_is_forked() { throw .forked }
     }
 
     /// The mode, if it exists. The main queue alone makes a common mode of the main thread worth running.
     private func index(of mode: Mode, _ state: inout State) -> Int? {
-        isMain && state.commonModes.contains(mode) ? state.madeIndex(of: mode) : state.index(of: mode)
+        isMain && state.commonModes.contains(mode) ? state.madeIndex(of: mode, blocks) : state.index(of: mode)
     }
 
     /// Whether a run of the mode would have nothing to do.
@@ -188,89 +212,87 @@ extension ThreadRunLoop {
 
     private func isEmpty(_ state: borrowing State, mode: Int) -> Bool {
         guard !servesMainQueue(state, mode: mode), state.modes[mode].hasNoSourceOrTimer else { return false }
-        return !state.blocks.contains { state.runs($0, in: mode) }
+        return !blocks.hasDue(in: state.modes[mode].flags.blockModes)
     }
 
-    private func wasStopped() -> Bool {
-        state.withLock { state in
-            guard let run = state.runs.last, run.isStopped else { return false }
-            state.runs[state.runs.count - 1].isStopped = false
-            return true
-        }
+    /// An observer of the run's entry may have stopped it.
+    private func wasStopped(_ mode: OpenMode) -> Bool {
+        changes.load(ordering: .acquiring) != mode.changes
+            && state.withLock { state in state.takeStop() }
     }
 
-    private func notify(_ activity: Activity, _ mode: Int) {
-        let observers = state.withLock { state -> [Observer] in
-            guard state.modes[mode].activities.contains(activity) else { return [] }
-            return state.modes[mode].observers.filter { $0.activities.contains(activity) }
-        }
-        for observer in observers { observer.tell(activity) }
+    @inline(__always)
+    private func notify(_ activity: Activity, _ mode: OpenMode) {
+        if mode.flags.activities.load(ordering: .acquiring) & activity.rawValue != 0 { tell(activity, mode) }
     }
 
-    private func performBlocks(_ mode: Int) {
-        let blocks = state.withLock { state -> [Block] in
-            guard !state.blocks.isEmpty else { return [] }
-            var due: [Block] = []
-            swap(&due, &state.blocks)
-            if !due.allSatisfy({ state.runs($0, in: mode) }) {
-                // Back at once, unlike CFRunLoop's: a run of their mode inside one of these must not miss them.
-                state.blocks = due.filter { !state.runs($0, in: mode) }
-                due.removeAll { !state.runs($0, in: mode) }
+    private func tell(_ activity: Activity, _ mode: OpenMode) {
+        let observers = state.withLock { $0.modes[mode.index].observers.filter { $0.activities.contains(activity) } }
+        for observer in observers { observer.tell(activity, in: self) }
+    }
+
+    private func performBlocks(_ mode: OpenMode) {
+        if blocks.isEmpty { return }
+        var due = blocks.takeDue(in: mode.flags.blockModes)
+        let count = due.count
+        guard count > 0 else { return }
+        // Each is let go of before the next begins.
+        while let block = due.popFirst() {
+            switch block.work {
+            case .closure(let body): progress.calling(.block, body)
+            case .job(let job): progress.calling(.job) { run(job) }
             }
-            return due
         }
-        for block in blocks { block.body() }
+        blocks.reuse(due, count: count)
     }
 
-    private func performSources0(_ mode: Int, onlyFirst: Bool) -> Bool {
-        let sources = state.withLock { state -> [Source0] in
-            let flag = state.modes[mode].signals
-            guard flag.isSet.exchange(false, ordering: .acquiringAndReleasing) else { return [] }
-            let signaled = state.modes[mode].sources0.filter(\.isSignaled)
-            // The first may run the loop, or end this run, before the others' turn.
-            if signaled.count > 1 { flag.isSet.store(true, ordering: .releasing) }
-            return signaled
-        }
+    private func performSources0(_ mode: OpenMode, onlyFirst: Bool) -> Bool {
+        guard mode.flags.hasSignaledSources else { return false }
+        let sources = state.withLock { $0.modes[mode.index].signaledSources() }
         var handled = false
-        for source in sources where source.performIfSignaled() {
+        for source in sources where source.performIfSignaled(in: self) {
             handled = true
             if onlyFirst { break }
         }
         return handled
     }
 
-    private func mainQueueIsReady(_ mode: Int) -> Bool {
-        guard isMain, state.withLock({ servesMainQueue($0, mode: mode) }) else { return false }
+    private func mainQueueIsReady(_ mode: OpenMode) -> Bool {
+        guard isMain, state.withLock({ servesMainQueue($0, mode: mode.index) }) else { return false }
         var main = pollfd(fd: crl_main_queue_descriptor(), events: Int16(POLLIN), revents: 0)
         return poll(&main, 1, 0) == 1
     }
 
-    private func sleep(_ mode: Int, until limit: MonotonicInstant) -> Event {
-        let (waitSet, turn, isPolling) = state.withLock { state -> (WaitSet?, ModeItems.Watched?, Bool) in
-            let isRaised = state.modes[mode].hasRaised()
+    private func sleep(_ mode: OpenMode, until limit: MonotonicInstant) -> Event {
+        var isRaised = false
+        let (turn, isPolling) = state.withLock { state -> (ModeItems.Watched?, Bool) in
+            isRaised = state.modes[mode.index].hasRaised()
             // Raised sources and ready descriptors take turns. The kernel is not even asked in a turn of the former:
             // what it tells goes to the end of its queue, served or not.
-            if let turn = state.modes[mode].raisedTurn() { return (nil, turn, true) }
+            if let turn = state.modes[mode.index].raisedTurn() { return (turn, true) }
             // Work made visible before a wake-up that came since the pass began must be seen before sleeping.
             let isPolling =
-                isRaised || limit == .distantPast || state.runs.last?.isStopped == true
+                isRaised || limit == .distantPast || state.runs[state.runs.count - 1].isStopped
                 || !wakeState.compareExchange(expected: .awake, desired: .asleep, ordering: .sequentiallyConsistent)
                     .exchanged
-            state.modes[mode].armTimer()
-            if isMain { state.modes[mode].watchMainQueue(servesMainQueue(state, mode: mode)) }
-            return (state.modes[mode].waitSet, nil, isPolling)
+            state.modes[mode.index].armTimer()
+            if isMain { state.modes[mode.index].watchMainQueue(servesMainQueue(state, mode: mode.index)) }
+            return (nil, isPolling)
         }
         if let turn { return .source(turn, []) }
-        guard let waitSet else { return .none }
+        if !isPolling { passEnds() }
         var ready: WaitSet.Event?
         repeat {
-            ready = waitSet.wait(until: isPolling ? .distantPast : limit)
+            ready = mode.waitSet.wait(until: isPolling ? .distantPast : limit)
             // An old wake-up's edge may be left in the set; one that counts has changed the state.
         } while ready?.token == ModeItems.wakeToken && (isPolling || wakeState.load(ordering: .acquiring) != .woken)
         if !isPolling {
             _ = wakeState.compareExchange(expected: .asleep, desired: .awake, ordering: .sequentiallyConsistent)
+            passBegins(afterSleep: true)
+        } else if ready == nil, !isRaised {
+            return .none
         }
-        return state.withLock { event(for: ready, mode, &$0) }
+        return state.withLock { event(for: ready, mode.index, &$0) }
     }
 
     private func event(for ready: WaitSet.Event?, _ mode: Int, _ state: inout State) -> Event {
@@ -289,20 +311,20 @@ extension ThreadRunLoop {
         }
     }
 
-    private func fireTimers(_ mode: Int) {
+    private func fireTimers(_ mode: OpenMode) {
         // Those due now: one that a timer adds waits, even if it is due. Each looks again when its turn comes, for the
         // ones before may have removed it, moved it, or run the loop and had it fire.
         let now = MonotonicInstant.now
-        for timer in state.withLock({ $0.modes[mode].timers.due(at: now) }) { timer.fire(in: self) }
+        for timer in state.withLock({ $0.modes[mode.index].timers.due(at: now) }) { timer.fire(in: self) }
     }
 
-    private func perform(_ watched: ModeItems.Watched, _ readiness: Readiness, _ mode: Int, one: Bool) -> Bool {
-        var turn = Turn(watched.source, in: self, mode: mode, readiness: readiness, one: one)
-        let handled = watched.source.perform(&turn)
+    private func perform(_ watched: ModeItems.Watched, _ readiness: Readiness, _ mode: OpenMode, one: Bool) -> Bool {
+        var turn = Turn(watched.source, in: self, mode: mode.index, readiness: readiness, one: one)
+        let handled = progress.calling(Callout(.source1, watched.source)) { watched.source.perform(&turn) }
         if !readiness.isDisjoint(with: [.error, .hangUp]) {
             // Told once: the descriptor would only say the same again, for ever.
             let isOver = state.withLock { state in
-                state.modes[mode].sources1[watched.token] != nil && Descriptor.isOver(watched.descriptor)
+                state.modes[mode.index].sources1[watched.token] != nil && Descriptor.isOver(watched.descriptor)
             }
             if isOver { removeEverywhere(.source1(watched.source)) }
         }
@@ -311,9 +333,10 @@ extension ThreadRunLoop {
 }
 
 extension ThreadRunLoop.State {
-    /// Whether a block is for this mode.
-    fileprivate func runs(_ block: ThreadRunLoop.Block, in mode: Int) -> Bool {
-        let name = modes[mode].mode
-        return block.modes.contains(name) || (block.modes.contains(.common) && commonModes.contains(name))
+    /// Whether the innermost run was stopped; asked once.
+    fileprivate mutating func takeStop() -> Bool {
+        guard let run = runs.last, run.isStopped else { return false }
+        runs[runs.count - 1].isStopped = false
+        return true
     }
 }

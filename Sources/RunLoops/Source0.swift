@@ -7,11 +7,17 @@ extension ThreadRunLoop {
     /// and modes; the first pass that finds it signalled performs it.
     public final class Source0: Sendable {
         /// Lower orders are performed first; equal ones in the order they were added.
+        /// The corresponding CF function is `CFRunLoopSourceGetOrder`.
         public let order: Int
+
+        /// What dumps of the loop and reports of its stalls call it. The corresponding CF callback is
+        /// `copyDescription`.
+        public let label: String?
 
         private struct State {
             var perform: (@Sendable () -> Void)?
-            var signals: [SignalFlag] = []
+            var modes: [ModeFlags] = []
+            var callCount = 0
         }
 
         private let state: Mutex<State>
@@ -24,16 +30,18 @@ extension ThreadRunLoop {
         ///
         /// - Parameters:
         ///   - order: Its place among the sources of a mode.
+        ///   - label: What dumps and reports call it.
         ///   - schedule: Called on the thread that adds the source to a mode, after it was added.
         ///   - cancel: Called on the thread that removes it, or at the end of the loop's thread.
         ///   - perform: Called on the loop's thread, once for all signals that came before.
         public init(
-            order: Int = 0,
+            order: Int = 0, label: String? = nil,
             schedule: (@Sendable (ThreadRunLoop, Mode) -> Void)? = nil,
             cancel: (@Sendable (ThreadRunLoop, Mode) -> Void)? = nil,
             perform: @escaping @Sendable () -> Void
         ) {
             self.order = order
+            self.label = label
             scheduled = schedule
             canceled = cancel
             state = Mutex(State(perform: perform))
@@ -45,7 +53,7 @@ extension ThreadRunLoop {
             state.withLock { state in
                 guard state.perform != nil else { return }
                 signaled.store(true, ordering: .releasing)
-                for flag in state.signals { flag.isSet.store(true, ordering: .releasing) }
+                for mode in state.modes { mode.list(self) }
             }
         }
 
@@ -67,31 +75,34 @@ extension ThreadRunLoop {
         }
 
         /// A mode that took the source in wants to know of signals; one that came before counts.
-        func attach(_ flag: SignalFlag) {
+        func attach(_ mode: ModeFlags) {
             state.withLock { state in
-                state.signals.append(flag)
-                if isSignaled { flag.isSet.store(true, ordering: .releasing) }
+                state.modes.append(mode)
+                if isSignaled { mode.list(self) }
             }
         }
 
-        func detach(_ flag: SignalFlag) {
-            state.withLock { $0.signals.removeAll { $0 === flag } }
+        func detach(_ mode: ModeFlags) {
+            state.withLock { $0.modes.removeAll { $0 === mode } }
+            mode.unlist(self)
         }
 
         func didSchedule(in loop: ThreadRunLoop, _ mode: Mode) { scheduled?(loop, mode) }
         func didCancel(in loop: ThreadRunLoop, _ mode: Mode) { canceled?(loop, mode) }
 
+        /// How often it was performed.
+        var callCount: Int { state.withLock { $0.callCount } }
+
         /// Performs it if it is signalled and valid.
-        func performIfSignaled() -> Bool {
+        func performIfSignaled(in loop: ThreadRunLoop) -> Bool {
             guard signaled.exchange(false, ordering: .acquiringAndReleasing) else { return false }
-            guard let perform = state.withLock({ $0 }).perform else { return false }
-            perform()
+            let perform = state.withLock { state in
+                state.callCount += 1
+                return state.perform
+            }
+            guard let perform else { return false }
+            loop.progress.calling(Callout(.source0, self), perform)
             return true
         }
     }
-}
-
-/// Tells a mode that one of its Source0s is signalled, so that a pass need not ask each of them.
-final class SignalFlag: Sendable {
-    let isSet = Atomic(false)
 }

@@ -15,7 +15,11 @@ extension ThreadRunLoop {
         /// What it is waited for.
         public let interest: Readiness
         /// Kept for the order of listings; ready sources are served in the order the kernel tells them.
+        /// The corresponding CF function is `CFRunLoopSourceGetOrder`.
         public let order: Int
+        /// What dumps of the loop and reports of its stalls call it. The corresponding CF callback is
+        /// `copyDescription`.
+        public let label: String?
 
         /// Handles what there is. True when something was handled.
         public typealias Perform = @Sendable (_ turn: inout Turn) -> Bool
@@ -23,6 +27,7 @@ extension ThreadRunLoop {
         /// A function that is itself a generic type's value is wrapped anew at each access; a field is not.
         private struct State {
             var perform: Perform?
+            var callCount = 0
         }
 
         private let state: Mutex<State>
@@ -37,23 +42,28 @@ extension ThreadRunLoop {
         ///   - descriptor: The descriptor to wait on. It is not closed.
         ///   - interest: What to wait for.
         ///   - order: Its place in listings.
+        ///   - label: What dumps and reports call it.
         ///   - perform: Called on the loop's thread when the descriptor is ready or the source is raised. It handles
         ///     one message after each ``Turn/next()`` that says so, and returns whether it handled any. With one unit
         ///     of work a call, it need not ask.
         public convenience init(
-            descriptor: Int32, interest: Readiness = .readable, order: Int = 0, perform: @escaping Perform
+            descriptor: Int32, interest: Readiness = .readable, order: Int = 0, label: String? = nil,
+            perform: @escaping Perform
         ) {
-            self.init(descriptor: descriptor, interest: interest, order: order, duplicates: true, perform: perform)
+            self.init(
+                descriptor: descriptor, interest: interest, order: order, label: label, duplicates: true,
+                perform: perform)
         }
 
         /// - Parameter duplicates: False when the descriptor's owner is sure to take the source out before closing it.
         package init(
-            descriptor: Int32, interest: Readiness = .readable, order: Int = 0, duplicates: Bool,
-            perform: @escaping Perform
+            descriptor: Int32, interest: Readiness = .readable, order: Int = 0, label: String? = nil,
+            duplicates: Bool, perform: @escaping Perform
         ) {
             self.descriptor = descriptor
             self.interest = interest
             self.order = order
+            self.label = label
             self.duplicates = duplicates
             state = Mutex(State(perform: perform))
         }
@@ -99,10 +109,17 @@ extension ThreadRunLoop {
             return !loops.isEmpty && loops.allSatisfy(\.isCurrent)
         }
 
+        /// How often it was performed.
+        var callCount: Int { state.withLock { $0.callCount } }
+
         var isRaised: Bool { raised.load(ordering: .sequentiallyConsistent) }
 
         func perform(_ turn: inout Turn) -> Bool {
-            guard let perform = state.withLock({ $0 }).perform else { return false }
+            let former = state.withLock { state in
+                state.callCount += 1
+                return state
+            }
+            guard let perform = former.perform else { return false }
             return perform(&turn)
         }
     }

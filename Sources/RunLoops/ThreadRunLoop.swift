@@ -21,17 +21,11 @@ public final class ThreadRunLoop: Sendable {
         var wasWoken: Bool
     }
 
-    struct Block {
-        let modes: [Mode]
-        let body: @Sendable () -> Void
-    }
-
     struct State {
         /// Modes are never removed, so that an index names one for good.
-        var modes = [ModeItems(.default)]
+        var modes = [ModeItems(.default, isCommon: true, number: 0)]
         var commonModes: [Mode] = [.default]
         var commonItems: [Item] = []
-        var blocks: [Block] = []
         /// The runs in progress, the innermost last.
         var runs: [Run] = []
         /// No run begins any more.
@@ -40,6 +34,7 @@ public final class ThreadRunLoop: Sendable {
         var hasEnded = false
         /// Made with the first run.
         var wake: EventDescriptor?
+        var watches: [StallWatch] = []
     }
 
     /// Where the loop is between two sleeps, as ``wakeUp()`` needs to know it.
@@ -50,15 +45,23 @@ public final class ThreadRunLoop: Sendable {
         case woken
     }
 
-    let state = Mutex(State())
+    let state = Lock(State())
     let wakeState = Atomic(WakeState.awake)
     /// Counts what can end a source's turn: removals, invalidations, stops.
     let changes = Atomic(0)
+    let blocks = BlockQueue()
+    let drainsMainQueue = Atomic(false)
+    let progress = Progress()
     let ownedRequests = OwnedRequests()
     let isMain: Bool
-    private let drainsMainQueue = Atomic(false)
+    /// The kernel's number of the loop's thread.
+    let threadID: Int32
 
-    private init(isMain: Bool) { self.isMain = isMain }
+    private init(isMain: Bool) {
+        crl_prepare_fork()
+        self.isMain = isMain
+        threadID = isMain ? crl_process_id() : crl_thread_id()
+    }
 
     // MARK: The loops there are
 
@@ -103,7 +106,7 @@ public final class ThreadRunLoop: Sendable {
     /// When the next timer of a mode is due; nil when it has none.
     /// The corresponding CF function is `CFRunLoopGetNextTimerFireDate`.
     public func nextTimerFireDate(forMode mode: Mode = .default) -> MonotonicInstant? {
-        state.withLock { state in state.index(of: mode).flatMap { state.modes[$0].timers.soonest() } }
+        state.withLock { state in state.index(of: mode).flatMap { state.modes[$0].timers.nextFireDate() } }
     }
 
     // MARK: Telling it
@@ -129,13 +132,15 @@ public final class ThreadRunLoop: Sendable {
     /// Queues a block for the next pass in one of the modes. Blocks run in the order they were queued.
     /// Any thread may call it; a call from another thread wakes the loop.
     /// The corresponding CF function is `CFRunLoopPerformBlock`, which leaves the waking to its caller.
-    public func perform(inModes modes: [Mode] = [.default], _ block: @escaping @Sendable () -> Void) {
-        state.withLock { state in
-            guard !state.hasEnded else { return }
-            for mode in modes where mode != .common { _ = state.madeIndex(of: mode) }
-            state.blocks.append(Block(modes: modes, body: block))
+    public func perform(inModes modes: [Mode] = Mode.onlyDefault, _ block: @escaping @Sendable () -> Void) {
+        let isCurrent = isCurrent
+        while true {
+            switch blocks.append(modes, block, wakes: !isCurrent) {
+            case .queued, .loopEnded: return
+            case .queuedFirst: return wakeUp()
+            case .modeUnknown: makeModes(modes)
+            }
         }
-        if !isCurrent { wakeUp() }
     }
 
     // MARK: Adding and removing
@@ -148,6 +153,7 @@ public final class ThreadRunLoop: Sendable {
         let isNew = state.withLock { state in
             guard mode != .common, !state.commonModes.contains(mode) else { return false }
             state.commonModes.append(mode)
+            if let index = state.index(of: mode) { state.modes[index].flags.isCommon.store(true, ordering: .releasing) }
             return true
         }
         guard isNew else { return }
@@ -216,11 +222,14 @@ public final class ThreadRunLoop: Sendable {
 // MARK: - What is behind it
 
 extension ThreadRunLoop.State {
-    func index(of mode: ThreadRunLoop.Mode) -> Int? { modes.firstIndex { $0.mode == mode } }
+    func index(of mode: ThreadRunLoop.Mode) -> Int? {
+        // By index: an element taken out would be a copy of all it holds.
+        modes.indices.first { modes[$0].mode == mode }
+    }
 
-    mutating func madeIndex(of mode: ThreadRunLoop.Mode) -> Int {
+    mutating func madeIndex(of mode: ThreadRunLoop.Mode, _ blocks: BlockQueue) -> Int {
         if let index = index(of: mode) { return index }
-        modes.append(ModeItems(mode))
+        modes.append(ModeItems(mode, isCommon: commonModes.contains(mode), number: blocks.learn(mode)))
         return modes.count - 1
     }
 
@@ -228,6 +237,12 @@ extension ThreadRunLoop.State {
 }
 
 extension ThreadRunLoop {
+    private func makeModes(_ modes: [Mode]) {
+        state.withLock { state in
+            for mode in modes where mode != .common { _ = state.madeIndex(of: mode, blocks) }
+        }
+    }
+
     private func insert(_ item: Item, forMode mode: Mode) throws(RunLoopError) {
         do throws(RunLoopError) {
             try insert(item) { state in
@@ -247,7 +262,7 @@ extension ThreadRunLoop {
             var added: [Mode] = []
             do throws(RunLoopError) {
                 for target in targets(&state) {
-                    let index = state.madeIndex(of: target)
+                    let index = state.madeIndex(of: target, blocks)
                     guard try state.modes[index].insert(item, in: self) else { continue }
                     added.append(target)
                     if case .timer = item { armIfAsleep(index, &state) }
@@ -305,7 +320,9 @@ extension ThreadRunLoop {
     }
 
     private func contains(_ item: Item, forMode mode: Mode) -> Bool {
-        state.withLock { state in
+        // A common timer that was removed from the last of its modes is no longer this loop's.
+        if case .timer(let timer) = item, !timer.belongs(to: self) { return false }
+        return state.withLock { state in
             if mode == .common { return state.commonItems.contains { $0.id == item.id } }
             return state.index(of: mode).map { state.modes[$0].contains(item) } ?? false
         }
@@ -360,46 +377,31 @@ extension ThreadRunLoop {
         state.withLock { $0.wake }?.raise()
     }
 
+    var hasEnded: Bool { state.withLock { $0.hasEnded } }
     var isStoppedForGood: Bool { state.withLock { $0.isStoppedForGood } }
 
     /// Makes what a run of the default mode needs, so that the run cannot fail.
     func prepare() throws(RunLoopError) {
-        try state.withLock { state throws(RunLoopError) in try prepare(state.madeIndex(of: .default), &state) }
+        try state.withLock { state throws(RunLoopError) in
+            _ = try prepare(state.madeIndex(of: .default, blocks), &state)
+        }
     }
 
     /// The thread ends: every item is removed, and nothing can be added any more.
     private func end() {
         // What is let go of goes after the lock: it may call back in here.
-        let (items, blocks) = state.withLock { state in
+        let items = state.withLock { state in
             state.hasEnded = true
-            defer { state.blocks = [] }
-            return (state.commonItems + state.modes.flatMap(\.items), state.blocks)
+            return state.commonItems + state.modes.flatMap(\.items)
         }
+        let blocks = blocks.close()
         for item in items { removeEverywhere(item) }
-        withExtendedLifetime(blocks) {}
+        for case .job(let job) in blocks.map(\.work) { orphan(job) }
         // Whoever keeps the loop keeps no descriptor with it.
-        let (modes, wake) = state.withLock { state in
-            defer {
-                state.modes = state.modes.map { ModeItems($0.mode) }
-                state.wake = nil
-            }
-            return (state.modes, state.wake)
+        let descriptors = state.withLock { state in
+            defer { state.wake = nil }
+            return (state.wake, state.modes.indices.map { state.modes[$0].takeDescriptors() })
         }
-        withExtendedLifetime((modes, wake)) {}
-    }
-}
-
-// MARK: - The main queue
-
-extension ThreadRunLoop {
-    /// libdispatch's main queue counts as a source of the main loop's common modes, outside its own callouts.
-    func servesMainQueue(_ state: borrowing State, mode: Int) -> Bool {
-        isMain && !drainsMainQueue.load(ordering: .relaxed) && state.isCommon(mode) && crl_main_queue_descriptor() >= 0
-    }
-
-    func drainMainQueue() {
-        drainsMainQueue.store(true, ordering: .relaxed)
-        crl_main_queue_drain()
-        drainsMainQueue.store(false, ordering: .relaxed)
+        withExtendedLifetime(descriptors) {}
     }
 }

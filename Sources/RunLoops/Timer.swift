@@ -10,14 +10,20 @@ extension ThreadRunLoop {
         public typealias Handler = @Sendable (Timer) -> Void
 
         /// The distance of the grid's times; nil for a timer that fires once.
-        /// The corresponding CF functions are `CFRunLoopTimerGetInterval` and `CFRunLoopTimerDoesRepeat`.
+        /// The corresponding CF function is `CFRunLoopTimerGetInterval`.
         public let interval: Duration?
         /// Kept for the order of listings; timers fire in the order of their times.
+        /// The corresponding CF function is `CFRunLoopTimerGetOrder`.
         public let order: Int
+        /// What dumps of the loop and reports of its stalls call it. The corresponding CF callback is
+        /// `copyDescription`.
+        public let label: String?
 
         struct State {
             var handler: Handler?
             var fireDate: MonotonicInstant
+            var tolerance = Duration.zero
+            var callCount = 0
             var isFiring = false
             var belonging = Belonging()
         }
@@ -31,14 +37,16 @@ extension ThreadRunLoop {
         ///   - fireDate: When it fires first. A time in the past counts as now.
         ///   - interval: The distance of later fire times; nil or zero: it fires once, and is then invalid.
         ///   - order: Its place in listings.
+        ///   - label: What dumps and reports call it.
         ///   - handler: Called on the loop's thread.
         public init(
-            at fireDate: MonotonicInstant, every interval: Duration? = nil, order: Int = 0,
+            at fireDate: MonotonicInstant, every interval: Duration? = nil, order: Int = 0, label: String? = nil,
             handler: @escaping Handler
         ) {
             step = interval.map { MonotonicInstant.distantPast.advanced(by: $0).nanoseconds } ?? 0
             self.interval = step == 0 ? nil : interval
             self.order = order
+            self.label = label
             state = Mutex(State(handler: handler, fireDate: max(fireDate, .now)))
         }
 
@@ -47,10 +55,16 @@ extension ThreadRunLoop {
         /// - Parameters:
         ///   - delay: The time from now to the first fire time.
         ///   - repeats: Whether it goes on.
+        ///   - label: What dumps and reports call it.
         ///   - handler: Called on the loop's thread.
-        public convenience init(after delay: Duration, repeats: Bool = false, handler: @escaping Handler) {
-            self.init(at: .now + delay, every: repeats ? delay : nil, handler: handler)
+        public convenience init(
+            after delay: Duration, repeats: Bool = false, label: String? = nil, handler: @escaping Handler
+        ) {
+            self.init(at: .now + delay, every: repeats ? delay : nil, label: label, handler: handler)
         }
+
+        /// Whether it goes on after the first time. The corresponding CF function is `CFRunLoopTimerDoesRepeat`.
+        public var repeats: Bool { interval != nil }
 
         /// When it fires next. Setting it moves the grid; a time in the past counts as now. Any thread may do so.
         /// The corresponding CF functions are `CFRunLoopTimerGetNextFireDate` and `CFRunLoopTimerSetNextFireDate`.
@@ -63,6 +77,17 @@ extension ThreadRunLoop {
                     return state.belonging.loop
                 }
                 loop?.requeue(self)
+            }
+        }
+
+        /// By how much it may fire late, so that the system can save wake-ups. A hint, kept and not used here, as it is
+        /// by CFRunLoop on Linux: the timer fires when it is due. It is never negative, and at most half the interval.
+        /// The corresponding CF functions are `CFRunLoopTimerGetTolerance` and `CFRunLoopTimerSetTolerance`.
+        public var tolerance: Duration {
+            get { state.withLock { $0.tolerance } }
+            set {
+                let tolerance = max(.zero, interval.map { min(newValue, $0 / 2) } ?? newValue)
+                state.withLock { $0.tolerance = tolerance }
             }
         }
 
@@ -81,10 +106,15 @@ extension ThreadRunLoop {
             if handler != nil { loop?.removeEverywhere(.timer(self)) }
         }
 
+        /// How often it has fired.
+        var callCount: Int { state.withLock { $0.callCount } }
+
         /// Makes the loop its own; false when it is another's, or invalid.
         func attach(to loop: ThreadRunLoop) -> Bool {
             state.withLock { state in state.handler != nil && state.belonging.join(loop) }
         }
+
+        func belongs(to loop: ThreadRunLoop) -> Bool { state.withLock { $0.belonging.loop === loop } }
 
         func detach() { state.withLock { $0.belonging.leave() } }
 
@@ -100,12 +130,13 @@ extension ThreadRunLoop {
                     state.belonging.loop === loop
                 else { return nil }
                 state.isFiring = true
+                state.callCount += 1
                 return (handler, state.fireDate)
             }
             guard let (handler, firedFor) = due else { return }
             // Out of the queues, so that an inner run does not wake for it.
             loop.requeue(self)
-            handler(self)
+            loop.progress.calling(Callout(.timer, self)) { handler(self) }
             if step == 0 { invalidate() }
             let loop = state.withLock { state in
                 state.isFiring = false

@@ -24,6 +24,8 @@ struct TimerQueue {
     private var heap = Heap<Entry>()
     private var members: [ObjectIdentifier: Member] = [:]
     private var lastNumber: UInt64 = 0
+    /// The members without an entry: their callouts are in progress.
+    private var firing: Set<ObjectIdentifier> = []
 
     var isEmpty: Bool { members.isEmpty }
     var timers: [ThreadRunLoop.Timer] { members.values.map(\.timer) }
@@ -41,8 +43,10 @@ struct TimerQueue {
         guard contains(timer) else { return }
         guard let date = timer.queuedFireDate else {
             members[id]?.number = 0
+            firing.insert(id)
             return
         }
+        firing.remove(id)
         if heap.count > 2 * members.count + 16 { heap = Heap(heap.unordered.filter(isCurrent)) }
         lastNumber += 1
         members[id]?.number = lastNumber
@@ -50,7 +54,13 @@ struct TimerQueue {
     }
 
     mutating func remove(_ timer: ThreadRunLoop.Timer) -> Bool {
-        members.removeValue(forKey: ObjectIdentifier(timer)) != nil
+        firing.remove(ObjectIdentifier(timer))
+        return members.removeValue(forKey: ObjectIdentifier(timer)) != nil
+    }
+
+    /// The soonest date of all, those of the timers whose callouts are in progress too.
+    mutating func nextFireDate() -> MonotonicInstant? {
+        (firing.compactMap { members[$0]?.timer.nextFireDate } + (soonest().map { [$0] } ?? [])).min()
     }
 
     /// When the next timer is due.

@@ -3,7 +3,8 @@ import Glibc
 
 /// What a mode sleeps on: an epoll set, each of whose descriptors has a token that tells which item it stands for.
 ///
-/// Any thread may add, modify and remove while another waits; the kernel sees to that.
+/// Any thread may add, modify and remove while another waits; the kernel sees to that. In a forked child the set is the
+/// parent's too, and is left alone.
 final class WaitSet: Sendable {
     typealias Token = UInt64
 
@@ -31,6 +32,7 @@ final class WaitSet: Sendable {
     func add(
         _ descriptor: Int32, _ interest: ThreadRunLoop.Readiness, trigger: Trigger = .level, token: Token
     ) throws(RunLoopError) {
+        if crl_is_forked() { throw .forked }
         let events = interest.rawValue | (trigger == .edge ? EPOLLET.rawValue : 0)
         guard crl_epoll_control(set, EPOLL_CTL_ADD, descriptor, events, token) == 0 else {
             throw .last("epoll_ctl", descriptor: descriptor)
@@ -38,7 +40,7 @@ final class WaitSet: Sendable {
     }
 
     func remove(_ descriptor: Int32) {
-        _ = crl_epoll_control(set, EPOLL_CTL_DEL, descriptor, 0, 0)
+        if !crl_is_forked() { _ = crl_epoll_control(set, EPOLL_CTL_DEL, descriptor, 0, 0) }
     }
 
     /// Waits for one event: one source is served a pass, and the kernel hands out ready descriptors in turn.

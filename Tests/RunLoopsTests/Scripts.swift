@@ -492,6 +492,17 @@ extension Script {
             s.timer("end", 60) { s.stop() }
             s.run("default", 5)
         },
+        Script("a timer's date is the next one while its callout is in progress") { s in
+            s.timer("once", -5) { s.trace("\(s.hasTimerFireDate)") }
+            s.run()
+            s.trace("\(s.hasTimerFireDate)")
+            s.timer("repeating", -5, every: 60_000) {
+                s.trace("\(s.hasTimerFireDate)")
+                s.remove("repeating", from: "default")
+                s.trace("\(s.hasTimerFireDate)")
+            }
+            s.run()
+        },
         Script("two timers made with dates in the past") { s in
             s.watch("default")
             s.timer("first", -20)
@@ -892,6 +903,19 @@ extension Script {
             for mode in ["default", "other", "common"] { s.trace("\(s.contains("a", in: mode))") }
             s.add("a", to: "common")
             s.trace("\(s.contains("a", in: "default"))")
+        },
+        Script("a common item taken out of its only mode") { s in
+            s.source0("a", in: "common")
+            s.observer("o", .entry, in: "common")
+            s.timer("t", 60_000, in: "common")
+            for name in ["a", "o", "t"] {
+                s.remove(name, from: "default")
+                s.trace("\(s.contains(name, in: "default")) \(s.contains(name, in: "common"))")
+            }
+            s.addCommonMode("other")
+            for name in ["a", "o", "t"] {
+                s.trace("\(s.contains(name, in: "other")) \(s.contains(name, in: "common"))")
+            }
         },
         Script("what is no common item stays when taken out of the common modes") { s in
             s.source0("a")

@@ -1,11 +1,18 @@
+#define _GNU_SOURCE
 #include "CBench.h"
 
 #include <errno.h>
+#include <malloc.h>
+#include <sched.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
 
-int cb_watch(int descriptor) {
+int cb_event(void) { return eventfd(0, EFD_CLOEXEC); }
+
+int cb_watch(int descriptor, bool edges) {
     int set = epoll_create1(EPOLL_CLOEXEC);
-    struct epoll_event event = {.events = EPOLLIN};
+    struct epoll_event event = {.events = EPOLLIN | (edges ? EPOLLET : 0)};
     if (set < 0 || epoll_ctl(set, EPOLL_CTL_ADD, descriptor, &event) != 0) return -1;
     return set;
 }
@@ -17,3 +24,26 @@ int cb_wait(int set) {
     while (count < 0 && errno == EINTR);
     return count == 1 ? 0 : -1;
 }
+
+static cpu_set_t cpus;
+
+// Before anything is bound, which new threads would inherit.
+__attribute__((constructor)) static void find_cpus(void) { sched_getaffinity(0, sizeof cpus, &cpus); }
+
+void cb_pin(int end) {
+    int count = CPU_COUNT(&cpus), wanted = end % (count > 0 ? count : 1);
+    cpu_set_t chosen = cpus;
+    if (end == 0 || end == 1) {
+        CPU_ZERO(&chosen);
+        for (int cpu = 0, seen = 0; cpu < CPU_SETSIZE; cpu++)
+            if (CPU_ISSET(cpu, &cpus) && seen++ == wanted) CPU_SET(cpu, &chosen);
+    }
+    sched_setaffinity(0, sizeof chosen, &chosen);
+}
+
+size_t cb_heap(void) {
+    struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+}
+
+void cb_wait_exactly(void) { prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0); }

@@ -1,134 +1,60 @@
 import Glibc
-import Ports
-import RunLoops
 
-/// How many messages wait for a receiver, on either side: the ports' own default.
-let queueLimit: Int32 = 1000
-
-/// Compares the ports with raw libzmq: the same frames, the same kind of wait, the same queues, in one run.
+/// Compares the ports with raw libzmq, and the run loop with Foundation's and SwiftNIO's.
 ///
-///     swift run -c release --package-path Benchmarks bench
+///     swift run -c release --package-path Benchmarks bench [ports | loop [part of a row's name [rounds]]]
 @main
 struct Bench {
-    private static let payloads = [(size: 32, name: "32 B"), (size: 1024, name: "1 KiB")]
-    /// Many short ones: the scheduler has two threads that talk share a core at times, which halves a round trip.
-    private static let rounds = 15
-    private static let roundTripsARound = 1500
-
     static func main() {
+        let arguments = Array(CommandLine.arguments.dropFirst())
         do {
-            if CommandLine.arguments.count > 2, CommandLine.arguments[1] == Child.argument {
-                try serve(CommandLine.arguments[2])
-            } else {
-                try compare()
+            switch (arguments.first, arguments.count) {
+            case (Child.argument, 2):
+                try serve(arguments[1])
+            case (nil, 0):
+                try PortBenchmarks.run()
+                try LoopBenchmarks.run()
+            case ("ports", 1):
+                try PortBenchmarks.run()
+            case ("loop", 1...3):
+                let rounds = arguments.count > 2 ? Int(arguments[2]) : nil
+                try LoopBenchmarks.run(only: arguments.count > 1 ? arguments[1] : nil, rounds: rounds)
+            default:
+                throw BenchError.usage
             }
         } catch {
             fail(error)
         }
     }
 
-    private static func compare() throws {
-        // Before the first port: where both processes look for names.
-        let directory = try TemporaryDirectory()
-        setenv("PORTS_DIRECTORY", directory.path, 1)
-
-        let frame = try portFrame()
-        print(Machine.description)
-        let frames = payloads.map { "\(frame.overhead + $0.size) B for a payload of \($0.name)" }
-        print("frames of both: \(frames.joined(separator: ", ")); queues: \(queueLimit) messages")
-        print("raw, ours, raw, ours…; medians of \(rounds) rounds\n")
-        fflush(nil)
-
-        var verdicts = Table()
-        try betweenThreads(frame, &verdicts)
-        try betweenProcesses(frame, directory.path, &verdicts)
-        print(verdicts.text)
-    }
-
-    private static func betweenThreads(_ frame: RawFrame, _ verdicts: inout Table) throws {
-        let threads = (try RunLoopThread(name: "raw echo"), try RunLoopThread(name: "port echo"))
-        let raw = try RawPeer.inThread(threads.0, frame)
-        let ours = try PortPeer.inThread(threads.1)
-        try compare(raw, ours, "two threads, inproc", messages: [120_000, 80_000], &verdicts)
-
-        let senders = try SenderThreads(4)
-        var table = Table()
-        table.add(["four threads to one", "raw + mutex", "ours", "ours / raw"])
-        for payload in payloads {
-            let messages = payload.size < 100 ? 20_000 : 16_000
-            let bytes = [UInt8](repeating: 7, count: payload.size)
-            let rate = try Samples(
-                rounds: rounds,
-                raw: { Double(messages) / (try raw.oneWay(messages, payload: bytes, from: senders)) },
-                ours: { Double(messages) / (try ours.oneWay(messages, payload: bytes, from: senders)) }
-            ).medians
-            table.add(Measure.rate.row(payload.name, rate))
-        }
-        show(table)
-    }
-
-    private static func betweenProcesses(_ frame: RawFrame, _ directory: String, _ verdicts: inout Table) throws {
-        let raw = try RawPeer.inChild(directory, frame)
-        let rawChild = try Child("raw \(frame.overhead) \(directory)")
-        var child: Child?
-        let ours = try PortPeer.inChild { child = try Child("ports") }
-        try compare(raw, ours, "two processes, ipc", messages: [100_000, 50_000], &verdicts)
-        withExtendedLifetime((rawChild, child)) {}
-    }
-
     private static func serve(_ role: String) throws {
+        let words = role.split(separator: " ", maxSplits: 2).map(String.init)
+        if words.first == Leaks.role { return try Leaks.serve(words) }
         try Child.endWithParent()
-        let words = role.split(separator: " ", maxSplits: 2)
         if words.count == 3, let overhead = Int(words[1]) {
-            try RawPeer.serve(String(words[2]), RawFrame(overhead: overhead))
+            try RawPeer.serve(words[2], RawFrame(overhead: overhead))
         } else {
             try PortPeer.serve()
         }
     }
+}
 
-    /// Rate and round trip of two contenders, for each payload.
-    private static func compare(
-        _ raw: some Contender, _ ours: some Contender, _ title: String, messages: [Int], _ verdicts: inout Table
-    ) throws {
-        var table = Table()
-        table.add([title, "raw", "ours", "ours / raw"])
-        for (payload, messages) in zip(payloads, messages) {
-            let bytes = [UInt8](repeating: 7, count: payload.size)
-            let rate = try Samples(
-                rounds: rounds,
-                raw: { Double(messages) / (try raw.oneWay(messages, payload: bytes)) },
-                ours: { Double(messages) / (try ours.oneWay(messages, payload: bytes)) }
-            ).medians
-            let trips = roundTripsARound
-            let trip = try Samples(
-                rounds: rounds,
-                raw: { try raw.roundTrips(trips, payload: bytes) / Double(trips) * 1e6 },
-                ours: { try ours.roundTrips(trips, payload: bytes) / Double(trips) * 1e6 }
-            ).medians
-            for (measure, medians) in [(Measure.rate, rate), (.roundTrip, trip)] {
-                table.add(measure.row(payload.name, medians))
-                verdicts.add(["\(title), \(measure.name(payload.name))"] + measure.verdict(medians))
-            }
+/// What keeps the benchmark from running.
+enum BenchError: Error, CustomStringConvertible {
+    case lost(sent: Int, counted: Int)
+    case noChild
+    case noRow(String)
+    case system(String, errno: Int32)
+    case usage
+
+    var description: String {
+        switch self {
+        case .lost(let sent, let counted): "\(sent) messages were sent and \(counted) arrived"
+        case .noChild: "the child did not say what it had to"
+        case .noRow(let name): "no row is named like \(name)"
+        case .system(let call, let errno): "\(call) failed with errno \(errno)"
+        case .usage: "usage: bench [ports | loop [part of a row's name [rounds]]]"
         }
-        show(table)
-    }
-
-    /// At once, where the output goes to a file too.
-    private static func show(_ table: Table) {
-        print(table.text + "\n")
-        fflush(nil)
-    }
-
-    /// The bytes that a port's frame has besides its payload, in the library's own words: it names the size of a frame
-    /// that is too large.
-    private static func portFrame() throws -> RawFrame {
-        let port = try MachPort(messageLimit: 1)
-        do throws(PortError) {
-            try port.sendRight.send(bytes: [UInt8](repeating: 0, count: 1024).span.bytes)
-        } catch .messageTooLarge(_, let size, _) {
-            return RawFrame(overhead: size - 1024)
-        }
-        throw BenchError.system("a frame's size", errno: 0)
     }
 }
 

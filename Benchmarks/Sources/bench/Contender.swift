@@ -3,6 +3,9 @@ import RunLoops
 /// One way to send messages to somebody who counts them, and answers when asked to. Each contender has its own hot
 /// loops, so that nothing of the benchmark's stands between the two that are compared.
 protocol Contender {
+    /// Has the two ends run there from the next message on.
+    func bind(_ placement: Placement) throws
+
     /// Sends so many messages, and one that asks for an answer: how many seconds until it came.
     func oneWay(_ messages: Int, payload: [UInt8]) throws -> Double
 
@@ -19,21 +22,12 @@ enum Request {
     static let count: UInt32 = 0
     /// Send the payload back; the answer's number is how many were counted since the last one.
     static let answer: UInt32 = 1
-}
 
-/// What keeps the benchmark from running.
-enum BenchError: Error, CustomStringConvertible {
-    case lost(sent: Int, counted: Int)
-    case noChild
-    case system(String, errno: Int32)
+    /// Run there from now on.
+    static func bind(_ placement: Placement) -> UInt32 { 2 + placement.rawValue }
 
-    var description: String {
-        switch self {
-        case .lost(let sent, let counted): "\(sent) messages were sent and \(counted) arrived"
-        case .noChild: "the child did not check in"
-        case .system(let call, let errno): "\(call) failed with errno \(errno)"
-        }
-    }
+    /// Where to run, if that is what the number says.
+    static func placement(_ number: UInt32) -> Placement? { number < 2 ? nil : Placement(rawValue: number - 2) }
 }
 
 /// How many seconds a piece of work takes.

@@ -18,11 +18,7 @@ enum Machine {
 
     /// In the compiler's words: the standard library knows no patch releases.
     private static var swift: String {
-        guard let output = popen("swiftc --version 2>/dev/null", "r") else { return "?" }
-        defer { pclose(output) }
-        var line = [CChar](repeating: 0, count: 256)
-        guard fgets(&line, Int32(line.count), output) != nil else { return "?" }
-        let text = String(decoding: line.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        guard let text = firstLine(of: "swiftc --version 2>/dev/null") else { return "?" }
         return text.split(separator: " ").drop { $0 != "version" }.dropFirst().first.map(String.init) ?? "?"
     }
 

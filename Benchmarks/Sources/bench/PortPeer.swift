@@ -50,11 +50,20 @@ final class PortPeer: Contender, Sendable {
             let count = counted.value.load(ordering: .relaxed)
             if message.id == Request.count {
                 counted.value.store(count + 1, ordering: .relaxed)
+            } else if let placement = Request.placement(message.id) {
+                placement.bindFar()
             } else {
                 counted.value.store(0, ordering: .relaxed)
                 do { try message.withBytes { try asker.send(id: count, bytes: $0) } } catch { fail(error) }
             }
         }
+    }
+
+    func bind(_ placement: Placement) throws {
+        // The one that sends without waiting, and the one that takes turns with the other end.
+        placement.bindNear()
+        asker.bind(placement)
+        try right.send(id: Request.bind(placement), bytes: [UInt8]().span.bytes)
     }
 
     func oneWay(_ messages: Int, payload: [UInt8]) throws -> Double {
@@ -109,6 +118,8 @@ private final class Asker: Sendable {
         try port.schedule(in: thread.loop)
         port.setHandler { [unowned self] message in arrived(message) }
     }
+
+    func bind(_ placement: Placement) { thread.loop.perform { placement.bindNear() } }
 
     func connect(to right: MachPort.SendRight) { state.withLock { $0.right = right } }
 

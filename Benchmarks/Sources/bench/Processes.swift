@@ -34,18 +34,34 @@ final class Child {
         waitpid(pid, &status, 0)
     }
 
+    /// What a child that ends by itself has printed.
+    static func output(_ role: String) throws -> String {
+        // The shell is another program: the link has to be followed here.
+        guard let path = realpath("/proc/self/exe", nil) else { throw BenchError.system("realpath", errno: errno) }
+        defer { free(path) }
+        guard let line = firstLine(of: "'\(String(cString: path))' \(argument) '\(role)'") else {
+            throw BenchError.noChild
+        }
+        return line
+    }
+
     /// Has the calling process end with its parent.
     static func endWithParent() throws {
-        var thread = pthread_t()
-        let error = pthread_create(
-            &thread, nil,
-            { _ in
-                var byte: UInt8 = 0
-                while read(STDIN_FILENO, &byte, 1) > 0 {}
-                _exit(0)
-            }, nil)
-        guard error == 0 else { throw BenchError.system("pthread_create", errno: error) }
+        try PlainThread.start {
+            var byte: UInt8 = 0
+            while read(STDIN_FILENO, &byte, 1) > 0 {}
+            _exit(0)
+        }
     }
+}
+
+/// What a command prints first; nil if that is nothing.
+func firstLine(of command: String) -> String? {
+    guard let output = popen(command, "r") else { return nil }
+    defer { pclose(output) }
+    var line = [CChar](repeating: 0, count: 256)
+    guard fgets(&line, Int32(line.count), output) != nil else { return nil }
+    return String(decoding: line.prefix { $0 != 0 && $0 != 10 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
 }
 
 /// A directory that goes when it is let go of, for sockets.

@@ -1,12 +1,11 @@
 import RunLoops
-import Synchronization
 
 /// libzmq by itself: a PUSH and a PULL socket each way, and an epoll set that holds the receiver's `ZMQ_FD`.
 final class RawPeer: Contender, Sendable {
     private let outbox: RawSocket
     private let inbox: RawSocket
     /// What several threads need around a socket.
-    private let lock = Mutex(())
+    private let lock = PlainLock()
 
     init(outbox: RawSocket, inbox: RawSocket) {
         self.outbox = outbox
@@ -46,6 +45,8 @@ final class RawPeer: Contender, Sendable {
                 try inbox.receive { number, payload in
                     if number == Request.count {
                         count += 1
+                    } else if let placement = Request.placement(number) {
+                        placement.bindFar()
                     } else {
                         try outbox.send(count, payload)
                         count = 0
@@ -55,6 +56,11 @@ final class RawPeer: Contender, Sendable {
         } catch {
             fail(error)
         }
+    }
+
+    func bind(_ placement: Placement) throws {
+        placement.bindNear()
+        try outbox.send(Request.bind(placement), UnsafeRawBufferPointer(start: nil, count: 0))
     }
 
     func oneWay(_ messages: Int, payload: [UInt8]) throws -> Double {
@@ -73,7 +79,7 @@ final class RawPeer: Contender, Sendable {
                 try payload.withUnsafeBytes { payload in
                     for _ in 0..<share {
                         var message = try outbox.makeMessage(Request.count, payload)
-                        try lock.withLock { _ in try outbox.send(&message) }
+                        try lock.withLock { try outbox.send(&message) }
                     }
                 }
             }

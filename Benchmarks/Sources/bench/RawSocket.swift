@@ -28,7 +28,7 @@ final class RawSocket: @unchecked Sendable {
         var descriptor: Int32 = -1
         var size = MemoryLayout<Int32>.size
         guard zmq_getsockopt(handle, ZMQ_FD, &descriptor, &size) == 0 else { throw Self.error("zmq_getsockopt") }
-        set = cb_watch(descriptor)
+        set = cb_watch(descriptor, false)
         guard set >= 0 else { throw BenchError.system("epoll_ctl", errno: errno) }
     }
 

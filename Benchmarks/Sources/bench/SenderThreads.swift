@@ -9,8 +9,10 @@ final class SenderThreads: Sendable {
 
     var count: Int { threads.count }
 
-    init(_ count: Int) throws {
-        threads = try (0..<count).map { try RunLoopThread(name: "sender \($0)") }
+    init(_ count: Int, _ placement: Placement = .free) throws {
+        threads = try (0..<count).map {
+            try RunLoopThread(name: "sender \($0)") { _ in placement.bindNear() }
+        }
     }
 
     /// Runs the work once on each thread, and returns when all have done it.

@@ -1,19 +1,14 @@
-/// What two contenders took, round for round.
-struct Samples {
-    private(set) var raw: [Double] = []
-    private(set) var ours: [Double] = []
-
-    /// Measures both in turn, so that what else the machine does hits both. The first round only warms up.
-    init(rounds: Int, raw measureRaw: () throws -> Double, ours measureOurs: () throws -> Double) throws {
-        for round in 0...rounds {
-            let (first, second) = (try measureRaw(), try measureOurs())
-            guard round > 0 else { continue }
-            raw.append(first)
-            ours.append(second)
+/// The median of what each contender measures. They take turns, so that what else the machine does hits all of them;
+/// the first round only warms up.
+func medians(rounds: Int, _ contenders: [() throws -> Double]) throws -> [Double] {
+    var values = [[Double]](repeating: [], count: contenders.count)
+    for round in 0...rounds {
+        for (index, measure) in contenders.enumerated() {
+            let value = try measure()
+            if round > 0 { values[index].append(value) }
         }
     }
-
-    var medians: (raw: Double, ours: Double) { (median(raw), median(ours)) }
+    return values.map(median)
 }
 
 func median(_ values: [Double]) -> Double {

@@ -30,6 +30,25 @@ static inline uint64_t crl_now(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+// The same as of the clock's last tick, some milliseconds ago, for a fifth of the price.
+static inline uint64_t crl_coarse_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+// A lock in a word: 0 is free, 1 taken, 2 taken and waited for. Whoever comes first gets it; waiters sleep in the kernel.
+void crl_lock_slowly(uint32_t *word);
+void crl_wake_waiter(uint32_t *word);
+static inline void crl_lock(uint32_t *word) {
+    uint32_t free_word = 0;
+    if (!__atomic_compare_exchange_n(word, &free_word, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+        crl_lock_slowly(word);
+}
+static inline void crl_unlock(uint32_t *word) {
+    if (__atomic_exchange_n(word, 0, __ATOMIC_RELEASE) == 2) crl_wake_waiter(word);
+}
+
 // The value that a thread keeps under the library's one thread-specific key. `destructor`, the same one for all
 // threads, runs at the thread's exit; null leaves it as it is.
 void *crl_thread_value(void);
@@ -40,6 +59,7 @@ int32_t *crl_callout_depth(void);
 
 bool crl_is_main_thread(void);
 int crl_thread_id(void);
+int crl_process_id(void);
 // Names the calling thread with the first 15 bytes of `name`.
 void crl_thread_set_name(const char *name);
 // Close on exec.

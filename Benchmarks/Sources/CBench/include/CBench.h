@@ -1,9 +1,21 @@
-// What the raw side needs from C: libzmq as it is, and epoll, which Swift's Glibc module lacks.
+// What the raw sides need from C: libzmq as it is, and what of Linux Swift's Glibc module lacks.
 #pragma once
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <zmq.h>
 
-// An epoll set that holds one descriptor, level-triggered; -1 with errno.
-int cb_watch(int descriptor);
-// Sleeps until a set's descriptor is readable; 0, or -1 with errno.
+// An eventfd; -1 with errno.
+int cb_event(void);
+// An epoll set that holds one descriptor, triggered by its level or by its edges; -1 with errno.
+int cb_watch(int descriptor, bool edges);
+// Sleeps until a set tells of its descriptor; 0, or -1 with errno.
 int cb_wait(int set);
+
+// Binds the calling thread to one CPU for each end (0 or 1) of those that the process started with; any other number
+// lets it run on all of them again.
+void cb_pin(int end);
+// The bytes of heap in use, in all of malloc's arenas.
+size_t cb_heap(void);
+// Lets a wait of the calling thread end as soon as its time is over, instead of up to 50 µs later.
+void cb_wait_exactly(void);

@@ -1,0 +1,162 @@
+import DequeModule
+import Synchronization
+
+/// The blocks, and pieces of tasks' work, that wait for a pass of a loop, in the order they came.
+///
+/// It has a lock of its own: many threads queue blocks while the loop takes its other lock over and over. Nothing is
+/// counted, compared by name or allocated for a block that need not be.
+final class BlockQueue: Sendable {
+    enum Work {
+        case closure(@Sendable () -> Void)
+        case job(UnownedJob)
+    }
+
+    struct Block {
+        let modes: ModeSet
+        let work: Work
+    }
+
+    /// What became of a block.
+    enum Outcome {
+        case queued
+        /// It is the first since the loop has looked: its thread has to wake the loop.
+        case queuedFirst
+        /// The loop has not heard of one of the modes.
+        case modeUnknown
+        case loopEnded
+    }
+
+    private struct State {
+        var blocks = Deque<Block>()
+        /// The storage of those that were performed last, to be used again.
+        var spare = Deque<Block>()
+        /// A mode's place is its number.
+        var knownModes: [ThreadRunLoop.Mode] = [.default, .common]
+        /// Whether somebody wakes the loop, or has, since it has looked last.
+        var isWakeUpDue = false
+        var isClosed = false
+
+        func modeSet(_ modes: [ThreadRunLoop.Mode]) -> ModeSet? {
+            if modes.count == 1, modes[0] == .default { return .default }
+            var set = ModeSet()
+            for mode in modes {
+                guard let number = knownModes.firstIndex(of: mode) else { return nil }
+                set.insert(number)
+            }
+            return set
+        }
+    }
+
+    private let state = Lock(State())
+    private let hasSome = Atomic(false)
+
+    /// More than a burst of so many is given back to the system.
+    private static let keptCount = 4096
+
+    /// Takes a block in. `wakes` says that the caller would wake the loop for it.
+    func append(_ modes: [ThreadRunLoop.Mode], _ body: @escaping @Sendable () -> Void, wakes: Bool) -> Outcome {
+        state.withLock { state in
+            guard let set = state.modeSet(modes) else { return .modeUnknown }
+            // Made here, where it is moved into its place.
+            return append(Block(modes: set, work: .closure(body)), &state, wakes: wakes)
+        }
+    }
+
+    /// Takes a piece of a task's work in, for the common modes.
+    func append(_ job: UnownedJob) -> Outcome {
+        state.withLock { state in append(Block(modes: .common, work: .job(job)), &state, wakes: true) }
+    }
+
+    @inline(__always)
+    private func append(_ block: consuming Block, _ state: inout State, wakes: Bool) -> Outcome {
+        if state.isClosed { return .loopEnded }
+        if state.blocks.isEmpty { hasSome.store(true, ordering: .releasing) }
+        state.blocks.append(block)
+        guard wakes, !state.isWakeUpDue else { return .queued }
+        state.isWakeUpDue = true
+        return .queuedFirst
+    }
+
+    /// The number of a mode, known from now on.
+    func learn(_ mode: ThreadRunLoop.Mode) -> Int {
+        state.withLock { state in
+            if let number = state.knownModes.firstIndex(of: mode) { return number }
+            state.knownModes.append(mode)
+            return state.knownModes.count - 1
+        }
+    }
+
+    /// Whether there are none, in any mode.
+    var isEmpty: Bool { !hasSome.load(ordering: .acquiring) }
+
+    /// Takes those out that are for any of a pass's modes.
+    func takeDue(in modes: ModeSet) -> Deque<Block> {
+        state.withLock { state in
+            state.isWakeUpDue = false
+            var due = Deque<Block>()
+            swap(&due, &state.spare)
+            swap(&due, &state.blocks)
+            if !due.allSatisfy({ !$0.modes.isDisjoint(with: modes) }) {
+                // Back at once, unlike CFRunLoop's: a run of their mode inside one of these must not miss them.
+                state.blocks = due.filter { $0.modes.isDisjoint(with: modes) }
+                due.removeAll { $0.modes.isDisjoint(with: modes) }
+            }
+            if state.blocks.isEmpty { hasSome.store(false, ordering: .releasing) }
+            return due
+        }
+    }
+
+    /// Takes the storage of performed blocks back.
+    func reuse(_ storage: consuming Deque<Block>, count: Int) {
+        guard count <= Self.keptCount else { return }
+        state.withLock { state in swap(&state.spare, &storage) }
+    }
+
+    func hasDue(in modes: ModeSet) -> Bool {
+        !isEmpty && state.withLock { $0.blocks.contains { !$0.modes.isDisjoint(with: modes) } }
+    }
+
+    /// How many a pass in these modes would perform.
+    func dueCount(in modes: ModeSet) -> Int {
+        state.withLock { $0.blocks.count { !$0.modes.isDisjoint(with: modes) } }
+    }
+
+    /// Takes no more, and gives out what it has.
+    func close() -> Deque<Block> {
+        state.withLock { state in
+            state.isClosed = true
+            defer { state.blocks = [] }
+            return state.blocks
+        }
+    }
+}
+
+/// A set of modes by their numbers in a ``BlockQueue``.
+struct ModeSet {
+    private var bits: UInt64 = 0
+    /// Numbers from 64 on, of a loop with very many modes.
+    private var others: [Int]?
+
+    static let `default`: ModeSet = [0]
+    static let common: ModeSet = [1]
+
+    mutating func insert(_ number: Int) {
+        if number < UInt64.bitWidth {
+            bits |= 1 << UInt64(number)
+        } else {
+            others = (others ?? []) + [number]
+        }
+    }
+
+    func isDisjoint(with set: ModeSet) -> Bool {
+        guard bits & set.bits == 0 else { return false }
+        guard let others, let theirs = set.others else { return true }
+        return !others.contains(where: theirs.contains)
+    }
+}
+
+extension ModeSet: ExpressibleByArrayLiteral {
+    init(arrayLiteral numbers: Int...) {
+        for number in numbers { insert(number) }
+    }
+}

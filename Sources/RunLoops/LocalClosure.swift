@@ -1,0 +1,143 @@
+// Handlers are `@Sendable`, since any thread may add an item. These make one of a closure that is not: one that belongs
+// to the calling thread, or to the main actor.
+
+extension ThreadRunLoop {
+    /// Makes any closure a handler for the calling thread's loop.
+    ///
+    ///     var ticks = 0
+    ///     let loop = ThreadRunLoop.current
+    ///     loop.add(ThreadRunLoop.Timer(after: .seconds(1), repeats: true, handler: ThreadRunLoop.local { _ in ticks += 1 }))
+    ///
+    /// What the closure has captured stays on this thread: it is a broken contract to have the handler called on
+    /// another one, and it is let go of here even if the item's last reference goes elsewhere.
+    ///
+    /// - Parameter body: The closure.
+    /// - Returns: The same, fit for an item of the calling thread's loop.
+    @available(*, noasync, message: "a task may go on on another thread")
+    public static func local<Value>(_ body: @escaping () -> Value) -> @Sendable () -> Value {
+        let closure = LocalClosure(body)
+        return { closure.checked() }
+    }
+
+    /// Makes any closure a handler for the calling thread's loop; see the one without an argument.
+    @available(*, noasync, message: "a task may go on on another thread")
+    public static func local<Argument, Value>(
+        _ body: @escaping (Argument) -> Value
+    ) -> @Sendable (Argument) -> Value {
+        let closure = LocalClosure(body)
+        return { closure.checked($0) }
+    }
+
+    /// Makes any closure a handler for the calling thread's loop; see the one without an argument.
+    @available(*, noasync, message: "a task may go on on another thread")
+    public static func local<First, Second, Value>(
+        _ body: @escaping (First, Second) -> Value
+    ) -> @Sendable (First, Second) -> Value {
+        let closure = LocalClosure(body)
+        return { closure.checked($0, $1) }
+    }
+
+    /// Makes a closure of the main actor a handler for the main loop. Any thread may do so, and add the item.
+    ///
+    ///     ThreadRunLoop.main.perform(ThreadRunLoop.mainActor { model.refresh() })
+    ///
+    /// It is a broken contract to have the handler called on another thread than the main one.
+    ///
+    /// - Parameter body: The closure.
+    /// - Returns: The same, fit for an item of the main loop.
+    public static func mainActor<Value: Sendable>(
+        _ body: @escaping @MainActor () -> Value
+    ) -> @Sendable () -> Value {
+        { MainActor.assumeIsolated { body() } }
+    }
+
+    /// Makes a closure of the main actor a handler for the main loop; see the one without an argument.
+    public static func mainActor<Argument: Sendable, Value: Sendable>(
+        _ body: @escaping @MainActor (Argument) -> Value
+    ) -> @Sendable (Argument) -> Value {
+        { argument in MainActor.assumeIsolated { body(argument) } }
+    }
+
+    /// Makes a closure of the main actor a handler for the main loop; see the one without an argument.
+    public static func mainActor<First: Sendable, Second: Sendable, Value: Sendable>(
+        _ body: @escaping @MainActor (First, Second) -> Value
+    ) -> @Sendable (First, Second) -> Value {
+        { first, second in MainActor.assumeIsolated { body(first, second) } }
+    }
+
+    /// Makes a timer with any closure and adds it to this loop, which must be the calling thread's.
+    ///
+    ///     var ticks = 0
+    ///     ThreadRunLoop.current.addTimer(after: .seconds(1), repeats: true) { _ in ticks += 1 }
+    ///
+    /// The corresponding method is NSTimer's `scheduledTimerWithTimeInterval:repeats:block:`.
+    ///
+    /// - Parameters:
+    ///   - delay: The time from now to the first fire time.
+    ///   - repeats: Whether it goes on, with that distance.
+    ///   - mode: The mode to add it to.
+    ///   - handler: Called on this thread.
+    /// - Returns: The timer.
+    @available(*, noasync, message: "a task may go on on another thread")
+    @discardableResult
+    public func addTimer(
+        after delay: Duration, repeats: Bool = false, forMode mode: Mode = .default,
+        handler: @escaping (Timer) -> Void
+    ) -> Timer {
+        precondition(isCurrent, "a closure that is not @Sendable can be added on the loop's own thread only")
+        let timer = Timer(after: delay, repeats: repeats, handler: Self.local(handler))
+        add(timer, forMode: mode)
+        return timer
+    }
+
+    /// Makes an observer with any closure and adds it to this loop, which must be the calling thread's.
+    /// The corresponding CF function is `CFRunLoopObserverCreateWithHandler`, followed by `CFRunLoopAddObserver`.
+    ///
+    /// - Parameters:
+    ///   - activities: The points to be told of.
+    ///   - repeats: Whether to go on after the first call.
+    ///   - order: Its place among the observers of the mode.
+    ///   - mode: The mode to add it to.
+    ///   - handler: Called on this thread.
+    /// - Returns: The observer.
+    @available(*, noasync, message: "a task may go on on another thread")
+    @discardableResult
+    public func addObserver(
+        _ activities: Activity, repeats: Bool = true, order: Int = 0, forMode mode: Mode = .default,
+        handler: @escaping (Observer, Activity) -> Void
+    ) -> Observer {
+        precondition(isCurrent, "a closure that is not @Sendable can be added on the loop's own thread only")
+        let observer = Observer(activities, repeats: repeats, order: order, handler: Self.local(handler))
+        add(observer, forMode: mode)
+        return observer
+    }
+}
+
+/// A closure that is called, and let go of, on one thread.
+private final class LocalClosure<Function>: Sendable {
+    private let owned: Owned<Function>
+    private let loop = ThreadRunLoop.current
+
+    init(_ function: Function) { owned = Owned(function) }
+
+    var checked: Function {
+        guard loop.isCurrent, let function = owned.function else {
+            preconditionFailure("a handler made by ThreadRunLoop.local is called on another thread than it was made on")
+        }
+        return function
+    }
+
+    deinit {
+        guard !loop.isCurrent else { return }
+        // At its next pass, in whatever mode, or at its thread's end. After that nobody is left to share it with.
+        loop.perform(inModes: loop.allModes + [.common]) { [owned] in owned.function = nil }
+    }
+}
+
+/// Emptied on the thread that it belongs to, whoever holds it last.
+private final class Owned<Function>: @unchecked Sendable {
+    // Sound: used on that thread only; `LocalClosure` checks it.
+    var function: Function?
+
+    init(_ function: Function) { self.function = function }
+}

@@ -1,0 +1,51 @@
+import Synchronization
+
+/// What a pass has to know of a mode before it takes the loop's lock: most often, that there is nothing to do.
+final class ModeFlags: Sendable {
+    /// The points that any of the mode's observers is told of.
+    let activities = Atomic<UInt32>(0)
+    /// Whether the mode is one of the common ones.
+    let isCommon: Atomic<Bool>
+    private let own: ModeSet
+    private let ownAndCommon: ModeSet
+    private let hasSignaled = Atomic(false)
+    private let signaled = Mutex<[ObjectIdentifier: ThreadRunLoop.Source0]>([:])
+
+    /// - Parameter number: The mode's in the loop's ``BlockQueue``.
+    init(isCommon: Bool, number: Int) {
+        self.isCommon = Atomic(isCommon)
+        own = [number]
+        var both = ModeSet.common
+        both.insert(number)
+        ownAndCommon = both
+    }
+
+    /// What the blocks that a pass performs are for.
+    var blockModes: ModeSet { isCommon.load(ordering: .acquiring) ? ownAndCommon : own }
+
+    // MARK: Signalled Source0s, listed so that a pass need not ask each of them
+
+    var hasSignaledSources: Bool { hasSignaled.load(ordering: .acquiring) }
+
+    func list(_ source: ThreadRunLoop.Source0) {
+        signaled.withLock { signaled in
+            signaled[ObjectIdentifier(source)] = source
+            hasSignaled.store(true, ordering: .releasing)
+        }
+    }
+
+    func unlist(_ source: ThreadRunLoop.Source0) {
+        // It goes after the lock; its caller has it, too.
+        _ = signaled.withLock { $0.removeValue(forKey: ObjectIdentifier(source)) }
+    }
+
+    /// Those that still are signalled, in no order. They stay listed, for a run inside the first one's callout.
+    func signaledSources() -> [ThreadRunLoop.Source0] {
+        signaled.withLock { signaled in
+            // The mode retains them: none is let go of here.
+            signaled = signaled.filter { $0.value.isSignaled }
+            hasSignaled.store(!signaled.isEmpty, ordering: .releasing)
+            return Array(signaled.values)
+        }
+    }
+}

@@ -1,0 +1,89 @@
+import CRunLoopShims
+import Synchronization
+
+/// What a loop is doing, kept by its thread for those who look from others. Cheap enough to be kept always.
+struct Progress: ~Copyable, Sendable {
+    private let callout = Atomic(Callout.none.bits)
+    private let start = Atomic<UInt64>(0)
+    /// Whether anybody wants to know since when.
+    let isWatched = Atomic(false)
+    /// How many watches want to be told when the loop gets on.
+    let waitingWatches = Atomic(0)
+
+    /// The innermost callout in progress.
+    var currentCallout: Callout { Callout(bits: callout.load(ordering: .acquiring)) }
+
+    /// Since when the loop has been in its present pass, as far as the clock's tick tells; nil when it sleeps, does not
+    /// run, or is not watched.
+    var passStart: MonotonicInstant? {
+        let nanoseconds = start.load(ordering: .sequentiallyConsistent)
+        return nanoseconds == 0 ? nil : MonotonicInstant(nanoseconds: nanoseconds)
+    }
+
+    @inline(__always)
+    func calling<Result>(_ callout: Callout, _ body: () -> Result) -> Result {
+        let outer = self.callout.load(ordering: .relaxed)
+        self.callout.store(callout.bits, ordering: .relaxed)
+        defer { self.callout.store(outer, ordering: .relaxed) }
+        return body()
+    }
+
+    /// A pass begins. The first after a sleep may be what a watch has gone to sleep for itself: neither must miss the
+    /// other.
+    func passBegins(afterSleep: Bool) {
+        if afterSleep {
+            start.store(crl_coarse_now(), ordering: .sequentiallyConsistent)
+        } else {
+            start.store(crl_coarse_now(), ordering: .relaxed)
+        }
+    }
+
+    func passEnds() { start.store(0, ordering: .relaxed) }
+}
+
+/// What a loop calls out to: a kind, and the item if it is one. Both in one word, so that a reader never sees the kind
+/// of one and the item of another.
+struct Callout: Equatable {
+    enum Kind: UInt {
+        case none, block, job, mainQueue, source0, source1, timer, observer
+    }
+
+    let bits: UInt
+
+    // Objects are 16 bytes apart at least, which leaves four bits for the kind.
+    private static let kindBits: UInt = 15
+
+    static let none = Callout(.none)
+    static let block = Callout(.block)
+    static let job = Callout(.job)
+    static let mainQueue = Callout(.mainQueue)
+
+    init(bits: UInt) { self.bits = bits }
+
+    init(_ kind: Kind, _ item: AnyObject? = nil) {
+        let address = item.map { UInt(bitPattern: Unmanaged.passUnretained($0).toOpaque()) } ?? 0
+        bits = address | kind.rawValue
+    }
+
+    var kind: Kind { Kind(rawValue: bits & Self.kindBits) ?? .none }
+
+    func isOf(_ id: ObjectIdentifier) -> Bool { bits & ~Self.kindBits == UInt(bitPattern: id) }
+}
+
+extension ThreadRunLoop {
+    func passBegins(afterSleep: Bool = false) {
+        guard progress.isWatched.load(ordering: .relaxed) else { return }
+        progress.passBegins(afterSleep: afterSleep)
+        if progress.waitingWatches.load(ordering: .sequentiallyConsistent) > 0 { tellWatches() }
+    }
+
+    func passEnds() {
+        guard progress.isWatched.load(ordering: .relaxed) else { return }
+        progress.passEnds()
+        if progress.waitingWatches.load(ordering: .relaxed) > 0 { tellWatches() }
+    }
+
+    private func tellWatches() {
+        for watch in state.withLock({ $0.watches }) { watch.loopGoesOn() }
+    }
+}

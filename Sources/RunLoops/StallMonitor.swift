@@ -1,0 +1,229 @@
+import Synchronization
+
+/// Watches a loop from a thread of its own, and reports passes that take too long: callouts that keep the loop from
+/// everything else.
+///
+///     let monitor = try StallMonitor(.main, threshold: .milliseconds(250)) { stall in print(stall) }
+///
+/// A pass begins when the loop wakes up, or has ended the pass before, and ends when it goes to sleep. A pass in which
+/// a callout runs the loop anew is as long as the loop goes unserved. The monitor looks at a busy loop once a
+/// threshold, and not at all at one that sleeps. It stops when its owner lets go of it.
+public final class StallMonitor: Sendable {
+    /// A pass that takes, or has taken, longer than the threshold.
+    public struct Stall: Sendable, CustomStringConvertible {
+        /// What the loop is in the middle of.
+        public enum Phase: String, Sendable {
+            /// The loop's own work, or what its thread does between runs.
+            case betweenCallouts = "between callouts"
+            /// A block.
+            case block
+            /// A task's work, of an actor that lives on the loop or a task that prefers it.
+            case task
+            /// libdispatch's main queue, and the main actor's work on it.
+            case mainQueue = "the main queue"
+            /// A ``ThreadRunLoop/Source0`` or ``ThreadRunLoop/Source1``.
+            case source
+            /// A ``ThreadRunLoop/Timer``.
+            case timer
+            /// A ``ThreadRunLoop/Observer``.
+            case observer
+        }
+
+        /// The mode of the innermost run.
+        public let mode: ThreadRunLoop.Mode?
+        /// What the loop was doing when it was looked at.
+        public let phase: Phase
+        /// The item that was called out to, with its label; nil when it was none, or has left the loop since.
+        public let item: String?
+        /// When the pass began, to some milliseconds.
+        public let since: MonotonicInstant
+        /// How long it has taken until now, or took in all.
+        public let duration: Duration
+        /// Whether it is over.
+        public let isOver: Bool
+
+        /// A line that says all this.
+        public var description: String {
+            let place = mode.map { " in mode \($0)" } ?? ""
+            let milliseconds = Int(duration / .milliseconds(1))
+            return isOver
+                ? "was stalled for \(milliseconds) ms\(place) by \(item ?? phase.rawValue)"
+                : "has been stalled for \(milliseconds) ms\(place) by \(item ?? phase.rawValue)"
+        }
+    }
+
+    /// Called on the monitor's thread.
+    public typealias Handler = @Sendable (Stall) -> Void
+
+    private let thread: RunLoopThread
+    private let watch: StallWatch
+
+    /// Watches a loop.
+    ///
+    /// - Parameters:
+    ///   - loop: The loop, of any thread.
+    ///   - threshold: How long a pass may take; not less than the clock's tick, which is 4 ms on most systems.
+    ///   - handler: Called when a pass has taken longer, again when it has taken twice as long, four times, and so on,
+    ///     and when it is over.
+    /// - Throws: ``RunLoopError`` when there is no thread, or no descriptor, to watch from.
+    public init(
+        _ loop: ThreadRunLoop, threshold: Duration = .milliseconds(250), handler: @escaping Handler
+    ) throws(RunLoopError) {
+        thread = try RunLoopThread(name: "stall monitor")
+        watch = StallWatch(loop, threshold: max(threshold, .milliseconds(4)), monitor: thread.loop, handler: handler)
+        watch.start()
+    }
+
+    deinit { stop() }
+
+    /// Watches no longer. No call of the handler begins after this has returned, but one may be in progress.
+    /// Any thread may call it.
+    public func stop() {
+        watch.stop()
+        thread.stop()
+    }
+}
+
+/// A monitor's view of its loop; the loop's view of its monitor.
+final class StallWatch: Sendable {
+    private struct State {
+        var isStopped = false
+        /// The stall that is going on: when its pass began, when it is reported again, when it was seen to be over.
+        var stall: (report: StallMonitor.Stall, next: Duration, end: MonotonicInstant?)?
+        /// Whether the loop counts it among those that it tells when it goes on.
+        var isWaiting = false
+    }
+
+    private let loop: ThreadRunLoop
+    private let threshold: Duration
+    private let monitor: ThreadRunLoop
+    private let handler: StallMonitor.Handler
+    private let state = Mutex(State())
+    private let timer = Mutex<ThreadRunLoop.Timer?>(nil)
+
+    init(
+        _ loop: ThreadRunLoop, threshold: Duration, monitor: ThreadRunLoop, handler: @escaping StallMonitor.Handler
+    ) {
+        self.loop = loop
+        self.threshold = threshold
+        self.monitor = monitor
+        self.handler = handler
+    }
+
+    func start() {
+        loop.state.withLock { $0.watches.append(self) }
+        loop.progress.isWatched.store(true, ordering: .sequentiallyConsistent)
+        let looking = ThreadRunLoop.Timer(at: .now, every: .seconds(1 << 30)) { [weak self] _ in self?.look() }
+        timer.withLock { $0 = looking }
+        monitor.add(looking)
+    }
+
+    func stop() {
+        let wasWaiting = state.withLock { state in
+            state.isStopped = true
+            defer { state.isWaiting = false }
+            return state.isWaiting
+        }
+        if wasWaiting { loop.progress.waitingWatches.subtract(1, ordering: .sequentiallyConsistent) }
+        loop.state.withLock { state in
+            state.watches.removeAll { $0 === self }
+            if state.watches.isEmpty { loop.progress.isWatched.store(false, ordering: .relaxed) }
+        }
+        timer.withLock { $0 }?.invalidate()
+    }
+
+    /// The loop's thread has come to the end of a pass, or to the beginning of one.
+    func loopGoesOn() {
+        let start = loop.progress.passStart
+        let mayLook = state.withLock { state in
+            guard state.isWaiting, state.stall != nil || start != nil else { return false }
+            state.isWaiting = false
+            state.stall?.end = .now
+            return true
+        }
+        guard mayLook else { return }
+        loop.progress.waitingWatches.subtract(1, ordering: .sequentiallyConsistent)
+        let isOver = state.withLock { $0.stall != nil }
+        schedule(isOver ? .now : (start ?? .now) + threshold)
+    }
+
+    private func schedule(_ date: MonotonicInstant) { timer.withLock { $0 }?.nextFireDate = date }
+
+    /// Looks at the loop, reports, and says when to look again: on the monitor's thread.
+    private func look() {
+        reportEnd()
+        guard let start = loop.progress.passStart else { return waitForLoop() }
+        let duration = start.duration(to: .now)
+        let next = state.withLock { $0.stall?.next } ?? threshold
+        if duration > next {
+            let stall = report(since: start, duration)
+            state.withLock { $0.stall = (stall, duration * 2, nil) }
+            tell(stall)
+            schedule(start + duration * 2)
+            return waitForLoop()
+        }
+        schedule(start + next + .milliseconds(1))
+    }
+
+    /// Has the loop tell when it goes on. It may have gone on already: then the look is not put off.
+    private func waitForLoop() {
+        let waits = state.withLock { state in
+            guard !state.isStopped, !state.isWaiting else { return false }
+            state.isWaiting = true
+            return true
+        }
+        guard waits else { return }
+        loop.progress.waitingWatches.add(1, ordering: .sequentiallyConsistent)
+        let start = loop.progress.passStart
+        if start != state.withLock({ $0.stall?.report.since }) { loopGoesOn() }
+    }
+
+    private func reportEnd() {
+        let (former, start) = (state.withLock { $0.stall }, loop.progress.passStart)
+        guard let former, former.end != nil || former.report.since != start else { return }
+        let report = former.report
+        state.withLock { $0.stall = nil }
+        tell(
+            StallMonitor.Stall(
+                mode: report.mode, phase: report.phase, item: report.item, since: report.since,
+                duration: report.since.duration(to: former.end ?? .now), isOver: true))
+    }
+
+    private func tell(_ stall: StallMonitor.Stall) {
+        if !state.withLock({ $0.isStopped }) { handler(stall) }
+    }
+
+    private func report(since start: MonotonicInstant, _ duration: Duration) -> StallMonitor.Stall {
+        let callout = loop.progress.currentCallout
+        return StallMonitor.Stall(
+            mode: loop.currentMode, phase: .init(callout.kind), item: loop.name(of: callout), since: start,
+            duration: duration, isOver: false)
+    }
+}
+
+extension StallMonitor.Stall.Phase {
+    fileprivate init(_ kind: Callout.Kind) {
+        self =
+            switch kind {
+            case .none: .betweenCallouts
+            case .block: .block
+            case .job: .task
+            case .mainQueue: .mainQueue
+            case .source0, .source1: .source
+            case .timer: .timer
+            case .observer: .observer
+            }
+    }
+}
+
+extension ThreadRunLoop {
+    /// The item that is called out to, if it is one and still in the loop.
+    fileprivate func name(of callout: Callout) -> String? {
+        state.withLock { state in
+            for mode in state.modes {
+                if let item = mode.items.first(where: { callout.isOf($0.id) }) { return item.name }
+            }
+            return nil
+        }
+    }
+}
