@@ -1,14 +1,14 @@
 import DequeModule
 import Synchronization
 
-/// The blocks, and pieces of tasks' work, that wait for a pass of a loop, in the order they came.
+/// The blocks, and pieces of actors' and tasks' work, that wait for a pass of a loop, in the order they came.
 ///
 /// It has a lock of its own: many threads queue blocks while the loop takes its other lock over and over. Nothing is
 /// counted, compared by name or allocated for a block that need not be.
 final class BlockQueue: Sendable {
     enum Work {
         case closure(@Sendable () -> Void)
-        case job(UnownedJob)
+        case job(ThreadRunLoop.Job)
     }
 
     struct Block {
@@ -62,8 +62,8 @@ final class BlockQueue: Sendable {
         }
     }
 
-    /// Takes a piece of a task's work in, for the common modes.
-    func append(_ job: UnownedJob) -> Outcome {
+    /// Takes a piece of an actor's or a task's work in, for the common modes.
+    func append(_ job: ThreadRunLoop.Job) -> Outcome {
         state.withLock { state in append(Block(modes: .common, work: .job(job)), &state, wakes: true) }
     }
 

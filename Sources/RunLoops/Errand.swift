@@ -68,8 +68,8 @@ final class Errand<Value: Sendable>: Sendable {
         // In a function of its own, at whose end nobody but the loop has the carrier.
         let carrier = Carrier(self)
         loop.perform(inModes: modes) { carrier.errand.run() }
-        // An observer that sends one just before the loop sleeps waits for it, unlike one that performs a block.
-        loop.wakeUp()
+        // Somebody waits, so it does not sleep before, as it may when its own thread performs a block.
+        if loop.isCurrent { loop.wakeUp() }
     }
 
     func wait(for loop: ThreadRunLoop, inModes modes: [ThreadRunLoop.Mode]) -> Outcome {

@@ -88,10 +88,13 @@ private final class FileWatch: Sendable {
                 offset += Int(event.len)
                 // The kernel's own word that the watch is no more; why, it has told before.
                 guard event.mask & UInt32(IN_IGNORED) == 0 else { continue }
+                var events = ThreadRunLoop.FileEvents(rawValue: event.mask)
+                // Of the watched directory itself it is no news.
+                if name.isEmpty { events.remove(.entryIsDirectory) }
                 changes.append(
                     .init(
-                        events: .init(rawValue: event.mask),
-                        name: name.isEmpty ? nil : String(decoding: name, as: UTF8.self), move: event.cookie))
+                        events: events, name: name.isEmpty ? nil : String(decoding: name, as: UTF8.self),
+                        move: event.cookie))
             }
             return changes
         }

@@ -139,6 +139,12 @@ struct ModeItems {
         return waitSet
     }
 
+    /// Gives up what it sleeps on, for good.
+    mutating func takeDescriptors() -> (WaitSet?, TimerDescriptor?) {
+        defer { (waitSet, timerDescriptor) = (nil, nil) }
+        return (waitSet, timerDescriptor)
+    }
+
     /// Waits for libdispatch's main queue, or no longer: inside one of its callouts it would only keep the loop awake.
     mutating func watchMainQueue(_ watches: Bool) {
         guard watches != watchesMainQueue, let waitSet else { return }

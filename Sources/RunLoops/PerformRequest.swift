@@ -25,6 +25,9 @@ extension ThreadRunLoop {
         /// Makes a request without an owner.
         init() { owner = nil }
 
+        // One that its loop has dropped is still noted as its owner's.
+        deinit { _ = end() }
+
         /// Whether the closure is still to be called.
         public var isPending: Bool {
             !isOver.load(ordering: .acquiring) && isWanted && item.withLock { $0.item } != nil

@@ -411,5 +411,11 @@ extension ThreadRunLoop {
         let blocks = blocks.close()
         for item in items { removeEverywhere(item) }
         for case .job(let job) in blocks.map(\.work) { orphan(job) }
+        // Whoever keeps the loop keeps no descriptor with it.
+        let descriptors = state.withLock { state in
+            defer { state.wake = nil }
+            return (state.wake, state.modes.indices.map { state.modes[$0].takeDescriptors() })
+        }
+        withExtendedLifetime(descriptors) {}
     }
 }

@@ -26,7 +26,8 @@ func forkWithLoops() throws {
     check(child >= 0, "no child")
     if child == 0 {
         alarm(20)
-        let isRefused = refuses { try loop.run() } && refuses { try loop.runInMode(seconds: 0) }
+        let isRefused =
+            refuses { try loop.run() } && refuses { try loop.runInMode(seconds: 0) }
             && refuses { try loop.add(ThreadRunLoop.Source1.descriptor(reader) { _ in }) }
         loop.remove(source)
         source.invalidate()

@@ -25,6 +25,7 @@ do {
     case "descriptors": try runOutOfDescriptors()
     case "instances": try runOutOfInstances()
     case "watches": try runOutOfWatches()
+    case "unmount": try unmountWhatIsWatched()
     case "permission": try watchWithoutPermission()
     case "fork": try forkWithLoops()
     case "main-thread": try serveTheMainThread()

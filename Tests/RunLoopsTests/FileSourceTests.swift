@@ -21,6 +21,7 @@ import class Foundation.FileManager
 
     @Test func `each change of a directory's entries is told by name`() throws {
         let told = try told(of: ".") { folder in
+            chmod(folder.path, 0o755)
             folder.write("new", "x")
             mkdir(folder.path("sub"), 0o700)
             folder.write("sub/unseen", "x")
@@ -31,7 +32,8 @@ import class Foundation.FileManager
         }
         #expect(
             told == [
-                "entryCreated new", "written new", "closedAfterWriting new", "entryCreated entryIsDirectory sub",
+                "attributes", "entryCreated new", "written new", "closedAfterWriting new",
+                "entryCreated entryIsDirectory sub",
                 "entryMovedOut new (move)", "entryMovedIn newer (move)", "entryMovedOut newer (move)",
                 "entryMovedIn näher (move)", "entryRemoved näher",
             ])
@@ -149,14 +151,19 @@ import class Foundation.FileManager
         }
     }
 
-    @Test(.enabled(if: canLimit("max_inotify_instances")))
+    @Test(.enabled(if: World.limit("max_inotify_instances", 5).isThere))
     func `a user without an inotify instance left is told so, and by what limit`() {
-        #expect(helper("instances", under: ("max_inotify_instances", 5)) == 0)
+        #expect(helper("instances", in: .limit("max_inotify_instances", 5)) == 0)
     }
 
-    @Test(.enabled(if: canLimit("max_inotify_watches")))
+    @Test(.enabled(if: World.limit("max_inotify_watches", 5).isThere))
     func `a user without an inotify watch left is told so, and by what limit`() {
-        #expect(helper("watches", under: ("max_inotify_watches", 5)) == 0)
+        #expect(helper("watches", in: .limit("max_inotify_watches", 5)) == 0)
+    }
+
+    @Test(.enabled(if: World.mount.isThere))
+    func `the end of the file system is told once, and the source is invalid`() {
+        #expect(helper("unmount", in: .mount) == 0)
     }
 
     @Test func `what may not be read cannot be watched`() { #expect(helper("permission") == 0) }

@@ -39,7 +39,7 @@ private actor Resident {
 
     @Test func `a task that prefers a loop is on it, and comes back to it`() async throws {
         let thread = try RunLoopThread()
-        let places = await withTaskExecutorPreference(thread.loop) {
+        let places = await withTaskExecutorPreference(thread.loop.taskExecutor) {
             var places = [thread.loop.isCurrent]
             await Task.yield()
             places.append(thread.loop.isCurrent)

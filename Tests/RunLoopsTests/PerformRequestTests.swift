@@ -162,6 +162,19 @@ import Testing
         loop.cancelPerformRequests(of: Owner())
     }
 
+    @Test(arguments: [false, true])
+    func `a closure is let go of when it was called, though its request is kept`(_ isDelayed: Bool) {
+        let isGone = onThread {
+            let (loop, isGone) = (ThreadRunLoop.current, Shared(false))
+            let last = AtLast { isGone.withLock { $0 = true } }
+            let request = loop.made(isDelayed) { [last] in withExtendedLifetime(last) {} }
+            _ = consume last
+            run(loop, seconds: 20)
+            return withExtendedLifetime(request) { isGone.withLock { $0 } }
+        }
+        #expect(isGone)
+    }
+
     @Test func `what a request's closure has captured may cancel it when it is let go of`() {
         onThread {
             let kept = Shared<ThreadRunLoop.PerformRequest?>(nil)

@@ -48,12 +48,7 @@ import Testing
             switch phase {
             case .block: loop.perform { spin(milliseconds: 60) }
             case .task:
-                Task.detached {
-                    await withTaskExecutorPreference(loop) {
-                        await Task.yield()
-                        spin(milliseconds: 60)
-                    }
-                }
+                Task.detached(executorPreference: loop.taskExecutor) { spin(milliseconds: 60) }
             case .source:
                 let source = ThreadRunLoop.Source0(label: "s") { spin(milliseconds: 60) }
                 loop.add(source)

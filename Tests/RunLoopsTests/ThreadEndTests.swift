@@ -64,4 +64,107 @@ import Testing
         event.raise()
         #expect(done.wait(until: .patience))
     }
+
+    @Test func `every call on the loop of a thread that has ended is harmless`() throws {
+        let event = madeEvent()
+        let (loop, former) = onThread {
+            let (loop, items) = (ThreadRunLoop.current, Items(event.descriptor))
+            items.add(to: loop, "other")
+            run(loop, seconds: 0)
+            return (loop, items)
+        }
+        for items in [former, Items(event.descriptor)] {
+            Self.callEverything(loop, items)
+            #expect(!items.areIn(loop))
+            #expect(items.timer.isValid && items.observer.isValid && items.source0.isValid && items.source1.isValid)
+        }
+        #expect(loop.currentMode == nil && !loop.isWaiting && !loop.isCurrent)
+        #expect(loop.nextTimerFireDate() == nil && loop.nextTimerFireDate(forMode: "other") == nil)
+        // Nothing of it is used up: another loop takes them all.
+        let thread = try RunLoopThread()
+        former.add(to: thread.loop, .default)
+        #expect(former.areIn(thread.loop))
+    }
+
+    @Test func `calls from other threads may come while the thread ends`() {
+        let event = madeEvent()
+        for _ in 0..<100 {
+            let (made, isOver) = (Shared<ThreadRunLoop?>(nil), Shared(false))
+            let owner = Helper {
+                made.withLock { $0 = .current }
+                run(.current, seconds: 0)
+            }
+            waitUntil { made.withLock { $0 } != nil }
+            guard let loop = made.withLock({ $0 }) else { return }
+            let callers = (0..<2).map { _ in
+                Helper {
+                    let items = Items(event.descriptor)
+                    while !isOver.withLock({ $0 }) { Self.callEverything(loop, items) }
+                    items.invalidate()
+                }
+            }
+            owner.join()
+            isOver.withLock { $0 = true }
+            for caller in callers { caller.join() }
+        }
+    }
+
+    private static func callEverything(_ loop: ThreadRunLoop, _ items: Items) {
+        for mode in [ThreadRunLoop.Mode.default, .common, "other", "new"] {
+            items.add(to: loop, mode)
+            items.remove(from: loop, mode)
+            items.add(to: loop, mode)
+            loop.perform(inModes: [mode]) {}
+            loop.perform(order: 0, inModes: [mode], owner: items) {}
+            loop.perform(after: .zero, inModes: [mode], owner: items) {}
+            _ = loop.nextTimerFireDate(forMode: mode)
+        }
+        loop.cancelPerformRequests(of: items)
+        do { try loop.addCommonMode("other") } catch { Issue.record("\(error)") }
+        items.source0.signal()
+        items.source1.raise()
+        items.source1.clear()
+        items.timer.nextFireDate = .now + .seconds(100)
+        loop.wakeUp()
+        loop.stop()
+        _ = (loop.currentMode, loop.allModes, loop.isWaiting, loop.isCurrent)
+    }
+}
+
+/// One of each kind, none of which is ever called.
+private final class Items: Sendable {
+    let source0 = ThreadRunLoop.Source0 {}
+    let source1: ThreadRunLoop.Source1
+    let timer = ThreadRunLoop.Timer(after: .seconds(100)) { _ in }
+    let observer = ThreadRunLoop.Observer(.all) { _, _ in }
+
+    init(_ descriptor: Int32) { source1 = .init(descriptor: descriptor) { _ in false } }
+
+    func add(to loop: ThreadRunLoop, _ mode: ThreadRunLoop.Mode) {
+        loop.add(source0, forMode: mode)
+        RunLoopsTests.add(source1, to: loop, mode)
+        loop.add(timer, forMode: mode)
+        loop.add(observer, forMode: mode)
+    }
+
+    func remove(from loop: ThreadRunLoop, _ mode: ThreadRunLoop.Mode) {
+        loop.remove(source0, forMode: mode)
+        loop.remove(source1, forMode: mode)
+        loop.remove(timer, forMode: mode)
+        loop.remove(observer, forMode: mode)
+    }
+
+    func invalidate() {
+        source0.invalidate()
+        source1.invalidate()
+        timer.invalidate()
+        observer.invalidate()
+    }
+
+    /// Whether all of them are in the default mode; none may be if not all are.
+    func areIn(_ loop: ThreadRunLoop) -> Bool {
+        let answers = [loop.contains(source0), loop.contains(source1), loop.contains(timer), loop.contains(observer)]
+        #expect(Set(answers).count == 1)
+        return answers[0]
+    }
 }

@@ -1,5 +1,7 @@
+import Glibc
 import Oracle
 import RunLoops
+import Synchronization
 import Testing
 
 @Suite struct WakeUpTests {
@@ -120,5 +122,117 @@ import Testing
         }
         // One pass for each observer that was still to be told, at most, and the one that sleeps.
         #expect(passes <= 2)
+    }
+
+    // What is visible before a wake-up must be seen before the next sleep, at whatever point of a pass it comes.
+    @Test func `work of four threads, a million pieces, is seen though only wake-ups tell of it`() throws {
+        let (thread, work) = (try RunLoopThread(), Work())
+        thread.loop.add(ThreadRunLoop.Observer(.beforeSources) { _, _ in work.see() })
+        // What comes from here on is seen in the next pass only: long enough for a last wake-up to come here often.
+        thread.loop.add(
+            ThreadRunLoop.Observer(.beforeWaiting) { _, _ in
+                let end = MonotonicInstant.now + .microseconds(10)
+                while !end.hasPassed {}
+            })
+        let threads = 4
+        let each = 1_000_000 / threads
+        let missed = Shared(0)
+        let helpers = (0..<threads).map { index in
+            Helper {
+                var (sent, burst) = (0, index + 1)
+                while sent < each {
+                    // From one to some hundred at a time, so that the loop falls asleep often.
+                    burst = burst * 31 % 211 + 1
+                    for _ in 0..<min(burst, each - sent) {
+                        work.post(index)
+                        thread.loop.wakeUp()
+                        sent += 1
+                    }
+                    let deadline = MonotonicInstant.patience
+                    while work.seen(index) < sent {
+                        guard !deadline.hasPassed else { return missed.withLock { $0 += sent - work.seen(index) } }
+                        sched_yield()
+                    }
+                }
+            }
+        }
+        for helper in helpers { helper.join() }
+        #expect(missed.withLock { $0 } == 0)
+        #expect((0..<threads).allSatisfy { work.seen($0) == each })
+    }
+
+    @Test func `signals that interrupt the sleep neither end a run nor lengthen it`() {
+        let (result, passes, isInTime, hasGivenUp) = onThread {
+            let (loop, passes) = (ThreadRunLoop.current, Shared(0))
+            loop.add(ThreadRunLoop.Source0 {})
+            loop.add(ThreadRunLoop.Observer(.beforeWaiting) { _, _ in passes.withLock { $0 += 1 } })
+            let storm = SignalStorm()
+            let end = MonotonicInstant.now + .milliseconds(50)
+            let result = run(loop, seconds: 0.05)
+            let isInTime = end.hasPassed
+            return (result, passes.withLock { $0 }, isInTime, storm.stop())
+        }
+        #expect(result == .timedOut)
+        #expect(passes == 1)
+        #expect(isInTime)
+        #expect(!hasGivenUp)
+    }
+}
+
+/// Pieces of work, counted for each of four threads.
+private final class Work: Sendable {
+    private let posts = (0..<4).map { _ in Count() }
+    private let sights = (0..<4).map { _ in Count() }
+
+    private final class Count: Sendable {
+        let value = Atomic(0)
+    }
+
+    func post(_ thread: Int) { posts[thread].value.add(1, ordering: .releasing) }
+
+    /// On the loop's thread.
+    func see() {
+        for (post, sight) in zip(posts, sights) {
+            sight.value.store(post.value.load(ordering: .acquiring), ordering: .releasing)
+        }
+    }
+
+    func seen(_ thread: Int) -> Int { sights[thread].value.load(ordering: .acquiring) }
+}
+
+/// Sends a signal to the thread that makes it, over and over.
+private final class SignalStorm: Sendable {
+    // One that nothing else uses.
+    private static let signal = Int32(50)
+
+    private let isOver = Shared(false)
+    private let hasGivenUp = Shared(false)
+    private let helper: Helper
+
+    init() {
+        // Without SA_RESTART: every system call that can be is interrupted.
+        var action = sigaction()
+        action.__sigaction_handler.sa_handler = { _ in }
+        sigaction(Self.signal, &action, nil)
+        var set = sigset_t()
+        sigemptyset(&set)
+        sigaddset(&set, Self.signal)
+        pthread_sigmask(SIG_UNBLOCK, &set, nil)
+        let (thread, isOver, hasGivenUp) = (pthread_self(), isOver, hasGivenUp)
+        helper = Helper {
+            let deadline = MonotonicInstant.patience
+            while !isOver.withLock({ $0 }) {
+                guard !deadline.hasPassed else { return hasGivenUp.withLock { $0 = true } }
+                pthread_kill(thread, Self.signal)
+                usleep(200)
+            }
+        }
+    }
+
+    /// Ends it; true when it had ended before, having gone on for as long as a run could be waited for.
+    func stop() -> Bool {
+        isOver.withLock { $0 = true }
+        helper.join()
+        return hasGivenUp.withLock { $0 }
     }
 }

@@ -3,27 +3,37 @@ import Glibc
 
 /// Runs a helper program of the tests', which lies beside the test program.
 ///
-/// - Parameter limit: A limit of the user's that it runs under: a name in `/proc/sys/user`, and how many.
+/// - Parameter world: A world of its own that it runs in.
 /// - Returns: Its exit status, or the negated signal that ended it. What went wrong it says on the standard error.
-func helper(
-    _ command: String, of program: String = "RunLoopsTestHelper", under limit: (name: String, count: Int)? = nil
-) -> Int32 {
+func helper(_ command: String, of program: String = "RunLoopsTestHelper", in world: World? = nil) -> Int32 {
     let program = beside(program)
-    guard let limit else { return spawn([program, command]) }
-    return spawn(limited(limit.name, limit.count, "exec \"$0\" \(command)") + [program])
+    return spawn(world.map { $0.words("exec \"$0\" \(command)") + [program] } ?? [program, command])
 }
 
-/// Whether a process may be run under such a limit here: in a user namespace of its own, so that nobody else is.
-func canLimit(_ name: String) -> Bool { spawn(limited(name, 5, "exit 0")) == 0 }
+/// What a process can have for itself, where it may: nobody else notices.
+struct World {
+    /// A shell command that makes it.
+    let made: String
 
-private func limited(_ name: String, _ count: Int, _ command: String) -> [String] {
-    let script = "echo \(count) >/proc/sys/user/\(name) && \(command)"
-    return ["/usr/bin/unshare", "--user", "--map-root-user", "/bin/sh", "-c", script]
+    /// A limit of the user's: a name in `/proc/sys/user`, and how many.
+    static func limit(_ name: String, _ count: Int) -> World { World(made: "echo \(count) >/proc/sys/user/\(name)") }
+
+    /// A file system.
+    static let mount = World(made: "mount -t tmpfs none /mnt")
+
+    /// Whether it can be had on this machine.
+    var isThere: Bool { spawn(words("exit 0")) == 0 }
+
+    fileprivate func words(_ command: String) -> [String] {
+        ["/usr/bin/unshare", "--user", "--map-root-user", "--mount", "/bin/sh", "-c", "\(made) && \(command)"]
+    }
 }
 
 private func spawn(_ words: [String]) -> Int32 {
     var arguments: [UnsafeMutablePointer<CChar>?] = words.map { strdup($0) } + [nil]
-    var environment: [UnsafeMutablePointer<CChar>?] = [strdup("SWIFT_BACKTRACE=enable=no"), nil]
+    var environment: [UnsafeMutablePointer<CChar>?] = [
+        strdup("SWIFT_BACKTRACE=enable=no"), strdup("PATH=/usr/bin:/bin"), nil,
+    ]
     defer { for string in arguments + environment { free(string) } }
     var (pid, status): (Int32, Int32) = (0, 0)
     guard crl_spawn(&pid, words[0], &arguments, &environment) == 0 else { return 127 }
