@@ -119,7 +119,7 @@ package struct Tally: Sendable, Codable {
     }
 
     private static func report(_ script: GeneratedScript, onMain: Bool) -> String {
-        let deadline = MonotonicInstant.now + .seconds(10)
+        let deadline = MonotonicInstant.now + .seconds(20)
         var shrunk = script
         while let less = shrunk.reductions.first(where: { less in
             !deadline.hasPassed && differs(less, onMain: onMain, tries: 3)

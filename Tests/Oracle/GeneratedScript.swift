@@ -93,7 +93,9 @@ extension GeneratedScript: CustomStringConvertible {
     package var description: String {
         let made = items.indices.filter { index in
             let texts = [text(actions)] + items.flatMap { ($0.callouts + $0.moves).map(text) }
-            return texts.contains { $0.split { !"'".contains($0) && !$0.isLetter && !$0.isNumber }.contains(items[index].name[...]) }
+            return texts.contains {
+                $0.split { !"'".contains($0) && !$0.isLetter && !$0.isNumber }.contains(items[index].name[...])
+            }
         }.map { index in
             let item = items[index]
             let calls = item.callouts.isEmpty ? "" : " called: " + item.callouts.map(text).joined(separator: " then ")
@@ -186,6 +188,8 @@ extension GeneratedScript {
                 switch action {
                 case .block(let name, let modes, let body):
                     reductions(of: body).map { .block(name, modes: modes, $0) }
+                case .run(let mode, .slot, let returning), .run(let mode, .stop, let returning):
+                    [.run(mode: mode, .poll, returning: returning)]
                 case .elsewhere(let body): reductions(of: body).map { .elsewhere($0) }
                 case .later(let slot, let body): reductions(of: body).map { .later(slot, $0) }
                 case .secondLoop(let body): reductions(of: body).map { .secondLoop($0) }

@@ -72,7 +72,8 @@ package final class OurStage: Stage, @unchecked Sendable {
         _ name: String, _ activities: ThreadRunLoop.Activity, repeats: Bool, order: Int,
         tell: @escaping @Sendable (ThreadRunLoop.Activity) -> Void
     ) {
-        shared.items[name] = .observer(.init(activities, repeats: repeats, order: order) { _, activity in tell(activity) })
+        shared.items[name] = .observer(
+            .init(activities, repeats: repeats, order: order) { _, activity in tell(activity) })
     }
 
     package func add(_ name: String, to mode: String) {

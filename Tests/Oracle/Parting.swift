@@ -12,6 +12,12 @@ package enum Parting: String, Sendable, Codable, CaseIterable {
     /// A source that acts when it joins or leaves a mode did so for several modes or sources at once: sets, in Foundation.
     case movesTogether = "moves together"
 
+    // MARK: What was decided otherwise
+
+    /// Our loop settles which blocks a pass performs before the first of them; Foundation asks at each one's turn
+    /// whether the mode is common by then.
+    case blocksSettled = "a block makes its mode common"
+
     // MARK: What Foundation does wrong
 
     /// When a mode's last timer is removed, Foundation leaves the kernel's timer set, and wakes for nothing.
@@ -33,7 +39,7 @@ package enum Parting: String, Sendable, Codable, CaseIterable {
     var reach: Int {
         switch self {
         case .movesTogether, .timerNotSet: 100_000
-        case .eventTaken: 40
+        case .eventTaken, .blocksSettled: 40
         default: 12
         }
     }

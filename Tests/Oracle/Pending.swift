@@ -7,8 +7,9 @@ struct Pending {
     var signaled: Set<Int> = []
     /// How many runs were in progress when each Source0 in progress was called.
     var performing: [Int] = []
-    /// On the main queue.
+    /// On the main queue, and whether one of them is in progress.
     var queued = 0
+    var servesQueue = false
     /// The timers whose callouts are in progress, and the modes of the runs that called them.
     var firing: [(timer: Int, mode: Int?)] = []
     /// Blocks queued, and in progress.
@@ -30,6 +31,8 @@ struct Pending {
     var waking: [Int] = []
     var partings: [(event: Int, reason: Parting)] = []
 
+    /// A descriptor, or the main queue.
+    var isReady: Bool { !raised.isEmpty || queued > 0 }
     var isWoken: Bool { passesSinceWakeUp != nil }
     /// Whether the pass in progress does not sleep, whatever comes.
     var polls: Bool { runs.last?.polls == true || performing.last == runs.count }

@@ -150,7 +150,9 @@ final class Performance: @unchecked Sendable {
         let mode = isCompanion ? nil : pending.withLock { $0.runs.last?.mode }
         // One of several that are due at once has the kernel's timer set for the next.
         let isFirst = pending.withLock { $0.passesSinceTimer == nil }
-        leave(timer, except: isFirst || every > 0 ? mode : nil)
+        if every == 0, !isFirst, let mode { setLeft(mode, .now, .now, without: timer) }
+        let otherModes = GeneratedScript.modes.filter { $0 != mode && first.contains(item.name, in: name($0)) }
+        for mode in otherModes { pending.withLock { $0.left[mode] = (.now, .now, 0) } }
         pending.withLock { pending in
             pending.firing.append((timer, mode))
             pending.passesSinceTimer = 0
@@ -169,6 +171,7 @@ final class Performance: @unchecked Sendable {
         }
         // Else it is set for its next date, in all its modes.
         if every > 0, !isDated { noteTimerSet(timer) }
+        if every == 0 { for mode in otherModes { setLeft(mode, .now, .now, without: timer) } }
     }
 
     private func call(_ index: Int, _ event: String) {
@@ -218,6 +221,8 @@ final class Performance: @unchecked Sendable {
             pending.withLock { $0.runs.last?.polls == true }
             ? activity == .beforeSources : activity == .beforeWaiting
         guard isLast else { return }
+        let isQueueReady = pending.withLock { $0.queued > 0 && !$0.servesQueue }
+        if isQueueReady, commonModes.contains(mode) { drain() }
         let (raised, firing, dues) = pending.withLock { ($0.raised, $0.firing.map(\.timer), $0.dues) }
         // Of one that repeats the date is not known so well.
         let due = dues.filter { $0.value.hasPassed && !firing.contains($0.key) && !repeatsSoon($0.key) }.map(\.key)
@@ -257,13 +262,14 @@ final class Performance: @unchecked Sendable {
     }
 
     /// A timer goes: Foundation leaves the kernel's timer as it is in each mode that has no other to set it to.
-    private func leave(_ item: Int, except firedMode: Int? = nil, from mode: Int? = nil) {
+    private func leave(_ item: Int, from mode: Int? = nil) {
         guard case .timer = script.items[item].kind else { return }
         let date = pending.withLock { $0.dues[item] } ?? .now
         let last = repeatsSoon(item) ? .now + .milliseconds(GeneratedScript.longestInterval) : date
-        for mode in mode.map({ [$0] }) ?? Array(GeneratedScript.modes) where mode != firedMode {
+        for mode in mode.map({ [$0] }) ?? Array(GeneratedScript.modes) {
             guard first.contains(name(of: item), in: name(mode)) else { continue }
-            let isFiring = pending.withLock { pending in pending.firing.contains { $0.timer == item && $0.mode == mode } }
+            let isFiring = pending.withLock { pending in pending.firing.contains { $0.timer == item && $0.mode == mode }
+            }
             if !isFiring { setLeft(mode, date, last, without: item) }
         }
     }
@@ -309,7 +315,7 @@ final class Performance: @unchecked Sendable {
     private func perform(_ action: Action) {
         switch action {
         case .add(let item, let mode):
-            if script.isOrderly, pending.withLock({ $0.dues[item]?.hasPassed == true && !$0.raised.isEmpty }) { break }
+            if script.isOrderly, pending.withLock({ $0.dues[item]?.hasPassed == true && $0.isReady }) { break }
             for item in script.both(item) {
                 noteMoves(item, mode)
                 stage.add(name(of: item), to: name(mode))
@@ -335,14 +341,14 @@ final class Performance: @unchecked Sendable {
             }
         case .raise(let item):
             let others = pending.withLock { $0.raised }.subtracting(script.both(item))
-            if script.isOrderly, !others.isEmpty || pending.withLock({ $0.hasTimerDue }) { break }
+            if script.isOrderly, !others.isEmpty || pending.withLock({ $0.hasTimerDue || $0.queued > 0 }) { break }
             if pending.withLock({ $0.waking.last == $0.runs.count }) { part(.eventTaken) }
             for item in script.both(item) {
                 pending.withLock { _ = $0.raised.insert(item) }
                 stage.raise(name(of: item))
             }
         case .redate(let item, let date):
-            if script.isOrderly, case .past = date, pending.withLock({ !$0.raised.isEmpty }) { break }
+            if script.isOrderly, case .past = date, pending.withLock({ $0.isReady }) { break }
             stage.redate(name(of: item), milliseconds: noteDate(item, date))
             noteTimerSet(item)
         case .block(let name, let modes, let body):
@@ -386,6 +392,7 @@ final class Performance: @unchecked Sendable {
                 })
         case .secondLoop(let actions): performSecond(actions)
         case .mainQueue(let name, let actions):
+            if script.isOrderly, pending.withLock({ !$0.raised.isEmpty || $0.hasTimerDue }) { break }
             pending.withLock { $0.queued += 1 }
             DispatchQueue.main.async { [self] in
                 noteCallout { pending in
@@ -393,7 +400,9 @@ final class Performance: @unchecked Sendable {
                     return !pending.raised.isEmpty || pending.hasTimerDue ? .readyTogether : nil
                 }
                 stage.trace(name)
+                pending.withLock { $0.servesQueue = true }
                 if !isOver { perform(actions) }
+                pending.withLock { $0.servesQueue = false }
             }
         }
     }
@@ -402,6 +411,7 @@ final class Performance: @unchecked Sendable {
         if !isCompanion, commonModes.insert(mode).inserted {
             let common = script.items.indices.filter { first.contains(name(of: $0), in: "common") }
             if common.count > 1, common.contains(where: actsOnMoves) { part(.movesTogether) }
+            if pending.withLock({ $0.blocks.running > 0 && $0.blocks.queued > 0 }) { part(.blocksSettled) }
         }
         stage.addCommonMode(name(mode))
         for index in script.items.indices { noteTimerSet(index) }
@@ -410,7 +420,8 @@ final class Performance: @unchecked Sendable {
     private func askLoop() {
         let modes = stage.modes.filter { $0 == "default" || suffix.isEmpty || $0.hasSuffix(suffix) }
         stage.trace(
-            "in \(stage.currentMode ?? "no mode") of \(modes), fires \(stage.hasTimerFireDate), waits \(stage.isWaiting)")
+            "in \(stage.currentMode ?? "no mode") of \(modes), fires \(stage.hasTimerFireDate), waits \(stage.isWaiting)"
+        )
     }
 
     // MARK: Runs
