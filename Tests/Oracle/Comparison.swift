@@ -1,5 +1,6 @@
 import Glibc
 import RunLoops
+import Synchronization
 
 /// Whether both loops tell the same story of a generated script.
 package enum Comparison: Sendable {
@@ -38,9 +39,11 @@ package enum Comparison: Sendable {
         return (trace[..<count] + ["the thread ends"] + trace[count...].sorted(), performance.partings)
     }
 
+    private static let plays = Atomic(0)
+
     /// On the main thread, whose loops stay: the modes of each play have names of their own.
     private static func playHere(_ script: GeneratedScript, on stage: () -> some Stage) -> Story {
-        let suffix = "#\(script.seed)"
+        let suffix = "#\(plays.add(1, ordering: .relaxed).newValue)"
         let stage = stage()
         let performance = Performance(script, on: stage, suffix: suffix)
         let count = performance.play()
@@ -77,7 +80,17 @@ package struct Tally: Sendable, Codable {
     package var parted: [String: Int] = [:]
     /// How many differed, but not again: a busy machine makes two dates one.
     package var retried = 0
-    package var mismatches: [String] = []
+    package var mismatches: [Mismatch] = []
+
+    package struct Mismatch: Sendable, Codable {
+        package let seed: UInt64
+        package let report: String
+
+        package init(seed: UInt64, report: String) {
+            self.seed = seed
+            self.report = report
+        }
+    }
 
     package init() {}
 
@@ -100,7 +113,7 @@ package struct Tally: Sendable, Codable {
             case .equalUntil(let parting): parted[parting.rawValue, default: 0] += 1
             case .different:
                 if Self.differs(script, onMain: onMain, tries: 12) {
-                    mismatches.append(Self.report(script, onMain: onMain))
+                    mismatches.append(.init(seed: seed, report: Self.report(script, onMain: onMain)))
                 } else {
                     retried += 1
                     equal += 1

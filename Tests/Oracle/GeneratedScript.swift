@@ -100,9 +100,19 @@ extension GeneratedScript: CustomStringConvertible {
             let item = items[index]
             let calls = item.callouts.isEmpty ? "" : " called: " + item.callouts.map(text).joined(separator: " then ")
             let moves = item.moves.isEmpty ? "" : " joins, leaves: " + item.moves.map(text).joined(separator: " then ")
-            return "\(item.name): \(item.kind)\(calls)\(moves)"
+            return "\(item.name): \(text(item.kind))\(calls)\(moves)"
         }
         return (made + actions.map { "- \(text($0))" }).joined(separator: "\n")
+    }
+
+    private func text(_ kind: Item.Kind) -> String {
+        switch kind {
+        case .source0(let order): "source of order \(order)"
+        case .port: "descriptor"
+        case .timer(let date, let every): "timer \(date)" + (every > 0 ? " every \(every) ms" : "")
+        case .observer(let activities, let repeats, let order):
+            "observer of \(activities.labels)\(repeats ? "" : " once") of order \(order)"
+        }
     }
 
     private func text(_ actions: [Action]) -> String { "{" + actions.map(text).joined(separator: "; ") + "}" }

@@ -35,12 +35,12 @@ package enum Parting: String, Sendable, Codable, CaseIterable {
     /// While Foundation performs blocks it hides those of other modes from the runs inside them.
     case blocksHidden = "hides blocks from a run inside a block"
 
-    /// How many events later it may show: most choices do in the next pass, some whenever a mode is run again.
+    /// How many events later it may show: most choices do in the next pass, which inner runs may precede, some whenever
+    /// a mode is run again.
     var reach: Int {
         switch self {
         case .movesTogether, .timerNotSet: 100_000
-        case .eventTaken, .blocksSettled: 40
-        default: 12
+        default: 40
         }
     }
 }

@@ -21,6 +21,8 @@ final class Performance: @unchecked Sendable {
     private var isOver = false
     /// The sources that are being told of a mode they join or leave.
     private var moving: [Int] = []
+    /// Those that were in no mode when they were invalidated.
+    private var lost: Set<Int> = []
     private let over = Gate()
 
     /// - Parameter suffix: Makes the modes' names this play's own, on a loop that outlives it.
@@ -67,6 +69,8 @@ final class Performance: @unchecked Sendable {
 
     /// Has a loop that stays as it was before.
     func clear() {
+        // What Foundation's kernel timer is left at is too far away to matter to the next script.
+        first.timer("#far", 1_000_000_000)
         for item in script.items { first.invalidate(item.name) }
         for mode in GeneratedScript.modes {
             for watcher in ["~", "^", "$"] { first.invalidate("\(watcher)\(mode)") }
@@ -77,7 +81,7 @@ final class Performance: @unchecked Sendable {
                 _ = first.runOnce(name(mode), seconds: 0, returnAfterSourceHandled: false)
             }
         }
-        first.invalidate("#idle")
+        for name in ["#idle", "#far"] { first.invalidate(name) }
         if script.hasFarTimers { for mode in GeneratedScript.modes { first.invalidate("#\(mode)") } }
     }
 
@@ -92,6 +96,8 @@ final class Performance: @unchecked Sendable {
     private var stage: any Stage {
         if let companion, isCompanion { companion.stage } else { first }
     }
+
+    private var isOwnThread: Bool { pthread_equal(thread, pthread_self()) != 0 }
 
     private var isCompanion: Bool { companion.map { pthread_equal($0.id, pthread_self()) != 0 } ?? false }
 
@@ -230,8 +236,7 @@ final class Performance: @unchecked Sendable {
     }
 
     private func settleIfPolling() {
-        let isOwn = pthread_equal(thread, pthread_self()) != 0
-        if isOwn, script.isOrderly, pending.withLock({ $0.polls }) { drain() }
+        if isOwnThread, script.isOrderly, pending.withLock({ $0.polls }) { drain() }
     }
 
     private func instant(_ slot: Int) -> MonotonicInstant { start + .milliseconds(slot * GeneratedScript.slot) }
@@ -331,6 +336,9 @@ final class Performance: @unchecked Sendable {
             for item in script.both(item) {
                 noteMoves(item, nil)
                 leave(item)
+                if !GeneratedScript.modes.contains(where: { first.contains(name(of: item), in: name($0)) }) {
+                    lost.insert(item)
+                }
                 pending.withLock { _ = $0.raised.remove(item) }
                 stage.invalidate(name(of: item))
             }
@@ -349,6 +357,8 @@ final class Performance: @unchecked Sendable {
             }
         case .redate(let item, let date):
             if script.isOrderly, case .past = date, pending.withLock({ $0.isReady }) { break }
+            // From another thread that is a wake-up, too.
+            if !isOwnThread { pending.withLock { $0.wake() } }
             stage.redate(name(of: item), milliseconds: noteDate(item, date))
             noteTimerSet(item)
         case .block(let name, let modes, let body):
@@ -370,8 +380,8 @@ final class Performance: @unchecked Sendable {
             settleIfPolling()
         case .run(let mode, let limit, let returning): run(mode, limit, returning: returning)
         case .ask(let item, let mode):
-            // Foundation takes an invalid source out of the common ones last.
-            let isGoing = moving.contains(item) && mode == GeneratedScript.common
+            // Foundation takes an invalid source out of the common ones last, or not at all if it is in no mode.
+            let isGoing = mode == GeneratedScript.common && (moving.contains(item) || lost.contains(item))
             let item = name(of: item)
             stage.trace("\(item) \(stage.isValid(item)) \(!isGoing && stage.contains(item, in: name(mode)))")
         case .askLoop: askLoop()
@@ -496,8 +506,6 @@ final class Performance: @unchecked Sendable {
                 stage.run(name(mode), 0, returning: returning)
             case .run, .spin, .elsewhere, .later, .secondLoop, .mainQueue: break
             default:
-                // To set a date from another thread is a wake-up, too.
-                if case .redate = action { pending.withLock { $0.wake() } }
                 perform(action)
             }
         }

@@ -108,6 +108,11 @@ extension Stage {
 }
 
 extension ThreadRunLoop.Activity {
+    var labels: String {
+        self == .all
+            ? "all" : (0..<8).map { Self(rawValue: 1 << $0) }.filter(contains).map(\.label).joined(separator: ", ")
+    }
+
     package var label: String {
         switch self {
         case .entry: "entry"
