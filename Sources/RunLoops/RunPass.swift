@@ -61,24 +61,23 @@ extension ThreadRunLoop {
     public func runInMode(
         _ mode: Mode = .default, seconds: Double, returnAfterSourceHandled: Bool = false
     ) throws(RunLoopError) -> RunResult {
-        let limit: MonotonicInstant =
-            if !(seconds > 0) {
-                .distantPast
-            } else {
-                seconds > 1e9 ? .distantFuture : .now + .seconds(seconds)
-            }
-        return try run(mode, until: limit, returnAfterSourceHandled: returnAfterSourceHandled)
+        func limit() -> MonotonicInstant {
+            guard seconds > 0 else { return .distantPast }
+            return seconds > 1e9 ? .distantFuture : .now + .seconds(seconds)
+        }
+        return try run(mode, until: limit(), returnAfterSourceHandled: returnAfterSourceHandled)
     }
 
     // MARK: - One run
 
     private func run(
-        _ mode: Mode, until limit: MonotonicInstant, returnAfterSourceHandled: Bool
+        _ mode: Mode, until limit: @autoclosure () -> MonotonicInstant, returnAfterSourceHandled: Bool
     ) throws(RunLoopError) -> RunResult {
         try checkThread()
         guard let run = try begin(mode) else { return .finished }
         notify(.entry, run)
-        let result = self.run(run, until: limit, returnAfterSourceHandled: returnAfterSourceHandled)
+        // A time in seconds counts from here, as CFRunLoop's does.
+        let result = self.run(run, until: limit(), returnAfterSourceHandled: returnAfterSourceHandled)
         notify(.exit, run)
         close()
         return result

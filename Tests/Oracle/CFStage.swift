@@ -16,13 +16,13 @@ package final class CFStage: Stage, @unchecked Sendable {
         let perform: Action
         let trace: Trace
         let name: String
-        let descriptor: Int32
+        var descriptor: Int32 = -1
+        var moved: @Sendable (String) -> Void = { _ in }
 
-        init(_ perform: @escaping Action, _ trace: Trace, _ name: String, descriptor: Int32 = -1) {
+        init(_ perform: @escaping Action, _ trace: Trace, _ name: String) {
             self.perform = perform
             self.trace = trace
             self.name = name
-            self.descriptor = descriptor
         }
 
         static func of(_ info: UnsafeMutableRawPointer?) -> Info {
@@ -31,16 +31,31 @@ package final class CFStage: Stage, @unchecked Sendable {
         }
     }
 
-    package let trace = Trace()
-    private nonisolated(unsafe) let loop: CFRunLoop = CFRunLoopGetCurrent()
-    // Sound: a script plays on one thread.
-    private var items: [String: Item] = [:]
-    private var infos: [Info] = []
+    /// What both loops of a script share.
+    private final class Items {
+        var items: [String: Item] = [:]
+        var infos: [Info] = []
+    }
 
-    package init() {}
+    package let trace: Trace
+    private nonisolated(unsafe) let loop: CFRunLoop = CFRunLoopGetCurrent()
+    // Sound: a script plays on one thread, or on another while that one waits.
+    private let shared: Items
+
+    package init() {
+        trace = Trace()
+        shared = Items()
+    }
+
+    private init(_ stage: CFStage) {
+        trace = stage.trace
+        shared = stage.shared
+    }
+
+    package func sibling() -> any Stage { CFStage(self) }
 
     private func item(_ name: String) -> Item {
-        guard let item = items[name] else { preconditionFailure("no item \(name)") }
+        guard let item = shared.items[name] else { preconditionFailure("no item \(name)") }
         return item
     }
 
@@ -64,27 +79,35 @@ package final class CFStage: Stage, @unchecked Sendable {
         CFStringCreateWithCString(nil, name, CFStringBuiltInEncodings.UTF8.rawValue)
     }
 
-    package func makeSource0(_ name: String, order: Int, perform: @escaping Action) {
+    package func makeSource0(
+        _ name: String, order: Int, moved: @escaping @Sendable (String) -> Void, perform: @escaping Action
+    ) {
         let info = Info(perform, trace, name)
-        infos.append(info)
+        info.moved = moved
+        shared.infos.append(info)
         var context = CFRunLoopSourceContext()
         context.info = Unmanaged.passUnretained(info).toOpaque()
         context.schedule = { info, _, mode in
             let info = Info.of(info)
-            info.trace("\(info.name) joins \(CFStage.name(mode) ?? "")")
+            let mode = CFStage.name(mode) ?? ""
+            info.trace("\(info.name) joins \(mode)")
+            info.moved(mode)
         }
         context.cancel = { info, _, mode in
             let info = Info.of(info)
-            info.trace("\(info.name) leaves \(CFStage.name(mode) ?? "")")
+            let mode = CFStage.name(mode) ?? ""
+            info.trace("\(info.name) leaves \(mode)")
+            info.moved(mode)
         }
         context.perform = { Info.of($0).perform() }
-        items[name] = .source0(CFRunLoopSourceCreate(nil, order, &context))
+        shared.items[name] = .source0(CFRunLoopSourceCreate(nil, order, &context))
     }
 
     package func makePort(_ name: String, perform: @escaping Action) {
         let event = madeEvent()
-        let info = Info(perform, trace, name, descriptor: event.descriptor)
-        infos.append(info)
+        let info = Info(perform, trace, name)
+        info.descriptor = event.descriptor
+        shared.infos.append(info)
         var context = CFRunLoopSourceContext1()
         context.version = 1
         context.info = Unmanaged.passUnretained(info).toOpaque()
@@ -97,11 +120,11 @@ package final class CFStage: Stage, @unchecked Sendable {
             }
         }
         guard let source else { preconditionFailure("no source") }
-        items[name] = .port(source, event)
+        shared.items[name] = .port(source, event)
     }
 
     package func makeTimer(_ name: String, milliseconds: Int, every: Int, fire: @escaping Action) {
-        items[name] = .timer(
+        shared.items[name] = .timer(
             CFRunLoopTimerCreateWithHandler(
                 nil, CFAbsoluteTimeGetCurrent() + Double(milliseconds) / 1000, Double(every) / 1000, 0, 0
             ) { _ in fire() })
@@ -111,7 +134,7 @@ package final class CFStage: Stage, @unchecked Sendable {
         _ name: String, _ activities: ThreadRunLoop.Activity, repeats: Bool, order: Int,
         tell: @escaping @Sendable (ThreadRunLoop.Activity) -> Void
     ) {
-        items[name] = .observer(
+        shared.items[name] = .observer(
             CFRunLoopObserverCreateWithHandler(nil, CFOptionFlags(activities.rawValue), repeats, order) { _, activity in
                 tell(.init(rawValue: UInt32(activity.rawValue)))
             })
@@ -186,15 +209,17 @@ package final class CFStage: Stage, @unchecked Sendable {
 
     package func addCommonMode(_ mode: String) { CFRunLoopAddCommonMode(loop, Self.mode(mode)) }
 
+    /// Without the common modes, which a block for them makes a mode.
     package var modes: [String] {
         let modes = CFRunLoopCopyAllModes(loop)
         return (0..<CFArrayGetCount(modes)).compactMap { index in
             Self.name(unsafeBitCast(CFArrayGetValueAtIndex(modes, index), to: CFString.self))
-        }.sorted()
+        }.filter { $0 != "kCFRunLoopCommonModes" }.sorted()
     }
 
     package var currentMode: String? { Self.name(CFRunLoopCopyCurrentMode(loop)) }
     package var hasTimerFireDate: Bool { CFRunLoopGetNextTimerFireDate(loop, kCFRunLoopDefaultMode) != 0 }
+    package var isWaiting: Bool { CFRunLoopIsWaiting(loop) }
     package func stop() { CFRunLoopStop(loop) }
     package func wakeUp() { CFRunLoopWakeUp(loop) }
 

@@ -1,11 +1,12 @@
 import Glibc
 import RunLoops
+import Synchronization
 
 /// Whether both loops tell the same story of a generated script.
 package enum Comparison: Sendable {
     case equal
     /// Equal up to a point from which on both may be right, or Foundation's is known to be wrong.
-    case equalUntilParting
+    case equalUntil(Parting)
     case different(theirs: [String], ours: [String])
 
     package static func play(_ script: GeneratedScript, onMain: Bool) -> Comparison {
@@ -13,90 +14,108 @@ package enum Comparison: Sendable {
             onMain
             ? (playHere(script) { CFStage() }, playHere(script) { OurStage() })
             : (playOnThread(script) { CFStage() }, playOnThread(script) { OurStage() })
-        if normalized(theirs.trace) == normalized(ours.trace) { return .equal }
-        guard let parting = [theirs.parting, ours.parting].compactMap({ $0 }).min() else {
-            return .different(theirs: normalized(theirs.trace), ours: normalized(ours.trace))
+        let (story, other) = (normalized(theirs.trace), normalized(ours.trace))
+        if story == other { return .equal }
+        let same = zip(story, other).prefix { $0 == $1 }.count
+        let parting = (theirs.partings + ours.partings).sorted { $0.event > $1.event }.first { parting in
+            guard same <= parting.event + parting.reason.reach else { return false }
+            let (theirs, ours) = (theirs.trace.prefix(parting.event), ours.trace.prefix(parting.event))
+            return normalized(Array(theirs)) == normalized(Array(ours))
         }
-        if normalized(Array(theirs.trace.prefix(parting))) == normalized(Array(ours.trace.prefix(parting))) {
-            return .equalUntilParting
-        }
-        return .different(theirs: normalized(theirs.trace), ours: normalized(ours.trace))
+        return parting.map { .equalUntil($0.reason) } ?? .different(theirs: story, ours: other)
     }
 
-    private typealias Story = (trace: [String], parting: Int?)
+    private typealias Story = (trace: [String], partings: [(event: Int, reason: Parting)])
 
     private static func playOnThread(_ script: GeneratedScript, on stage: @escaping @Sendable () -> some Stage) -> Story
     {
         let (stage, performance, count) = onThread {
             let stage = stage()
             let performance = Performance(script, on: stage, suffix: "")
-            performance.play()
-            return (stage, performance, stage.trace.all.count)
+            return (stage, performance, performance.play())
         }
         // At the end of the thread Foundation takes its items out in no order.
         let trace = stage.trace.all
-        return (trace[..<count] + ["the thread ends"] + trace[count...].sorted(), performance.parting)
+        return (trace[..<count] + ["the thread ends"] + trace[count...].sorted(), performance.partings)
     }
+
+    private static let plays = Atomic(0)
 
     /// On the main thread, whose loops stay: the modes of each play have names of their own.
     private static func playHere(_ script: GeneratedScript, on stage: () -> some Stage) -> Story {
-        let suffix = "#\(script.seed)"
+        let suffix = "#\(plays.add(1, ordering: .relaxed).newValue)"
         let stage = stage()
         let performance = Performance(script, on: stage, suffix: suffix)
-        performance.play()
-        let count = stage.trace.all.count
+        let count = performance.play()
         performance.clear()
         let trace = stage.trace.all
-        // Common items are in the common modes of former plays, too.
         let events = (trace[..<count] + ["the script ends"] + trace[count...].sorted()).map { event in
             event.replacing(suffix, with: "")
         }
-        return (events, performance.parting)
+        return (events, performance.partings)
     }
 
-    /// Sorted where there is no order: the modes of common items, and timers due at the same time.
+    /// Sorted where there is no order, the modes of common items, and with one name for twins.
     private static func normalized(_ trace: [String]) -> [String] {
         var result: [String] = []
-        var group: [String] = []
-        var key = ""
+        var moves: [String] = []
+        // Common items are in the common modes of former plays, too.
         for event in trace where !event.contains("#") {
             let isMove = event.contains(" joins ") || event.contains(" leaves ")
-            let next = isMove ? "move" : event.hasPrefix("twin") ? String(event.prefix { $0 != "'" && $0 != " " }) : ""
-            if next != key || next.isEmpty {
-                result += group.sorted()
-                group = []
+            if isMove {
+                moves.append(event)
+            } else {
+                result += moves.sorted() + [event.hasPrefix("twin") ? event.filter { $0 != "'" } : event]
+                moves = []
             }
-            key = next
-            group.append(event)
         }
-        return result + group.sorted()
+        return result + moves.sorted()
     }
 }
 
 /// What came of many scripts.
-package struct Tally: Sendable {
+package struct Tally: Sendable, Codable {
     package var equal = 0
-    package var parted = 0
+    /// How many were equal up to a point, by what is there.
+    package var parted: [String: Int] = [:]
+    /// How many differed, but not again: a busy machine makes two dates one.
     package var retried = 0
-    package var different = 0
+    package var mismatches: [Mismatch] = []
+
+    package struct Mismatch: Sendable, Codable {
+        package let seed: UInt64
+        package let report: String
+
+        package init(seed: UInt64, report: String) {
+            self.seed = seed
+            self.report = report
+        }
+    }
 
     package init() {}
 
+    package var count: Int { equal + parted.values.reduce(0, +) + mismatches.count }
+
+    package mutating func add(_ other: Tally) {
+        equal += other.equal
+        parted.merge(other.parted, uniquingKeysWith: +)
+        retried += other.retried
+        mismatches += other.mismatches
+    }
+
     /// Plays the scripts of the seeds until the time is over. A busy machine makes two dates one now and then, so that
-    /// only what differs again and again is a mismatch. It is printed, cut down as far as time allows.
+    /// only what differs again and again is a mismatch. It is told cut down as far as time allows.
     package mutating func play(_ seeds: Range<UInt64>, onMain: Bool, until deadline: MonotonicInstant) {
-        for seed in seeds where !deadline.hasPassed && different < 3 {
+        for seed in seeds where !deadline.hasPassed && mismatches.count < 3 {
             let script = GeneratedScript(seed: seed, onMain: onMain)
             switch Comparison.play(script, onMain: onMain) {
             case .equal: equal += 1
-            case .equalUntilParting: parted += 1
+            case .equalUntil(let parting): parted[parting.rawValue, default: 0] += 1
             case .different:
-                retried += 1
-                if Self.differs(script, onMain: onMain, tries: 6) {
-                    different += 1
-                    print(Self.report(script, onMain: onMain))
-                    fflush(nil)
+                if Self.differs(script, onMain: onMain, tries: 12) {
+                    mismatches.append(.init(seed: seed, report: Self.report(script, onMain: onMain)))
                 } else {
+                    retried += 1
                     equal += 1
                 }
             }
@@ -106,17 +125,17 @@ package struct Tally: Sendable {
     private static func differs(_ script: GeneratedScript, onMain: Bool, tries: Int) -> Bool {
         for attempt in 0..<tries {
             // The machine may be less busy then.
-            usleep(UInt32(attempt) * 20_000)
+            usleep(UInt32(attempt * attempt) * 2_000)
             guard case .different = Comparison.play(script, onMain: onMain) else { return false }
         }
         return true
     }
 
     private static func report(_ script: GeneratedScript, onMain: Bool) -> String {
-        let deadline = MonotonicInstant.now + .seconds(10)
+        let deadline = MonotonicInstant.now + .seconds(20)
         var shrunk = script
         while let less = shrunk.reductions.first(where: { less in
-            !deadline.hasPassed && differs(less, onMain: onMain, tries: 2)
+            !deadline.hasPassed && differs(less, onMain: onMain, tries: 3)
         }) {
             shrunk = less
         }

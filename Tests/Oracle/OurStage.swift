@@ -9,38 +9,62 @@ package final class OurStage: Stage, @unchecked Sendable {
         case observer(ThreadRunLoop.Observer)
     }
 
-    package let trace = Trace()
-    private let loop = ThreadRunLoop.current
-    // Sound: a script plays on one thread.
-    private var items: [String: Item] = [:]
+    /// What both loops of a script share.
+    private final class Items {
+        var items: [String: Item] = [:]
+    }
 
-    package init() {}
+    package let trace: Trace
+    private let loop = ThreadRunLoop.current
+    // Sound: a script plays on one thread, or on another while that one waits.
+    private let shared: Items
+
+    package init() {
+        trace = Trace()
+        shared = Items()
+    }
+
+    private init(_ stage: OurStage) {
+        trace = stage.trace
+        shared = stage.shared
+    }
+
+    package func sibling() -> any Stage { OurStage(self) }
 
     private func item(_ name: String) -> Item {
-        guard let item = items[name] else { preconditionFailure("no item \(name)") }
+        guard let item = shared.items[name] else { preconditionFailure("no item \(name)") }
         return item
     }
 
-    package func makeSource0(_ name: String, order: Int, perform: @escaping Action) {
+    package func makeSource0(
+        _ name: String, order: Int, moved: @escaping @Sendable (String) -> Void, perform: @escaping Action
+    ) {
         let trace = trace
-        items[name] = .source0(
+        shared.items[name] = .source0(
             .init(
-                order: order, schedule: { _, mode in trace("\(name) joins \(mode)") },
-                cancel: { _, mode in trace("\(name) leaves \(mode)") }, perform: perform))
+                order: order,
+                schedule: { _, mode in
+                    trace("\(name) joins \(mode)")
+                    moved(mode.rawValue)
+                },
+                cancel: { _, mode in
+                    trace("\(name) leaves \(mode)")
+                    moved(mode.rawValue)
+                }, perform: perform))
     }
 
     package func makePort(_ name: String, perform: @escaping Action) {
         let event = madeEvent()
-        items[name] = .port(
+        shared.items[name] = .port(
             .init(descriptor: event.descriptor) { _ in
-                event.clear()
+                guard event.clear() > 0 else { return false }
                 perform()
                 return true
             }, event)
     }
 
     package func makeTimer(_ name: String, milliseconds: Int, every: Int, fire: @escaping Action) {
-        items[name] = .timer(
+        shared.items[name] = .timer(
             .init(at: .now + .milliseconds(milliseconds), every: .milliseconds(every)) { _ in fire() })
     }
 
@@ -48,7 +72,8 @@ package final class OurStage: Stage, @unchecked Sendable {
         _ name: String, _ activities: ThreadRunLoop.Activity, repeats: Bool, order: Int,
         tell: @escaping @Sendable (ThreadRunLoop.Activity) -> Void
     ) {
-        items[name] = .observer(.init(activities, repeats: repeats, order: order) { _, activity in tell(activity) })
+        shared.items[name] = .observer(
+            .init(activities, repeats: repeats, order: order) { _, activity in tell(activity) })
     }
 
     package func add(_ name: String, to mode: String) {
@@ -125,6 +150,7 @@ package final class OurStage: Stage, @unchecked Sendable {
     package var modes: [String] { loop.allModes.map(\.rawValue).sorted() }
     package var currentMode: String? { loop.currentMode?.rawValue }
     package var hasTimerFireDate: Bool { loop.nextTimerFireDate() != nil }
+    package var isWaiting: Bool { loop.isWaiting }
     package func stop() { loop.stop() }
     package func wakeUp() { loop.wakeUp() }
 

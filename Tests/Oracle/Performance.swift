@@ -1,4 +1,5 @@
 import Dispatch
+import Glibc
 import RunLoops
 import Synchronization
 
@@ -6,96 +7,99 @@ import Synchronization
 final class Performance: @unchecked Sendable {
     private typealias Action = GeneratedScript.Action
 
-    /// What the loop has before it, as far as needed to tell where two right loops may part.
-    private struct Pending {
-        var raised: Set<Int> = []
-        var dues: [Int: MonotonicInstant] = [:]
-        var signaled: Set<Int> = []
-        /// On the main queue.
-        var queued = 0
-        var firing = 0
-        /// Blocks queued, and in progress.
-        var blocks = (queued: 0, running: 0)
-        var passesSinceTimer: Int?
-        /// How many passes have begun since a wake-up that none may have taken; nil when there was none.
-        var passesSinceWakeUp: Int? {
-            didSet { if passesSinceWakeUp == 0 { wakeUps += 1 } }
-        }
-        var wakeUps = 0
-        var hadCallout = false
-        /// The slots at which the runs in progress end.
-        var limits: [Int?] = []
-        var parting: Int?
-
-        var isWoken: Bool { passesSinceWakeUp != nil }
-        /// While a timer fires, and once more after it, Foundation's kernel timer may say that one is due.
-        var hasTimerDue: Bool { passesSinceTimer != nil || firing > 0 || dues.values.contains(where: \.hasPassed) }
-    }
-
     private let script: GeneratedScript
-    private let stage: any Stage
+    private let first: any Stage
     private let suffix: String
     private let start = MonotonicInstant.now
+    private let thread = pthread_self()
     private let pending = Mutex(Pending())
-    // Sound: used on the loop's thread, but for `elsewhere`, during which that one waits.
-    private var calls: [Int: Int] = [:]
+    // Sound: used on the loop's thread, but for `elsewhere` and the second loop, during which that one waits.
+    private var calls: [String: Int] = [:]
     private var helpers: [Helper] = []
+    private var companion: (thread: Companion, id: pthread_t, stage: any Stage)?
+    private var commonModes: Set = [0]
+    private var isOver = false
+    /// The sources that are being told of a mode they join or leave.
+    private var moving: [Int] = []
+    /// Those that were in no mode when they were invalidated.
+    private var lost: Set<Int> = []
+    private let over = Gate()
 
     /// - Parameter suffix: Makes the modes' names this play's own, on a loop that outlives it.
     init(_ script: GeneratedScript, on stage: some Stage, suffix: String) {
         self.script = script
-        self.stage = stage
+        first = stage
         self.suffix = suffix
     }
 
-    /// The first event of the trace from which on the loops may part; nil when there was none.
-    var parting: Int? { pending.withLock { $0.parting } }
+    /// The events of the trace from which on the loops may part.
+    var partings: [(event: Int, reason: Parting)] { pending.withLock { $0.partings } }
 
-    func play() {
+    /// Plays the script, and has the loop as it was before but for the empty modes that are left.
+    /// - Returns: How long the trace was before the items were taken out, which has no order.
+    func play() -> Int {
         for index in script.items.indices { make(index) }
-        var mode = 0
-        while script.usesMode(mode) {
-            stage.observer("~\(mode)", .all, order: -1000, in: name(mode)) {}
-            stage.makeObserver("^\(mode)", .beforeTimers, repeats: true, order: -1001) { [self] _ in noteTurn() }
-            stage.add("^\(mode)", to: name(mode))
-            mode += 1
+        for mode in GeneratedScript.modes {
+            first.observer("~\(mode)", .all, order: -1000, in: name(mode)) {}
+            for (watcher, order) in [("^\(mode)", -1001), ("$\(mode)", 1001)] {
+                first.makeObserver(watcher, .all, repeats: true, order: order) { [self] activity in
+                    order < 0 ? note(activity, mode) : settle(activity, mode)
+                }
+                first.add(watcher, to: name(mode))
+            }
         }
-        let over = Gate()
-        let rescuer = Helper { [stage] in
+        if script.hasFarTimers {
+            for mode in GeneratedScript.modes { first.timer("#\(mode)", 60_000, in: name(mode)) }
+        }
+        first.makeSource0("#idle", order: 0) {}
+        first.add("#idle", to: "drain" + suffix)
+        let rescuer = Helper { [first, over] in
             // Once in some hundred timed runs Foundation's loop sleeps through the end of its time.
-            while !over.wait(until: .now + .seconds(1)) { if stage is CFStage { stage.wakeUp() } }
+            while !over.wait(until: .now + .seconds(1)) { if first is CFStage { first.wakeUp() } }
         }
         perform(script.actions)
-        for helper in helpers { helper.join() }
+        isOver = true
         over.open()
+        for helper in helpers { helper.join() }
         rescuer.join()
+        let count = first.trace.all.count
+        companion?.thread.end()
+        return count
     }
 
-    /// Has the loop as it was before, but for the empty modes that are left.
+    /// Has a loop that stays as it was before.
     func clear() {
-        for item in script.items { stage.invalidate(item.name) }
-        var mode = 0
-        while script.usesMode(mode) {
-            stage.invalidate("~\(mode)")
-            stage.invalidate("^\(mode)")
-            mode += 1
+        // What Foundation's kernel timer is left at is too far away to matter to the next script.
+        first.timer("#far", 1_000_000_000)
+        for item in script.items { first.invalidate(item.name) }
+        for mode in GeneratedScript.modes {
+            for watcher in ["~", "^", "$"] { first.invalidate("\(watcher)\(mode)") }
         }
-        calls = Dictionary(uniqueKeysWithValues: script.items.indices.map { ($0, 1000) })
         // What is queued is done, and what it queues.
         for _ in 0..<8 {
-            for mode in 0..<3 { _ = stage.runOnce(name(mode), seconds: 0, returnAfterSourceHandled: false) }
+            for mode in GeneratedScript.modes {
+                _ = first.runOnce(name(mode), seconds: 0, returnAfterSourceHandled: false)
+            }
         }
+        for name in ["#idle", "#far"] { first.invalidate(name) }
+        if script.hasFarTimers { for mode in GeneratedScript.modes { first.invalidate("#\(mode)") } }
     }
 
     private func name(_ mode: Int) -> String {
-        switch mode {
-        case GeneratedScript.common: "common"
-        case 0: "default"
-        default: "m\(mode)\(suffix)"
-        }
+        [0, GeneratedScript.common].contains(mode)
+            ? GeneratedScript.name(mode) : GeneratedScript.name(mode) + suffix
     }
 
     private func name(of item: Int) -> String { script.items[item].name }
+
+    /// That of the calling thread, any but the second loop's being the first's or on its behalf.
+    private var stage: any Stage {
+        if let companion, isCompanion { companion.stage } else { first }
+    }
+
+    private var isOwnThread: Bool { pthread_equal(thread, pthread_self()) != 0 }
+
+    private var isCompanion: Bool { companion.map { pthread_equal($0.id, pthread_self()) != 0 } ?? false }
 
     // MARK: Items
 
@@ -103,68 +107,94 @@ final class Performance: @unchecked Sendable {
         let item = script.items[index]
         switch item.kind {
         case .source0(let order):
-            stage.makeSource0(item.name, order: order) { [self] in
+            first.makeSource0(item.name, order: order) { [self] mode in
+                // The main loop has the common modes of former plays, too.
+                guard !mode.contains("#") || mode.hasSuffix(suffix) else { return }
+                moving.append(index)
+                call(item.name + " moved", item.moves)
+                moving.removeLast()
+            } perform: { [self] in
                 let last = pending.withLock { pending in
                     pending.signaled.remove(index)
                     return pending.signaled.max { self.order($0) < self.order($1) }
                 }
+                pending.withLock { $0.performing.append($0.runs.count) }
                 call(index, item.name)
-                // Foundation takes a pass for idle when the last source collected turns out to have been performed, or
-                // invalidated, meanwhile: it sleeps on the blocks of those before.
+                pending.withLock { _ = $0.performing.removeLast() }
                 if let last, !stage.isValid(name(of: last)) || !pending.withLock({ $0.signaled.contains(last) }) {
-                    part()
+                    part(.lastSourceGone)
                 }
             }
         case .port:
-            stage.makePort(item.name) { [self] in
+            first.makePort(item.name) { [self] in
                 noteCallout { pending in
                     pending.raised.remove(index)
-                    return !pending.raised.isEmpty || pending.queued > 0 || pending.hasTimerDue
+                    let isTied = pending.raised.contains { $0 != item.twin }
+                    return isTied || pending.queued > 0 || pending.hasTimerDue ? .readyTogether : nil
                 }
                 call(index, item.name)
             }
         case .timer(let date, let every):
-            stage.makeTimer(item.name, milliseconds: noteDate(index, date), every: every) { [self] in
-                noteCallout { pending in
-                    pending.dues[index] = nil
-                    return !pending.raised.isEmpty || pending.queued > 0
-                }
-                // So it does in the timer's other modes.
-                if (0..<3).filter({ stage.contains(item.name, in: name($0)) }).count > 1 { part() }
-                pending.withLock { $0.firing += 1 }
-                call(index, item.name)
-                pending.withLock { pending in
-                    pending.firing -= 1
-                    pending.passesSinceTimer = 0
-                }
-                if every > 0, every < 1000 {
-                    pending.withLock { pending in
-                        if pending.dues[index] == nil { pending.dues[index] = .now + .milliseconds(every / 2) }
-                    }
-                }
-            }
-        case .twin(let date):
-            stage.makeTimer(item.name, milliseconds: noteDate(index, date), every: 0) { [self] in
-                noteCallout { pending in
-                    // Together for sure only if the loop has been busy when they came due.
-                    let date = pending.dues.removeValue(forKey: index)
-                    return date.map { .now < $0 + .milliseconds(2) } ?? false || !pending.raised.isEmpty
-                        || pending.queued > 0
-                }
-                stage.trace(item.name)
+            first.makeTimer(item.name, milliseconds: noteDate(index, date), every: every) { [self] in
+                fire(index, every: every)
             }
         case .observer(let activities, let repeats, let order):
-            stage.makeObserver(item.name, activities, repeats: repeats, order: order) { [self] activity in
+            first.makeObserver(item.name, activities, repeats: repeats, order: order) { [self] activity in
                 call(index, "\(item.name) \(activity.label)")
             }
         }
     }
 
+    private func fire(_ timer: Int, every: Int) {
+        let item = script.items[timer]
+        noteCallout { pending in
+            let date = pending.dues.removeValue(forKey: timer)
+            if !pending.raised.isEmpty || pending.queued > 0 { return .readyTogether }
+            // Together for sure only if the loop has been busy when they came due.
+            return item.twin != nil && date.map { .now < $0 + .milliseconds(2) } ?? false ? .dueTogether : nil
+        }
+        let mode = isCompanion ? nil : pending.withLock { $0.runs.last?.mode }
+        // One of several that are due at once has the kernel's timer set for the next.
+        let isFirst = pending.withLock { $0.passesSinceTimer == nil }
+        if every == 0, !isFirst, let mode { setLeft(mode, .now, .now, without: timer) }
+        let otherModes = GeneratedScript.modes.filter { $0 != mode && first.contains(item.name, in: name($0)) }
+        for mode in otherModes { pending.withLock { $0.left[mode] = (.now, .now, 0) } }
+        pending.withLock { pending in
+            pending.firing.append((timer, mode))
+            pending.passesSinceTimer = 0
+        }
+        call(timer, item.name)
+        let isDated = pending.withLock { $0.dues[timer] != nil }
+        if isDated, GeneratedScript.modes.contains(where: { $0 != mode && first.contains(item.name, in: name($0)) }) {
+            part(.timerNotSet)
+        }
+        pending.withLock { pending in
+            pending.firing.removeLast()
+            pending.passesSinceTimer = 0
+            if repeatsSoon(timer), pending.dues[timer] == nil {
+                pending.dues[timer] = .now + .milliseconds(every / 2)
+            }
+        }
+        // Else it is set for its next date, in all its modes.
+        if every > 0, !isDated { noteTimerSet(timer) }
+        if every == 0 { for mode in otherModes { setLeft(mode, .now, .now, without: timer) } }
+    }
+
     private func call(_ index: Int, _ event: String) {
         stage.trace(event)
-        let count = calls[index, default: 0]
-        calls[index] = count + 1
-        if count < script.items[index].callouts.count { perform(script.items[index].callouts[count]) }
+        call(name(of: index), script.items[index].callouts)
+    }
+
+    private func call(_ name: String, _ lists: [[Action]]) {
+        guard !isOver else { return }
+        let count = calls[name, default: 0]
+        calls[name] = count + 1
+        guard count < lists.count else { return }
+        if isCompanion { performElsewhere(lists[count]) } else { perform(lists[count]) }
+    }
+
+    private func repeatsSoon(_ index: Int) -> Bool {
+        if case .timer(_, 1...GeneratedScript.longestInterval) = script.items[index].kind { true } else { false }
     }
 
     private func order(_ index: Int) -> Int {
@@ -174,54 +204,110 @@ final class Performance: @unchecked Sendable {
     // MARK: Where the loops may part
 
     /// From the next event on.
-    private func part() {
-        let count = stage.trace.all.count
-        pending.withLock { pending in
-            if pending.parting == nil { pending.parting = count }
+    private func part(_ reason: Parting) {
+        let count = first.trace.all.count
+        pending.withLock { $0.part(reason, at: count) }
+    }
+
+    private func note(_ activity: ThreadRunLoop.Activity, _ mode: Int) {
+        let count = first.trace.all.count
+        switch activity {
+        case .beforeTimers: pending.withLock { $0.beginPass(mode) }
+        case .afterWaiting: pending.withLock { $0.wakeFromSleep(mode, at: count) }
+        default: break
         }
     }
+
+    /// The last moment before the loop looks at what is ready. A wake-up that has nothing to add, because something
+    /// else is ready for sure, could only compete with that: Foundation's is taken away.
+    private func settle(_ activity: ThreadRunLoop.Activity, _ mode: Int) {
+        if activity == .entry { pending.withLock { $0.beginTime() } }
+        if activity == .afterWaiting { pending.withLock { _ = $0.waking.removeLast() } }
+        let isLast =
+            pending.withLock { $0.runs.last?.polls == true }
+            ? activity == .beforeSources : activity == .beforeWaiting
+        guard isLast else { return }
+        let isQueueReady = pending.withLock { $0.queued > 0 && !$0.servesQueue }
+        if isQueueReady, commonModes.contains(mode) { drain() }
+        let (raised, firing, dues) = pending.withLock { ($0.raised, $0.firing.map(\.timer), $0.dues) }
+        // Of one that repeats the date is not known so well.
+        let due = dues.filter { $0.value.hasPassed && !firing.contains($0.key) && !repeatsSoon($0.key) }.map(\.key)
+        if (raised + due).contains(where: { first.contains(name(of: $0), in: name(mode)) }) { drain() }
+    }
+
+    private func settleIfPolling() {
+        if isOwnThread, script.isOrderly, pending.withLock({ $0.polls }) { drain() }
+    }
+
+    private func instant(_ slot: Int) -> MonotonicInstant { start + .milliseconds(slot * GeneratedScript.slot) }
 
     private func noteDate(_ index: Int, _ date: GeneratedScript.Date) -> Int {
         let milliseconds =
             switch date {
             case .past: -1000
-            case .slot(let slot): slot * GeneratedScript.slot - elapsed
+            case .slot(let slot): slot * GeneratedScript.slot - Int(start.duration(to: .now) / .milliseconds(1))
             case .far: 60_000
             }
         pending.withLock { $0.dues[index] = .now + .milliseconds(milliseconds) }
         return milliseconds
     }
 
-    private var elapsed: Int { Int(start.duration(to: .now) / .milliseconds(1)) }
-
-    /// Foundation leaves the kernel's timer set for a timer that is taken out, and wakes for nothing.
-    private func leave(_ item: Int) {
-        let leavesDate = pending.withLock { pending in
-            pending.dues[item].map { $0 < .now + .seconds(10) } ?? false
-        }
-        if leavesDate { part() }
-    }
-
-    /// A descriptor has been served: was there another to choose? The kernel's order is another for each loop.
-    private func noteCallout(_ note: (inout Pending) -> Bool) {
-        let count = stage.trace.all.count
+    /// Something was served: was there another thing to choose? The kernel's order is another for each loop.
+    private func noteCallout(_ note: (inout Pending) -> Parting?) {
+        let count = first.trace.all.count
         pending.withLock { pending in
-            let isTied = note(&pending) || pending.isWoken
+            let reason = note(&pending)
             pending.hadCallout = true
-            if isTied, pending.parting == nil { pending.parting = count }
+            if pending.isWoken || pending.isTimeOver {
+                pending.part(.readyTogether, at: count)
+            } else if let reason {
+                pending.part(reason, at: count)
+            }
         }
     }
 
-    /// A pass begins. One that served nothing else has used up the wake-ups that came before it.
-    private func noteTurn() {
-        pending.withLock { pending in
-            defer { pending.hadCallout = false }
-            if let passes = pending.passesSinceTimer, !pending.hadCallout {
-                pending.passesSinceTimer = passes < pending.limits.count ? passes + 1 : nil
+    /// A timer goes: Foundation leaves the kernel's timer as it is in each mode that has no other to set it to.
+    private func leave(_ item: Int, from mode: Int? = nil) {
+        guard case .timer = script.items[item].kind else { return }
+        let date = pending.withLock { $0.dues[item] } ?? .now
+        let last = repeatsSoon(item) ? .now + .milliseconds(GeneratedScript.longestInterval) : date
+        for mode in mode.map({ [$0] }) ?? Array(GeneratedScript.modes) {
+            guard first.contains(name(of: item), in: name(mode)) else { continue }
+            let isFiring = pending.withLock { pending in pending.firing.contains { $0.timer == item && $0.mode == mode }
             }
-            guard let passes = pending.passesSinceWakeUp, !pending.hadCallout else { return }
-            // The outer runs' passes began without sleeping, too.
-            pending.passesSinceWakeUp = passes < pending.limits.count ? passes + 1 : nil
+            if !isFiring { setLeft(mode, date, last, without: item) }
+        }
+    }
+
+    private func setLeft(_ mode: Int, _ from: MonotonicInstant, _ to: MonotonicInstant, without item: Int) {
+        let firing = pending.withLock { $0.firing.map(\.timer) }
+        let hasOther = script.items.indices.contains { index in
+            guard index != item, !firing.contains(index), case .timer = script.items[index].kind else { return false }
+            return first.contains(name(of: index), in: name(mode))
+        }
+        pending.withLock { $0.left[mode] = hasOther || script.hasFarTimers ? nil : (from, to, 0) }
+    }
+
+    /// A timer's date counts in its modes: the kernel's timer is set.
+    private func noteTimerSet(_ item: Int) {
+        guard case .timer = script.items[item].kind, !pending.withLock({ $0.firing.contains { $0.timer == item } })
+        else { return }
+        for mode in GeneratedScript.modes where first.contains(name(of: item), in: name(mode)) {
+            pending.withLock { $0.left[mode] = nil }
+        }
+    }
+
+    /// Whether a source acts when it joins or leaves modes.
+    private func actsOnMoves(_ item: Int) -> Bool { !script.items[item].moves.isEmpty }
+
+    /// The items' modes, and an item's places, are sets in Foundation: no order is right.
+    private func noteMoves(_ item: Int, _ mode: Int?) {
+        guard actsOnMoves(item) else { return }
+        let places = GeneratedScript.modes.filter { first.contains(name(of: item), in: name($0)) }.count
+        switch mode {
+        case GeneratedScript.common?: if commonModes.count > 1 { part(.movesTogether) }
+        case nil: if places > 1 || companion != nil { part(.movesTogether) }
+        default: break
         }
     }
 
@@ -233,44 +319,72 @@ final class Performance: @unchecked Sendable {
 
     private func perform(_ action: Action) {
         switch action {
-        case .add(let item, let mode): stage.add(name(of: item), to: name(mode))
+        case .add(let item, let mode):
+            if script.isOrderly, pending.withLock({ $0.dues[item]?.hasPassed == true && $0.isReady }) { break }
+            for item in script.both(item) {
+                noteMoves(item, mode)
+                stage.add(name(of: item), to: name(mode))
+                noteTimerSet(item)
+            }
         case .remove(let item, let mode):
-            leave(item)
-            stage.remove(name(of: item), from: name(mode))
+            for item in script.both(item) {
+                noteMoves(item, mode)
+                leave(item, from: mode == GeneratedScript.common ? nil : mode)
+                stage.remove(name(of: item), from: name(mode))
+            }
         case .invalidate(let item):
-            leave(item)
-            pending.withLock { _ = $0.raised.remove(item) }
-            stage.invalidate(name(of: item))
+            for item in script.both(item) {
+                noteMoves(item, nil)
+                leave(item)
+                if !GeneratedScript.modes.contains(where: { first.contains(name(of: item), in: name($0)) }) {
+                    lost.insert(item)
+                }
+                pending.withLock { _ = $0.raised.remove(item) }
+                stage.invalidate(name(of: item))
+            }
         case .signal(let item):
-            if stage.isValid(name(of: item)) { pending.withLock { _ = $0.signaled.insert(item) } }
-            stage.signal(name(of: item))
+            for item in script.both(item) {
+                if stage.isValid(name(of: item)) { pending.withLock { _ = $0.signaled.insert(item) } }
+                stage.signal(name(of: item))
+            }
         case .raise(let item):
-            pending.withLock { _ = $0.raised.insert(item) }
-            stage.raise(name(of: item))
+            let others = pending.withLock { $0.raised }.subtracting(script.both(item))
+            if script.isOrderly, !others.isEmpty || pending.withLock({ $0.hasTimerDue || $0.queued > 0 }) { break }
+            if pending.withLock({ $0.waking.last == $0.runs.count }) { part(.eventTaken) }
+            for item in script.both(item) {
+                pending.withLock { _ = $0.raised.insert(item) }
+                stage.raise(name(of: item))
+            }
         case .redate(let item, let date):
+            if script.isOrderly, case .past = date, pending.withLock({ $0.isReady }) { break }
+            // From another thread that is a wake-up, too.
+            if !isOwnThread { pending.withLock { $0.wake() } }
             stage.redate(name(of: item), milliseconds: noteDate(item, date))
+            noteTimerSet(item)
         case .block(let name, let modes, let body):
             pending.withLock { $0.blocks.queued += 1 }
             stage.block(in: modes.map { self.name($0) }) { [self] in
                 pending.withLock { $0.blocks = ($0.blocks.queued - 1, $0.blocks.running + 1) }
                 stage.trace(name)
-                perform(body)
+                if !isOver { perform(body) }
                 pending.withLock { $0.blocks.running -= 1 }
             }
-        case .joinCommon(let mode): stage.addCommonMode(name(mode))
+        case .joinCommon(let mode): joinCommon(mode)
         case .stop:
-            pending.withLock { $0.passesSinceWakeUp = 0 }
+            pending.withLock { $0.wake() }
             stage.stop()
+            settleIfPolling()
         case .wakeUp:
-            pending.withLock { $0.passesSinceWakeUp = 0 }
+            pending.withLock { $0.wake() }
             stage.wakeUp()
-        case .run(let mode, let slot, let returning):
-            run(mode, until: slot, returning: returning)
+            settleIfPolling()
+        case .run(let mode, let limit, let returning): run(mode, limit, returning: returning)
         case .ask(let item, let mode):
+            // Foundation takes an invalid source out of the common ones last, or not at all if it is in no mode.
+            let isGoing = mode == GeneratedScript.common && (moving.contains(item) || lost.contains(item))
             let item = name(of: item)
-            stage.trace("\(item) \(stage.isValid(item)) \(stage.contains(item, in: name(mode)))")
-        case .askModes:
-            stage.trace("in \(stage.currentMode ?? "no mode")")
+            stage.trace("\(item) \(stage.isValid(item)) \(!isGoing && stage.contains(item, in: name(mode)))")
+        case .askLoop: askLoop()
         case .spin(let slots):
             // To the middle of a slot, where no date is.
             let slot = GeneratedScript.slot * 1000
@@ -279,71 +393,132 @@ final class Performance: @unchecked Sendable {
             while !end.hasPassed {}
         case .elsewhere(let actions):
             Helper { [self] in performElsewhere(actions) }.join()
+            settleIfPolling()
         case .later(let slot, let actions):
-            let date = start + .milliseconds(slot * GeneratedScript.slot)
             helpers.append(
                 Helper { [self] in
-                    sleep(until: date)
+                    sleep(until: instant(slot))
                     performElsewhere(actions)
                 })
+        case .secondLoop(let actions): performSecond(actions)
         case .mainQueue(let name, let actions):
+            if script.isOrderly, pending.withLock({ !$0.raised.isEmpty || $0.hasTimerDue }) { break }
             pending.withLock { $0.queued += 1 }
             DispatchQueue.main.async { [self] in
                 noteCallout { pending in
                     pending.queued -= 1
-                    return !pending.raised.isEmpty || pending.hasTimerDue
+                    return !pending.raised.isEmpty || pending.hasTimerDue ? .readyTogether : nil
                 }
                 stage.trace(name)
-                perform(actions)
+                pending.withLock { $0.servesQueue = true }
+                if !isOver { perform(actions) }
+                pending.withLock { $0.servesQueue = false }
             }
         }
     }
 
-    private func run(_ mode: Int, until slot: Int?, returning: Bool) {
-        let seconds = slot.map { slot in
-            max(0, (.milliseconds(slot * GeneratedScript.slot) - start.duration(to: .now)) / .seconds(1))
+    private func joinCommon(_ mode: Int) {
+        if !isCompanion, commonModes.insert(mode).inserted {
+            let common = script.items.indices.filter { first.contains(name(of: $0), in: "common") }
+            if common.count > 1, common.contains(where: actsOnMoves) { part(.movesTogether) }
+            if pending.withLock({ $0.blocks.running > 0 && $0.blocks.queued > 0 }) { part(.blocksSettled) }
         }
-        let (isWoken, wakesForOuter, hidesBlocks) = pending.withLock { pending in
-            defer { pending.limits.append(slot) }
-            let outer = pending.limits.compactMap { $0 }
-            return (
-                pending.isWoken, slot.map { slot in outer.contains { $0 < slot } } ?? false,
-                pending.blocks.running > 0 && pending.blocks.queued > 0
-            )
-        }
-        // In Foundation a run takes the wake-ups that are left of the one before it, or were meant for the outer one,
-        // even those of a stop, and the inner one makes a pass when an outer one's time is over.
-        // While it performs blocks it hides those of other modes from the inner runs, which ours does not.
-        if isWoken || wakesForOuter || hidesBlocks { part() }
-        let before = pending.withLock { $0.wakeUps }
-        stage.run(name(mode), seconds ?? 0, returning: returning)
-        // A wake-up that came in the inner run is for the outer one, too; in Foundation it is for the first to sleep.
-        let wasWoken = pending.withLock { pending in
-            pending.limits.removeLast()
-            return !pending.limits.isEmpty && pending.wakeUps != before
-        }
-        if wasWoken { part() }
+        stage.addCommonMode(name(mode))
+        for index in script.items.indices { noteTimerSet(index) }
     }
+
+    private func askLoop() {
+        let modes = stage.modes.filter { $0 == "default" || suffix.isEmpty || $0.hasSuffix(suffix) }
+        stage.trace(
+            "in \(stage.currentMode ?? "no mode") of \(modes), fires \(stage.hasTimerFireDate), waits \(stage.isWaiting)"
+        )
+    }
+
+    // MARK: Runs
+
+    private func run(_ mode: Int, _ limit: GeneratedScript.Limit, returning: Bool) {
+        var seconds = 0.0
+        var polls = false
+        var stopper: Helper?
+        let isDone = Gate()
+        switch limit {
+        case .poll: polls = true
+        case .negative:
+            polls = true
+            seconds = -1
+        case .slot(let slot):
+            seconds = max(0, MonotonicInstant.now.duration(to: instant(slot)) / .seconds(1))
+            polls = seconds == 0
+        case .stop(let slot):
+            seconds = 1e10
+            let date = instant(slot)
+            stopper = Helper { [self] in
+                sleep(until: date)
+                repeat {
+                    pending.withLock { $0.wake() }
+                    first.stop()
+                } while !isDone.wait(until: .now + .milliseconds(20))
+            }
+        }
+        let isInner = pending.withLock { !$0.runs.isEmpty }
+        if pending.withLock({ $0.waking.last == $0.runs.count }) { part(.eventTaken) }
+        if pending.withLock({ $0.blocks.running > 0 && $0.blocks.queued > 0 }) { part(.blocksHidden) }
+        let before = pending.withLock { pending in pending.isWoken ? -1 : pending.wakeUps }
+        if isInner { drain() }
+        pending.withLock { $0.runs.append((mode, polls, seconds < 1e9 ? seconds : 0, .distantFuture)) }
+        first.run(name(mode), seconds, returning: returning)
+        pending.withLock { _ = $0.runs.removeLast() }
+        isDone.open()
+        stopper?.join()
+        let isWoken = pending.withLock { $0.wakeUps != before }
+        drain()
+        if isInner, isWoken {
+            pending.withLock { $0.wake() }
+            first.wakeUp()
+            settleIfPolling()
+        }
+    }
+
+    /// In Foundation any run takes a wake-up that was meant for an outer or a former one; in ours it does not. So none
+    /// is left when a run begins, and the outer one gets its own again.
+    private func drain() {
+        guard pending.withLock({ $0.isWoken }) else { return }
+        _ = first.runOnce("drain" + suffix, seconds: 0, returnAfterSourceHandled: false)
+        pending.withLock { $0.passesSinceWakeUp = nil }
+    }
+
+    // MARK: Other threads
 
     private func performElsewhere(_ actions: [Action]) {
         for action in actions {
-            if case .block(let name, let modes, _) = action {
-                pending.withLock { $0.passesSinceWakeUp = 0 }
-                pending.withLock { $0.blocks.queued += 1 }
+            switch action {
+            case .block(let name, let modes, _):
+                pending.withLock { pending in
+                    pending.wake()
+                    pending.blocks.queued += 1
+                }
                 stage.blockAndWake(in: modes.map { self.name($0) }) { [self] in
                     pending.withLock { $0.blocks.queued -= 1 }
                     stage.trace(name)
                 }
-            } else {
-                // To set a date from another thread is a wake-up, too.
-                if case .redate = action { pending.withLock { $0.passesSinceWakeUp = 0 } }
+            case .run where isCompanion:
+                guard case .run(let mode, _, let returning) = action else { break }
+                stage.run(name(mode), 0, returning: returning)
+            case .run, .spin, .elsewhere, .later, .secondLoop, .mainQueue: break
+            default:
                 perform(action)
             }
         }
     }
-}
 
-extension GeneratedScript {
-    /// All have the default mode and two more, used or not.
-    func usesMode(_ mode: Int) -> Bool { mode < 3 }
+    private func performSecond(_ actions: [Action]) {
+        let thread: Companion
+        if let companion {
+            thread = companion.thread
+        } else {
+            thread = Companion()
+            thread.perform { [self] in companion = (thread, pthread_self(), first.sibling()) }
+        }
+        thread.perform { [self] in performElsewhere(actions) }
+    }
 }

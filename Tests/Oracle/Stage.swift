@@ -1,12 +1,16 @@
 import RunLoops
 
-/// A run loop that a script plays on: Foundation's or ours. Used on the loop's own thread only.
+/// A run loop that a script plays on: Foundation's or ours. Used on the loop's own thread, or while that one waits.
 package protocol Stage: AnyObject, Sendable {
     typealias Action = @Sendable () -> Void
 
     var trace: Trace { get }
 
-    func makeSource0(_ name: String, order: Int, perform: @escaping Action)
+    /// The calling thread's loop, with the same items and the same trace.
+    func sibling() -> any Stage
+
+    /// - Parameter moved: Told after the trace of each mode that the source joins or leaves.
+    func makeSource0(_ name: String, order: Int, moved: @escaping @Sendable (String) -> Void, perform: @escaping Action)
     /// A version 1 source with an eventfd of its own, lowered when it is performed.
     func makePort(_ name: String, perform: @escaping Action)
     func makeTimer(_ name: String, milliseconds: Int, every: Int, fire: @escaping Action)
@@ -30,12 +34,17 @@ package protocol Stage: AnyObject, Sendable {
     var modes: [String] { get }
     var currentMode: String? { get }
     var hasTimerFireDate: Bool { get }
+    var isWaiting: Bool { get }
     func stop()
     func wakeUp()
     func runOnce(_ mode: String, seconds: Double, returnAfterSourceHandled: Bool) -> String
 }
 
 extension Stage {
+    package func makeSource0(_ name: String, order: Int, perform: @escaping Action) {
+        makeSource0(name, order: order, moved: { _ in }, perform: perform)
+    }
+
     package func source0(_ name: String, order: Int = 0, in mode: String = "default", _ action: @escaping Action = {}) {
         let trace = trace
         makeSource0(name, order: order) {
@@ -99,6 +108,11 @@ extension Stage {
 }
 
 extension ThreadRunLoop.Activity {
+    var labels: String {
+        self == .all
+            ? "all" : (0..<8).map { Self(rawValue: 1 << $0) }.filter(contains).map(\.label).joined(separator: ", ")
+    }
+
     package var label: String {
         switch self {
         case .entry: "entry"

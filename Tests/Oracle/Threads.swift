@@ -1,3 +1,4 @@
+import Dispatch
 import Glibc
 import RunLoops
 import Synchronization
@@ -18,6 +19,38 @@ package struct Helper {
     package init(_ body: @escaping @Sendable () -> Void) { thread = start(Job(body)) }
 
     package func join() { pthread_join(thread, nil) }
+}
+
+/// A thread with a loop of its own that does one thing after another, while the caller waits.
+final class Companion: Sendable {
+    private let jobs = Mutex<[@Sendable () -> Void]>([])
+    private let given = DispatchSemaphore(value: 0)
+    private let done = DispatchSemaphore(value: 0)
+    private let thread = Mutex<Helper?>(nil)
+
+    init() {
+        let helper = Helper { [self] in
+            while true {
+                given.wait()
+                guard let job = jobs.withLock({ $0.popLast() }) else { return }
+                job()
+                done.signal()
+            }
+        }
+        thread.withLock { $0 = helper }
+    }
+
+    func perform(_ job: @escaping @Sendable () -> Void) {
+        jobs.withLock { $0.append(job) }
+        given.signal()
+        done.wait()
+    }
+
+    /// Ends the thread, and so its loop.
+    func end() {
+        given.signal()
+        thread.withLock { $0 }?.join()
+    }
 }
 
 private final class Job<Result: Sendable>: Sendable {

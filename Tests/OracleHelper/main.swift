@@ -1,8 +1,9 @@
-import Glibc
+import Foundation
 import Oracle
 import RunLoops
 
-// Plays generated scripts on both loops: OracleHelper main|secondary <first seed> <count> <seconds>.
+// Plays generated scripts on both loops: OracleHelper main|secondary <first seed> <count> <seconds>. The last line it
+// prints is the tally as JSON. With a count of 1 it prints the script before.
 // Foundation's loop does not give back all it takes, so each process plays but a few hundred.
 
 let arguments = CommandLine.arguments
@@ -15,6 +16,8 @@ else {
 // Whatever becomes of the test, nothing is left behind.
 alarm(UInt32(seconds) + 120)
 
+let onMain = arguments[1] == "main"
+if count == 1 { print(GeneratedScript(seed: first, onMain: onMain)) }
 var tally = Tally()
-tally.play(first..<(first + count), onMain: arguments[1] == "main", until: .now + .seconds(seconds))
-print("\(tally.equal) \(tally.parted) \(tally.retried) \(tally.different)")
+tally.play(first..<(first + count), onMain: onMain, until: .now + .seconds(seconds))
+print(String(decoding: try JSONEncoder().encode(tally), as: UTF8.self))

@@ -57,6 +57,13 @@ extension Script {
             s.source0("a")
             s.run("default", 0.005)
         },
+        Script("the time of a run begins when its entry has been told", timed: true) { s in
+            s.watch("default")
+            s.source0("a")
+            s.observer("busy", .entry) { spin(milliseconds: 30) }
+            s.timer("t", 50) {}
+            s.run("default", 0.04)
+        },
         Script("stop inside the entry observer") { s in
             s.watch("default")
             s.source0("a")
