@@ -292,6 +292,8 @@ extension ThreadRunLoop {
     }
 
     private func perform(_ watched: ModeItems.Watched, _ readiness: Readiness, _ mode: Int, one: Bool) -> Bool {
+        // An observer of the end of the sleep may have removed it.
+        guard state.withLock({ $0.modes[mode].sources1[watched.token] != nil }) else { return false }
         var turn = Turn(watched.source, in: self, mode: mode, readiness: readiness, one: one)
         let handled = watched.source.perform(&turn)
         if !readiness.isDisjoint(with: [.error, .hangUp]) {
