@@ -2,8 +2,7 @@ import Synchronization
 
 /// What a pass has to know of a mode before it takes the loop's lock: most often, that there is nothing to do.
 final class ModeFlags: Sendable {
-    /// The points that any of the mode's observers is told of.
-    let activities = Atomic<UInt32>(0)
+    private let activities = Atomic<UInt32>(0)
     /// Whether the mode is one of the common ones.
     let isCommon: Atomic<Bool>
     private let own: ModeSet
@@ -18,6 +17,16 @@ final class ModeFlags: Sendable {
         var both = ModeSet.common
         both.insert(number)
         ownAndCommon = both
+    }
+
+    /// Whether any of the mode's observers is told of the point.
+    @inline(__always)
+    func tells(_ activity: ThreadRunLoop.Activity) -> Bool {
+        activities.load(ordering: .acquiring) & activity.rawValue != 0
+    }
+
+    func observersChanged(_ observers: [ThreadRunLoop.Observer]) {
+        activities.store(observers.reduce(0) { $0 | $1.activities.rawValue }, ordering: .releasing)
     }
 
     /// What the blocks that a pass performs are for.

@@ -84,8 +84,7 @@ struct ModeItems {
         case .observer(let observer):
             guard observer.attach(to: loop) else { return false }
             observers.insert(observer, at: observers.firstIndex { $0.order > observer.order } ?? observers.endIndex)
-            flags.activities.store(
-                flags.activities.load(ordering: .relaxed) | observer.activities.rawValue, ordering: .releasing)
+            flags.observersChanged(observers)
         }
         return true
     }
@@ -107,7 +106,7 @@ struct ModeItems {
         case .observer(let observer):
             guard let index = observers.firstIndex(where: { $0 === observer }) else { return false }
             observers.remove(at: index)
-            flags.activities.store(observers.reduce(0) { $0 | $1.activities.rawValue }, ordering: .releasing)
+            flags.observersChanged(observers)
             observer.detach()
         }
         return true

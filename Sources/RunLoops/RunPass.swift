@@ -222,7 +222,7 @@ extension ThreadRunLoop {
 
     @inline(__always)
     private func notify(_ activity: Activity, _ mode: OpenMode) {
-        if mode.flags.activities.load(ordering: .acquiring) & activity.rawValue != 0 { tell(activity, mode) }
+        if mode.flags.tells(activity) { tell(activity, mode) }
     }
 
     private func tell(_ activity: Activity, _ mode: OpenMode) {
@@ -318,6 +318,12 @@ extension ThreadRunLoop {
     }
 
     private func perform(_ watched: ModeItems.Watched, _ readiness: Readiness, _ mode: OpenMode, one: Bool) -> Bool {
+        // An observer of the end of the sleep may have removed it.
+        if mode.flags.tells(.afterWaiting),
+            state.withLock({ $0.modes[mode.index].sources1[watched.token] == nil })
+        {
+            return false
+        }
         var turn = Turn(watched.source, in: self, mode: mode.index, readiness: readiness, one: one)
         let handled = progress.calling(Callout(.source1, watched.source)) { watched.source.perform(&turn) }
         if !readiness.isDisjoint(with: [.error, .hangUp]) {

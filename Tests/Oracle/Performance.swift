@@ -193,6 +193,10 @@ final class Performance: @unchecked Sendable {
         if isCompanion { performElsewhere(lists[count]) } else { perform(lists[count]) }
     }
 
+    private func goesByItself(_ index: Int) -> Bool {
+        if case .observer(_, false, _) = script.items[index].kind { true } else { false }
+    }
+
     private func repeatsSoon(_ index: Int) -> Bool {
         if case .timer(_, 1...GeneratedScript.longestInterval) = script.items[index].kind { true } else { false }
     }
@@ -381,7 +385,8 @@ final class Performance: @unchecked Sendable {
         case .run(let mode, let limit, let returning): run(mode, limit, returning: returning)
         case .ask(let item, let mode):
             // Foundation takes an invalid source out of the common ones last, or not at all if it is in no mode.
-            let isGoing = mode == GeneratedScript.common && (moving.contains(item) || lost.contains(item))
+            let isGoing =
+                mode == GeneratedScript.common && (moving.contains(item) || lost.contains(item) || goesByItself(item))
             let item = name(of: item)
             stage.trace("\(item) \(stage.isValid(item)) \(!isGoing && stage.contains(item, in: name(mode)))")
         case .askLoop: askLoop()

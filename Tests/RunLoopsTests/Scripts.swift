@@ -305,6 +305,14 @@ extension Script {
             }
             s.run("default", 5)
         },
+        Script("a ready descriptor is taken out of its mode after the sleep", timed: true) { s in
+            s.watch("default")
+            s.source0("keep")
+            s.port("p")
+            s.raise("p")
+            s.observer("o", .afterWaiting, repeats: false) { s.remove("p", from: "default") }
+            s.run("default", short)
+        },
         Script("a source stops and wakes in one callout") { s in
             s.watch("default")
             s.source0("a") {
