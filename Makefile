@@ -4,11 +4,12 @@ SWIFT ?= swift
 SHELL := /bin/bash
 FORMATTED := Package.swift Sources Tests Examples Benchmarks/Package.swift Benchmarks/Sources
 
-.PHONY: help run test soak bench docs format lint clean dependencies
+.PHONY: help run test examples soak bench docs format lint clean dependencies
 
 help:
 	@echo "make run      build, and count the words of this repository with worker threads, then with processes"
-	@echo "make test     build, and run all tests"
+	@echo "make test     build, and run all tests and small examples"
+	@echo "make examples run all small examples, and compare what they print with what they should"
 	@echo "make soak     play 50,000 generated scripts on our run loop and on Foundation's, and compare"
 	@echo "make bench    measure ports beside raw libzmq, and the run loop beside CFRunLoop and SwiftNIO"
 	@echo "make docs     build the documentation, in .build/documentation"
@@ -46,6 +47,20 @@ run: dependencies
 test: dependencies
 	@$(SWIFT) build --build-tests
 	@$(SWIFT) test --skip-build --parallel --disable-xctest
+	@$(MAKE) --no-print-directory examples
+
+# The command of Examples/IdleWork is idle-work, and Examples/IdleWork/expected.txt says what it prints.
+examples: dependencies
+	@$(SWIFT) build
+	@bin=$$($(SWIFT) build --show-bin-path); failed=; \
+	for expected in Examples/*/expected.txt; do \
+		name=$$(basename "$$(dirname "$$expected")" | sed 's/\B[A-Z]/-&/g' | tr A-Z a-z); \
+		echo; echo "$$name"; \
+		printed=$$(timeout 20 "$$bin/$$name") || failed+=" $$name"; \
+		echo "$$printed"; \
+		diff -u --label expected --label printed "$$expected" <(echo "$$printed") || failed+=" $$name"; \
+	done; \
+	echo; if [ -n "$$failed" ]; then echo "error: not as expected:$$failed" >&2; exit 1; fi
 
 # ORACLE_SEED=<number> starts from another seed than 0.
 soak: dependencies

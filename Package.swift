@@ -30,7 +30,8 @@ let package = Package(
             name: "Ports",
             dependencies: ["RunLoops", "ZeroMQ", "CRunLoopShims", .product(name: "Logging", package: "swift-log")]
         ),
-        .executableTarget(name: "Hello", dependencies: ["Ports", "RunLoops"], path: "Examples/Hello"),
+        .executableTarget(
+            name: "Hello", dependencies: ["Ports", "RunLoops"], path: "Examples/Hello", exclude: ["expected.txt"]),
         .executableTarget(
             name: "WordCount",
             dependencies: ["Ports", "RunLoops", .product(name: "ArgumentParser", package: "swift-argument-parser")],
@@ -51,10 +52,23 @@ let package = Package(
         .executableTarget(name: "PortsTestHelper", dependencies: ["Ports"], path: "Tests/PortsTestHelper"),
         .testTarget(name: "PortsTests", dependencies: ["Ports", "CRunLoopShims", "ZeroMQ", "PortsTestHelper"]),
         .testTarget(name: "WordCountTests", dependencies: ["WordCount"]),
-        .testTarget(name: "ReadmeTests", dependencies: ["Hello"]),
+        .testTarget(name: "ReadmeTests"),
     ],
     swiftLanguageModes: [.v6]
 )
+
+// Examples that need the run loop alone: the folder of each, and its command.
+for (folder, command) in [
+    ("Observer", "observer"), ("SkeletonThread", "skeleton-thread"), ("CustomSource", "custom-source"),
+    ("Timers", "timers"), ("ResidentThread", "resident-thread"), ("CommonModes", "common-modes"),
+    ("IdleWork", "idle-work"), ("StallMonitor", "stall-monitor"),
+] {
+    let target = "\(folder)Example"
+    package.products.append(.executable(name: command, targets: [target]))
+    package.targets.append(
+        .executableTarget(
+            name: target, dependencies: ["RunLoops"], path: "Examples/\(folder)", exclude: ["expected.txt"]))
+}
 
 // For `make docs` alone: who uses the library has no need of it.
 if Context.environment["SWIFT_PORTS_DOCS"] != nil {

@@ -91,8 +91,11 @@ public final class ThreadRunLoop: Sendable {
 
     /// Whether it is the calling thread's loop.
     public var isCurrent: Bool {
-        // The main thread may not have asked for its loop yet; its number is nobody else's.
-        crl_thread_value() == Unmanaged.passUnretained(self).toOpaque() || (isMain && crl_thread_id() == threadID)
+        guard let value = crl_thread_value() else {
+            // The main thread may know its loop as `main`, and have never asked for `current`.
+            return isMain && crl_thread_id() == threadID
+        }
+        return value == Unmanaged.passUnretained(self).toOpaque()
     }
 
     // MARK: What it is doing

@@ -1,6 +1,13 @@
 import Glibc
 import RunLoops
 
+/// The main thread is at home in its loop without having asked for the current one.
+func askForMain() throws {
+    check(ThreadRunLoop.main.isCurrent, "the main loop is not the main thread's")
+    check(try ThreadRunLoop.main.performAndWait { true }, "the closure was not called")
+    check(ThreadRunLoop.main === ThreadRunLoop.current, "the main thread has another loop")
+}
+
 /// 10,000 threads leave nothing behind, whether they are waited for or let go of.
 func startAndStopThreads() throws {
     let threads = liveThreads()

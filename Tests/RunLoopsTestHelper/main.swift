@@ -19,6 +19,7 @@ func check(_ condition: Bool, _ reason: @autoclosure () -> String) {
 
 do {
     switch CommandLine.arguments.dropFirst().first {
+    case "main": try askForMain()
     case "threads": try startAndStopThreads()
     case "niceness": try askForTooMuch()
     case "clock": try setTheClock()

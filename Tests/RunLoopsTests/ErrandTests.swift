@@ -23,6 +23,8 @@ import Testing
         #expect(trace == ["true"])
     }
 
+    @Test func `the main thread has its loop before it asks for the current one`() { #expect(helper("main") == 0) }
+
     @Test func `a closure waits for one of its modes`() throws {
         let (thread, inside) = (try RunLoopThread { $0.add(ThreadRunLoop.Source0 {}, forMode: "other") }, Gate())
         let loop = thread.loop
