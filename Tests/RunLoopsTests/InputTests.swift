@@ -32,6 +32,8 @@ private protocol Input: Sendable {
     /// In seconds from now; nil as in nil, infinity for the distant future.
     func limit(_ mode: String) -> Double?
     func accept(_ mode: String, _ seconds: Double)
+    func run(_ mode: String, _ seconds: Double) -> Bool
+    func run(_ seconds: Double)
 }
 
 extension Input {
@@ -45,6 +47,17 @@ extension Input {
         accept(mode, seconds)
         trace("accepted")
     }
+
+    func tellRun(_ seconds: Double, _ mode: String = "default") {
+        trace("run \(mode)")
+        trace("\(run(mode, seconds))")
+    }
+
+    func tellRunUntil(_ seconds: Double) {
+        trace("run until")
+        run(seconds)
+        trace("has run")
+    }
 }
 
 private struct TheirInput: Input {
@@ -57,6 +70,14 @@ private struct TheirInput: Input {
 
     func accept(_ mode: String, _ seconds: Double) {
         RunLoop.current.acceptInput(forMode: Self.mode(mode).rawValue, before: Date(timeIntervalSinceNow: seconds))
+    }
+
+    func run(_ mode: String, _ seconds: Double) -> Bool {
+        RunLoop.current.run(mode: Self.mode(mode), before: Date(timeIntervalSinceNow: seconds))
+    }
+
+    func run(_ seconds: Double) {
+        seconds.isFinite ? RunLoop.current.run(until: Date(timeIntervalSinceNow: seconds)) : RunLoop.current.run()
     }
 
     private static func mode(_ name: String) -> RunLoop.Mode {
@@ -79,6 +100,22 @@ private struct OurInput: Input {
     func accept(_ mode: String, _ seconds: Double) {
         do {
             try ThreadRunLoop.current.acceptInput(forMode: .init(mode), before: .now + .seconds(seconds))
+        } catch {
+            preconditionFailure("\(error)")
+        }
+    }
+
+    func run(_ mode: String, _ seconds: Double) -> Bool {
+        do {
+            return try ThreadRunLoop.current.run(mode: .init(mode), before: .now + .seconds(seconds))
+        } catch {
+            preconditionFailure("\(error)")
+        }
+    }
+
+    func run(_ seconds: Double) {
+        do {
+            try ThreadRunLoop.current.run(until: seconds.isFinite ? .now + .seconds(seconds) : .distantFuture)
         } catch {
             preconditionFailure("\(error)")
         }
@@ -160,6 +197,39 @@ private struct Scene: Sendable, CustomTestStringConvertible {
             stage.timer("t", 3)
             stage.timer("u", 10) { stage.stop() }
             input.tellAccept(20)
+        },
+        Scene("a run of a mode says whether there was anything") { stage, input in
+            stage.watch("default")
+            input.tellRun(0.001)
+            input.tellRun(0.001, "nowhere")
+            stage.source0("a")
+            stage.signal("a")
+            input.tellRun(5)
+            input.tellRun(-1)
+            input.tellRun(0.005)
+            stage.timer("t", 3)
+            stage.timer("u", 10) { stage.stop() }
+            input.tellRun(20)
+        },
+        Scene("a run until a time goes on after sources, and ends with the last item") { stage, input in
+            for name in ["a", "b"] {
+                stage.source0(name)
+                stage.signal(name)
+            }
+            stage.block("c")
+            stage.timer("end", 10) { for name in ["a", "b"] { stage.invalidate(name) } }
+            input.tellRunUntil(20)
+            input.tellRunUntil(20)
+            stage.source0("d")
+            input.tellRunUntil(0.005)
+            input.tellRunUntil(-1)
+        },
+        Scene("a stop does not end a run until a time, or one without an end") { stage, input in
+            for seconds in [20, Double.infinity] {
+                stage.timer("stop", 3) { stage.stop() }
+                stage.timer("end", 10)
+                input.tellRunUntil(seconds)
+            }
         },
         Scene("inside a run") { stage, input in
             stage.watch("default")

@@ -1,3 +1,4 @@
+import CoreFoundation
 import Oracle
 import RunLoops
 import Testing
@@ -15,6 +16,32 @@ import Testing
         observer.invalidate()
         first.loop.add(observer)
         #expect(!first.loop.contains(observer) && !second.loop.contains(observer))
+    }
+
+    @Test(arguments: [ThreadRunLoop.Activity.all, [.entry, .exit], [.beforeWaiting]], [false, true])
+    func `an observer answers as Foundation's does`(_ activities: ThreadRunLoop.Activity, _ repeats: Bool) {
+        let theirs = CFRunLoopObserverCreateWithHandler(nil, CFOptionFlags(activities.rawValue), repeats, -3) { _, _ in
+        }
+        let ours = ThreadRunLoop.Observer(activities, repeats: repeats, order: -3) { _, _ in }
+        func compare() {
+            #expect(UInt(ours.activities.rawValue) == CFRunLoopObserverGetActivities(theirs))
+            #expect(ours.repeats == CFRunLoopObserverDoesRepeat(theirs))
+            #expect(ours.order == CFRunLoopObserverGetOrder(theirs))
+            #expect(ours.isValid == CFRunLoopObserverIsValid(theirs))
+        }
+        compare()
+        CFRunLoopObserverInvalidate(theirs)
+        ours.invalidate()
+        #expect(!ours.isValid)
+        compare()
+    }
+
+    @Test func `the activities have Foundation's bits`() {
+        let pairs: [(ThreadRunLoop.Activity, CFRunLoopActivity)] = [
+            (.entry, .entry), (.beforeTimers, .beforeTimers), (.beforeSources, .beforeSources),
+            (.beforeWaiting, .beforeWaiting), (.afterWaiting, .afterWaiting), (.exit, .exit), (.all, .allActivities),
+        ]
+        for (ours, theirs) in pairs { #expect(UInt(ours.rawValue) == theirs.rawValue) }
     }
 
     @Test func `an observer is not told of a run inside its own callout`() {

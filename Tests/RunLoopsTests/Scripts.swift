@@ -52,6 +52,22 @@ extension Script {
             s.run()
             s.run("default", -1)
         },
+        Script("a time without an end, and one of less than nothing") { s in
+            s.watch("default")
+            s.source0("a") { s.stop() }
+            for seconds in [Double.infinity, 1e10, -1, -Double.infinity] {
+                s.signal("a")
+                s.run("default", seconds)
+            }
+        },
+        Script("a run that returns, of a time without an end") { s in
+            s.watch("default")
+            s.source0("a")
+            for seconds in [Double.infinity, 1e10, -1, -Double.infinity] {
+                s.signal("a")
+                s.run("default", seconds, returning: true)
+            }
+        },
         Script("the time is over", timed: true) { s in
             s.watch("default")
             s.source0("a")
@@ -890,6 +906,39 @@ extension Script {
             s.trace(s.modes.joined(separator: " "))
             s.addCommonMode("six")
             s.trace(s.modes.joined(separator: " "))
+        },
+        Script("an item added twice to a mode counts once") { s in
+            s.source0("a")
+            s.port("p")
+            s.timer("t", -5, every: 60_000)
+            s.observer("o", .all)
+            for name in ["a", "p", "t", "o"] { s.add(name, to: "default") }
+            s.signal("a")
+            s.run()
+            s.raise("p")
+            s.run()
+            for name in ["a", "p", "t", "o"] {
+                s.remove(name, from: "default")
+                s.trace("\(s.contains(name, in: "default"))")
+            }
+            s.run()
+        },
+        Script("a timer and an observer of several modes") { s in
+            s.source0("a")
+            s.source0("b", in: "other")
+            s.observer("o", .entry)
+            s.timer("t", -5, every: 60_000)
+            for name in ["o", "t"] {
+                s.add(name, to: "other")
+                for mode in ["default", "other", "third"] { s.trace("\(s.contains(name, in: mode))") }
+            }
+            s.run("other")
+            s.run()
+            for name in ["o", "t"] {
+                s.remove(name, from: "other")
+                for mode in ["default", "other", "third"] { s.trace("\(s.contains(name, in: mode))") }
+            }
+            s.run("other")
         },
         Script("a common mode joined late gets the common items") { s in
             s.watch("default", "other")

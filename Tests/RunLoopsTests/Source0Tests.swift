@@ -1,3 +1,6 @@
+import CoreFoundation
+import Glibc
+import Oracle
 import RunLoops
 import Testing
 
@@ -37,6 +40,43 @@ import Testing
             #expect(canceled.withLock { $0 } == 2)
             #expect(!source.isValid && !thread.loop.contains(source))
             #expect(calls.withLock { $0 } <= 1)
+        }
+    }
+
+    @Test func `a source answers as Foundation's does`() throws {
+        // Foundation has it in no header here.
+        let symbol = try #require(dlsym(nil, "CFRunLoopSourceIsSignalled"))
+        let address = UInt(bitPattern: symbol)
+        onThread {
+            typealias IsSignalled = @convention(c) (CFRunLoopSource?) -> Bool
+            let isSignalled = unsafeBitCast(address, to: IsSignalled.self)
+            var context = CFRunLoopSourceContext()
+            context.perform = { _ in }
+            let theirs = CFRunLoopSourceCreate(nil, 4, &context)
+            let ours = ThreadRunLoop.Source0(order: 4) {}
+            func compare() {
+                #expect(ours.order == CFRunLoopSourceGetOrder(theirs))
+                #expect(ours.isValid == CFRunLoopSourceIsValid(theirs))
+                #expect(ours.isSignaled == isSignalled(theirs))
+            }
+            compare()
+            CFRunLoopSourceSignal(theirs)
+            ours.signal()
+            #expect(ours.isSignaled)
+            compare()
+            CFRunLoopAddSource(CFRunLoopGetCurrent(), theirs, kCFRunLoopDefaultMode)
+            ThreadRunLoop.current.add(ours)
+            CFRunLoopRunInMode(kCFRunLoopDefaultMode, 0, false)
+            run(.current, seconds: 0)
+            #expect(!ours.isSignaled)
+            compare()
+            CFRunLoopSourceInvalidate(theirs)
+            ours.invalidate()
+            #expect(!ours.isValid)
+            compare()
+            CFRunLoopSourceSignal(theirs)
+            ours.signal()
+            compare()
         }
     }
 }

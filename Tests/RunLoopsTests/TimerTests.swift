@@ -1,3 +1,4 @@
+import CoreFoundation
 import Oracle
 import RunLoops
 import Testing
@@ -139,6 +140,95 @@ import Testing
 
     @Test func `timers and runs end on time when somebody sets the clock, as Foundation's do`() {
         #expect(helper("clock") == 0)
+    }
+
+    @Test(arguments: [0, -1, 10, 0.5])
+    func `a timer answers as Foundation's does`(_ interval: Double) {
+        let theirs = CFRunLoopTimerCreateWithHandler(nil, CFAbsoluteTimeGetCurrent() + 100, interval, 0, 7) { _ in }
+        let ours = ThreadRunLoop.Timer(at: .now + .seconds(100), every: .seconds(interval), order: 7) { _ in }
+        func compare() {
+            #expect((ours.interval ?? .zero) / .seconds(1) == CFRunLoopTimerGetInterval(theirs))
+            #expect(ours.repeats == CFRunLoopTimerDoesRepeat(theirs))
+            #expect(ours.order == CFRunLoopTimerGetOrder(theirs))
+            #expect(ours.isValid == CFRunLoopTimerIsValid(theirs))
+        }
+        func compareDates() {
+            let date = CFRunLoopTimerGetNextFireDate(theirs) - CFAbsoluteTimeGetCurrent()
+            #expect(abs(MonotonicInstant.now.duration(to: ours.nextFireDate) / .seconds(1) - date) < 10)
+        }
+        compare()
+        compareDates()
+        CFRunLoopTimerSetNextFireDate(theirs, CFAbsoluteTimeGetCurrent() + 1000)
+        ours.nextFireDate = .now + .seconds(1000)
+        compareDates()
+        CFRunLoopTimerInvalidate(theirs)
+        ours.invalidate()
+        #expect(!ours.isValid)
+        // Foundation's date and interval are gone then; ours can still be asked for.
+        #expect(CFRunLoopTimerGetNextFireDate(theirs) == 0)
+        #expect(MonotonicInstant.now.duration(to: ours.nextFireDate) > .seconds(900))
+    }
+
+    @Test func `a date in the past counts as now, in Foundation's timer when it fires only`() {
+        let theirs = CFRunLoopTimerCreateWithHandler(nil, CFAbsoluteTimeGetCurrent() - 100, 0, 0, 0) { _ in }
+        #expect(CFRunLoopTimerGetNextFireDate(theirs) < CFAbsoluteTimeGetCurrent() - 90)
+        let before = MonotonicInstant.now
+        let ours = ThreadRunLoop.Timer(at: before + .seconds(-100)) { _ in }
+        #expect(ours.nextFireDate >= before)
+        ours.nextFireDate = .distantPast
+        #expect(ours.nextFireDate >= before)
+    }
+
+    @Test func `a tolerance is kept, up to half the interval, of which Foundation keeps nothing here`() {
+        let theirs = CFRunLoopTimerCreateWithHandler(nil, 0, 10, 0, 0) { _ in }
+        let once = ThreadRunLoop.Timer(after: .seconds(10)) { _ in }
+        let often = ThreadRunLoop.Timer(after: .seconds(10), repeats: true) { _ in }
+        #expect(once.tolerance == .zero && often.tolerance == .zero)
+        for seconds in [3.0, 5, 6, 1000, -1] {
+            CFRunLoopTimerSetTolerance(theirs, seconds)
+            once.tolerance = .seconds(seconds)
+            often.tolerance = .seconds(seconds)
+            #expect(CFRunLoopTimerGetTolerance(theirs) == 0)
+            #expect(once.tolerance == .seconds(max(0, seconds)))
+            #expect(often.tolerance == .seconds(min(5, max(0, seconds))))
+        }
+    }
+
+    @Test func `a mode's next fire date is that of its earliest timer`() {
+        let (theirs, ours) = onThread {
+            let modes: (CFRunLoopMode?, ThreadRunLoop.Mode) = (kCFRunLoopDefaultMode, .default)
+            let (theirLoop, ourLoop) = (CFRunLoopGetCurrent(), ThreadRunLoop.current)
+            var (theirs, ours): ([Int?], [Int?]) = ([], [])
+            func ask() {
+                let date = CFRunLoopGetNextTimerFireDate(theirLoop, modes.0)
+                theirs.append(date == 0 ? nil : Int((date - CFAbsoluteTimeGetCurrent()) / 100 + 0.5))
+                let next = ourLoop.nextTimerFireDate(forMode: modes.1)
+                ours.append(next.map { Int(MonotonicInstant.now.duration(to: $0) / .seconds(100) + 0.5) })
+            }
+            ask()
+            var made: [(CFRunLoopTimer?, ThreadRunLoop.Timer)] = []
+            for hundreds in [5, 3, 8] {
+                let their = CFRunLoopTimerCreateWithHandler(
+                    nil, CFAbsoluteTimeGetCurrent() + Double(hundreds) * 100, 0, 0, 0
+                ) { _ in }
+                let our = ThreadRunLoop.Timer(after: .seconds(hundreds * 100)) { _ in }
+                CFRunLoopAddTimer(theirLoop, their, modes.0)
+                ourLoop.add(our, forMode: modes.1)
+                made.append((their, our))
+                ask()
+            }
+            CFRunLoopTimerSetNextFireDate(made[2].0, CFAbsoluteTimeGetCurrent() + 100)
+            made[2].1.nextFireDate = .now + .seconds(100)
+            ask()
+            for index in [2, 1, 0] {
+                CFRunLoopTimerInvalidate(made[index].0)
+                made[index].1.invalidate()
+                ask()
+            }
+            return (theirs, ours)
+        }
+        #expect(ours == [nil, 5, 3, 3, 1, 3, 5, nil])
+        #expect(theirs == ours)
     }
 
     @Test func `many timers fire in the order of their dates`() {
