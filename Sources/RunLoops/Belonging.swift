@@ -4,9 +4,11 @@ struct Belonging {
     private(set) weak var loop: ThreadRunLoop?
     private var modes = 0
 
+    func allows(_ loop: ThreadRunLoop) -> Bool { modes == 0 || self.loop === loop }
+
     /// False when it is another loop's.
     mutating func join(_ loop: ThreadRunLoop) -> Bool {
-        if modes > 0, self.loop !== loop { return false }
+        guard allows(loop) else { return false }
         self.loop = loop
         modes += 1
         return true

@@ -14,6 +14,15 @@ enum Item {
         }
     }
 
+    /// Whether a loop may take it in: a timer or an observer is one loop's at a time.
+    func mayJoin(_ loop: ThreadRunLoop) -> Bool {
+        switch self {
+        case .source0, .source1: isValid
+        case .timer(let timer): timer.mayJoin(loop)
+        case .observer(let observer): observer.mayJoin(loop)
+        }
+    }
+
     var id: ObjectIdentifier {
         switch self {
         case .source0(let source): ObjectIdentifier(source)

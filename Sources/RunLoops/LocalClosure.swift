@@ -65,6 +65,18 @@ extension ThreadRunLoop {
         { first, second in MainActor.assumeIsolated { body(first, second) } }
     }
 
+    /// Queues a closure of the main actor for the next pass of the main loop in one of the modes. Any thread may call it.
+    /// The corresponding method is `performSelectorOnMainThread:withObject:waitUntilDone:modes:`, without waiting.
+    ///
+    ///     ThreadRunLoop.performOnMain { model.refresh() }
+    ///
+    /// - Parameters:
+    ///   - modes: The modes in which it may be called.
+    ///   - body: Called once, on the main thread.
+    public static func performOnMain(inModes modes: [Mode] = [.common], _ body: @escaping @MainActor () -> Void) {
+        main.perform(inModes: modes, mainActor(body))
+    }
+
     /// Makes a timer with any closure and adds it to this loop, which must be the calling thread's.
     ///
     ///     var ticks = 0
@@ -76,16 +88,17 @@ extension ThreadRunLoop {
     ///   - delay: The time from now to the first fire time.
     ///   - repeats: Whether it goes on, with that distance.
     ///   - mode: The mode to add it to.
+    ///   - label: What dumps and reports call it.
     ///   - handler: Called on this thread.
     /// - Returns: The timer.
     @available(*, noasync, message: "a task may go on on another thread")
     @discardableResult
     public func addTimer(
-        after delay: Duration, repeats: Bool = false, forMode mode: Mode = .default,
+        after delay: Duration, repeats: Bool = false, forMode mode: Mode = .default, label: String? = nil,
         handler: @escaping (Timer) -> Void
     ) -> Timer {
         precondition(isCurrent, "a closure that is not @Sendable can be added on the loop's own thread only")
-        let timer = Timer(after: delay, repeats: repeats, handler: Self.local(handler))
+        let timer = Timer(after: delay, repeats: repeats, label: label, handler: Self.local(handler))
         add(timer, forMode: mode)
         return timer
     }
@@ -98,16 +111,17 @@ extension ThreadRunLoop {
     ///   - repeats: Whether to go on after the first call.
     ///   - order: Its place among the observers of the mode.
     ///   - mode: The mode to add it to.
+    ///   - label: What dumps and reports call it.
     ///   - handler: Called on this thread.
     /// - Returns: The observer.
     @available(*, noasync, message: "a task may go on on another thread")
     @discardableResult
     public func addObserver(
         _ activities: Activity, repeats: Bool = true, order: Int = 0, forMode mode: Mode = .default,
-        handler: @escaping (Observer, Activity) -> Void
+        label: String? = nil, handler: @escaping (Observer, Activity) -> Void
     ) -> Observer {
         precondition(isCurrent, "a closure that is not @Sendable can be added on the loop's own thread only")
-        let observer = Observer(activities, repeats: repeats, order: order, handler: Self.local(handler))
+        let observer = Observer(activities, repeats: repeats, order: order, label: label, handler: Self.local(handler))
         add(observer, forMode: mode)
         return observer
     }

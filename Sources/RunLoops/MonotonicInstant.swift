@@ -59,6 +59,14 @@ public struct MonotonicInstant: InstantProtocol, Sendable, Hashable {
         instant.advanced(by: duration)
     }
 
+    /// An instant moved back by a duration.
+    public static func - (instant: MonotonicInstant, duration: Duration) -> MonotonicInstant {
+        instant.advanced(by: .zero - duration)
+    }
+
+    /// How long it is from the right instant to the left: negative when the left is earlier.
+    public static func - (left: MonotonicInstant, right: MonotonicInstant) -> Duration { right.duration(to: left) }
+
     /// Whether one instant is earlier than another.
     public static func < (left: MonotonicInstant, right: MonotonicInstant) -> Bool {
         left.nanoseconds < right.nanoseconds

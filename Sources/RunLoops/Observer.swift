@@ -63,6 +63,10 @@ extension ThreadRunLoop {
             if handler != nil { loop?.removeEverywhere(.observer(self)) }
         }
 
+        func mayJoin(_ loop: ThreadRunLoop) -> Bool {
+            state.withLock { state in state.handler != nil && state.belonging.allows(loop) }
+        }
+
         /// Makes the loop its own; false when it is another's, or invalid.
         func attach(to loop: ThreadRunLoop) -> Bool {
             state.withLock { state in state.handler != nil && state.belonging.join(loop) }

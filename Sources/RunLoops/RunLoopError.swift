@@ -53,7 +53,8 @@ public enum RunLoopError: Error, Equatable, Sendable, CustomStringConvertible {
             "the thread may not have the nice value \(niceness): going lower than the process's own takes CAP_SYS_NICE or "
                 + "a higher limit (ulimit -e)"
         case .loopEnded:
-            "the loop's thread ended before the closure was called: keep the thread until it was"
+            "the loop's thread was stopped or has ended, and will not call the closure: keep it until all that was asked "
+                + "of it is done"
         case .noSuchFile(let path):
             "there is no file or directory at \(path): make it first, or watch the directory that it will be in"
         case .noPermission(let path):

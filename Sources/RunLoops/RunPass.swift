@@ -4,8 +4,8 @@ import Glibc
 // How a loop runs: the order of one pass is CFRunLoop's, and the text of `run(_:_:)` is the order.
 
 extension ThreadRunLoop {
-    /// Runs the default mode until ``stop()``, or until it has no source, timer or block left.
-    /// The corresponding CF function is `CFRunLoopRun`.
+    /// Runs the default mode until ``stop()``, or until it has no source, timer or block left, which on the main thread
+    /// it always has: libdispatch's main queue. The corresponding CF function is `CFRunLoopRun`.
     ///
     /// Only the loop's own thread may call it.
     /// - Throws: ``RunLoopError`` when no descriptor is left to sleep on.

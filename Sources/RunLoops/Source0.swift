@@ -14,16 +14,19 @@ extension ThreadRunLoop {
         /// `copyDescription`.
         public let label: String?
 
+        /// Called with a loop that the source has joined or left, and the mode of it.
+        public typealias Callback = @Sendable (ThreadRunLoop, Mode) -> Void
+
         private struct State {
             var perform: (@Sendable () -> Void)?
+            var schedule: Callback?
+            var cancel: Callback?
             var modes: [ModeFlags] = []
             var callCount = 0
         }
 
         private let state: Mutex<State>
         private let signaled = Atomic(false)
-        private let scheduled: (@Sendable (ThreadRunLoop, Mode) -> Void)?
-        private let canceled: (@Sendable (ThreadRunLoop, Mode) -> Void)?
         let placements = Placements()
 
         /// Makes a source. The corresponding CF function is `CFRunLoopSourceCreate`.
@@ -36,15 +39,12 @@ extension ThreadRunLoop {
         ///   - perform: Called on the loop's thread, once for all signals that came before.
         public init(
             order: Int = 0, label: String? = nil,
-            schedule: (@Sendable (ThreadRunLoop, Mode) -> Void)? = nil,
-            cancel: (@Sendable (ThreadRunLoop, Mode) -> Void)? = nil,
+            schedule: Callback? = nil, cancel: Callback? = nil,
             perform: @escaping @Sendable () -> Void
         ) {
             self.order = order
             self.label = label
-            scheduled = schedule
-            canceled = cancel
-            state = Mutex(State(perform: perform))
+            state = Mutex(State(perform: perform, schedule: schedule, cancel: cancel))
         }
 
         /// Marks the source for the next pass of a loop that has it. Any thread may call it.
@@ -66,12 +66,18 @@ extension ThreadRunLoop {
         /// Takes it out of every loop, for good. Any thread may call it.
         /// The corresponding CF function is `CFRunLoopSourceInvalidate`.
         public func invalidate() {
-            let former = state.withLock { state in
+            // The closures go after the lock: what they have captured may call back in here when it is let go of.
+            let perform = state.withLock { state in
                 defer { state.perform = nil }
-                return state
+                return state.perform
             }
-            guard former.perform != nil else { return }
+            guard perform != nil else { return }
             for loop in placements.loops { loop.removeEverywhere(.source0(self)) }
+            let callbacks = state.withLock { state in
+                defer { (state.schedule, state.cancel) = (nil, nil) }
+                return (state.schedule, state.cancel)
+            }
+            withExtendedLifetime(callbacks) {}
         }
 
         /// A mode that took the source in wants to know of signals; one that came before counts.
@@ -87,8 +93,8 @@ extension ThreadRunLoop {
             mode.unlist(self)
         }
 
-        func didSchedule(in loop: ThreadRunLoop, _ mode: Mode) { scheduled?(loop, mode) }
-        func didCancel(in loop: ThreadRunLoop, _ mode: Mode) { canceled?(loop, mode) }
+        var schedule: Callback? { state.withLock { $0.schedule } }
+        var cancel: Callback? { state.withLock { $0.cancel } }
 
         /// How often it was performed.
         var callCount: Int { state.withLock { $0.callCount } }

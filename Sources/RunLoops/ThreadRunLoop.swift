@@ -127,7 +127,8 @@ public final class ThreadRunLoop: Sendable {
         state.withLock { $0.wake }?.raise()
     }
 
-    /// Ends the innermost run; does nothing when the loop is not running. Any thread may call it.
+    /// Ends the innermost run; does nothing when the loop is not running. Any thread may call it. One that does not
+    /// know whether the run has begun says `loop.perform { loop.stop() }`.
     /// The corresponding CF function is `CFRunLoopStop`.
     public func stop() {
         if crl_is_forked() { return }
@@ -140,7 +141,8 @@ public final class ThreadRunLoop: Sendable {
     }
 
     /// Queues a block for the next pass in one of the modes. Blocks run in the order they were queued.
-    /// Any thread may call it; a call from another thread wakes the loop.
+    /// Any thread may call it; a call from another thread wakes the loop. A block does not count as a source that was
+    /// handled; what ``perform(order:inModes:owner:_:)`` is given does.
     /// The corresponding CF function is `CFRunLoopPerformBlock`, which leaves the waking to its caller.
     public func perform(inModes modes: [Mode] = Mode.onlyDefault, _ block: @escaping @Sendable () -> Void) {
         if crl_is_forked() { return }
@@ -159,18 +161,36 @@ public final class ThreadRunLoop: Sendable {
     /// Adds a mode to the common ones, and the common items to it. The corresponding CF function is
     /// `CFRunLoopAddCommonMode`.
     ///
-    /// - Throws: ``RunLoopError`` when a common ``Source1`` needs a descriptor and there is none.
+    /// - Throws: ``RunLoopError`` when a common ``Source1`` needs a descriptor and there is none; then nothing has changed.
     public func addCommonMode(_ mode: Mode) throws(RunLoopError) {
-        let isNew = state.withLock { state in
-            guard mode != .common, !state.commonModes.contains(mode) else { return false }
-            state.commonModes.append(mode)
-            if let index = state.index(of: mode) { state.modes[index].flags.isCommon.store(true, ordering: .releasing) }
-            return true
-        }
+        let isNew = setCommon(mode, true)
         guard isNew else { return }
-        for item in state.withLock({ $0.commonItems }) {
-            // Unless it was removed meanwhile.
-            try insert(item) { state in state.commonItems.contains { $0.id == item.id } ? [mode] : [] }
+        var joined: [Item] = []
+        do throws(RunLoopError) {
+            for item in state.withLock({ $0.commonItems }) {
+                let joins = try insert(item) { state in
+                    // Unless it was removed meanwhile.
+                    state.commonItems.contains { $0.id == item.id } ? [state.madeIndex(of: mode, blocks)] : []
+                }
+                if joins { joined.append(item) }
+            }
+        } catch {
+            // All or nothing.
+            _ = setCommon(mode, false)
+            for item in joined { remove(item, forMode: mode) }
+            throw error
+        }
+    }
+
+    /// Whether that has changed anything.
+    private func setCommon(_ mode: Mode, _ isCommon: Bool) -> Bool {
+        state.withLock { state in
+            guard mode != .common, state.commonModes.contains(mode) != isCommon else { return false }
+            if isCommon { state.commonModes.append(mode) } else { state.commonModes.removeAll { $0 == mode } }
+            if let index = state.index(of: mode) {
+                state.modes[index].flags.isCommon.store(isCommon, ordering: .releasing)
+            }
+            return true
         }
     }
 
@@ -257,9 +277,9 @@ extension ThreadRunLoop {
     private func insert(_ item: Item, forMode mode: Mode) throws(RunLoopError) {
         do throws(RunLoopError) {
             try insert(item) { state in
-                guard mode == .common else { return [mode] }
+                guard mode == .common else { return [state.madeIndex(of: mode, blocks)] }
                 if !state.commonItems.contains(where: { $0.id == item.id }) { state.commonItems.append(item) }
-                return state.commonModes
+                return state.commonModes.map { state.madeIndex(of: $0, blocks) }
             }
         } catch {
             remove(item, forMode: mode)
@@ -267,32 +287,34 @@ extension ThreadRunLoop {
         }
     }
 
-    private func insert(_ item: Item, into targets: (inout State) -> [Mode]) throws(RunLoopError) {
+    /// Whether it was in none of the modes before, and is in one now.
+    @discardableResult
+    private func insert(_ item: Item, into targets: (inout State) -> [Int]) throws(RunLoopError) -> Bool {
         // A lock may have been taken by a thread that the child does not have.
         if crl_is_forked() { throw .forked }
-        let (added, error) = state.withLock { state -> ([Mode], RunLoopError?) in
-            guard !state.hasEnded, item.isValid else { return ([], nil) }
-            var added: [Mode] = []
+        var (added, schedule): ([Mode], Source0.Callback?) = ([], nil)
+        let error = state.withLock { state -> RunLoopError? in
+            guard !state.hasEnded, item.mayJoin(self) else { return nil }
+            if case .source0(let source) = item { schedule = source.schedule }
             do throws(RunLoopError) {
-                for target in targets(&state) {
-                    let index = state.madeIndex(of: target, blocks)
-                    guard try state.modes[index].insert(item, in: self) else { continue }
-                    added.append(target)
+                for index in targets(&state) where try state.modes[index].insert(item, in: self) {
+                    added.append(state.modes[index].mode)
                     if case .timer = item { armIfAsleep(index, &state) }
                 }
-                return (added, nil)
+                return nil
             } catch {
-                return (added, error)
+                return error
             }
         }
-        if case .source0(let source) = item {
-            for mode in added { source.didSchedule(in: self, mode) }
+        if let schedule {
+            for mode in added { schedule(self, mode) }
         }
         if let error { throw error }
         // It sleeps in ignorance of what the source knows and the descriptor does not tell.
         if case .source1(let source) = item, source.isRaised, !added.isEmpty, !isCurrent { wakeUp() }
         // Invalidated while it was being added: the invalidation may have missed this loop.
         if !item.isValid { removeEverywhere(item) }
+        return !added.isEmpty
     }
 
     private func insertWithoutDescriptor(_ item: Item, _ mode: Mode) {
@@ -302,34 +324,34 @@ extension ThreadRunLoop {
 
     private func remove(_ item: Item, forMode mode: Mode) {
         remove(item) { state in
-            guard mode == .common else { return [mode] }
+            guard mode == .common else { return state.index(of: mode).map { [$0] } ?? [] }
             guard let index = state.commonItems.firstIndex(where: { $0.id == item.id }) else { return [] }
             state.commonItems.remove(at: index)
-            return state.commonModes
+            return state.commonModes.compactMap { state.index(of: $0) }
         }
     }
 
     func removeEverywhere(_ item: Item) {
         remove(item) { state in
             state.commonItems.removeAll { $0.id == item.id }
-            return state.modes.map(\.mode)
+            return Array(state.modes.indices)
         }
     }
 
-    private func remove(_ item: Item, from targets: (inout State) -> [Mode]) {
+    private func remove(_ item: Item, from targets: (inout State) -> [Int]) {
         if crl_is_forked() { return }
-        let removed = state.withLock { state in
-            targets(&state).filter { mode in
-                guard let index = state.index(of: mode), state.modes[index].remove(item, from: self) else {
-                    return false
-                }
+        var (removed, cancel): ([Mode], Source0.Callback?) = ([], nil)
+        state.withLock { state in
+            // Known before an invalidation that is under way elsewhere lets go of it.
+            if case .source0(let source) = item { cancel = source.cancel }
+            for index in targets(&state) where state.modes[index].remove(item, from: self) {
+                removed.append(state.modes[index].mode)
                 if case .timer = item { armIfAsleep(index, &state) }
-                return true
             }
         }
         changes.add(1, ordering: .releasing)
-        if case .source0(let source) = item {
-            for mode in removed { source.didCancel(in: self, mode) }
+        if let cancel {
+            for mode in removed { cancel(self, mode) }
         }
     }
 

@@ -109,6 +109,10 @@ extension ThreadRunLoop {
         /// How often it has fired.
         var callCount: Int { state.withLock { $0.callCount } }
 
+        func mayJoin(_ loop: ThreadRunLoop) -> Bool {
+            state.withLock { state in state.handler != nil && state.belonging.allows(loop) }
+        }
+
         /// Makes the loop its own; false when it is another's, or invalid.
         func attach(to loop: ThreadRunLoop) -> Bool {
             state.withLock { state in state.handler != nil && state.belonging.join(loop) }

@@ -27,7 +27,7 @@ func serveTheMainThread() throws {
 
         // From any thread.
         let thread = try RunLoopThread()
-        thread.loop.perform { ThreadRunLoop.main.perform(ThreadRunLoop.mainActor { model.tick() }) }
+        thread.loop.perform { ThreadRunLoop.performOnMain { model.tick() } }
         try run(until: { model.ticks == 4 }, "a block of the main actor")
         thread.loop.perform {
             ThreadRunLoop.main.add(

@@ -1,3 +1,4 @@
+import Glibc
 import Oracle
 import RunLoops
 import Testing
@@ -43,5 +44,42 @@ import Testing
         for mode in modes { try loop.addCommonMode(mode) }
         helper.join()
         for mode in modes { #expect(!sources.contains { loop.contains($0, forMode: mode) }) }
+    }
+
+    @Test func `a mode that a common source cannot join does not become a common one`() {
+        let (isRight, sources) = onThread {
+            let (loop, pipe) = (ThreadRunLoop.current, Pipe())
+            let first = ThreadRunLoop.Source0 {}
+            loop.add(first, forMode: .common)
+            add(ThreadRunLoop.Source1.descriptor(pipe.reader) { _ in }, to: loop, .common)
+            // The number stays in use, by what cannot be waited for.
+            let (number, file) = (pipe.reader, open("/proc/self/exe", O_RDONLY))
+            dup2(file, number)
+            close(file)
+            let late = ThreadRunLoop.Source0 {}
+            var thrown: RunLoopError?
+            do throws(RunLoopError) { try loop.addCommonMode("new") } catch { thrown = error }
+            loop.add(late, forMode: .common)
+            let isRight = thrown == .notPollable(number)
+            return (isRight, [first, late].map { loop.contains($0, forMode: "new") })
+        }
+        #expect(isRight)
+        #expect(sources == [false, false])
+    }
+
+    @Test func `what is another loop's does not become a common item`() throws {
+        let (first, second) = (try RunLoopThread().loop, ThreadRunLoop.main)
+        let timer = ThreadRunLoop.Timer(after: .seconds(1000)) { _ in }
+        let observer = ThreadRunLoop.Observer(.entry) { _, _ in }
+        let thread = try RunLoopThread()
+        thread.loop.add(timer)
+        thread.loop.add(observer)
+        for loop in [first, second] {
+            loop.add(timer, forMode: .common)
+            loop.add(observer, forMode: .common)
+            #expect(!loop.contains(timer, forMode: .common) && !loop.contains(observer, forMode: .common))
+        }
+        timer.invalidate()
+        observer.invalidate()
     }
 }

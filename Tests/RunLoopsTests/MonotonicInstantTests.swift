@@ -24,6 +24,14 @@ import Testing
         #expect(later.duration(to: instant) == .seconds(-2))
     }
 
+    @Test func `instants and durations are taken from each other`() {
+        let (early, late) = (MonotonicInstant(nanoseconds: 1000), MonotonicInstant(nanoseconds: 1700))
+        #expect(late - early == .nanoseconds(700))
+        #expect(early - late == .nanoseconds(-700))
+        #expect(late - .nanoseconds(700) == early)
+        #expect(early - .seconds(1) == .distantPast)
+    }
+
     @Test func `a timeout is nothing for the past and endless for the distant future`() {
         #expect(MonotonicInstant.distantPast.timeout == 0)
         #expect(MonotonicInstant.distantFuture.timeout == -1)

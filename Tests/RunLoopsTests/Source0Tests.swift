@@ -79,4 +79,21 @@ import Testing
             compare()
         }
     }
+
+    @Test func `an invalid source lets go of all that its callbacks have captured`() throws {
+        let thread = try RunLoopThread()
+        let gone = Shared(0)
+        let source: ThreadRunLoop.Source0
+        do {
+            let owners = (0..<3).map { _ in AtLast { gone.withLock { $0 += 1 } } }
+            source = ThreadRunLoop.Source0(
+                schedule: { _, _ in withExtendedLifetime(owners[0]) {} },
+                cancel: { _, _ in withExtendedLifetime(owners[1]) {} }
+            ) { withExtendedLifetime(owners[2]) {} }
+        }
+        thread.loop.add(source)
+        #expect(gone.withLock { $0 } == 0)
+        source.invalidate()
+        #expect(gone.withLock { $0 } == 3)
+    }
 }
