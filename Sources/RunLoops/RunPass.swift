@@ -19,8 +19,8 @@ extension ThreadRunLoop {
         }
     }
 
-    /// Runs the default mode until a time, or until it has no source, timer or block left.
-    /// The corresponding method is NSRunLoop's `runUntilDate:`.
+    /// Runs the default mode until a time, or until it has no source, timer or block left. ``stop()`` does not end it.
+    /// The corresponding methods are NSRunLoop's `runUntilDate:` and, with ``MonotonicInstant/distantFuture``, `run`.
     ///
     /// Only the loop's own thread may call it.
     /// - Throws: ``RunLoopError`` when no descriptor is left to sleep on.
@@ -62,8 +62,9 @@ extension ThreadRunLoop {
         _ mode: Mode = .default, seconds: Double, returnAfterSourceHandled: Bool = false
     ) throws(RunLoopError) -> RunResult {
         func limit() -> MonotonicInstant {
-            guard seconds > 0 else { return .distantPast }
-            return seconds > 1e9 ? .distantFuture : .now + .seconds(seconds)
+            if seconds <= 0 { return .distantPast }
+            // What is no number has no end, as in CFRunLoop.
+            return seconds <= 1e9 ? .now + .seconds(seconds) : .distantFuture
         }
         return try run(mode, until: limit(), returnAfterSourceHandled: returnAfterSourceHandled)
     }

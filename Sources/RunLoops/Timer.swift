@@ -80,8 +80,8 @@ extension ThreadRunLoop {
             }
         }
 
-        /// By how much it may fire late, so that the system can save wake-ups. A hint, kept and not used here, as it is
-        /// by CFRunLoop on Linux: the timer fires when it is due. It is never negative, and at most half the interval.
+        /// By how much it may fire late, so that the system can save wake-ups. A hint, kept and not used: the timer
+        /// fires when it is due. It is never negative, and at most half the interval. CFRunLoop on Linux keeps none.
         /// The corresponding CF functions are `CFRunLoopTimerGetTolerance` and `CFRunLoopTimerSetTolerance`.
         public var tolerance: Duration {
             get { state.withLock { $0.tolerance } }

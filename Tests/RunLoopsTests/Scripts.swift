@@ -55,7 +55,7 @@ extension Script {
         Script("a time without an end, and one of less than nothing") { s in
             s.watch("default")
             s.source0("a") { s.stop() }
-            for seconds in [Double.infinity, 1e10, -1, -Double.infinity] {
+            for seconds in [Double.infinity, 1e10, .nan, -1, -Double.infinity] {
                 s.signal("a")
                 s.run("default", seconds)
             }
@@ -63,7 +63,7 @@ extension Script {
         Script("a run that returns, of a time without an end") { s in
             s.watch("default")
             s.source0("a")
-            for seconds in [Double.infinity, 1e10, -1, -Double.infinity] {
+            for seconds in [Double.infinity, 1e10, .nan, -1, -Double.infinity] {
                 s.signal("a")
                 s.run("default", seconds, returning: true)
             }

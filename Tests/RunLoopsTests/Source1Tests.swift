@@ -1,3 +1,4 @@
+import CoreFoundation
 import Oracle
 import RunLoops
 import Testing
@@ -177,5 +178,25 @@ import Testing
         let before = calls.withLock { $0 }
         waitUntil { calls.withLock { $0 } > before }
         #expect(calls.withLock { $0 } > before && !deadline.hasPassed)
+    }
+
+    @Test func `a descriptor's source answers as Foundation's does`() {
+        let event = madeEvent()
+        var context = CFRunLoopSourceContext1()
+        context.version = 1
+        context.getPort = { _ in -1 }
+        context.perform = { _ in }
+        let theirs = withUnsafeMutablePointer(to: &context) { context in
+            context.withMemoryRebound(to: CFRunLoopSourceContext.self, capacity: 1) {
+                CFRunLoopSourceCreate(nil, 4, $0)
+            }
+        }
+        let ours = ThreadRunLoop.Source1(descriptor: event.descriptor, order: 4) { _ in false }
+        #expect(ours.descriptor == event.descriptor)
+        #expect(ours.order == CFRunLoopSourceGetOrder(theirs))
+        #expect(ours.isValid && CFRunLoopSourceIsValid(theirs))
+        ours.invalidate()
+        CFRunLoopSourceInvalidate(theirs)
+        #expect(!ours.isValid && !CFRunLoopSourceIsValid(theirs))
     }
 }
