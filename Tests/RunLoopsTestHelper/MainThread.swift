@@ -1,6 +1,7 @@
 import Dispatch
 import Glibc
 import RunLoops
+import Synchronization
 
 @MainActor
 private final class Model {
@@ -29,6 +30,15 @@ func serveTheMainThread() throws {
         let thread = try RunLoopThread()
         thread.loop.perform { ThreadRunLoop.performOnMain { model.tick() } }
         try run(until: { model.ticks == 4 }, "a block of the main actor")
+        let isOver = Atomic(false)
+        thread.loop.perform {
+            // Waits, as the main thread does not.
+            let ticks = try? ThreadRunLoop.main.performAndWait(ThreadRunLoop.mainActor { model.ticks })
+            check(ticks == 4, "the main thread's answer was \(String(describing: ticks))")
+            isOver.store(true, ordering: .releasing)
+            ThreadRunLoop.main.stop()
+        }
+        try run(until: { isOver.load(ordering: .acquiring) }, "a block that another thread waits for")
         thread.loop.perform {
             ThreadRunLoop.main.add(
                 ThreadRunLoop.Timer(after: .zero, handler: ThreadRunLoop.mainActor { _ in model.tick() }))

@@ -176,8 +176,8 @@ private struct Scene: Sendable, CustomTestStringConvertible {
         },
         Scene("one source at a time") { stage, input in
             stage.watch("default")
-            for name in ["a", "b"] {
-                stage.source0(name)
+            for (order, name) in ["a", "b"].enumerated() {
+                stage.source0(name, order: order)
                 stage.signal(name)
             }
             input.tellAccept(5)
@@ -206,14 +206,15 @@ private struct Scene: Sendable, CustomTestStringConvertible {
             stage.signal("a")
             input.tellRun(5)
             input.tellRun(-1)
-            input.tellRun(0.005)
-            stage.timer("t", 3)
-            stage.timer("u", 10) { stage.stop() }
-            input.tellRun(20)
+            input.tellRun(0.05)
+            stage.source0("b", in: "other")
+            stage.timer("t", 3, in: "other")
+            stage.timer("u", 10, in: "other") { stage.stop() }
+            input.tellRun(20, "other")
         },
         Scene("a run until a time goes on after sources, and ends with the last item") { stage, input in
-            for name in ["a", "b"] {
-                stage.source0(name)
+            for (order, name) in ["a", "b"].enumerated() {
+                stage.source0(name, order: order)
                 stage.signal(name)
             }
             stage.block("c")
