@@ -46,8 +46,8 @@ run: dependencies
 
 test: dependencies
 	@$(SWIFT) build --build-tests
-	@$(SWIFT) test --skip-build --parallel --disable-xctest
 	@$(MAKE) --no-print-directory examples
+	@$(SWIFT) test --skip-build --parallel --disable-xctest
 
 # The command of Examples/IdleWork is idle-work, and Examples/IdleWork/expected.txt says what it prints.
 examples: dependencies

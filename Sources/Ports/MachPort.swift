@@ -54,7 +54,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
         var malformed = 0
     }
 
-    private let receiver: Mutex<Receiver>
+    private let receiver: Lock<Receiver>
     /// Held while a loop takes the port in: until then the socket stays. No turn, because the loop may be as fast as to
     /// be in the handler already, which may invalidate the port and needs not wait for more than this.
     private let scheduling = Mutex(())
@@ -101,7 +101,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
         self.queueLimit = queueLimit
         self.messageLimit = messageLimit
         directoryPath = nameServer.path
-        receiver = Mutex(Receiver(socket: socket, handlers: handlers))
+        receiver = Lock(Receiver(socket: socket, handlers: handlers))
         let channel = SendChannel(
             WireRight(id: id, queueLimit: UInt32(queueLimit), limit: messageLimit, path: ""), isLocal: true)
         sendRight = SendRight(channel)

@@ -1,7 +1,6 @@
 import CRunLoopShims
 import Glibc
 import RunLoops
-import Synchronization
 import ZeroMQ
 
 /// This process's way to one port: one socket, shared by all rights to the port and all threads that use them.
@@ -34,7 +33,7 @@ final class SendChannel: Sendable, CustomStringConvertible {
         case closed
     }
 
-    private let state = Mutex(State())
+    private let state = Lock(State())
 
     init(_ right: WireRight, isLocal: Bool) {
         id = right.id

@@ -6,7 +6,7 @@ import CRunLoopShims
 /// contention each locking costs a switch of threads: four threads that queue blocks get 0.4 million a second into a
 /// loop with that one, and many times as many with this one. It is for the locks that threads meet at; elsewhere
 /// `Mutex` does. A thread that takes it twice waits for itself.
-package struct Lock<Value>: ~Copyable, @unchecked Sendable {
+package struct Lock<Value: ~Copyable>: ~Copyable, @unchecked Sendable {
     // Sound: the word is used atomically, and the value by the thread that has set the word.
     private let word: UnsafeMutablePointer<UInt32>
     private let value: UnsafeMutablePointer<Value>

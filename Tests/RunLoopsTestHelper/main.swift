@@ -28,6 +28,7 @@ do {
     case "watches": try runOutOfWatches()
     case "unmount": try unmountWhatIsWatched()
     case "permission": try watchWithoutPermission()
+    case "idle": try watchAnIdleLoop()
     case "fork": try forkWithLoops()
     case "main-thread": try serveTheMainThread()
     case let command: fail("unknown command \(command ?? "")")

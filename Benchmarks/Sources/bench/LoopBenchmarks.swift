@@ -70,6 +70,18 @@ enum LoopBenchmarks {
                     ours: { try ours.millisecondsToFire(10_000) },
                     Rival("CFRunLoop", .atMost(0.3)) { try foundation.millisecondsToFire(10_000) })
             },
+            LoopRow("a pass, watched for stalls, ns") {
+                let (alone, watched) = (try WatchedPasses(isWatched: false), try WatchedPasses(isWatched: true))
+                return Contest(
+                    ours: { try watched.nanosecondsAPass(20_000) },
+                    Rival("not watched", .atMost(1.02)) { try alone.nanosecondsAPass(20_000) })
+            },
+            LoopRow("a wake-up and a block, watched, µs", digits: 2) {
+                let (alone, watched) = (try Bounce<OurThread>(.together), try Bounce<WatchedThread>(.together))
+                return Contest(
+                    ours: { watched.microsecondsATrip(3000) },
+                    Rival("not watched", .atMost(1.02)) { alone.microsecondsATrip(3000) })
+            },
             LoopRow("left by runs with a timeout", lines: leaks),
             heap("a loop") { _ in
                 (

@@ -12,7 +12,7 @@ protocol LoopThread: Sendable {
 }
 
 struct OurThread: LoopThread {
-    private let thread: RunLoopThread
+    let thread: RunLoopThread
 
     init() throws { thread = try RunLoopThread() }
 

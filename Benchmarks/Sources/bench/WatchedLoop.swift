@@ -1,0 +1,29 @@
+import RunLoops
+
+/// A thread of ours with a stall monitor.
+final class WatchedThread: LoopThread {
+    private let thread: OurThread
+    private let monitor: StallMonitor
+
+    init() throws {
+        thread = try OurThread()
+        monitor = try StallMonitor(thread.thread.loop) { stall in print(stall) }
+    }
+
+    func execute(_ work: @escaping @Sendable () -> Void) { thread.execute(work) }
+}
+
+/// Passes that do not sleep, on a thread of their own: the dearest case for a monitor.
+final class WatchedPasses {
+    private let thread: RunLoopThread
+    private let monitor: StallMonitor?
+
+    init(isWatched: Bool) throws {
+        thread = try RunLoopThread()
+        monitor = isWatched ? try StallMonitor(thread.loop) { stall in print(stall) } : nil
+    }
+
+    func nanosecondsAPass(_ count: Int) throws -> Double {
+        try thread.run { try OurLoop(mode: "default").nanosecondsAPass(count) }
+    }
+}
