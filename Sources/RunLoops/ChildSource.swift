@@ -2,7 +2,8 @@ import CRunLoopShims
 import Glibc
 
 extension ThreadRunLoop.Source1 {
-    /// A source for the end of a child process. The kernel tells it through a descriptor, so that no signal is involved.
+    /// A source for the end of a child process. The kernel tells it through a descriptor, so that no signal is
+    /// involved.
     ///
     /// The source collects the child (nobody else may `wait` for it), calls the handler, and is then invalid.
     ///

@@ -14,7 +14,7 @@ extension ThreadRunLoop {
         public let descriptor: Int32
         /// What it is waited for.
         public let interest: Readiness
-        /// Kept for the order of listings; ready sources are served in the order the kernel tells them.
+        /// Kept for who asks, as by CFRunLoop; ready sources are served in the order the kernel tells them.
         /// The corresponding CF function is `CFRunLoopSourceGetOrder`.
         public let order: Int
         /// What dumps of the loop and reports of its stalls call it. The corresponding CF callback is
@@ -41,7 +41,7 @@ extension ThreadRunLoop {
         /// - Parameters:
         ///   - descriptor: The descriptor to wait on. It is not closed.
         ///   - interest: What to wait for.
-        ///   - order: Its place in listings.
+        ///   - order: Kept for who asks.
         ///   - label: What dumps and reports call it.
         ///   - perform: Called on the loop's thread when the descriptor is ready or the source is raised. It handles
         ///     one message after each ``Turn/next()`` that says so, and returns whether it handled any. With one unit

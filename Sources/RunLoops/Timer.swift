@@ -12,7 +12,7 @@ extension ThreadRunLoop {
         /// The distance of the grid's times; nil for a timer that fires once.
         /// The corresponding CF function is `CFRunLoopTimerGetInterval`.
         public let interval: Duration?
-        /// Kept for the order of listings; timers fire in the order of their times.
+        /// Kept for who asks, as by CFRunLoop; timers fire in the order of their times.
         /// The corresponding CF function is `CFRunLoopTimerGetOrder`.
         public let order: Int
         /// What dumps of the loop and reports of its stalls call it. The corresponding CF callback is
@@ -35,8 +35,9 @@ extension ThreadRunLoop {
         ///
         /// - Parameters:
         ///   - fireDate: When it fires first. A time in the past counts as now.
-        ///   - interval: The distance of later fire times; nil or zero: it fires once, and is then invalid.
-        ///   - order: Its place in listings.
+        ///   - interval: The distance of later fire times; nil, or less than a nanosecond: it fires once,
+        ///     and is then invalid.
+        ///   - order: Kept for who asks.
         ///   - label: What dumps and reports call it.
         ///   - handler: Called on the loop's thread.
         public init(
