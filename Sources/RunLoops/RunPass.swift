@@ -206,7 +206,9 @@ extension ThreadRunLoop {
 
     /// Whether a run of the mode would have nothing to do.
     func isFinished(_ mode: Mode) -> Bool {
-        state.withLock { state in index(of: mode, &state).map { isEmpty(state, mode: $0) } ?? true }
+        state.withLock { state in
+            state.isStoppedForGood || index(of: mode, &state).map { isEmpty(state, mode: $0) } ?? true
+        }
     }
 
     private func isEmpty(_ state: borrowing State, mode: Int) -> Bool {
