@@ -111,8 +111,12 @@ final class StallWatch: Sendable {
     }
 
     func start() {
-        loop.state.withLock { $0.watches.append(self) }
-        loop.progress.isWatched.store(true, ordering: .sequentiallyConsistent)
+        loop.state.withLock { state in
+            // What a pass that nobody watched to its end has left.
+            if state.watches.isEmpty { loop.progress.passEnds() }
+            state.watches.append(self)
+            loop.progress.isWatched.store(true, ordering: .sequentiallyConsistent)
+        }
         let looking = ThreadRunLoop.Timer(at: .now, every: .seconds(1 << 30)) { [weak self] _ in self?.look() }
         timer.withLock { $0 = looking }
         monitor.add(looking)
