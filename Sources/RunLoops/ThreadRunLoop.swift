@@ -411,8 +411,9 @@ extension ThreadRunLoop {
             state.hasEnded = true
             return state.commonItems + state.modes.flatMap(\.items)
         }
-        let blocks = blocks.close()
         for item in items { removeEverywhere(item) }
+        // From here on another thread does the work of actors, who are told of the items' end as at home.
+        let blocks = blocks.close()
         for case .job(let job) in blocks.map(\.work) { orphan(job) }
         // Whoever keeps the loop keeps no descriptor with it.
         let descriptors = state.withLock { state in
