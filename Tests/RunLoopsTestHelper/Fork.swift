@@ -29,6 +29,7 @@ func forkWithLoops() throws {
         let isRefused =
             refuses { try loop.run() } && refuses { try loop.runInMode(seconds: 0) }
             && refuses { try loop.add(ThreadRunLoop.Source1.descriptor(reader) { _ in }) }
+            && refuses { _ = try RunLoopThread() }
         loop.remove(source)
         source.invalidate()
         timer.nextFireDate = .distantFuture
@@ -47,7 +48,7 @@ func forkWithLoops() throws {
     check(write(writer, &byte, 1) == 1, "nothing written")
     try loop.runInMode(seconds: 20)
     check(isRead, "the descriptor is not watched any more")
-    while fired == 0 { try loop.runInMode(seconds: 20, returnAfterSourceHandled: true) }
+    while fired == 0 { try loop.runInMode(seconds: 0.02) }
     try thread.run {}
     check(!thread.join(before: .now), "the thread was stopped")
 }
