@@ -137,8 +137,8 @@ public final class RunLoopThread: Sendable {
             ready.open()
             body?(current)
             while !current.isStoppedForGood {
-                // Cannot throw: what a run needs was made above.
-                _ = try? current.runInMode(.default, seconds: .infinity)
+                // What a run needs was made above: this is a child that the thread has forked.
+                guard (try? current.runInMode(.default, seconds: .infinity)) != nil else { return }
             }
         }
 

@@ -406,6 +406,7 @@ extension ThreadRunLoop {
 
     /// The thread ends: every item is removed, and nothing can be added any more.
     private func end() {
+        if crl_is_forked() { return }
         // What is let go of goes after the lock: it may call back in here.
         let items = state.withLock { state in
             state.hasEnded = true

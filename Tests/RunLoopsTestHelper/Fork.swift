@@ -51,6 +51,25 @@ func forkWithLoops() throws {
     while fired == 0 { try loop.runInMode(seconds: 0.02) }
     try thread.run {}
     check(!thread.join(before: .now), "the thread was stopped")
+    try forkInCallout(loop)
+}
+
+/// A child that a callout makes ends its parent's run for itself.
+private func forkInCallout(_ loop: ThreadRunLoop) throws {
+    var (child, ticks): (pid_t, Int) = (-1, 0)
+    loop.addTimer(after: .milliseconds(1), repeats: true) { _ in
+        ticks += 1
+        if ticks == 3 {
+            child = fork()
+            if child == 0 { alarm(20) }
+        }
+        if ticks == 100 { loop.stop() }
+    }
+    let isRefused = refuses { try loop.runInMode(seconds: 20) }
+    if child == 0 { _exit(isRefused && ticks == 3 ? 0 : 1) }
+    check(!isRefused && ticks == 100, "the parent's timer has fired \(ticks) times")
+    var status: Int32 = 0
+    check(waitpid(child, &status, 0) == child && status == 0, "the child ended with \(status)")
 }
 
 private func refuses(_ body: () throws -> Void) -> Bool {
