@@ -293,7 +293,7 @@ extension ThreadRunLoop {
         } while ready?.token == ModeItems.wakeToken && (isPolling || wakeState.load(ordering: .acquiring) != .woken)
         if !isPolling {
             _ = wakeState.compareExchange(expected: .asleep, desired: .awake, ordering: .sequentiallyConsistent)
-            passBegins(afterSleep: true)
+            passBegins()
         } else if ready == nil, !isRaised {
             return .none
         }
