@@ -131,9 +131,10 @@ struct ModeItems {
     mutating func prepareWaitSet(wake: EventDescriptor) throws(RunLoopError) -> WaitSet {
         let waitSet = try madeWaitSet()
         let timerDescriptor = try TimerDescriptor()
+        // It leaves the set if the next cannot be added: it is closed.
+        try waitSet.add(timerDescriptor.descriptor, .readable, token: Self.timerToken)
         // In edges: the counter need never be read, and a wake-up costs one system call less.
         try waitSet.add(wake.descriptor, .readable, trigger: .edge, token: Self.wakeToken)
-        try waitSet.add(timerDescriptor.descriptor, .readable, token: Self.timerToken)
         self.timerDescriptor = timerDescriptor
         return waitSet
     }

@@ -28,10 +28,10 @@ struct Progress: ~Copyable, Sendable {
         return body()
     }
 
-    /// A pass begins. The first after a sleep may be what a watch has gone to sleep for itself: neither must miss the
-    /// other.
-    func passBegins(afterSleep: Bool) {
-        if afterSleep {
+    /// A pass begins. The first after a sleep, or of a run, may be what a watch has gone to sleep for itself: neither
+    /// must miss the other.
+    func passBegins() {
+        if start.load(ordering: .relaxed) == 0 {
             start.store(crl_coarse_now(), ordering: .sequentiallyConsistent)
         } else {
             start.store(crl_coarse_now(), ordering: .relaxed)
@@ -71,9 +71,9 @@ struct Callout: Equatable {
 }
 
 extension ThreadRunLoop {
-    func passBegins(afterSleep: Bool = false) {
+    func passBegins() {
         guard progress.isWatched.load(ordering: .relaxed) else { return }
-        progress.passBegins(afterSleep: afterSleep)
+        progress.passBegins()
         if progress.waitingWatches.load(ordering: .sequentiallyConsistent) > 0 { tellWatches() }
     }
 

@@ -26,12 +26,13 @@ public final class RunLoopThread: Sendable {
     ///   - stackSize: The stack's size in bytes, at least ``minimumStackSize``; nil for the system's default.
     ///   - body: Called on the thread before its loop runs: a place to add items.
     /// - Throws: ``RunLoopError/nicenessRefused(_:)``, as it is to most when they ask for less than they have;
-    ///   ``RunLoopError/invalidStackSize(_:minimum:)``, ``RunLoopError/threadNotStarted(errno:)``, or what is said when
-    ///   no descriptor is left.
+    ///   ``RunLoopError/invalidStackSize(_:minimum:)``, ``RunLoopError/threadNotStarted(errno:)``,
+    ///   ``RunLoopError/forked``, or what is said when no descriptor is left.
     public init(
         name: String = "run loop", niceness: Int? = nil, stackSize: Int? = nil,
         body: (@Sendable (ThreadRunLoop) -> Void)? = nil
     ) throws(RunLoopError) {
+        if crl_is_forked() { throw .forked }
         let start = Start(name: name, niceness: niceness, ended: ended, body: body)
         thread = try Self.startThread(start, stackSize: stackSize)
         _ = start.ready.wait(until: .distantFuture)
@@ -136,8 +137,8 @@ public final class RunLoopThread: Sendable {
             ready.open()
             body?(current)
             while !current.isStoppedForGood {
-                // Cannot throw: what a run needs was made above.
-                _ = try? current.runInMode(.default, seconds: .infinity)
+                // What a run needs was made above: this is a child that the thread has forked.
+                guard (try? current.runInMode(.default, seconds: .infinity)) != nil else { return }
             }
         }
 

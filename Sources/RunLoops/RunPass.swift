@@ -79,6 +79,8 @@ extension ThreadRunLoop {
         notify(.entry, run)
         // A time in seconds counts from here, as CFRunLoop's does.
         let result = self.run(run, until: limit(), returnAfterSourceHandled: returnAfterSourceHandled)
+        // In a child that a callout has made: the run is its parent's, and so is what it sleeps on.
+        if crl_is_forked() { throw .forked }
         notify(.exit, run)
         close()
         return result
@@ -174,7 +176,8 @@ extension ThreadRunLoop {
     /// Whether the run ends here. If not, wake-ups from now on count for the next sleep: a new pass sees what the ones
     /// before were for.
     private func endOfPass(_ mode: OpenMode) -> RunResult? {
-        state.withLock { state in
+        if crl_is_forked() { return .stopped }
+        return state.withLock { state in
             if state.takeStop() { return .stopped }
             if isEmpty(state, mode: mode.index) { return .finished }
             if wakeUpsTaken() { state.runs[state.runs.count - 1].wasWoken = true }
@@ -207,7 +210,9 @@ extension ThreadRunLoop {
 
     /// Whether a run of the mode would have nothing to do.
     func isFinished(_ mode: Mode) -> Bool {
-        state.withLock { state in index(of: mode, &state).map { isEmpty(state, mode: $0) } ?? true }
+        state.withLock { state in
+            state.isStoppedForGood || index(of: mode, &state).map { isEmpty(state, mode: $0) } ?? true
+        }
     }
 
     private func isEmpty(_ state: borrowing State, mode: Int) -> Bool {
@@ -264,6 +269,7 @@ extension ThreadRunLoop {
     }
 
     private func sleep(_ mode: OpenMode, until limit: MonotonicInstant) -> Event {
+        if crl_is_forked() { return .none }
         var isRaised = false
         let (turn, isPolling) = state.withLock { state -> (ModeItems.Watched?, Bool) in
             isRaised = state.modes[mode.index].hasRaised()
@@ -288,7 +294,7 @@ extension ThreadRunLoop {
         } while ready?.token == ModeItems.wakeToken && (isPolling || wakeState.load(ordering: .acquiring) != .woken)
         if !isPolling {
             _ = wakeState.compareExchange(expected: .asleep, desired: .awake, ordering: .sequentiallyConsistent)
-            passBegins(afterSleep: true)
+            passBegins()
         } else if ready == nil, !isRaised {
             return .none
         }

@@ -111,8 +111,12 @@ final class StallWatch: Sendable {
     }
 
     func start() {
-        loop.state.withLock { $0.watches.append(self) }
-        loop.progress.isWatched.store(true, ordering: .sequentiallyConsistent)
+        loop.state.withLock { state in
+            // What a pass that nobody watched to its end has left.
+            if state.watches.isEmpty { loop.progress.passEnds() }
+            state.watches.append(self)
+            loop.progress.isWatched.store(true, ordering: .sequentiallyConsistent)
+        }
         let looking = ThreadRunLoop.Timer(at: .now, every: .seconds(1 << 30)) { [weak self] _ in self?.look() }
         timer.withLock { $0 = looking }
         monitor.add(looking)
@@ -167,13 +171,17 @@ final class StallWatch: Sendable {
 
     /// Has the loop tell when it goes on. It may have gone on already: then the look is not put off.
     private func waitForLoop() {
+        // Counted first: the loop may take it off as soon as it waits.
+        loop.progress.waitingWatches.add(1, ordering: .sequentiallyConsistent)
         let waits = state.withLock { state in
             guard !state.isStopped, !state.isWaiting else { return false }
             state.isWaiting = true
             return true
         }
-        guard waits else { return }
-        loop.progress.waitingWatches.add(1, ordering: .sequentiallyConsistent)
+        guard waits else {
+            loop.progress.waitingWatches.subtract(1, ordering: .sequentiallyConsistent)
+            return
+        }
         let start = loop.progress.passStart
         if start != state.withLock({ $0.stall?.report.since }) { loopGoesOn() }
     }

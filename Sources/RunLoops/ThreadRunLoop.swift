@@ -428,13 +428,15 @@ extension ThreadRunLoop {
 
     /// The thread ends: every item is removed, and nothing can be added any more.
     private func end() {
+        if crl_is_forked() { return }
         // What is let go of goes after the lock: it may call back in here.
         let items = state.withLock { state in
             state.hasEnded = true
             return state.commonItems + state.modes.flatMap(\.items)
         }
-        let blocks = blocks.close()
         for item in items { removeEverywhere(item) }
+        // From here on another thread does the work of actors, who are told of the items' end as at home.
+        let blocks = blocks.close()
         for case .job(let job) in blocks.map(\.work) { orphan(job) }
         // Whoever keeps the loop keeps no descriptor with it.
         let descriptors = state.withLock { state in

@@ -29,6 +29,7 @@ func forkWithLoops() throws {
         let isRefused =
             refuses { try loop.run() } && refuses { try loop.runInMode(seconds: 0) }
             && refuses { try loop.add(ThreadRunLoop.Source1.descriptor(reader) { _ in }) }
+            && refuses { _ = try RunLoopThread() }
         loop.remove(source)
         source.invalidate()
         timer.nextFireDate = .distantFuture
@@ -47,9 +48,28 @@ func forkWithLoops() throws {
     check(write(writer, &byte, 1) == 1, "nothing written")
     try loop.runInMode(seconds: 20)
     check(isRead, "the descriptor is not watched any more")
-    while fired == 0 { try loop.runInMode(seconds: 20, returnAfterSourceHandled: true) }
+    while fired == 0 { try loop.runInMode(seconds: 0.02) }
     try thread.run {}
     check(!thread.join(before: .now), "the thread was stopped")
+    try forkInCallout(loop)
+}
+
+/// A child that a callout makes ends its parent's run for itself.
+private func forkInCallout(_ loop: ThreadRunLoop) throws {
+    var (child, ticks): (pid_t, Int) = (-1, 0)
+    loop.addTimer(after: .milliseconds(1), repeats: true) { _ in
+        ticks += 1
+        if ticks == 3 {
+            child = fork()
+            if child == 0 { alarm(20) }
+        }
+        if ticks == 100 { loop.stop() }
+    }
+    let isRefused = refuses { try loop.runInMode(seconds: 20) }
+    if child == 0 { _exit(isRefused && ticks == 3 ? 0 : 1) }
+    check(!isRefused && ticks == 100, "the parent's timer has fired \(ticks) times")
+    var status: Int32 = 0
+    check(waitpid(child, &status, 0) == child && status == 0, "the child ended with \(status)")
 }
 
 private func refuses(_ body: () throws -> Void) -> Bool {

@@ -19,6 +19,8 @@ private actor Resident {
         for _ in 0..<count { await other.call() }
     }
 
+    func open(_ gate: Gate) { gate.open() }
+
     nonisolated func callFromCallback() { assumeIsolated { $0.calls += 1 } }
 
     func sleep() async throws -> Bool {
@@ -120,5 +122,25 @@ private actor Resident {
         mayEnd.open()
         for task in tasks { await task.value }
         #expect(await resident.calls == 10)
+    }
+
+    @Test func `while a loop ends, its actors are nowhere else`() async throws {
+        let thread = try RunLoopThread()
+        let resident = Resident(thread.loop)
+        let (isElsewhere, isEverAtBoth) = (Gate(), Shared(true))
+        thread.loop.add(
+            ThreadRunLoop.Source0(
+                cancel: { _, _ in
+                    resident.assumeIsolated { resident in
+                        Task { resident.open(isElsewhere) }
+                        // Not before this has returned.
+                        let isAtBoth = isElsewhere.wait(until: .now + .milliseconds(200))
+                        isEverAtBoth.withLock { $0 = isAtBoth }
+                    }
+                }, perform: {}))
+        thread.stop()
+        #expect(thread.join(before: .patience))
+        #expect(isElsewhere.wait(until: .patience))
+        #expect(isEverAtBoth.withLock { $0 } == false)
     }
 }

@@ -148,6 +148,18 @@ import Testing
         }
     }
 
+    @Test func `a thread that is stopped inside of a run until a time ends`() throws {
+        let (thread, isInside) = (try RunLoopThread(), Gate())
+        thread.loop.perform {
+            isInside.open()
+            // Seconds, so that a failure is not for ever.
+            #expect(throws: Never.self) { try thread.loop.run(until: .now + .seconds(60)) }
+        }
+        #expect(isInside.wait(until: .patience))
+        thread.stop()
+        #expect(thread.join(before: .patience))
+    }
+
     @Test func `threads that are started and stopped leave no thread and no descriptor behind`() {
         #expect(helper("threads") == 0)
     }

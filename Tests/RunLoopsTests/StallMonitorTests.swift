@@ -131,6 +131,28 @@ import Testing
         try thread.run { spin(milliseconds: 60) }
         #expect(count.withLock { $0 } == 0)
     }
+
+    @Test func `a monitor knows nothing of a pass in which the one before it was stopped`() throws {
+        let thread = try RunLoopThread()
+        let former = try StallMonitor(thread.loop, threshold: .seconds(60)) { _ in }
+        // The first pass that is watched begins after this one.
+        try thread.run {}
+        try thread.run { former.stop() }
+        waitUntil { thread.loop.isWaiting }
+        let end = MonotonicInstant.now + .milliseconds(50)
+        waitUntil { end.hasPassed }
+        let (stalls, isLooking) = (Shared<[StallMonitor.Stall]>([]), Gate())
+        let monitor = try StallMonitor(thread.loop, threshold: Self.threshold) { stall in
+            stalls.withLock { $0.append(stall) }
+            if stall.isOver { isLooking.open() }
+        }
+        // Time to look at a loop that sleeps.
+        waitUntil { (end + .milliseconds(50)).hasPassed }
+        try thread.run { spin(milliseconds: 60) }
+        #expect(isLooking.wait(until: .patience))
+        monitor.stop()
+        #expect(stalls.withLock { $0 }.allSatisfy { $0.since >= end + .milliseconds(-10) })
+    }
 }
 
 extension StallMonitor.Stall.Phase {
