@@ -106,7 +106,8 @@ public final class ThreadRunLoop: Sendable {
         state.withLock { state in state.runs.last.map { state.modes[$0.mode].mode } }
     }
 
-    /// The modes that have or had an item or a block, and the default one. The corresponding CF function is `CFRunLoopCopyAllModes`.
+    /// The modes that have or had an item or a block, and the default one.
+    /// The corresponding CF function is `CFRunLoopCopyAllModes`.
     public var allModes: [Mode] { state.withLock { $0.modes.map(\.mode) } }
 
     /// Whether it sleeps, waiting for an event. The corresponding CF function is `CFRunLoopIsWaiting`.
@@ -161,7 +162,8 @@ public final class ThreadRunLoop: Sendable {
     /// Adds a mode to the common ones, and the common items to it. The corresponding CF function is
     /// `CFRunLoopAddCommonMode`.
     ///
-    /// - Throws: ``RunLoopError`` when a common ``Source1`` needs a descriptor and there is none; then nothing has changed.
+    /// - Throws: ``RunLoopError`` when a common ``Source1`` needs a descriptor and there is none; then nothing has
+    ///   changed.
     public func addCommonMode(_ mode: Mode) throws(RunLoopError) {
         let isNew = setCommon(mode, true)
         guard isNew else { return }

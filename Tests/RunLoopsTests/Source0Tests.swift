@@ -69,6 +69,8 @@ import Testing
             CFRunLoopRunInMode(kCFRunLoopDefaultMode, 0, false)
             run(.current, seconds: 0)
             #expect(!ours.isSignaled)
+            CFRunLoopSourceSignal(theirs)
+            ours.signal()
             compare()
             CFRunLoopSourceInvalidate(theirs)
             ours.invalidate()

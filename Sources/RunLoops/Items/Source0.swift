@@ -57,7 +57,8 @@ extension ThreadRunLoop {
             }
         }
 
-        /// Whether it is signalled and not yet performed. The corresponding CF function is `CFRunLoopSourceIsSignalled`.
+        /// Whether it is signalled and not yet performed; never when it is invalid. The corresponding CF function is
+        /// `CFRunLoopSourceIsSignalled`, which is in no header of the toolchain's.
         public var isSignaled: Bool { signaled.load(ordering: .acquiring) }
 
         /// False once it was invalidated. The corresponding CF function is `CFRunLoopSourceIsValid`.
@@ -69,6 +70,7 @@ extension ThreadRunLoop {
             // The closures go after the lock: what they have captured may call back in here when it is let go of.
             let perform = state.withLock { state in
                 defer { state.perform = nil }
+                signaled.store(false, ordering: .releasing)
                 return state.perform
             }
             guard perform != nil else { return }

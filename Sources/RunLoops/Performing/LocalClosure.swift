@@ -5,8 +5,8 @@ extension ThreadRunLoop {
     /// Makes any closure a handler for the calling thread's loop.
     ///
     ///     var ticks = 0
-    ///     let loop = ThreadRunLoop.current
-    ///     loop.add(ThreadRunLoop.Timer(after: .seconds(1), repeats: true, handler: ThreadRunLoop.local { _ in ticks += 1 }))
+    ///     let source = ThreadRunLoop.Source0(perform: ThreadRunLoop.local { ticks += 1 })
+    ///     ThreadRunLoop.current.add(source)
     ///
     /// What the closure has captured stays on this thread: it is a broken contract to have the handler called on
     /// another one, and it is let go of here even if the item's last reference goes elsewhere.
@@ -65,7 +65,8 @@ extension ThreadRunLoop {
         { first, second in MainActor.assumeIsolated { body(first, second) } }
     }
 
-    /// Queues a closure of the main actor for the next pass of the main loop in one of the modes. Any thread may call it.
+    /// Queues a closure of the main actor for the next pass of the main loop in one of the modes. Any thread may call
+    /// it.
     /// The corresponding method is `performSelectorOnMainThread:withObject:waitUntilDone:modes:`, without waiting.
     ///
     ///     ThreadRunLoop.performOnMain { model.refresh() }
