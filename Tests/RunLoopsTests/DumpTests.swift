@@ -56,6 +56,11 @@ import Testing
         #expect("\(thread.loop)".contains(", ended\n"))
     }
 
+    @Test func `the longest interval there is shows`() {
+        let timer = ThreadRunLoop.Timer(at: .distantFuture, every: .seconds(Int64.max)) { _ in }
+        #expect("\(timer)".contains("every 9.2"))
+    }
+
     @Test func `an item that is invalid says so`() {
         let timer = ThreadRunLoop.Timer(after: .seconds(1), label: "late") { _ in }
         timer.invalidate()

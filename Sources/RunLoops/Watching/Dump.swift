@@ -95,4 +95,8 @@ extension Item {
 
 private func counted(_ count: Int, _ noun: String) -> String { count == 1 ? "1 \(noun)" : "\(count) \(noun)s" }
 
-private func seconds(_ duration: Duration) -> String { "\(Double(Int(duration / .milliseconds(1))) / 1000) s" }
+private func seconds(_ duration: Duration) -> String {
+    // Not by way of an Int, which does not hold as many milliseconds as an interval may have.
+    let milliseconds = (duration / .milliseconds(1)).rounded(.towardZero)
+    return "\(milliseconds == 0 ? 0 : milliseconds / 1000) s"
+}
