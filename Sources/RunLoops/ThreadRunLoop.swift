@@ -77,13 +77,9 @@ public final class ThreadRunLoop: Sendable {
         if let value = crl_thread_value() { return Unmanaged<ThreadRunLoop>.fromOpaque(value).takeUnretainedValue() }
         let loop = crl_thread_id() == crl_process_id() ? main : ThreadRunLoop(isMain: false)
         let kept = crl_thread_value_set(Unmanaged.passRetained(loop).toOpaque()) { value in
-            guard let value else { return }
-            let loop = Unmanaged<ThreadRunLoop>.fromOpaque(value)
             // While the items are told, `current` is still this loop.
             _ = crl_thread_value_set(value, nil)
-            loop.takeUnretainedValue().end()
-            _ = crl_thread_value_set(nil, nil)
-            loop.release()
+            ThreadRunLoop.endCurrent()
         }
         precondition(kept, "the process has no thread-specific key left for its run loops")
         return loop
@@ -146,6 +142,7 @@ public final class ThreadRunLoop: Sendable {
     /// handled; what ``perform(order:inModes:owner:_:)`` is given does.
     /// The corresponding CF function is `CFRunLoopPerformBlock`, which leaves the waking to its caller.
     public func perform(inModes modes: [Mode] = Mode.onlyDefault, _ block: @escaping @Sendable () -> Void) {
+        precondition(!modes.isEmpty, "a block that is for no mode would never be performed")
         if crl_is_forked() { return }
         let isCurrent = isCurrent
         while true {
@@ -303,6 +300,15 @@ extension ThreadRunLoop {
         try state.withLock { state throws(RunLoopError) in
             _ = try prepare(state.madeIndex(of: .default, blocks), &state)
         }
+    }
+
+    /// Ends the calling thread's loop, as the thread's end does.
+    static func endCurrent() {
+        guard let value = crl_thread_value() else { return }
+        let loop = Unmanaged<ThreadRunLoop>.fromOpaque(value)
+        loop.takeUnretainedValue().end()
+        _ = crl_thread_value_set(nil, nil)
+        loop.release()
     }
 
     /// The thread ends: every item is removed, and nothing can be added any more.

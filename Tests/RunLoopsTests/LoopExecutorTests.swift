@@ -101,7 +101,7 @@ private actor Resident {
         let resident = Resident(thread.loop)
         await resident.call()
         thread.stop()
-        #expect(thread.join(before: .patience))
+        #expect(hasEnded(thread))
         await resident.call()
         resident.loop.perform { Issue.record("performed by a loop that has ended") }
         #expect(await resident.calls == 2)
@@ -139,7 +139,7 @@ private actor Resident {
                     }
                 }, perform: {}))
         thread.stop()
-        #expect(thread.join(before: .patience))
+        #expect(hasEnded(thread))
         #expect(isElsewhere.wait(until: .patience))
         #expect(isEverAtBoth.withLock { $0 } == false)
     }

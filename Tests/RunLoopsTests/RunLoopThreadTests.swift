@@ -91,7 +91,7 @@ import Testing
         #expect(onThread { refusal { try thread.run {} } } == .loopEnded)
         await #expect(throws: RunLoopError.loopEnded) { try await thread.run {} }
         leave.open()
-        #expect(thread.join(before: .patience))
+        #expect(hasEnded(thread))
         #expect(onThread { refusal { try thread.run {} } } == .loopEnded)
         await #expect(throws: RunLoopError.loopEnded) { try await thread.run {} }
     }

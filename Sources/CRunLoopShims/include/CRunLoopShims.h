@@ -37,6 +37,13 @@ static inline uint64_t crl_coarse_now(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+// That tick, in nanoseconds.
+static inline uint64_t crl_coarse_tick(void) {
+    struct timespec tick;
+    clock_getres(CLOCK_MONOTONIC_COARSE, &tick);
+    return (uint64_t)tick.tv_sec * 1000000000u + (uint64_t)tick.tv_nsec;
+}
+
 // A lock in a word: 0 is free, 1 taken, 2 taken and waited for. Whoever comes first gets it; waiters sleep in the kernel.
 void crl_lock_slowly(uint32_t *word);
 void crl_wake_waiter(uint32_t *word);

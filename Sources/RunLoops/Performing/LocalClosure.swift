@@ -9,7 +9,8 @@ extension ThreadRunLoop {
     ///     ThreadRunLoop.current.add(source)
     ///
     /// What the closure has captured stays on this thread: it is a broken contract to have the handler called on
-    /// another one, and it is let go of here even if the item's last reference goes elsewhere.
+    /// another one, and it is let go of here even if the item's last reference goes elsewhere. The compiler does not see
+    /// that the loop has it: do not send to another thread or task what the closure shares with you.
     ///
     /// - Parameter body: The closure.
     /// - Returns: The same, fit for an item of the calling thread's loop.

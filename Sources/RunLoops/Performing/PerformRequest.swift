@@ -17,7 +17,7 @@ extension ThreadRunLoop {
         }
 
         /// Makes a request, with the loop's knowledge where it has an owner.
-        init(owner: AnyObject?, in loop: ThreadRunLoop) {
+        init(owner: (any AnyObject & Sendable)?, in loop: ThreadRunLoop) {
             self.owner = owner.map { Owner($0, loop.ownedRequests) }
             if let owner { loop.ownedRequests.insert(self, of: owner) }
         }
@@ -54,7 +54,7 @@ extension ThreadRunLoop {
         /// A request dies with its owner.
         private var isWanted: Bool { owner == nil || owner?.object != nil }
 
-        fileprivate func isOwned(by object: AnyObject) -> Bool { owner?.object === object }
+        fileprivate func isOwned(by object: any AnyObject & Sendable) -> Bool { owner?.object === object }
 
         /// False when it has begun, or was cancelled.
         private func end() -> Bool {
@@ -79,7 +79,7 @@ extension ThreadRunLoop {
     /// - Returns: A way to take the request back.
     @discardableResult
     public func perform(
-        order: Int, inModes modes: [Mode] = [.default], owner: AnyObject? = nil,
+        order: Int, inModes modes: [Mode] = [.default], owner: (any AnyObject & Sendable)? = nil,
         _ body: @escaping @Sendable () -> Void
     ) -> PerformRequest {
         let request = PerformRequest(owner: owner, in: self)
@@ -105,7 +105,7 @@ extension ThreadRunLoop {
     /// - Returns: A way to take the request back.
     @discardableResult
     public func perform(
-        after delay: Duration, inModes modes: [Mode] = [.default], owner: AnyObject? = nil,
+        after delay: Duration, inModes modes: [Mode] = [.default], owner: (any AnyObject & Sendable)? = nil,
         _ body: @escaping @Sendable () -> Void
     ) -> PerformRequest {
         let request = PerformRequest(owner: owner, in: self)
@@ -118,7 +118,7 @@ extension ThreadRunLoop {
     /// Cancels every request of this loop that is for an object. Any thread may call it.
     /// The corresponding methods are NSObject's `cancelPreviousPerformRequestsWithTarget:` and NSRunLoop's
     /// `cancelPerformSelectorsWithTarget:`.
-    public func cancelPerformRequests(of owner: AnyObject) {
+    public func cancelPerformRequests(of owner: any AnyObject & Sendable) {
         for request in ownedRequests.all(of: owner) { request.cancel() }
     }
 }
@@ -141,7 +141,7 @@ final class OwnedRequests: Sendable {
     /// By the identity of the object, which may have gone meanwhile, and another have taken its address.
     private let entries = Mutex<[ObjectIdentifier: [Entry]]>([:])
 
-    func insert(_ request: ThreadRunLoop.PerformRequest, of owner: AnyObject) {
+    func insert(_ request: ThreadRunLoop.PerformRequest, of owner: any AnyObject & Sendable) {
         let entry = Entry(request: request, identity: ObjectIdentifier(request))
         entries.withLock { $0[ObjectIdentifier(owner), default: []].append(entry) }
     }
@@ -153,7 +153,7 @@ final class OwnedRequests: Sendable {
         }
     }
 
-    func all(of owner: AnyObject) -> [ThreadRunLoop.PerformRequest] {
+    func all(of owner: any AnyObject & Sendable) -> [ThreadRunLoop.PerformRequest] {
         let requests = entries.withLock { $0[ObjectIdentifier(owner)]?.compactMap(\.request) ?? [] }
         return requests.filter { $0.isOwned(by: owner) }
     }

@@ -93,11 +93,12 @@ public final class RunLoopThread: Sendable {
     ///
     /// - Parameter deadline: How long to wait.
     /// - Returns: False when the deadline came first, or the thread waits for itself.
+    @available(*, noasync, message: "it blocks its thread")
     @discardableResult
     public func join(before deadline: MonotonicInstant = .distantFuture) -> Bool {
         guard !loop.isCurrent, ended.wait(until: deadline) else { return false }
         isJoined.withLock { isJoined in
-            // The gate opens at the very end of the thread's body, so this is short.
+            // The gate opens at the very end of the thread, so this is short.
             if !isJoined { pthread_join(thread, nil) }
             isJoined = true
         }
@@ -121,7 +122,11 @@ public final class RunLoopThread: Sendable {
         }
 
         func main() {
-            defer { ended.open() }
+            defer {
+                // Who waits for the thread waits for its items' end, too, with a deadline.
+                ThreadRunLoop.endCurrent()
+                ended.open()
+            }
             crl_thread_set_name(name)
             let current = ThreadRunLoop.current
             // Keeps the mode from being empty.

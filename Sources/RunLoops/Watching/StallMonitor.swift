@@ -1,3 +1,4 @@
+import CRunLoopShims
 import Synchronization
 
 /// Watches a loop from a thread of its own, and reports passes that take too long: callouts that keep the loop from
@@ -70,7 +71,7 @@ public final class StallMonitor: Sendable {
         _ loop: ThreadRunLoop, threshold: Duration = .milliseconds(250), handler: @escaping Handler
     ) throws(RunLoopError) {
         thread = try RunLoopThread(name: "stall monitor")
-        watch = StallWatch(loop, threshold: max(threshold, .milliseconds(4)), monitor: thread.loop, handler: handler)
+        watch = StallWatch(loop, threshold: max(threshold, StallWatch.tick), monitor: thread.loop, handler: handler)
         watch.start()
     }
 
@@ -100,6 +101,9 @@ final class StallWatch: Sendable {
     private let handler: StallMonitor.Handler
     private let state = Mutex(State())
     private let timer = Mutex<ThreadRunLoop.Timer?>(nil)
+
+    /// By how much a pass's beginning may be told too early: the tick of the clock that it is read from.
+    static let tick = Duration.nanoseconds(Int64(clamping: crl_coarse_tick()))
 
     init(
         _ loop: ThreadRunLoop, threshold: Duration, monitor: ThreadRunLoop, handler: @escaping StallMonitor.Handler
@@ -159,14 +163,14 @@ final class StallWatch: Sendable {
         guard let start = loop.progress.passStart else { return waitForLoop() }
         let duration = start.duration(to: .now)
         let next = state.withLock { $0.stall?.next } ?? threshold
-        if duration > next {
+        if duration > next + Self.tick {
             let stall = report(since: start, duration)
             state.withLock { $0.stall = (stall, duration * 2, nil) }
             tell(stall)
             schedule(start + duration * 2)
             return waitForLoop()
         }
-        schedule(start + next + .milliseconds(1))
+        schedule(start + next + Self.tick + .milliseconds(1))
     }
 
     /// Has the loop tell when it goes on. It may have gone on already: then the look is not put off.

@@ -19,6 +19,9 @@ func waitUntil(_ condition: () -> Bool) {
     while !condition(), !deadline.hasPassed { usleep(200) }
 }
 
+/// Waits for a thread's end, for tests that are async.
+func hasEnded(_ thread: RunLoopThread) -> Bool { thread.join(before: .patience) }
+
 /// Runs a loop where no error can be thrown.
 @discardableResult
 func run(
