@@ -99,6 +99,9 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
     case "fork":
         try forkAndGoOn()
 
+    case "watch":
+        try watchWithoutInstances()
+
     case "busy":
         try endWhileBusy()
 
@@ -153,6 +156,20 @@ func forkAndGoOn() throws -> Never {
     }
     try tester.send(MachPort.Message(id: 4, [.bytes(Array("\(survivor)".utf8))]))
     try runForEver()
+}
+
+/// The user has no inotify instance: nothing can be waited for, but a name can be owned.
+func watchWithoutInstances() throws -> Never {
+    let wait = Result { () throws(PortError) in
+        try PortNameServer.shared.waitForPort(forName: "nobody", before: .now + .seconds(30))
+    }
+    guard wait == .failure(.outOfFileSources(limit: 0)) else { fail("\(wait)") }
+    let port = try MachPort()
+    try PortNameServer.shared.register(port, name: "nobody")
+    guard try PortNameServer.shared.waitForPort(forName: "nobody", before: .distantPast) == port.sendRight else {
+        fail("another port has the name")
+    }
+    exit(0)
 }
 
 /// Returns from the program while threads send, receive, wait for room and serve.
