@@ -37,6 +37,20 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
         try report(server.sendRight)
         try runForEver()
 
+    case "serve":
+        // Answers by name, and reports to nobody.
+        let kept = Kept()
+        let server = try LocalMessagePort(name: arguments.first) { request in
+            switch request.id {
+            case 97: kept.right = request.replyRight
+            case 98: return
+            case 99: exit(0)
+            default: try? request.replyRight?.reply(with: request.data)
+            }
+        }
+        try server.schedule(in: .current)
+        try runForEver()
+
     case "own":
         // Owns a name, and never reads.
         let port = try MachPort(queueLimit: 4)
@@ -108,6 +122,11 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
     default:
         fail("unknown command")
     }
+}
+
+/// A reply right that is never used. Used by the main thread alone.
+final class Kept: @unchecked Sendable {
+    var right: ReplyRight?
 }
 
 /// The child finds that it has no ports and does no harm to the parent's, whatever it tries.
