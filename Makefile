@@ -66,7 +66,8 @@ examples: dependencies
 
 # With Swift's libraries inside: it runs where there is no Swift, but it needs libzmq.
 install: dependencies
-	@$(SWIFT) build -c release --scratch-path .build/install --static-swift-stdlib --product portctl
+	@$(SWIFT) build -c release --scratch-path .build/install --static-swift-stdlib -Xlinker -s \
+		--product portctl
 	@bin=$$($(SWIFT) build -c release --scratch-path .build/install --show-bin-path)/portctl; \
 	to="$(DESTDIR)$(PREFIX)"; share="$$to/share"; set -e; \
 	install -D -m 755 "$$bin" "$$to/bin/portctl"; \

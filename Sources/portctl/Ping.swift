@@ -27,7 +27,7 @@ struct Ping: ParsableCommand {
         let names = PortNameServer.shared
         let right = try names.port(forName: port.name)
         let owner = try names.registration(forName: port.name)?.pid ?? 0
-        if !output.isJSON { print("PING \(printable(port.name)): \(right), process \(owner)") }
+        if !output.isJSON { print("PING \(printable(port.name)): process \(owner)") }
 
         let interrupted = Gate()
         let signals = try RunLoopThread(name: "signals")

@@ -56,7 +56,7 @@ struct PortctlTests {
         let second = try registry.serve("second")
         try watch.waits(for: "+ second  \(second.processIdentifier)")
         kill(first.processIdentifier, SIGKILL)
-        try watch.waits(for: "- first  \(first.processIdentifier)")
+        try watch.waits(for: "- first  \(first.processIdentifier)  /")
         try json.waits(for: #"{"event":"went","registration":{"name":"first","#)
         #expect(try registry.portctl("send", "second", "--id", "99") == Outcome(0))
         try watch.waits(for: "- second  \(second.processIdentifier)")
@@ -124,7 +124,7 @@ struct PortctlTests {
         let ping = try registry.portctl("ping", "echo", "--count", "3", "--interval", "0")
         #expect(ping.status == 0 && ping.errors == "")
         let lines = ping.output.components(separatedBy: "\n")
-        #expect(lines.count == 9 && lines[0].hasPrefix("PING echo: port 1 of process "))
+        #expect(lines.count == 9 && lines[0] == "PING echo: process \(server.processIdentifier)")
         let answer = /answer of process (\d+): seq=(\d) time=\d+\.\d{3} ms/
         for (number, line) in lines[1...3].enumerated() {
             let match = try #require(try answer.wholeMatch(in: line))

@@ -7,6 +7,8 @@ extension PortNameServer {
         public let name: String
         /// The process that has registered it.
         public let pid: pid_t
+        /// The path of the program that it ran when this was asked; nil when the system did not say.
+        public let program: String?
         /// The user whose process that is. No other's gets into the registry.
         public let uid: uid_t
         /// When it was registered, in seconds since 1970.
@@ -21,6 +23,7 @@ extension PortNameServer {
         init(_ entry: NameEntry) {
             name = entry.name
             pid = entry.pid
+            program = NameEntry.startTime(of: pid) == entry.startTime ? Self.program(of: pid) : nil
             uid = geteuid()
             since = entry.since
             port = entry.right.id.description
@@ -28,8 +31,7 @@ extension PortNameServer {
             messageLimit = entry.right.limit
         }
 
-        /// The path of the program that the owner runs; nil when the system does not say, as after its end.
-        public var program: String? {
+        private static func program(of pid: pid_t) -> String? {
             var buffer = [UInt8](repeating: 0, count: Int(PATH_MAX))
             let count = readlink("/proc/\(pid)/exe", &buffer, buffer.count)
             return count > 0 ? String(decoding: buffer.prefix(count), as: UTF8.self) : nil
