@@ -265,13 +265,15 @@ final class PortDirectory: Sendable {
 
     /// Somebody may have removed an entry of ours, which no library does while the owner lives.
     private func restore(after change: NameWatcher.Change) {
-        if case .portInvalidated = change { return }
-        let missing = own.withLock { own in
-            own.names.filter { file, _ in
-                if case .entry(let changed) = change, changed != file { return false }
-                return read(file)?.right.id != own.names[file]?.right.id
+        // In a full directory much happens that is not to our entries.
+        let concerned: [String: NameEntry] = own.withLock { own in
+            switch change {
+            case .portInvalidated: [:]
+            case .entry(let file): own.names[file].map { [file: $0] } ?? [:]
+            case .any, .directoryRemoved: own.names
             }
         }
+        let missing = concerned.filter { file, entry in read(file)?.right.id != entry.right.id }
         guard !missing.isEmpty, !crl_is_forked() else { return }
         do throws(PortError) {
             // The thread has the control connections to serve.
