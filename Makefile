@@ -1,15 +1,17 @@
 # swift-ports: `make run` and `make test` need nothing but Debian 12 (or the like) and Swift 6.3.
 
 SWIFT ?= swift
+PREFIX ?= /usr/local
 SHELL := /bin/bash
 FORMATTED := Package.swift Sources Tests Examples Benchmarks/Package.swift Benchmarks/Sources
 
-.PHONY: help run test examples soak bench docs format lint clean dependencies
+.PHONY: help run test examples install soak bench docs format lint clean dependencies
 
 help:
 	@echo "make run      build, and count the words of this repository with worker threads, then with processes"
 	@echo "make test     build, and run all tests and small examples"
 	@echo "make examples run all small examples, and compare what they print with what they should"
+	@echo "make install  install portctl and its completions in PREFIX, or $(PREFIX)"
 	@echo "make soak     play 50,000 generated scripts on our run loop and on Foundation's, and compare"
 	@echo "make bench    measure ports beside raw libzmq, and the run loop beside CFRunLoop and SwiftNIO"
 	@echo "make docs     build the documentation, in .build/documentation"
@@ -61,6 +63,20 @@ examples: dependencies
 		diff -u --label expected --label printed "$$expected" <(echo "$$printed") || failed+=" $$name"; \
 	done; \
 	echo; if [ -n "$$failed" ]; then echo "error: not as expected:$$failed" >&2; exit 1; fi
+
+# With Swift's libraries inside: it runs where there is no Swift, but it needs libzmq.
+install: dependencies
+	@$(SWIFT) build -c release --scratch-path .build/install --static-swift-stdlib -Xlinker -s \
+		--product portctl
+	@bin=$$($(SWIFT) build -c release --scratch-path .build/install --show-bin-path)/portctl; \
+	to="$(DESTDIR)$(PREFIX)"; share="$$to/share"; set -e; \
+	install -D -m 755 "$$bin" "$$to/bin/portctl"; \
+	for completions in bash:bash-completion/completions/portctl zsh:zsh/site-functions/_portctl \
+		fish:fish/vendor_completions.d/portctl.fish; do \
+		install -d "$$share/$$(dirname "$${completions#*:}")"; \
+		"$$bin" --generate-completion-script "$${completions%%:*}" > "$$share/$${completions#*:}"; \
+	done; \
+	echo "installed $$to/bin/portctl"
 
 # ORACLE_SEED=<number> starts from another seed than 0.
 soak: dependencies

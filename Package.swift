@@ -7,6 +7,7 @@ let package = Package(
         .library(name: "RunLoops", targets: ["RunLoops"]),
         .library(name: "Ports", targets: ["Ports"]),
         .library(name: "ZeroMQ", targets: ["ZeroMQ"]),
+        .executable(name: "portctl", targets: ["portctl"]),
         .executable(name: "hello", targets: ["Hello"]),
         .executable(name: "wordcount", targets: ["WordCount"]),
     ],
@@ -31,6 +32,12 @@ let package = Package(
             dependencies: ["RunLoops", "ZeroMQ", "CRunLoopShims", .product(name: "Logging", package: "swift-log")]
         ),
         .executableTarget(
+            name: "portctl",
+            dependencies: [
+                "Ports", "RunLoops", "ZeroMQ", .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            ]
+        ),
+        .executableTarget(
             name: "Hello", dependencies: ["Ports", "RunLoops"], path: "Examples/Hello", exclude: ["expected.txt"]),
         .executableTarget(
             name: "WordCount",
@@ -52,6 +59,7 @@ let package = Package(
         .executableTarget(name: "PortsTestHelper", dependencies: ["Ports"], path: "Tests/PortsTestHelper"),
         .testTarget(name: "PortsTests", dependencies: ["Ports", "CRunLoopShims", "ZeroMQ", "PortsTestHelper"]),
         .testTarget(name: "WordCountTests", dependencies: ["WordCount"]),
+        .testTarget(name: "PortctlTests", dependencies: ["portctl", "PortsTestHelper"]),
         .testTarget(name: "ReadmeTests"),
     ],
     swiftLanguageModes: [.v6]

@@ -36,6 +36,10 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
     case pathTooLong(String, limit: Int)
     /// No descriptor, or no ZeroMQ socket, is left.
     case outOfDescriptors(limit: Int)
+    /// The user has as many inotify instances as are allowed: one a process and registry directory that is watched.
+    case outOfFileSources(limit: Int)
+    /// The user watches as many files as are allowed.
+    case outOfFileWatches(limit: Int)
     /// The process is a fork of the one that used the library, or is about to end.
     case unavailable(reason: String)
     /// A call into libzmq or the system failed for another reason.
@@ -88,6 +92,10 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
             "the socket path \(path) is longer than \(limit) bytes: set PORTS_DIRECTORY to a shorter one"
         case .outOfDescriptors(let limit):
             "no descriptor is left for a port (the limit is \(limit)): close some, or raise the limit with ulimit -n"
+        case .outOfFileSources(let limit):
+            RunLoopError.outOfFileSources(limit: limit).description
+        case .outOfFileWatches(let limit):
+            RunLoopError.outOfFileWatches(limit: limit).description
         case .unavailable(let reason):
             "ports are unavailable: \(reason)"
         case .transport(let call, let errno):
@@ -109,6 +117,8 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
     init(_ error: RunLoopError) {
         switch error {
         case .outOfDescriptors(let limit): self = .outOfDescriptors(limit: Int(clamping: limit))
+        case .outOfFileSources(let limit): self = .outOfFileSources(limit: limit)
+        case .outOfFileWatches(let limit): self = .outOfFileWatches(limit: limit)
         case .system(let call, let errno): self = .transport(call: call, errno: errno)
         case .threadNotStarted(let errno): self = .transport(call: "pthread_create", errno: errno)
         default: self = .unavailable(reason: error.description)

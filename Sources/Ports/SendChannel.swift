@@ -242,6 +242,7 @@ final class SendChannel: Sendable, CustomStringConvertible {
             return state.handlers
         }
         PortProcess.current.replies.portBecameInvalid(id)
+        PortProcess.current.tellNameWatchers()
         PortProcess.current.letGo(self)
         for handler in handlers { handler() }
     }

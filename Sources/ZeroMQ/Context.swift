@@ -27,6 +27,16 @@ public final class Context: @unchecked Sendable {
         }
     }
 
+    /// The version of libzmq that the program runs with. The corresponding C function is `zmq_version`.
+    public static var libraryVersion: (major: Int, minor: Int, patch: Int) {
+        var (major, minor, patch): (Int32, Int32, Int32) = (0, 0, 0)
+        zmq_version(&major, &minor, &patch)
+        return (Int(major), Int(minor), Int(patch))
+    }
+
+    /// How many sockets the context can hold.
+    public var maxSockets: Int { Int(zmq_ctx_get(handle, ZMQ_MAX_SOCKETS)) }
+
     /// Ends the context, once all its sockets are closed and what they had to send is sent or given up.
     /// Until then it blocks. The corresponding C function is `zmq_ctx_term`.
     public func terminate() {

@@ -37,6 +37,20 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
         try report(server.sendRight)
         try runForEver()
 
+    case "serve":
+        // Answers by name, and reports to nobody.
+        let kept = Kept()
+        let server = try LocalMessagePort(name: arguments.first) { request in
+            switch request.id {
+            case 97: kept.right = request.replyRight
+            case 98: return
+            case 99: exit(0)
+            default: try? request.replyRight?.reply(with: request.data)
+            }
+        }
+        try server.schedule(in: .current)
+        try runForEver()
+
     case "own":
         // Owns a name, and never reads.
         let port = try MachPort(queueLimit: 4)
@@ -99,12 +113,20 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
     case "fork":
         try forkAndGoOn()
 
+    case "watch":
+        try watchWithoutInstances()
+
     case "busy":
         try endWhileBusy()
 
     default:
         fail("unknown command")
     }
+}
+
+/// A reply right that is never used. Used by the main thread alone.
+final class Kept: @unchecked Sendable {
+    var right: ReplyRight?
 }
 
 /// The child finds that it has no ports and does no harm to the parent's, whatever it tries.
@@ -153,6 +175,20 @@ func forkAndGoOn() throws -> Never {
     }
     try tester.send(MachPort.Message(id: 4, [.bytes(Array("\(survivor)".utf8))]))
     try runForEver()
+}
+
+/// The user has no inotify instance: nothing can be waited for, but a name can be owned.
+func watchWithoutInstances() throws -> Never {
+    let wait = Result { () throws(PortError) in
+        try PortNameServer.shared.waitForPort(forName: "nobody", before: .now + .seconds(30))
+    }
+    guard wait == .failure(.outOfFileSources(limit: 0)) else { fail("\(wait)") }
+    let port = try MachPort()
+    try PortNameServer.shared.register(port, name: "nobody")
+    guard try PortNameServer.shared.waitForPort(forName: "nobody", before: .distantPast) == port.sendRight else {
+        fail("another port has the name")
+    }
+    exit(0)
 }
 
 /// Returns from the program while threads send, receive, wait for room and serve.

@@ -12,6 +12,8 @@ struct NameEntry: Sendable, Equatable {
     /// When the owner's process began, in clock ticks after the machine did: tells a pid from its reuse.
     let startTime: UInt64
     let right: WireRight
+    /// When the file was written, in seconds since 1970.
+    var since = 0
 
     init(name: String, right: WireRight) {
         self.name = name

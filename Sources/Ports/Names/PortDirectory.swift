@@ -13,15 +13,21 @@ import Synchronization
 /// so; no lock files are needed, and none stay.
 final class PortDirectory: Sendable {
     let path: String
+    let watcher: NameWatcher
 
     private struct Own {
         var isMade = false
         var listener: ControlListener?
         var sockets: Set<String> = []
-        var names: Set<String> = []
+        /// The entries of names that ports of ours have, by file.
+        var names: [String: NameEntry] = [:]
+        /// Tells when somebody removes one of them; there as long as there are any.
+        var guardian: NameWatcher.Listener?
     }
 
     private let own = Mutex(Own())
+    /// Held while the guardian comes or goes.
+    private let guarding = Mutex(())
 
     /// The default registry directory's path.
     static var defaultPath: String {
@@ -44,6 +50,7 @@ final class PortDirectory: Sendable {
     init(_ path: String) throws(PortError) {
         let path = Self.withoutTrailingSlashes(path)
         self.path = path
+        watcher = NameWatcher(path)
         guard path.hasPrefix("/") else { throw .untrustedDirectory(path, reason: "its path has to begin with /") }
         if mkdir(path, 0o700) != 0, errno != EEXIST { throw .directory(path, call: "mkdir", errno: errno) }
         try check()
@@ -149,7 +156,11 @@ final class PortDirectory: Sendable {
 
     /// The process ends.
     func removeOwnFiles(before deadline: MonotonicInstant) {
-        let (names, sockets, isMade) = own.withLock { own in (own.names, own.sockets, own.isMade) }
+        let (names, sockets, isMade) = own.withLock { own in
+            // They are not to be restored any more.
+            defer { own.names = [:] }
+            return (own.names.keys, own.sockets, own.isMade)
+        }
         guard isMade else { return }
         for socket in sockets { unlink(ownPath(socket)) }
         rmdir("\(path)/\(PortProcess.current.incarnation)")
@@ -177,12 +188,16 @@ final class PortDirectory: Sendable {
 
     /// Removes what dead processes have left, and nothing else: the variable may name a directory that has other files
     /// in it, and some may look like ours. The lock must be held.
-    private func sweep() {
+    @discardableResult
+    func sweep() -> (processes: Int, names: [String]) {
+        var swept = (processes: 0, names: [String]())
         for file in Self.files(in: path) {
             if let incarnation = Incarnation(file) {
-                if !isAlive(incarnation) { removeFolder("\(path)/\(file)") }
+                if !isAlive(incarnation), removeFolder("\(path)/\(file)") { swept.processes += 1 }
             } else if file.hasPrefix(NameEntry.prefix) {
-                if let entry = read(file), !isAlive(entry.right.id.incarnation) { unlink("\(path)/\(file)") }
+                if let entry = read(file), !isAlive(entry.right.id.incarnation), unlink("\(path)/\(file)") == 0 {
+                    swept.names.append(entry.name)
+                }
             } else if file.hasPrefix(Self.temporaryPrefix),
                 Incarnation(file.dropFirst(Self.temporaryPrefix.count)) != nil
             {
@@ -190,14 +205,15 @@ final class PortDirectory: Sendable {
                 unlink("\(path)/\(file)")
             }
         }
+        return swept
     }
 
     /// Removes a folder of sockets; one that holds anything else stays.
-    private func removeFolder(_ folder: String) {
+    private func removeFolder(_ folder: String) -> Bool {
         for file in Self.files(in: folder) where LocalSocket.isSocket("\(folder)/\(file)") {
             unlink("\(folder)/\(file)")
         }
-        rmdir(folder)
+        return rmdir(folder) == 0
     }
 
     /// The names of what is in a folder.
@@ -222,6 +238,70 @@ final class PortDirectory: Sendable {
 
     // MARK: Names
 
+    /// Listens for the removal of our entries, as long as there are any.
+    private func guardNames() {
+        let isNew = guarding.withLock { _ in
+            let (hasNames, guardian) = own.withLock { own in (!own.names.isEmpty, own.guardian) }
+            guard hasNames == (guardian == nil) else { return false }
+            if let guardian {
+                watcher.remove(guardian)
+                own.withLock { $0.guardian = nil }
+                return false
+            }
+            let made = NameWatcher.Listener { [weak self] in self?.restore(after: $0) }
+            do throws(PortError) {
+                try watcher.add(made)
+            } catch {
+                // The name is good for all that.
+                log.warning("entries that somebody removes from \(path) will not be restored: \(error)")
+                return false
+            }
+            own.withLock { $0.guardian = made }
+            return true
+        }
+        // What happened before was not told.
+        if isNew { restore(after: .any) }
+    }
+
+    /// Somebody may have removed an entry of ours, which no library does while the owner lives.
+    private func restore(after change: NameWatcher.Change) {
+        // In a full directory much happens that is not to our entries.
+        let concerned: [String: NameEntry] = own.withLock { own in
+            switch change {
+            case .portInvalidated: [:]
+            case .entry(let file): own.names[file].map { [file: $0] } ?? [:]
+            case .any, .directoryRemoved: own.names
+            }
+        }
+        let missing = concerned.filter { file, entry in read(file)?.right.id != entry.right.id }
+        guard !missing.isEmpty, !crl_is_forked() else { return }
+        do throws(PortError) {
+            // The thread has the control connections to serve.
+            try withLock(before: .now + .seconds(1)) { () throws(PortError) in
+                for (file, entry) in missing { try restore(entry, in: file) }
+            }
+        } catch {
+            log.error("\(missing.count) names whose entries were removed from \(path) could not be restored: \(error)")
+        }
+    }
+
+    /// The lock must be held.
+    private func restore(_ entry: NameEntry, in file: String) throws(PortError) {
+        // It may have been given up in the meantime.
+        guard own.withLock({ $0.names[file] }) == entry, isAlive(entry.right.id) else { return }
+        let present = try readChecked(file)
+        if present?.right.id == entry.right.id { return }
+        if let present, isAlive(present.right.id) {
+            own.withLock { $0.names[file] = nil }
+            log.error("somebody has removed the entry of “\(entry.name)”, and process \(present.pid) has the name now")
+        } else if LocalSocket.isSocket(ownPath("c")) {
+            try write(entry, to: file)
+            log.warning("somebody has removed the entry of “\(entry.name)” from \(path); it is restored")
+        } else {
+            log.error("somebody has removed this process's files from \(path): nobody can find “\(entry.name)”")
+        }
+    }
+
     private static let temporaryPrefix = "t."
     private static let largestEntry = 8192
 
@@ -233,19 +313,24 @@ final class PortDirectory: Sendable {
                 if entry.right.id == right.id { return }
                 if isAlive(entry.right.id) { throw .nameInUse(name, pid: entry.pid) }
             }
-            try write(NameEntry(name: name, right: right), to: file)
-            own.withLock { _ = $0.names.insert(file) }
+            let entry = NameEntry(name: name, right: right)
+            try write(entry, to: file)
+            own.withLock { $0.names[file] = entry }
         }
+        guardNames()
     }
 
     /// Takes the name back from a port of ours.
     func unregister(_ name: String, from port: PortID) throws(PortError) {
         let file = try NameEntry.fileName(for: name)
         try withLock { () throws(PortError) in
+            own.withLock { own in
+                if own.names[file]?.right.id == port { own.names[file] = nil }
+            }
             guard let entry = read(file), entry.right.id == port else { return }
             unlink("\(path)/\(file)")
-            own.withLock { _ = $0.names.remove(file) }
         }
+        guardNames()
     }
 
     /// What is registered under a name, by whomever.
@@ -265,7 +350,7 @@ final class PortDirectory: Sendable {
         }
     }
 
-    /// Every name there is.
+    /// Every name there is, those of dead owners too.
     func entries() -> [NameEntry] {
         Self.files(in: path).filter { $0.hasPrefix(NameEntry.prefix) }.compactMap(read)
     }
@@ -292,7 +377,9 @@ final class PortDirectory: Sendable {
         let bytes = [UInt8](unsafeUninitializedCapacity: Self.largestEntry) { buffer, count in
             count = max(Glibc.read(descriptor, buffer.baseAddress, buffer.count), 0)
         }
-        return try NameEntry(bytes, path: path)
+        var entry = try NameEntry(bytes, path: path)
+        entry.since = status.st_mtim.tv_sec
+        return entry
     }
 
     private func write(_ entry: NameEntry, to file: String) throws(PortError) {

@@ -73,4 +73,27 @@ public final class PortNameServer: Sendable {
     public func names() throws(PortError) -> [String] {
         try PortProcess.current.directory(path).entries().map(\.name)
     }
+
+    /// What the registry says about the names of owners who are alive, in no order.
+    public func registrations() throws(PortError) -> [Registration] {
+        let directory = try PortProcess.current.directory(path)
+        return directory.entries().filter { directory.isAlive($0.right.id.incarnation) }.map(Registration.init)
+    }
+
+    /// What the registry says about a name; nil when nobody has it.
+    public func registration(forName name: String) throws(PortError) -> Registration? {
+        let directory = try PortProcess.current.directory(path)
+        guard let entry = try directory.entry(name), directory.isAlive(entry.right.id.incarnation) else { return nil }
+        return Registration(entry)
+    }
+
+    /// Removes what killed processes have left in the directory. The next process that makes a port there does it as
+    /// well, so that there is no need to.
+    ///
+    /// - Returns: How many processes' files were removed, and which names.
+    @discardableResult
+    public func sweep() throws(PortError) -> (processes: Int, names: [String]) {
+        let directory = try PortProcess.current.directory(path)
+        return try directory.withLock { directory.sweep() }
+    }
 }

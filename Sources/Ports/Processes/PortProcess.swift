@@ -172,6 +172,11 @@ final class PortProcess: Sendable {
         }
     }
 
+    /// A port is invalid: whoever waits for the end of its name looks again.
+    func tellNameWatchers() {
+        for directory in state.withLock({ Array($0.directories.values) }) { directory.watcher.tell(.portInvalidated) }
+    }
+
     func checkInDesk(for nameServer: PortNameServer) -> CheckInDesk {
         state.withLock { state in
             if let desk = state.desks[nameServer.path] { return desk }

@@ -18,13 +18,14 @@ final class Child: Sendable {
         return path[..<(path.lastIndex(of: "/") ?? path.startIndex)] + "/PortsTestHelper"
     }()
 
-    init(_ arguments: String..., in sandbox: Sandbox) {
+    /// - Parameter wrapper: A command that runs the helper, given to it as its last words.
+    init(_ arguments: String..., in sandbox: Sandbox, wrapper: [String] = []) {
         let environment = ["PORTS_DIRECTORY=\(sandbox.path)", "SWIFT_BACKTRACE=enable=no"]
-        var argv: [UnsafeMutablePointer<CChar>?] = ([Self.program] + arguments).map { strdup($0) } + [nil]
+        var argv: [UnsafeMutablePointer<CChar>?] = (wrapper + [Self.program] + arguments).map { strdup($0) } + [nil]
         var envp: [UnsafeMutablePointer<CChar>?] = environment.map { strdup($0) } + [nil]
         defer { for string in argv + envp { free(string) } }
         var pid: pid_t = 0
-        let error = crl_spawn(&pid, Self.program, &argv, &envp)
+        let error = crl_spawn(&pid, wrapper.first ?? Self.program, &argv, &envp)
         precondition(error == 0, "\(Self.program) cannot be started: \(error)")
         self.pid = pid
         descriptor = crl_pidfd_open(pid)

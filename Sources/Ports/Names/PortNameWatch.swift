@@ -1,0 +1,116 @@
+import Glibc
+import RunLoops
+import Synchronization
+
+/// Tells which names come and go in a registry directory.
+///
+///     let watch = try PortNameWatch(.shared)
+///     while let change = try watch.next() { print(change) }
+///
+/// The names that are there at the beginning come first. A name that is given up and taken again goes and comes; one
+/// that was there for a moment may not be told at all. While the watch lives it uses one inotify instance (a
+/// process's watches of one directory share it), and a connection to each owner, whose end tells of a kill.
+public final class PortNameWatch: Sendable {
+    /// What has happened to a name.
+    public enum Change: Sendable, Hashable {
+        /// A live owner has it.
+        case came(PortNameServer.Registration)
+        /// That owner has given it up, or is gone.
+        case went(PortNameServer.Registration)
+    }
+
+    private struct Held {
+        let registration: PortNameServer.Registration
+        /// The right keeps its owner's end coming.
+        let right: MachPort.SendRight
+        /// An owner that could not be connected to has to be looked at.
+        let isConnected: Bool
+    }
+
+    private struct State {
+        var held: [String: Held] = [:]
+        /// Ports that are gone and have left their entries. Each attempt to reach one would end in news of its end.
+        var gone: Set<PortID> = []
+        var untold: [Change] = []
+    }
+
+    private let directory: PortDirectory
+    private let waiter: Waiter
+    private let listener: NameWatcher.Listener
+    private let looking = Mutex(())
+    private let state = Mutex(State())
+
+    /// Begins to watch.
+    ///
+    /// - Throws: ``PortError``: `outOfFileSources` when the user has no inotify instance left, or what is wrong with the
+    ///   directory.
+    public init(_ nameServer: PortNameServer = .shared) throws(PortError) {
+        directory = try PortProcess.current.directory(nameServer.path)
+        let waiter = try Waiter()
+        self.waiter = waiter
+        listener = NameWatcher.Listener { _ in waiter.wake() }
+        try directory.watcher.add(listener)
+        waiter.wake()
+    }
+
+    deinit { directory.watcher.remove(listener) }
+
+    /// Waits for the next change. Any thread may call it; each change is told once.
+    ///
+    /// - Parameter deadline: How long to wait.
+    /// - Returns: Nil when the deadline came first.
+    /// - Throws: ``PortError`` when the directory was removed, or cannot be read any more.
+    @available(*, noasync, message: "it blocks its thread")
+    public func next(before deadline: MonotonicInstant = .distantFuture) throws(PortError) -> Change? {
+        while true {
+            let (change, isLast) = state.withLock { state in
+                (state.untold.isEmpty ? nil : state.untold.removeFirst(), state.untold.isEmpty)
+            }
+            // Other threads may wait.
+            if !isLast { waiter.wake() }
+            if let change { return change }
+            if listener.isDirectoryRemoved { throw .directory(directory.path, call: "inotify", errno: ENOENT) }
+            guard waiter.wait(for: nil, until: deadline) else { return nil }
+            looking.withLock { _ in look() }
+        }
+    }
+
+    /// Compares what is there with what was.
+    private func look() {
+        let entries = directory.entries()
+        let (known, gone) = state.withLock { ($0.held, $0.gone) }
+        var now: [String: Held] = [:]
+        var stillGone: Set<PortID> = []
+        for entry in entries {
+            if !gone.contains(entry.right.id), let held = stillHeld(known[entry.name], entry) {
+                now[entry.name] = held
+            } else {
+                stillGone.insert(entry.right.id)
+            }
+        }
+        state.withLock { [now, stillGone] state in
+            state.held = now
+            state.gone = stillGone
+            let went = known.filter { now[$0.key]?.right != $0.value.right }
+            let came = now.filter { known[$0.key]?.right != $0.value.right }
+            state.untold += went.values.map { .went($0.registration) } + came.values.map { .came($0.registration) }
+        }
+    }
+
+    /// Nil when the port is gone.
+    private func stillHeld(_ known: Held?, _ entry: NameEntry) -> Held? {
+        if let known, known.right.channel.id == entry.right.id {
+            let isAlive = known.right.isValid && (known.isConnected || directory.isAlive(entry.right.id.incarnation))
+            return isAlive ? known : nil
+        }
+        let right = MachPort.SendRight(PortProcess.current.channel(to: entry.right))
+        var isConnected = true
+        do throws(PortError) {
+            try right.channel.joinPeer(before: .now + .seconds(1))
+        } catch {
+            isConnected = false
+        }
+        guard right.isValid else { return nil }
+        return Held(registration: .init(entry), right: right, isConnected: isConnected)
+    }
+}

@@ -1,0 +1,55 @@
+import Glibc
+
+func write(_ bytes: some Collection<UInt8>, to descriptor: Int32 = STDOUT_FILENO) {
+    var rest = Array(bytes)[...]
+    while !rest.isEmpty {
+        let count = rest.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
+        if count < 0, errno == EINTR { continue }
+        if count < 0, descriptor != STDERR_FILENO {
+            write("portctl: standard output: \(String(cString: strerror(errno)))\n".utf8, to: STDERR_FILENO)
+            exit(1)
+        }
+        guard count > 0 else { return }
+        rest = rest.dropFirst(count)
+    }
+}
+
+/// Writes a line at once: somebody may read along.
+func print(_ line: String, to descriptor: Int32 = STDOUT_FILENO) { write((line + "\n").utf8, to: descriptor) }
+
+/// The text with nothing in it that a terminal would obey: a name may have any characters.
+func printable(_ text: String) -> String {
+    text.unicodeScalars.reduce(into: "") { shown, scalar in
+        switch scalar.properties.generalCategory {
+        case .control, .format, .lineSeparator, .paragraphSeparator: shown += scalar.escaped(asASCII: true)
+        default: shown.unicodeScalars.append(scalar)
+        }
+    }
+}
+
+/// The rows in columns as wide as they need, the last one aside.
+func print(table rows: [[String]]) {
+    let widths = (0..<(rows.first?.count ?? 0)).map { column in rows.map { $0[column].count }.max() ?? 0 }
+    for row in rows {
+        let cells = row.enumerated().map { column, text in
+            column == row.count - 1 ? text : text + String(repeating: " ", count: widths[column] - text.count)
+        }
+        print(cells.joined(separator: "  "))
+    }
+}
+
+/// A time as people here write it, or as programs do: in UTC.
+func time(_ seconds: Int, isUTC: Bool = false) -> String {
+    var (seconds, fields) = (time_t(seconds), tm())
+    if isUTC { gmtime_r(&seconds, &fields) } else { localtime_r(&seconds, &fields) }
+    var buffer = [CChar](repeating: 0, count: 64)
+    let count = strftime(&buffer, buffer.count, isUTC ? "%Y-%m-%dT%H:%M:%SZ" : "%Y-%m-%d %H:%M:%S", &fields)
+    return String(decoding: buffer.prefix(count).map { UInt8(bitPattern: $0) }, as: UTF8.self)
+}
+
+/// Milliseconds to the microsecond.
+func milliseconds(_ duration: Duration) -> String {
+    let microseconds = Int(duration / .microseconds(1))
+    let fraction = String(microseconds % 1000)
+    return "\(microseconds / 1000)." + String(repeating: "0", count: 3 - fraction.count) + fraction
+}

@@ -1,0 +1,49 @@
+import ArgumentParser
+import Glibc
+import Ports
+
+@main
+struct Portctl: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "portctl",
+        abstract: "Look at the named ports of your programs, and talk to them.",
+        discussion: """
+            The registry directory is $PORTS_DIRECTORY, else $XDG_RUNTIME_DIR/ports, else /tmp/ports-UID.
+
+            Exit status: 0 done; 1 another error, or trouble that doctor has found; 2 nobody has the name; \
+            3 not in time; 4 the port became invalid; 5 the request was let go without an answer; 64 wrong usage. \
+            Errors go to the standard error.
+
+            Completions for your shell: portctl --generate-completion-script bash (or zsh, or fish).
+            """,
+        subcommands: [
+            List.self, Info.self, Send.self, Request.self, Ping.self, Watch.self, Wait.self, Sweep.self, Doctor.self,
+        ]
+    )
+
+    static func main() {
+        do {
+            var command = try parseAsRoot()
+            try command.run()
+            // Not a return: what was sent leaves the process at its exit.
+            Glibc.exit(0)
+        } catch let error as PortError {
+            report(error)
+            Glibc.exit(status(of: error))
+        } catch {
+            exit(withError: error)
+        }
+    }
+
+    static func report(_ error: some Error) { print("portctl: \(printable("\(error)"))", to: STDERR_FILENO) }
+
+    static func status(of error: PortError) -> Int32 {
+        switch error {
+        case .nameNotFound: 2
+        case .sendTimedOut, .receiveTimedOut: 3
+        case .isInvalid, .becameInvalid: 4
+        case .unanswered: 5
+        default: 1
+        }
+    }
+}

@@ -1,0 +1,76 @@
+import ArgumentParser
+import Ports
+
+struct Watch: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Show names as they come (+) and go (-), until interrupted; first those that are there.")
+
+    @OptionGroup var output: JSONFlag
+
+    func run() throws {
+        let watch = try PortNameWatch()
+        while let change = try watch.next() {
+            switch change {
+            case .came(let registration): show("+", "came", registration)
+            case .went(let registration): show("-", "went", registration)
+            }
+        }
+    }
+
+    private func show(_ sign: String, _ event: String, _ registration: PortNameServer.Registration) {
+        if output.isJSON {
+            print("\(JSON.object([("event", .string(event)), ("registration", registration.json)]))")
+        } else {
+            print("\(sign) \(printable(registration.name))  \(registration.pid)  \(registration.shownProgram)")
+        }
+    }
+}
+
+struct Wait: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Wait until somebody has a name, or, with --gone, nobody has it any more.")
+
+    @OptionGroup var port: NameArgument
+    @Flag(name: .customLong("gone"), help: "Wait for the end of the name.")
+    var isForEnd = false
+    @Option(help: "How many seconds to wait; for ever, if nothing is said.")
+    var timeout: Seconds?
+
+    func run() throws {
+        let deadline = timeout?.deadline ?? .distantFuture
+        let outcome = Result { () throws(PortError) in
+            if isForEnd {
+                try PortNameServer.shared.waitForEnd(ofName: port.name, before: deadline)
+            } else {
+                _ = try PortNameServer.shared.waitForPort(forName: port.name, before: deadline)
+            }
+        }
+        guard case .failure(let error) = outcome else { return }
+        switch error {
+        case .nameNotFound, .nameInUse:
+            Portctl.report(error)
+            throw ExitCode(3)
+        default: throw error
+        }
+    }
+}
+
+struct Sweep: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Remove what killed processes have left. Programs that use ports do it too.")
+
+    @OptionGroup var output: JSONFlag
+
+    func run() throws {
+        let swept = try PortNameServer.shared.sweep()
+        let names = swept.names.sorted()
+        if output.isJSON {
+            let members: [(String, JSON)] = [
+                ("processes", .integer(swept.processes)), ("names", .array(names.map { .string($0) })),
+            ]
+            return print("\(JSON.object(members))")
+        }
+        print("removed what \(swept.processes) killed process\(swept.processes == 1 ? "" : "es") left")
+        for name in names { print("removed the name \(printable(name))") }
+    }
+}

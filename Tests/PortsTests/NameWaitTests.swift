@@ -1,0 +1,237 @@
+import Glibc
+import RunLoops
+import Testing
+
+@testable import Ports
+
+/// Names that come and go, while others wait for it.
+@Suite struct NameWaitTests {
+    let sandbox = Sandbox()
+    private var names: PortNameServer { sandbox.names }
+
+    private func register(_ name: String) throws -> MachPort {
+        let port = try MachPort(nameServer: names)
+        try names.register(port, name: name)
+        return port
+    }
+
+    private func entryFile(_ name: String) throws -> String { sandbox.file(try NameEntry.fileName(for: name)) }
+
+    private func isWatching() throws -> Bool { try PortProcess.current.directory(sandbox.path).watcher.isWatching }
+
+    // MARK: Coming
+
+    @Test func `a name that is there is not waited for`() throws {
+        let port = try register("here")
+        #expect(try names.waitForPort(forName: "here", before: .distantPast) == port.sendRight)
+    }
+
+    @Test func `a name is waited for until another process has registered it`() throws {
+        let desk = try Desk(sandbox)
+        let waiting = (0..<3).map { _ in Helper { try? names.waitForPort(forName: "owned", before: .patience) } }
+        let child = Child("own", in: sandbox)
+        let right = try desk.report()
+        for waiting in waiting { #expect(waiting.value() == right) }
+        withExtendedLifetime(child) {}
+    }
+
+    @Test func `at the deadline nobody has the name`() throws {
+        #expect(
+            portError { _ = try names.waitForPort(forName: "nobody", before: .now + .milliseconds(20)) }
+                == .nameNotFound("nobody", directory: sandbox.path))
+        #expect(try !isWatching())
+    }
+
+    @Test func `what is no name is not waited for`() {
+        #expect(errorKind { _ = try names.waitForPort(forName: "") } == "badName")
+        #expect(errorKind { try names.waitForEnd(ofName: "") } == "badName")
+    }
+
+    @Test func `a killed owner's entry is nobody's name`() throws {
+        let desk = try Desk(sandbox)
+        let first = Child("own", in: sandbox)
+        _ = try desk.report()
+        first.kill()
+        #expect(first.wait() == -SIGKILL)
+        #expect(access(try entryFile("owned"), F_OK) == 0)
+        try names.waitForEnd(ofName: "owned", before: .patience)
+        let waiting = Helper { try? names.waitForPort(forName: "owned", before: .patience) }
+        let second = Child("own", in: sandbox)
+        #expect(waiting.value() == (try desk.report()))
+        withExtendedLifetime(second) {}
+    }
+
+    @Test func `a task waits too, until its deadline or its end`() async throws {
+        async let right = names.waitForPort(forName: "late", before: .patience)
+        let port = try register("late")
+        #expect(try await right == port.sendRight)
+        async let end: Void = names.waitForEnd(ofName: "late", before: .patience)
+        await #expect(throws: PortError.nameInUse("late", pid: getpid())) {
+            try await names.waitForEnd(ofName: "late", before: .now + .milliseconds(20))
+        }
+        port.invalidate()
+        try await end
+        await #expect(throws: PortError.nameNotFound("late", directory: sandbox.path)) {
+            _ = try await names.waitForPort(forName: "late", before: .now + .milliseconds(20))
+        }
+        let cancelled = Task { try await names.waitForPort(forName: "late") }
+        cancelled.cancel()
+        await #expect(throws: CancellationError.self) { try await cancelled.value }
+        #expect(try !isWatching())
+    }
+
+    // MARK: Going
+
+    @Test func `the end of a name that nobody has is now`() throws {
+        try names.waitForEnd(ofName: "nobody", before: .distantPast)
+    }
+
+    @Test func `the end of a name is waited for, until it is given up`() throws {
+        let port = try register("mine")
+        #expect(
+            portError { try names.waitForEnd(ofName: "mine", before: .now + .milliseconds(20)) }
+                == .nameInUse("mine", pid: getpid()))
+        let waiting = Helper { errorKind { try names.waitForEnd(ofName: "mine", before: .patience) } }
+        try names.remove("mine", of: port)
+        #expect(waiting.value() == "none")
+    }
+
+    @Test func `the end of a name is waited for, until its owner is killed`() throws {
+        let desk = try Desk(sandbox)
+        let child = Child("own", in: sandbox)
+        _ = try desk.report()
+        let waiting = (0..<3).map { _ in Helper { errorKind { try names.waitForEnd(ofName: "owned") } } }
+        child.kill()
+        for waiting in waiting { #expect(waiting.value() == "none") }
+    }
+
+    @Test func `the end of a name is told though another takes it at once`() throws {
+        let port = try register("wanted")
+        let waiting = Helper { errorKind { try names.waitForEnd(ofName: "wanted", before: .patience) } }
+        #expect(waitUntil { (try? isWatching()) == true })
+        port.invalidate()
+        let other = try register("wanted")
+        #expect(waiting.value() == "none")
+        withExtendedLifetime(other) {}
+    }
+
+    @Test func `whoever waits learns that the directory was removed`() throws {
+        let waiting = Helper { errorKind { _ = try names.waitForPort(forName: "x", before: .patience) } }
+        #expect(waitUntil { (try? isWatching()) == true })
+        #expect(rmdir(sandbox.path) == 0)
+        #expect(waiting.value() == "directory")
+    }
+
+    /// A world of its own for a command, where the user has no inotify instance.
+    private static func withoutInstances(_ command: String) -> [String] {
+        [
+            "/usr/bin/unshare", "--user", "--map-root-user", "/bin/sh", "-c",
+            "echo 0 >/proc/sys/user/max_inotify_instances && \(command)",
+        ]
+    }
+
+    /// Whether such a world can be had on this machine.
+    private static let hasWorlds = Child("", in: Sandbox(), wrapper: withoutInstances("exit 0")).wait() == 0
+
+    @Test(.enabled(if: hasWorlds)) func `a user without an inotify instance left is told so, and may own names`() {
+        let child = Child("watch", in: sandbox, wrapper: Self.withoutInstances("exec \"$0\" \"$1\""))
+        #expect(child.wait() == 0)
+    }
+
+    // MARK: Both
+
+    @Test func `a watch tells who is there, who comes and who goes`() throws {
+        let desk = try Desk(sandbox)
+        let watch = try PortNameWatch(names)
+        func next() throws -> (String, pid_t)? {
+            switch try watch.next(before: .patience) {
+            case .came(let registration): ("+" + registration.name, registration.pid)
+            case .went(let registration): ("-" + registration.name, registration.pid)
+            case nil: nil
+            }
+        }
+        #expect(try #require(try next()) == ("+test", getpid()))
+        let child = Child("own", in: sandbox)
+        #expect(try #require(try next()) == ("+owned", child.pid))
+        _ = try desk.report()
+        let port = try register("mine")
+        #expect(try #require(try next()) == ("+mine", getpid()))
+        child.kill()
+        #expect(try #require(try next()) == ("-owned", child.pid))
+        port.invalidate()
+        #expect(try #require(try next()) == ("-mine", getpid()))
+        #expect(try watch.next(before: .now + .milliseconds(20)) == nil)
+    }
+
+    @Test func `the registry says who has which name since when`() throws {
+        let before = time(nil)
+        let port = try MachPort(queueLimit: 7, messageLimit: 5000, nameServer: names)
+        try names.register(port, name: "known")
+        let registration = try #require(try names.registration(forName: "known"))
+        #expect(registration.pid == getpid() && registration.uid == geteuid())
+        #expect(registration.queueLimit == 7 && registration.messageLimit == 5000)
+        // The file system's clock may be a tick behind.
+        #expect(registration.since >= before - 1 && registration.since <= time(nil))
+        #expect(registration.program?.hasPrefix("/") == true)
+        #expect(try names.registrations() == [registration])
+        #expect(try names.registration(forName: "unknown") == nil)
+    }
+
+    @Test func `what a killed owner leaves can be swept`() throws {
+        let desk = try Desk(sandbox)
+        let child = Child("own", in: sandbox)
+        _ = try desk.report()
+        child.kill()
+        #expect(child.wait() == -SIGKILL)
+        #expect(try names.names().sorted() == ["owned", "test"])
+        #expect(try names.registrations().map(\.name) == ["test"])
+        #expect(try names.registration(forName: "owned") == nil)
+        #expect(try names.sweep() == (1, ["owned"]))
+        #expect(try names.names() == ["test"])
+        #expect(try names.sweep() == (0, []))
+    }
+
+    // MARK: Entries that vanish
+
+    @Test func `an owner restores an entry that somebody removes`() throws {
+        let desk = try Desk(sandbox)
+        let child = Child("own", in: sandbox)
+        let right = try desk.report()
+        for _ in 0..<3 {
+            #expect(unlink(try entryFile("owned")) == 0)
+            #expect(try names.waitForPort(forName: "owned", before: .patience) == right)
+        }
+        #expect(rename(try entryFile("owned"), sandbox.file("away")) == 0)
+        #expect(try names.waitForPort(forName: "owned", before: .patience) == right)
+        withExtendedLifetime(child) {}
+    }
+
+    @Test func `a name that was taken away is not taken back`() throws {
+        let (owner, other) = (try register("taken"), try MachPort(nameServer: names))
+        try names.register(owner, name: "kept")
+        let directory = try PortProcess.current.directory(sandbox.path)
+        let right = WireRight(id: other.id, queueLimit: 1, limit: 1, path: sandbox.path)
+        let entry = String(decoding: NameEntry(name: "taken", right: right).bytes, as: UTF8.self)
+        try directory.withLock { () throws(PortError) in
+            #expect(unlink((try? entryFile("taken")) ?? "") == 0)
+            try? sandbox.write(entry, to: try NameEntry.fileName(for: "taken"))
+        }
+        // Things are restored in the order in which they went.
+        #expect(unlink(try entryFile("kept")) == 0)
+        #expect(try names.waitForPort(forName: "kept", before: .patience) == owner.sendRight)
+        #expect(try names.port(forName: "taken") == other.sendRight)
+    }
+
+    @Test func `a name that is given up is not restored`() throws {
+        let owner = try register("kept")
+        for _ in 0..<20 {
+            let port = try register("given up")
+            try names.remove("given up", of: port)
+        }
+        #expect(unlink(try entryFile("kept")) == 0)
+        #expect(try names.waitForPort(forName: "kept", before: .patience) == owner.sendRight)
+        #expect(try names.names() == ["kept"])
+        owner.invalidate()
+        #expect(try names.names() == [] && !isWatching())
+    }
+}
