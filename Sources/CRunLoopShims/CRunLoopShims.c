@@ -144,8 +144,16 @@ extern int _dispatch_get_main_queue_handle_4CF(void) __attribute__((weak));
 extern void _dispatch_main_queue_callback_4CF(void *) __attribute__((weak));
 
 int crl_main_queue_descriptor(void) {
-    return _dispatch_get_main_queue_handle_4CF && _dispatch_main_queue_callback_4CF
-        ? _dispatch_get_main_queue_handle_4CF() : -1;
+    static atomic_bool is_made;
+    if (!_dispatch_get_main_queue_handle_4CF || !_dispatch_main_queue_callback_4CF) return -1;
+    if (!atomic_load_explicit(&is_made, memory_order_relaxed)) {
+        // The first call makes an eventfd, and ends the process when it gets none.
+        int probe = eventfd(0, EFD_CLOEXEC);
+        if (probe < 0) return -1;
+        close(probe);
+        atomic_store_explicit(&is_made, true, memory_order_relaxed);
+    }
+    return _dispatch_get_main_queue_handle_4CF();
 }
 
 void crl_main_queue_drain(void) {

@@ -8,6 +8,10 @@ public enum RunLoopError: Error, Equatable, Sendable, CustomStringConvertible {
     case badDescriptor(Int32)
     /// The descriptor is of a kind that cannot be waited for (a regular file or a directory).
     case notPollable(Int32)
+    /// The signal cannot be watched: nobody can, or it tells of a fault, or it is none.
+    case signalNotWatchable(Int32)
+    /// The process with this id is no child of this one, or has been waited for.
+    case notAChild(pid_t)
     /// More sources watch this signal than can be told of it.
     case tooManySignalSources(signal: Int32)
     /// The thread could not be made.
@@ -40,6 +44,12 @@ public enum RunLoopError: Error, Equatable, Sendable, CustomStringConvertible {
             "\(descriptor) is not an open descriptor"
         case .notPollable(let descriptor):
             "descriptor \(descriptor) cannot be waited for: it is a regular file or a directory, which is always ready"
+        case .signalNotWatchable(let signal):
+            "signal \(signal) cannot be watched: SIGKILL and SIGSTOP cannot be caught, those that tell of a fault (SIGSEGV, "
+                + "SIGILL and the like) have to end the process, and others are the system's own"
+        case .notAChild(let pid):
+            "process \(pid) is no child of this process that could be waited for: watch one that was started here and that "
+                + "nobody has waited for"
         case .tooManySignalSources(let signal):
             "too many sources watch signal \(signal): invalidate one first"
         case .threadNotStarted(let errno):
@@ -53,12 +63,12 @@ public enum RunLoopError: Error, Equatable, Sendable, CustomStringConvertible {
             "the thread may not have the nice value \(niceness): going lower than the process's own takes CAP_SYS_NICE or "
                 + "a higher limit (ulimit -e)"
         case .loopEnded:
-            "the loop's thread was stopped or has ended, and will not call the closure: keep it until all that was asked "
-                + "of it is done"
+            "the loop's thread was stopped or has ended, and will not call the closure: keep the RunLoopThread, and do not "
+                + "stop it, until all that was asked of it is done"
         case .noSuchFile(let path):
-            "there is no file or directory at \(path): make it first, or watch the directory that it will be in"
+            "there is no file or directory at \"\(path)\": make it first, or watch the directory that it will be in"
         case .noPermission(let path):
-            "\(path) may not be watched: that takes permission to read it and to search the directories above it"
+            "\"\(path)\" may not be watched: that takes permission to read it and to search the directories above it"
         case .outOfFileSources(let limit):
             "the user's \(limit) inotify instances are all in use: invalidate some file sources, or raise "
                 + "fs.inotify.max_user_instances with sysctl"
@@ -76,6 +86,8 @@ public enum RunLoopError: Error, Equatable, Sendable, CustomStringConvertible {
             return .outOfDescriptors(limit: Descriptor.limit)
         case EBADF: return .badDescriptor(descriptor)
         case EPERM where call == "epoll_ctl": return .notPollable(descriptor)
+        // A closed one's number that is the wait set's own by now.
+        case EINVAL where call == "epoll_ctl": return .badDescriptor(descriptor)
         case let code: return .system(call: call, errno: code)
         }
     }

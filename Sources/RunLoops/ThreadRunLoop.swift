@@ -72,7 +72,7 @@ public final class ThreadRunLoop: Sendable {
     public static let main = ThreadRunLoop(isMain: true)
 
     /// The calling thread's loop. The corresponding CF function is `CFRunLoopGetCurrent`.
-    @available(*, noasync, message: "a task may go on on another thread")
+    @available(*, noasync, message: "a task may go on on another thread; ask a loop whether it isCurrent")
     public static var current: ThreadRunLoop {
         if let value = crl_thread_value() { return Unmanaged<ThreadRunLoop>.fromOpaque(value).takeUnretainedValue() }
         let loop = crl_thread_id() == crl_process_id() ? main : ThreadRunLoop(isMain: false)

@@ -28,10 +28,9 @@ import Testing
     }
 
     @Test func `what is no child is an error`() {
-        #expect(throws: RunLoopError.system(call: "waitid", errno: ECHILD)) {
-            try ThreadRunLoop.Source1.child(getpid()) { _ in }
+        for pid in [getpid(), 1, 0, -5] {
+            #expect(throws: RunLoopError.notAChild(pid)) { try ThreadRunLoop.Source1.child(pid) { _ in } }
         }
-        #expect(throws: RunLoopError.self) { try ThreadRunLoop.Source1.child(-5) { _ in } }
     }
 }
 

@@ -53,15 +53,4 @@ import Testing
         _ = consume timer
         #expect(isGone.withLock { $0 })
     }
-
-    @Test func `a local closure on another loop is a broken contract`() async {
-        await #expect(processExitsWith: .failure) {
-            let handler = onThread { ThreadRunLoop.local {} }
-            handler()
-        }
-        await #expect(processExitsWith: .failure) {
-            let loop = onThread { ThreadRunLoop.current }
-            onThread { _ = loop.addTimer(after: .zero) { _ in } }
-        }
-    }
 }

@@ -65,10 +65,6 @@ private actor Resident {
             })
         #expect(called.wait(until: .patience))
         #expect(await resident.calls == 1)
-        await #expect(processExitsWith: .failure) {
-            let thread = try RunLoopThread()
-            Resident(thread.loop).callFromCallback()
-        }
     }
 
     @Test func `a hop between two actors of one loop makes no pass`() async throws {

@@ -1,3 +1,4 @@
+import Glibc
 import Testing
 
 /// What concerns a whole process, and so is tried in one of its own.
@@ -12,5 +13,12 @@ import Testing
 
     @Test func `an async main stays on the process's first thread`() {
         #expect(helper("", of: "AsyncMainHelper") == 0)
+    }
+
+    @Test(arguments: ["local", "timer", "main-actor", "actor"])
+    func `what belongs to one thread stops the process on another`(_ what: String) {
+        let status = helper("misuse-\(what)")
+        // Whichever signal the processor's trap is.
+        #expect(status == -SIGILL || status == -SIGTRAP, "\(status)")
     }
 }

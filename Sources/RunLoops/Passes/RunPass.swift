@@ -9,7 +9,7 @@ extension ThreadRunLoop {
     ///
     /// Only the loop's own thread may call it.
     /// - Throws: ``RunLoopError`` when no descriptor is left to sleep on.
-    @available(*, noasync, message: "a run blocks its thread")
+    @available(*, noasync, message: "a run blocks its thread; an async main runs the main loop while it awaits")
     public func run() throws(RunLoopError) {
         while true {
             switch try run(.default, until: .distantFuture, returnAfterSourceHandled: false) {
@@ -24,7 +24,7 @@ extension ThreadRunLoop {
     ///
     /// Only the loop's own thread may call it.
     /// - Throws: ``RunLoopError`` when no descriptor is left to sleep on.
-    @available(*, noasync, message: "a run blocks its thread")
+    @available(*, noasync, message: "a run blocks its thread; an async main runs the main loop while it awaits")
     public func run(until limit: MonotonicInstant) throws(RunLoopError) {
         while try run(mode: .default, before: limit), !limit.hasPassed {}
     }
@@ -38,7 +38,7 @@ extension ThreadRunLoop {
     ///   - limit: When to return in any case. A time in the past makes one pass that does not sleep.
     /// - Returns: False when there was nothing to run: the mode has no source, timer or block.
     /// - Throws: ``RunLoopError`` when no descriptor is left to sleep on.
-    @available(*, noasync, message: "a run blocks its thread")
+    @available(*, noasync, message: "a run blocks its thread; an async main runs the main loop while it awaits")
     @discardableResult
     public func run(mode: Mode, before limit: MonotonicInstant) throws(RunLoopError) -> Bool {
         try checkThread()
@@ -56,7 +56,7 @@ extension ThreadRunLoop {
     ///   - returnAfterSourceHandled: Whether to return when one source was handled.
     /// - Returns: Why it has returned.
     /// - Throws: ``RunLoopError`` when no descriptor is left to sleep on.
-    @available(*, noasync, message: "a run blocks its thread")
+    @available(*, noasync, message: "a run blocks its thread; an async main runs the main loop while it awaits")
     @discardableResult
     public func runInMode(
         _ mode: Mode = .default, seconds: Double, returnAfterSourceHandled: Bool = false
@@ -199,7 +199,8 @@ extension ThreadRunLoop {
     }
 
     private func checkThread() throws(RunLoopError) {
-        precondition(isCurrent, "a ThreadRunLoop can be run by its own thread only")
+        precondition(
+            isCurrent, "a ThreadRunLoop can be run by its own thread only: have it perform something, or stop it")
         if crl_is_forked() { throw .forked }
     }
 

@@ -14,14 +14,14 @@ extension ThreadRunLoop {
     ///
     /// - Parameter body: The closure.
     /// - Returns: The same, fit for an item of the calling thread's loop.
-    @available(*, noasync, message: "a task may go on on another thread")
+    @available(*, noasync, message: "a task may go on on another thread; add an item with a @Sendable handler")
     public static func local<Value>(_ body: @escaping () -> Value) -> @Sendable () -> Value {
         let closure = LocalClosure(body)
         return { closure.checked() }
     }
 
     /// Makes any closure a handler for the calling thread's loop; see the one without an argument.
-    @available(*, noasync, message: "a task may go on on another thread")
+    @available(*, noasync, message: "a task may go on on another thread; add an item with a @Sendable handler")
     public static func local<Argument, Value>(
         _ body: @escaping (Argument) -> Value
     ) -> @Sendable (Argument) -> Value {
@@ -30,7 +30,7 @@ extension ThreadRunLoop {
     }
 
     /// Makes any closure a handler for the calling thread's loop; see the one without an argument.
-    @available(*, noasync, message: "a task may go on on another thread")
+    @available(*, noasync, message: "a task may go on on another thread; add an item with a @Sendable handler")
     public static func local<First, Second, Value>(
         _ body: @escaping (First, Second) -> Value
     ) -> @Sendable (First, Second) -> Value {
@@ -49,21 +49,30 @@ extension ThreadRunLoop {
     public static func mainActor<Value: Sendable>(
         _ body: @escaping @MainActor () -> Value
     ) -> @Sendable () -> Value {
-        { MainActor.assumeIsolated { body() } }
+        {
+            checkMain()
+            return MainActor.assumeIsolated { body() }
+        }
     }
 
     /// Makes a closure of the main actor a handler for the main loop; see the one without an argument.
     public static func mainActor<Argument: Sendable, Value: Sendable>(
         _ body: @escaping @MainActor (Argument) -> Value
     ) -> @Sendable (Argument) -> Value {
-        { argument in MainActor.assumeIsolated { body(argument) } }
+        { argument in
+            checkMain()
+            return MainActor.assumeIsolated { body(argument) }
+        }
     }
 
     /// Makes a closure of the main actor a handler for the main loop; see the one without an argument.
     public static func mainActor<First: Sendable, Second: Sendable, Value: Sendable>(
         _ body: @escaping @MainActor (First, Second) -> Value
     ) -> @Sendable (First, Second) -> Value {
-        { first, second in MainActor.assumeIsolated { body(first, second) } }
+        { first, second in
+            checkMain()
+            return MainActor.assumeIsolated { body(first, second) }
+        }
     }
 
     /// Queues a closure of the main actor for the next pass of the main loop in one of the modes. Any thread may call
@@ -79,6 +88,15 @@ extension ThreadRunLoop {
         main.perform(inModes: modes, mainActor(body))
     }
 
+    private static func checkMain() {
+        precondition(
+            main.isCurrent, "a handler made by ThreadRunLoop.mainActor is called on another thread than the main one")
+    }
+
+    private static let notItsThread =
+        "a closure that is not @Sendable can be added on the loop's own thread only, as long as it runs: elsewhere, add "
+        + "a Timer or an Observer with a @Sendable handler"
+
     /// Makes a timer with any closure and adds it to this loop, which must be the calling thread's.
     ///
     ///     var ticks = 0
@@ -93,13 +111,13 @@ extension ThreadRunLoop {
     ///   - label: What dumps and reports call it.
     ///   - handler: Called on this thread.
     /// - Returns: The timer.
-    @available(*, noasync, message: "a task may go on on another thread")
+    @available(*, noasync, message: "a task may go on on another thread; add an item with a @Sendable handler")
     @discardableResult
     public func addTimer(
         after delay: Duration, repeats: Bool = false, forMode mode: Mode = .default, label: String? = nil,
         handler: @escaping (Timer) -> Void
     ) -> Timer {
-        precondition(isCurrent, "a closure that is not @Sendable can be added on the loop's own thread only")
+        precondition(isCurrent, Self.notItsThread)
         let timer = Timer(after: delay, repeats: repeats, label: label, handler: Self.local(handler))
         add(timer, forMode: mode)
         return timer
@@ -116,13 +134,13 @@ extension ThreadRunLoop {
     ///   - label: What dumps and reports call it.
     ///   - handler: Called on this thread.
     /// - Returns: The observer.
-    @available(*, noasync, message: "a task may go on on another thread")
+    @available(*, noasync, message: "a task may go on on another thread; add an item with a @Sendable handler")
     @discardableResult
     public func addObserver(
         _ activities: Activity, repeats: Bool = true, order: Int = 0, forMode mode: Mode = .default,
         label: String? = nil, handler: @escaping (Observer, Activity) -> Void
     ) -> Observer {
-        precondition(isCurrent, "a closure that is not @Sendable can be added on the loop's own thread only")
+        precondition(isCurrent, Self.notItsThread)
         let observer = Observer(activities, repeats: repeats, order: order, label: label, handler: Self.local(handler))
         add(observer, forMode: mode)
         return observer

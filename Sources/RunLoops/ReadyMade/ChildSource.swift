@@ -15,7 +15,7 @@ extension ThreadRunLoop.Source1 {
         _ pid: pid_t, handler: @escaping @Sendable (ThreadRunLoop.ExitStatus) -> Void
     ) throws(RunLoopError) -> ThreadRunLoop.Source1 {
         let process = try ProcessDescriptor(pid)
-        return ThreadRunLoop.Source1(descriptor: process.descriptor) { turn in
+        return ThreadRunLoop.Source1(descriptor: process.descriptor, label: "child \(pid)") { turn in
             guard let status = process.collect() else { return false }
             turn.source.invalidate()
             handler(status)
@@ -30,9 +30,11 @@ private final class ProcessDescriptor: Sendable {
 
     init(_ pid: pid_t) throws(RunLoopError) {
         descriptor = crl_pidfd_open(pid)
-        guard descriptor >= 0 else { throw .last("pidfd_open") }
+        guard descriptor >= 0 else {
+            throw [ESRCH, EINVAL].contains(errno) ? .notAChild(pid) : .last("pidfd_open")
+        }
         // Another's child would only be known to have ended by a wait that fails.
-        guard crl_pidfd_is_child(descriptor) else { throw .system(call: "waitid", errno: ECHILD) }
+        guard crl_pidfd_is_child(descriptor) else { throw .notAChild(pid) }
     }
 
     deinit { close(descriptor) }

@@ -10,13 +10,13 @@ extension ThreadRunLoop.Source1 {
     /// - Parameters:
     ///   - signal: The signal's number, such as `SIGTERM`.
     ///   - handler: Called on the loop's thread with how often the signal has come since the last call.
-    /// - Throws: ``RunLoopError`` when the signal cannot be watched (`SIGKILL`, `SIGSTOP`), is watched by too many
+    /// - Throws: ``RunLoopError`` when the signal cannot be watched (`SIGKILL`, `SIGSTOP`, or a fault such as `SIGSEGV`), is watched by too many
     ///   already, or no descriptor is left.
     public static func signal(
         _ signal: Int32, handler: @escaping @Sendable (_ count: Int) -> Void
     ) throws(RunLoopError) -> ThreadRunLoop.Source1 {
         let watch = try SignalWatch(signal)
-        return ThreadRunLoop.Source1(descriptor: watch.event.descriptor) { _ in
+        return ThreadRunLoop.Source1(descriptor: watch.event.descriptor, label: "signal \(signal)") { _ in
             let count = watch.event.clear()
             if count > 0 { handler(Int(clamping: count)) }
             return count > 0
@@ -29,11 +29,15 @@ private final class SignalWatch: Sendable {
     let event: EventDescriptor
     let signal: Int32
 
+    /// A fault that is caught and not mended happens again at once, for ever.
+    private static let faults = [SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS]
+
     init(_ signal: Int32) throws(RunLoopError) {
+        if Self.faults.contains(signal) { throw .signalNotWatchable(signal) }
         event = try EventDescriptor()
         self.signal = signal
         guard crl_signal_watch(signal, event.descriptor) == 0 else {
-            throw errno == EBUSY ? .tooManySignalSources(signal: signal) : .last("sigaction")
+            throw errno == EBUSY ? .tooManySignalSources(signal: signal) : .signalNotWatchable(signal)
         }
     }
 

@@ -130,7 +130,7 @@ public final class RunLoopThread: Sendable {
             crl_thread_set_name(name)
             let current = ThreadRunLoop.current
             // Keeps the mode from being empty.
-            current.add(ThreadRunLoop.Source0 {})
+            current.add(ThreadRunLoop.Source0(label: "kept by RunLoopThread") {})
             do throws(RunLoopError) {
                 try setNiceness()
                 try current.prepare()

@@ -58,12 +58,38 @@ extension ThreadRunLoop.Observer: CustomStringConvertible {
 extension ThreadRunLoop.Activity: CustomStringConvertible {
     /// The points' names.
     public var description: String {
-        if self == .all { return "[all]" }
-        let names: [(Self, String)] = [
-            (.entry, "entry"), (.beforeTimers, "beforeTimers"), (.beforeSources, "beforeSources"),
-            (.beforeWaiting, "beforeWaiting"), (.afterWaiting, "afterWaiting"), (.exit, "exit"),
-        ]
-        return "[" + names.filter { contains($0.0) }.map(\.1).joined(separator: ", ") + "]"
+        self == .all
+            ? "[all]"
+            : names([
+                (.entry, "entry"), (.beforeTimers, "beforeTimers"), (.beforeSources, "beforeSources"),
+                (.beforeWaiting, "beforeWaiting"), (.afterWaiting, "afterWaiting"), (.exit, "exit"),
+            ])
+    }
+}
+
+extension ThreadRunLoop.Readiness: CustomStringConvertible {
+    /// The names of what it is.
+    public var description: String {
+        names([(.readable, "readable"), (.writable, "writable"), (.error, "error"), (.hangUp, "hangUp")])
+    }
+}
+
+extension ThreadRunLoop.FileEvents: CustomStringConvertible {
+    /// The events' names.
+    public var description: String {
+        names([
+            (.written, "written"), (.closedAfterWriting, "closedAfterWriting"), (.attributes, "attributes"),
+            (.moved, "moved"), (.entryCreated, "entryCreated"), (.entryRemoved, "entryRemoved"),
+            (.entryMovedIn, "entryMovedIn"), (.entryMovedOut, "entryMovedOut"), (.deleted, "deleted"),
+            (.unmounted, "unmounted"), (.overflowed, "overflowed"), (.entryIsDirectory, "entryIsDirectory"),
+        ])
+    }
+}
+
+extension OptionSet {
+    /// The names of the members that it has.
+    fileprivate func names(_ members: [(Element, String)]) -> String {
+        "[" + members.filter { contains($0.0) }.map(\.1).joined(separator: ", ") + "]"
     }
 }
 
