@@ -54,7 +54,7 @@ private final class FileWatch: Sendable {
         let mask = events.intersection(.all).union(.deleted).rawValue
         guard !path.utf8.contains(0), inotify_add_watch(descriptor, path, mask) >= 0 else {
             switch path.utf8.contains(0) ? ENOENT : errno {
-            case ENOENT, ENOTDIR, ENAMETOOLONG: throw .noSuchFile(path: path)
+            case ENOENT, ENOTDIR: throw .noSuchFile(path: path)
             case EACCES: throw .noPermission(path: path)
             case ENOSPC: throw .outOfFileWatches(limit: Self.limit(of: "watches"))
             default: throw .last("inotify_add_watch")
