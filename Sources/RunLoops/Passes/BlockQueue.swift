@@ -28,8 +28,8 @@ final class BlockQueue: Sendable {
 
     private struct State {
         var blocks = Deque<Block>()
-        /// The storage of those that were performed last, to be used again.
-        var spare = Deque<Block>()
+        /// The modes that all of them are for, so that most often none need be asked.
+        var sharedModes = ModeSet.all
         /// A mode's place is its number.
         var knownModes: [ThreadRunLoop.Mode] = [.default, .common]
         /// Whether somebody wakes the loop, or has, since it has looked last.
@@ -49,6 +49,9 @@ final class BlockQueue: Sendable {
 
     private let state = Lock(State())
     private let hasSome = Atomic(false)
+    // Sound: used on the loop's thread only, by ``takeDue(in:)`` and ``reuse(_:count:)``.
+    /// The storage of those that were performed last, to be used again.
+    private nonisolated(unsafe) var spare = Deque<Block>()
 
     /// More than a burst of so many is given back to the system.
     private static let keptCount = 4096
@@ -71,6 +74,7 @@ final class BlockQueue: Sendable {
     private func append(_ block: consuming Block, _ state: inout State, wakes: Bool) -> Outcome {
         if state.isClosed { return .loopEnded }
         if state.blocks.isEmpty { hasSome.store(true, ordering: .releasing) }
+        state.sharedModes.formCommonPart(with: block.modes)
         state.blocks.append(block)
         guard wakes, !state.isWakeUpDue else { return .queued }
         state.isWakeUpDue = true
@@ -89,27 +93,29 @@ final class BlockQueue: Sendable {
     /// Whether there are none, in any mode.
     var isEmpty: Bool { !hasSome.load(ordering: .acquiring) }
 
-    /// Takes those out that are for any of a pass's modes.
+    /// Takes those out that are for any of a pass's modes. Called on the loop's thread.
     func takeDue(in modes: ModeSet) -> Deque<Block> {
+        var due = Deque<Block>()
+        swap(&due, &spare)
         state.withLock { state in
             state.isWakeUpDue = false
-            var due = Deque<Block>()
-            swap(&due, &state.spare)
             swap(&due, &state.blocks)
-            if !due.allSatisfy({ !$0.modes.isDisjoint(with: modes) }) {
+            let areAllDue = !state.sharedModes.isDisjoint(with: modes)
+            state.sharedModes = .all
+            if !areAllDue {
                 // Back at once, unlike CFRunLoop's: a run of their mode inside one of these must not miss them.
                 state.blocks = due.filter { $0.modes.isDisjoint(with: modes) }
                 due.removeAll { $0.modes.isDisjoint(with: modes) }
+                for block in state.blocks { state.sharedModes.formCommonPart(with: block.modes) }
             }
             if state.blocks.isEmpty { hasSome.store(false, ordering: .releasing) }
-            return due
         }
+        return due
     }
 
-    /// Takes the storage of performed blocks back.
+    /// Takes the storage of performed blocks back. Called on the loop's thread.
     func reuse(_ storage: consuming Deque<Block>, count: Int) {
-        guard count <= Self.keptCount else { return }
-        state.withLock { state in swap(&state.spare, &storage) }
+        if count <= Self.keptCount { spare = storage }
     }
 
     func hasDue(in modes: ModeSet) -> Bool {
@@ -140,6 +146,13 @@ struct ModeSet {
     static let `default`: ModeSet = [0]
     static let common: ModeSet = [1]
 
+    /// Every mode with a number below 64.
+    static var all: ModeSet {
+        var all = ModeSet()
+        all.bits = .max
+        return all
+    }
+
     mutating func insert(_ number: Int) {
         if number < UInt64.bitWidth {
             bits |= 1 << UInt64(number)
@@ -147,6 +160,9 @@ struct ModeSet {
             others = (others ?? []) + [number]
         }
     }
+
+    /// Leaves out what the other set does not have, and numbers from 64 on.
+    mutating func formCommonPart(with set: ModeSet) { bits &= set.bits }
 
     func isDisjoint(with set: ModeSet) -> Bool {
         guard bits & set.bits == 0 else { return false }

@@ -12,16 +12,19 @@ package struct Lock<Value: ~Copyable>: ~Copyable, @unchecked Sendable {
     private let value: UnsafeMutablePointer<Value>
 
     package init(_ value: consuming sending Value) {
-        word = .allocate(capacity: 1)
+        // One line of the cache for both, and for nothing else: it travels between processors with each contended locking.
+        let offset = max(MemoryLayout<Value>.alignment, MemoryLayout<UInt32>.stride)
+        let memory = UnsafeMutableRawPointer.allocate(
+            byteCount: offset + MemoryLayout<Value>.size, alignment: max(64, offset))
+        word = memory.bindMemory(to: UInt32.self, capacity: 1)
         word.initialize(to: 0)
-        self.value = .allocate(capacity: 1)
+        self.value = (memory + offset).bindMemory(to: Value.self, capacity: 1)
         self.value.initialize(to: value)
     }
 
     deinit {
         value.deinitialize(count: 1)
-        value.deallocate()
-        word.deallocate()
+        UnsafeMutableRawPointer(word).deallocate()
     }
 
     @inline(__always)
