@@ -29,7 +29,11 @@ int crl_epoll_wait_one(int set, crl_event *event, int64_t nanoseconds) {
     int count;
     // Past the C library, whose functions make the thread cancellable for the time of the call: a tenth of a short one.
     if (nanoseconds <= 0) {
+#ifdef SYS_epoll_wait
+        count = (int)syscall(SYS_epoll_wait, set, &ready, 1, nanoseconds < 0 ? -1 : 0);
+#else
         count = (int)syscall(SYS_epoll_pwait, set, &ready, 1, nanoseconds < 0 ? -1 : 0, NULL, 0);
+#endif
     } else {
         count = -1;
         if (!atomic_load_explicit(&has_no_pwait2, memory_order_relaxed)) {

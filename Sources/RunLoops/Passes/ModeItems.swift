@@ -186,6 +186,8 @@ struct ModeItems {
         if watched.source.duplicates { Descriptor.close(watched.descriptor) }
     }
 
+    mutating func hasTimerDue() -> Bool { timers.soonest()?.hasPassed ?? false }
+
     /// Sets the kernel's timer to the soonest of ours, if it is not there already.
     mutating func armTimer() {
         let soonest = timers.soonest()

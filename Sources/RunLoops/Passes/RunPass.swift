@@ -272,21 +272,30 @@ extension ThreadRunLoop {
     private func sleep(_ mode: OpenMode, until limit: MonotonicInstant) -> Event {
         if crl_is_forked() { return .none }
         var isRaised = false
-        let (turn, isPolling) = state.withLock { state -> (ModeItems.Watched?, Bool) in
+        // What is known without the kernel.
+        var known: Event?
+        let isPolling = state.withLock { state -> Bool in
             isRaised = state.modes[mode.index].hasRaised()
             // Raised sources and ready descriptors take turns. The kernel is not even asked in a turn of the former:
             // what it tells goes to the end of its queue, served or not.
-            if let turn = state.modes[mode.index].raisedTurn() { return (turn, true) }
+            if let turn = state.modes[mode.index].raisedTurn() {
+                known = .source(turn, [])
+                return true
+            }
             // Work made visible before a wake-up that came since the pass began must be seen before sleeping.
             let isPolling =
                 isRaised || limit == .distantPast || state.runs[state.runs.count - 1].isStopped
                 || !wakeState.compareExchange(expected: .awake, desired: .asleep, ordering: .sequentiallyConsistent)
                     .exchanged
+            if isPolling, !isMain, state.modes[mode.index].sources1.isEmpty {
+                known = state.modes[mode.index].hasTimerDue() ? .timers : Event.none
+                return true
+            }
             state.modes[mode.index].armTimer()
             if isMain { state.modes[mode.index].watchMainQueue(servesMainQueue(state, mode: mode.index)) }
-            return (nil, isPolling)
+            return isPolling
         }
-        if let turn { return .source(turn, []) }
+        if let known { return known }
         if !isPolling { passEnds() }
         var ready: WaitSet.Event?
         repeat {
