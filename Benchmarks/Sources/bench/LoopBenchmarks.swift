@@ -70,7 +70,7 @@ enum LoopBenchmarks {
                     ours: { try ours.millisecondsToFire(10_000) },
                     Rival("CFRunLoop", .atMost(0.3)) { try foundation.millisecondsToFire(10_000) })
             },
-            LoopRow("a pass, watched for stalls, ns") {
+            LoopRow("a pass, one Source1, watched, ns") {
                 let (alone, watched) = (try WatchedPasses(isWatched: false), try WatchedPasses(isWatched: true))
                 return Contest(
                     ours: { try watched.nanosecondsAPass(20_000) },

@@ -1,3 +1,4 @@
+import CBench
 import RunLoops
 
 /// A thread of ours with a stall monitor.
@@ -13,13 +14,14 @@ final class WatchedThread: LoopThread {
     func execute(_ work: @escaping @Sendable () -> Void) { thread.execute(work) }
 }
 
-/// Passes that do not sleep, on a thread of their own: the dearest case for a monitor.
+/// Passes that ask the kernel and do not sleep, on a thread of their own: the dearest case of real work for a monitor.
 final class WatchedPasses {
     private let thread: RunLoopThread
     private let monitor: StallMonitor?
 
     init(isWatched: Bool) throws {
         thread = try RunLoopThread()
+        try thread.run { try OurLoop(mode: "default").addSource1(cb_event()) }
         monitor = isWatched ? try StallMonitor(thread.loop) { stall in print(stall) } : nil
     }
 

@@ -24,6 +24,8 @@ struct TimerQueue {
     private var heap = Heap<Entry>()
     private var members: [ObjectIdentifier: Member] = [:]
     private var lastNumber: UInt64 = 0
+    /// Whether the entry at the top is known to be up to date.
+    private var isTopCurrent = false
     /// The members without an entry: their callouts are in progress.
     private var firing: Set<ObjectIdentifier> = []
 
@@ -41,6 +43,7 @@ struct TimerQueue {
     mutating func requeue(_ timer: ThreadRunLoop.Timer) {
         let id = ObjectIdentifier(timer)
         guard contains(timer) else { return }
+        isTopCurrent = false
         guard let date = timer.queuedFireDate else {
             members[id]?.number = 0
             firing.insert(id)
@@ -55,6 +58,7 @@ struct TimerQueue {
 
     mutating func remove(_ timer: ThreadRunLoop.Timer) -> Bool {
         firing.remove(ObjectIdentifier(timer))
+        isTopCurrent = false
         return members.removeValue(forKey: ObjectIdentifier(timer)) != nil
     }
 
@@ -66,7 +70,10 @@ struct TimerQueue {
     /// When the next timer is due.
     mutating func soonest() -> MonotonicInstant? {
         while let entry = heap.min {
-            if isCurrent(entry) { return entry.date }
+            if isTopCurrent || isCurrent(entry) {
+                isTopCurrent = true
+                return entry.date
+            }
             heap.removeMin()
         }
         return nil
@@ -75,8 +82,12 @@ struct TimerQueue {
     /// The timers that are due, in the order of their dates. They stay queued until they fire.
     mutating func due(at now: MonotonicInstant) -> [ThreadRunLoop.Timer] {
         var entries: [Entry] = []
-        while let date = soonest(), date <= now, let entry = heap.popMin() { entries.append(entry) }
+        while let date = soonest(), date <= now, let entry = heap.popMin() {
+            isTopCurrent = false
+            entries.append(entry)
+        }
         heap.insert(contentsOf: entries)
+        isTopCurrent = false
         return entries.compactMap { members[$0.id]?.timer }
     }
 
