@@ -42,7 +42,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
         var mayHaveMore = false
         /// The threads that are taking messages, or handling one they took.
         var turns: [Int32] = []
-        var waiters: [Waiter] = []
+        var waiters: [any Waiter] = []
         var isValid = true
         /// How the invalidation goes on when the last turn has ended.
         var afterLastTurn: (@Sendable () -> Void)?
@@ -223,9 +223,9 @@ public final class MachPort: Sendable, CustomStringConvertible {
         try beginTurn()
         defer { endTurn() }
         if let message = takeMessage() { return message }
-        let waiter = try Waiter()
-        receiver.withLock { $0.waiters.append(waiter) }
-        defer { receiver.withLock { $0.waiters.removeAll { $0 === waiter } } }
+        let waiter = try ThreadWaiter()
+        add(waiter)
+        defer { remove(waiter) }
         while true {
             // Once more as one who waits: what came in between would not be told.
             if let message = takeMessage() { return message }
@@ -237,6 +237,35 @@ public final class MachPort: Sendable, CustomStringConvertible {
                 throw .receiveTimedOut(port: description)
             }
         }
+    }
+
+    /// Who waits is told when there may be something for it.
+    func add(_ waiter: some Waiter) { receiver.withLock { $0.waiters.append(waiter) } }
+
+    func remove(_ waiter: some Waiter) { receiver.withLock { $0.waiters.removeAll { $0 === waiter } } }
+
+    /// Takes what is there.
+    func takeNow() throws(PortError) -> Message? {
+        try beginTurn()
+        defer { endTurn() }
+        return takeMessage()
+    }
+
+    /// Takes what is there; else the waiter will be told of the next message.
+    ///
+    /// - Parameter isWatched: Whether it will: not when no descriptor is left.
+    func takeNow(orWatchWith waiter: TaskWaiter, _ isWatched: inout Bool) throws(PortError) -> Message? {
+        // The socket has to stay until it is watched.
+        do { try beginTurn() } catch {
+            throw error == .isInvalid(port: description) ? .becameInvalid(port: description) : error
+        }
+        defer { endTurn() }
+        if let message = takeMessage() { return message }
+        let descriptor = try receiver.withLock { (receiver) throws(PortError) in
+            try receiver.socket?.watchedDescriptor()
+        }
+        if let descriptor { isWatched = (try? waiter.watch(descriptor)) != nil }
+        return nil
     }
 
     private func takeMessage() -> Message? {

@@ -20,7 +20,7 @@ final class SendChannel: Sendable, CustomStringConvertible {
         var isFull = false
         /// Those who wait for room, in the order they came. The first watches the socket while there is none; when it
         /// has found some, it wakes the next, and meanwhile whoever comes may send.
-        var waiters: [Waiter] = []
+        var waiters: [any Waiter] = []
         var invalidity: Invalidity?
         var handlers: [@Sendable () -> Void] = []
         /// Whether the handlers have been called.
@@ -71,7 +71,7 @@ final class SendChannel: Sendable, CustomStringConvertible {
         if isLocal, PortProcess.current.port(id.number)?.isServedOnlyHere == true {
             throw .ownQueueFull(port: description)
         }
-        let waiter = try Waiter()
+        let waiter = try ThreadWaiter()
         state.withLock { $0.waiters.append(waiter) }
         defer { leave(waiter) }
         try send(&frame, as: waiter, before: deadline)
@@ -85,7 +85,9 @@ final class SendChannel: Sendable, CustomStringConvertible {
         case watch(Int32, isConnected: Bool)
     }
 
-    private func send(_ frame: inout Frame, as waiter: Waiter, before deadline: MonotonicInstant) throws(PortError) {
+    private func send(_ frame: inout Frame, as waiter: ThreadWaiter, before deadline: MonotonicInstant)
+        throws(PortError)
+    {
         // A right's first use has to find its way first, whatever the deadline: a second is ages for a live owner.
         let connectDeadline = max(deadline, .now + .seconds(1))
         while true {
@@ -111,7 +113,7 @@ final class SendChannel: Sendable, CustomStringConvertible {
         }
     }
 
-    private func nextStep(_ frame: inout Frame, _ waiter: Waiter) throws(PortError) -> Step {
+    private func nextStep(_ frame: inout Frame, _ waiter: some Waiter) throws(PortError) -> Step {
         try state.withLock { (state) throws(PortError) -> Step in
             try check(state, or: .becameInvalid(port: description))
             let isConnected = isLocal || state.hasSent
@@ -131,7 +133,7 @@ final class SendChannel: Sendable, CustomStringConvertible {
         return true
     }
 
-    private func leave(_ waiter: Waiter) {
+    private func leave(_ waiter: some Waiter) {
         state.withLock { state in
             guard let index = state.waiters.firstIndex(where: { $0 === waiter }) else { return }
             state.waiters.remove(at: index)
