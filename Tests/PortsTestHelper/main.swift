@@ -44,6 +44,12 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
         try report(port.sendRight)
         try runForEver()
 
+    case "hold":
+        // The same under any name, without a report: nobody is connected to it.
+        let port = try MachPort(queueLimit: 4)
+        try PortNameServer.shared.register(port, name: arguments.first ?? "")
+        while true { _ = withExtendedLifetime(port) { pause() } }
+
     case "send":
         let right = try test()
         for number in 0..<(UInt32(arguments.first ?? "") ?? 0) {
