@@ -235,4 +235,54 @@ import Testing
         _ = try LocalMessagePort(name: "echo", nameServer: sandbox.names) { _, _ in nil }
         thread.stop()
     }
+
+    // MARK: Renaming
+
+    @Test func `a port that is renamed is found by its new name alone, and goes on serving`() throws {
+        let server = try LocalMessagePort(name: "old", nameServer: sandbox.names) { _, data in data }
+        let thread = try RunLoopThread()
+        try server.schedule(in: thread.loop)
+        let remote = try RemoteMessagePort(name: "old", nameServer: sandbox.names)
+        try server.rename(to: "new")
+        #expect(server.name == "new" && remote.name == "old")
+        #expect(errorKind { _ = try RemoteMessagePort(name: "old", nameServer: sandbox.names) } == "nameNotFound")
+        let renamed = try RemoteMessagePort(name: "new", nameServer: sandbox.names)
+        #expect(renamed.sendRight == remote.sendRight)
+        #expect(try remote.request(id: 1, [1]) == [1] && renamed.request(id: 1, [2]) == [2])
+        try server.rename(to: "new")
+        try server.rename(to: nil)
+        #expect(server.name == nil)
+        #expect(errorKind { _ = try RemoteMessagePort(name: "new", nameServer: sandbox.names) } == "nameNotFound")
+        try server.rename(to: "old")
+        #expect(try RemoteMessagePort(name: "old", nameServer: sandbox.names).request(id: 1, [3]) == [3])
+        server.invalidate()
+        #expect(try sandbox.names.names() == [])
+        thread.stop()
+    }
+
+    @Test func `a name that is taken, or none at all, leaves the old one`() throws {
+        let desk = try Desk(sandbox)
+        let child = Child("hold", "theirs", in: sandbox)
+        #expect(waitUntil { ((try? sandbox.names.names()) ?? []).contains("theirs") })
+        let other = try LocalMessagePort(name: "other", nameServer: sandbox.names) { _, _ in nil }
+        let server = try LocalMessagePort(name: "mine", nameServer: sandbox.names) { _, data in data }
+        #expect(portError { try server.rename(to: "theirs") } == .nameInUse("theirs", pid: child.pid))
+        #expect(portError { try server.rename(to: "other") } == .nameInUse("other", pid: getpid()))
+        #expect(errorKind { try server.rename(to: "") } == "badName")
+        #expect(server.name == "mine")
+        #expect(try RemoteMessagePort(name: "mine", nameServer: sandbox.names).sendRight == server.sendRight)
+        server.invalidate()
+        #expect(errorKind { try server.rename(to: "late") } == "isInvalid")
+        #expect(try sandbox.names.names().sorted() == ["other", "test", "theirs"])
+        withExtendedLifetime((desk, other)) {}
+    }
+
+    @Test func `threads that rename at once leave one name`() throws {
+        let server = try LocalMessagePort(name: "start", nameServer: sandbox.names) { _, data in data }
+        let threads = (0..<4).map { thread in
+            Helper { errorKind { for number in 0..<25 { try server.rename(to: "name \(thread) \(number)") } } }
+        }
+        for thread in threads { #expect(thread.value() == "none") }
+        #expect(try sandbox.names.names() == [server.name])
+    }
 }

@@ -1,4 +1,6 @@
+import Dispatch
 import RunLoops
+import Synchronization
 
 /// A port that answers requests. The corresponding CF function is `CFMessagePortCreateLocal`.
 ///
@@ -13,9 +15,14 @@ public final class LocalMessagePort: Sendable {
     public typealias RequestHandler = @Sendable (MessagePortRequest) -> Void
 
     private let port: MachPort
+    private let nameServer: PortNameServer
+    private let currentName: Mutex<String?>
+    /// Held while the name changes, which takes a while.
+    private let renaming = Mutex(())
 
-    /// The name that the port was made with. The corresponding CF function is `CFMessagePortGetName`.
-    public let name: String?
+    /// The name by which others find the port; nil for none. An invalid port keeps the name it had, though others may
+    /// take it. The corresponding CF function is `CFMessagePortGetName`.
+    public var name: String? { currentName.withLock { $0 } }
 
     /// Makes a port whose handler answers at once.
     ///
@@ -50,9 +57,31 @@ public final class LocalMessagePort: Sendable {
     public init(
         name: String? = nil, nameServer: PortNameServer = .shared, requestHandler: @escaping RequestHandler
     ) throws(PortError) {
-        self.name = name
+        self.nameServer = nameServer
+        currentName = Mutex(name)
         port = try MachPort(nameServer: nameServer, handlers: .init { requestHandler(MessagePortRequest($0)) })
         if let name { try nameServer.register(port, name: name) }
+    }
+
+    /// Gives the port another name, or none. The corresponding CF function is `CFMessagePortSetName`.
+    ///
+    /// Any thread may call it. The new name is the port's before the old one is free. Who has found the port by the old
+    /// one goes on talking to it.
+    /// - Parameter name: The new name; nil for none.
+    /// - Throws: ``PortError``, as ``PortNameServer/register(_:name:)``: the port keeps its old name.
+    public func rename(to name: String?) throws(PortError) {
+        try renaming.withLock { _ throws(PortError) in
+            let former = self.name
+            guard name != former else { return }
+            if let name { try nameServer.register(port, name: name) }
+            do throws(PortError) {
+                if let former { try nameServer.remove(former, of: port) }
+            } catch {
+                if let name { try? nameServer.remove(name, of: port) }
+                throw error
+            }
+            currentName.withLock { $0 = name }
+        }
     }
 
     /// The right to send to it, for those who cannot or need not look it up by name.
@@ -66,6 +95,17 @@ public final class LocalMessagePort: Sendable {
     /// Takes the port out of a loop's mode.
     public func remove(from loop: ThreadRunLoop, forMode mode: ThreadRunLoop.Mode = .default) {
         port.remove(from: loop, forMode: mode)
+    }
+
+    /// Has a dispatch queue handle requests, one at a time, in place of the queue before; nil: none does. It keeps the
+    /// port until that is invalid. The corresponding CF function is `CFMessagePortSetDispatchQueue`.
+    ///
+    /// - Throws: ``PortError`` when the port is invalid.
+    public func setQueue(_ queue: DispatchQueue?) throws(PortError) { try port.setQueue(queue) }
+
+    /// Whether a loop handles requests in a mode.
+    public func isScheduled(in loop: ThreadRunLoop, forMode mode: ThreadRunLoop.Mode = .default) -> Bool {
+        port.isScheduled(in: loop, forMode: mode)
     }
 
     /// Whether the port takes requests. The corresponding CF function is `CFMessagePortIsValid`.
