@@ -142,7 +142,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
         }
     }
 
-    private func setHandlers(_ handlers: Handlers) {
+    func setHandlers(_ handlers: Handlers) {
         guard !crl_is_forked() else { return }
         var made = handlers
         let source = receiver.withLock { receiver in

@@ -79,6 +79,26 @@ final class SendChannel: Sendable, CustomStringConvertible {
         while try await !suspended.isSent() { try await connect(before: connectDeadline) }
     }
 
+    /// The same, without waiting for the outcome: while there is no room, or no connection yet, the frame waits for it.
+    ///
+    /// - Parameter failed: Called on the housekeeping thread.
+    func post(
+        _ frame: consuming Frame, before deadline: MonotonicInstant,
+        failed: @escaping @Sendable (any Error) -> Void
+    ) throws(PortError) {
+        if try sendAtOnce(&frame, before: deadline) { return }
+        let suspended = try SuspendedSend(
+            frame, to: self, before: deadline, connectBefore: Self.connectDeadline(deadline))
+        suspended.start { [self] end in
+            withExtendedLifetime(suspended) {}
+            switch end {
+            case .sent: break
+            case .unconnected: failed(PortError.becameInvalid(port: description))
+            case .failed(let error): failed(error)
+            }
+        }
+    }
+
     /// - Returns: False when the frame has to wait.
     private func sendAtOnce(_ frame: inout Frame, before deadline: MonotonicInstant) throws(PortError) -> Bool {
         try state.withLock { (state) throws(PortError) in

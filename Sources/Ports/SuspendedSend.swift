@@ -2,7 +2,7 @@ import RunLoops
 import Synchronization
 import ZeroMQ
 
-/// A frame whose task is suspended until there is room for it.
+/// A frame that waits for room without a thread: its task is suspended, or nobody waits for it at all.
 ///
 /// The housekeeping thread sends it. A task that is woken to do so itself could be one of a thread that, behind it, waits
 /// for room too: neither would go on.
@@ -14,16 +14,16 @@ final class SuspendedSend: Waiter {
     private let frame: Mutex<Frame>
     private let isStepQueued = Atomic(false)
 
-    private enum End {
+    enum End {
         case sent
         /// It takes a connection to the port's process first, which the housekeeping thread must not wait for.
         case unconnected
         case failed(any Error)
     }
 
-    /// One attempt, from the task's asking to the answer. Changed on the housekeeping thread, but for the continuation.
+    /// One attempt, from the asking to the answer. Ends on the housekeeping thread.
     private struct Attempt {
-        var continuation: CheckedContinuation<End, Never>?
+        var tell: (@Sendable (End) -> Void)?
         var end: End?
         var watch: ThreadRunLoop.Source1?
         var timers: [ThreadRunLoop.Timer] = []
@@ -50,12 +50,7 @@ final class SuspendedSend: Waiter {
         attempt.withLock { $0 = Attempt() }
         let end = await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
-                let end = attempt.withLock { attempt in
-                    if attempt.end == nil { attempt.continuation = continuation }
-                    return attempt.end
-                }
-                if let end { return continuation.resume(returning: end) }
-                loop.perform { self.start() }
+                start { continuation.resume(returning: $0) }
             }
         } onCancel: {
             loop.perform { self.end(.failed(CancellationError())) }
@@ -67,8 +62,22 @@ final class SuspendedSend: Waiter {
         }
     }
 
+    /// Begins. Whatever `tell` has captured is kept until the end, of which it is told.
+    func start(tell: @escaping @Sendable (End) -> Void) {
+        channel.join(self)
+        let end = attempt.withLock { attempt in
+            if attempt.end == nil { attempt.tell = tell }
+            return attempt.end
+        }
+        if let end {
+            channel.leave(self)
+            return tell(end)
+        }
+        loop.perform { self.begin() }
+    }
+
     func wake() {
-        // Many may tell at once. The frame is kept by its task.
+        // Many may tell at once. Whoever waits keeps it.
         guard !isStepQueued.exchange(true, ordering: .acquiringAndReleasing) else { return }
         loop.perform { [weak self] in self?.step() }
     }
@@ -77,9 +86,8 @@ final class SuspendedSend: Waiter {
 
     private var hasEnded: Bool { attempt.withLock { $0.end != nil } }
 
-    private func start() {
+    private func begin() {
         guard !hasEnded else { return }
-        channel.join(self)
         waitForDeadline()
         step()
     }
@@ -94,7 +102,7 @@ final class SuspendedSend: Waiter {
         channel.leave(self)
         former.watch?.invalidate()
         for timer in former.timers { timer.invalidate() }
-        former.continuation?.resume(returning: end)
+        former.tell?(end)
     }
 
     private func step() {

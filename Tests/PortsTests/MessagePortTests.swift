@@ -236,6 +236,61 @@ import Testing
         thread.stop()
     }
 
+    // MARK: Slow askers
+
+    @Test func `an asker that takes no replies does not hold up the others`() throws {
+        let server = try Server { _, data in data }
+        let slow = try MachPort(queueLimit: 1)
+        var full = 0
+        while (try? slow.sendRight.send(MachPort.Message(), before: .distantPast)) != nil { full += 1 }
+        let channel = server.port.sendRight.channel
+        for number in 0..<150 as Range<UInt8> {
+            let request = MachPort.Message(id: 1, [.bytes([number])], replyPort: slow.sendRight)
+            var frame = try Encoding.frame(request, kind: .request, request: UInt64(number), to: channel)
+            try channel.send(&frame, before: .patience)
+        }
+        #expect(try server.remote.request(id: 2, [7], replyTimeout: .seconds(20)) == [7])
+        // As many as may wait have done so.
+        #expect(waitUntil { slow.sendRight.channel.waiterCount == 100 })
+        let answers = Shared<[UInt64]>([])
+        for _ in 0..<full { _ = try slow.receive(before: .patience) }
+        slow.setHandlers(.init { frame in answers.withLock { $0.append(frame.header.request) } })
+        let thread = try RunLoopThread()
+        try slow.schedule(in: thread.loop)
+        #expect(waitUntil { answers.withLock { $0.count } == 100 })
+        #expect(answers.withLock { $0 } == Array(0..<100))
+        thread.stop()
+    }
+
+    @Test func `an asker that is stopped gets its reply when it goes on, or is forgotten when it ends`() throws {
+        let stopped = Shared<[Int32]>([])
+        let port = try LocalMessagePort(name: "test", nameServer: sandbox.names) { _, data in
+            guard let data, data.count == 4 else { return data }
+            let pid = data.withUnsafeBytes { $0.loadUnaligned(as: Int32.self) }
+            kill(pid, SIGSTOP)
+            stopped.withLock { $0.append(pid) }
+            return data
+        }
+        let server = try Server(port)
+        let (patient, doomed) = (Child("ask", in: sandbox), Child("ask", in: sandbox))
+        #expect(waitUntil { stopped.withLock { $0.count } == 2 })
+        #expect(try server.remote.request(id: 2, [7], replyTimeout: .seconds(20)) == [7])
+        doomed.kill()
+        patient.signal(SIGCONT)
+        #expect(patient.wait() == 0)
+        #expect(try server.remote.request(id: 2, [8], replyTimeout: .seconds(20)) == [8])
+    }
+
+    @Test func `a task may answer`() async throws {
+        let port = try LocalMessagePort(requestHandler: { request in
+            Task { try await request.replyRight?.reply(with: request.data) }
+        })
+        let server = try Server(port)
+        let remote = server.remote
+        #expect(try await remote.request(id: 1, [1, 2]) == [1, 2])
+        server.thread.stop()
+    }
+
     // MARK: Renaming
 
     @Test func `a port that is renamed is found by its new name alone, and goes on serving`() throws {

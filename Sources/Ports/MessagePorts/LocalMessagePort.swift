@@ -30,7 +30,8 @@ public final class LocalMessagePort: Sendable {
     ///   - name: The name by which others find it; nil for none.
     ///   - nameServer: Where the name is registered.
     ///   - handler: Called on the loops that the port is scheduled in. What it returns is sent to the asker; to one who
-    ///     wants no reply, nothing is.
+    ///     wants no reply, nothing is. An asker that takes no replies does not hold up the port: up to a hundred wait
+    ///     for it, each for ten seconds.
     /// - Throws: ``PortError``, as ``PortNameServer/register(_:name:)``.
     public convenience init(
         name: String? = nil, nameServer: PortNameServer = .shared, handler: @escaping DataHandler
@@ -39,11 +40,8 @@ public final class LocalMessagePort: Sendable {
             name: name, nameServer: nameServer,
             requestHandler: { request in
                 let answer = handler(request.id, request.data)
-                do throws(PortError) {
-                    try request.replyRight?.reply(with: answer)
-                } catch {
-                    log.info("a reply could not be sent: \(error)")
-                }
+                // A slow asker must not hold up the others.
+                request.replyRight?.post(answer)
             })
     }
 
