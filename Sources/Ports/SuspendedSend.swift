@@ -53,7 +53,7 @@ final class SuspendedSend: Waiter {
                 start { continuation.resume(returning: $0) }
             }
         } onCancel: {
-            loop.perform { self.end(.failed(CancellationError())) }
+            onLoop { self.end(.failed(CancellationError())) }
         }
         switch end {
         case .sent: return true
@@ -73,13 +73,19 @@ final class SuspendedSend: Waiter {
             channel.leave(self)
             return tell(end)
         }
-        loop.perform { self.begin() }
+        onLoop { self.begin() }
     }
 
     func wake() {
         // Many may tell at once. Whoever waits keeps it.
         guard !isStepQueued.exchange(true, ordering: .acquiringAndReleasing) else { return }
-        loop.perform { [weak self] in self?.step() }
+        onLoop { [weak self] in self?.step() }
+    }
+
+    private func onLoop(_ body: @escaping @Sendable () -> Void) {
+        loop.perform(body)
+        // A block from the loop's own thread does not keep it from going to sleep.
+        if loop.isCurrent { loop.wakeUp() }
     }
 
     // MARK: On the housekeeping thread
