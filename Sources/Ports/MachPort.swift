@@ -70,7 +70,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
     ///   - messageLimit: The largest message that it takes, in bytes.
     ///   - nameServer: Where the port's socket lives, should the port become known outside this process.
     ///   - handler: Called with each message on the loops that the port is scheduled in. Without one, messages wait for
-    ///     ``receive(before:)``.
+    ///     `receive(before:)`.
     /// - Throws: ``PortError`` when there is no descriptor left, or the process is a fork.
     public convenience init(
         queueLimit: Int = 1000, messageLimit: Int = 64 << 20, nameServer: PortNameServer = .shared,

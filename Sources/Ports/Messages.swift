@@ -8,7 +8,7 @@ extension MachPort {
     ///     }
     ///
     /// Nothing is taken before the loop asks for it: what a task is too slow for waits in the port's queue, and then
-    /// its senders do. Any number of tasks may take from one port, loops and ``receive(before:)`` too; each message
+    /// its senders do. Any number of tasks may take from one port, loops and `receive(before:)` too; each message
     /// goes to one of them. The sequence ends when the port becomes invalid or the task is cancelled. It
     /// keeps the port.
     public var messages: Messages { Messages(port: self) }

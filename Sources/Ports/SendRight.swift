@@ -75,7 +75,7 @@ extension MachPort {
         ///   - bytes: The component.
         ///   - replyPort: Where an answer should go.
         ///   - deadline: How long to wait for room.
-        /// - Throws: ``PortError``, as ``send(_:before:)``.
+        /// - Throws: ``PortError``, as `send(_:before:)`.
         public func send(
             id: UInt32 = 0, bytes: RawSpan, replyPort: SendRight? = nil,
             before deadline: MonotonicInstant = .distantFuture

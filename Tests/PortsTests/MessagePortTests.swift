@@ -244,9 +244,11 @@ import Testing
         var full = 0
         while (try? slow.sendRight.send(MachPort.Message(), before: .distantPast)) != nil { full += 1 }
         let channel = server.port.sendRight.channel
-        for number in 0..<150 as Range<UInt8> {
-            let request = MachPort.Message(id: 1, [.bytes([number])], replyPort: slow.sendRight)
-            var frame = try Encoding.frame(request, kind: .request, request: UInt64(number), to: channel)
+        // No number that a request of this process really has.
+        let first = UInt64.max / 2
+        for number in 0..<150 as Range<UInt64> {
+            let request = MachPort.Message(id: 1, [.bytes([1])], replyPort: slow.sendRight)
+            var frame = try Encoding.frame(request, kind: .request, request: first + number, to: channel)
             try channel.send(&frame, before: .patience)
         }
         #expect(try server.remote.request(id: 2, [7], replyTimeout: .seconds(20)) == [7])
@@ -258,7 +260,8 @@ import Testing
         let thread = try RunLoopThread()
         try slow.schedule(in: thread.loop)
         #expect(waitUntil { answers.withLock { $0.count } == 100 })
-        #expect(answers.withLock { $0 } == Array(0..<100))
+        #expect(answers.withLock { $0 } == Array(first..<first + 100))
+        server.thread.stop()
         thread.stop()
     }
 
@@ -330,6 +333,30 @@ import Testing
         #expect(errorKind { try server.rename(to: "late") } == "isInvalid")
         #expect(try sandbox.names.names().sorted() == ["other", "test", "theirs"])
         withExtendedLifetime((desk, other)) {}
+    }
+
+    @Test func `a port of this process is found again by its name`() throws {
+        #expect(LocalMessagePort.existing("mine", nameServer: sandbox.names) == nil)
+        var server: LocalMessagePort? = try LocalMessagePort(name: "mine", nameServer: sandbox.names) { _, _ in nil }
+        #expect(LocalMessagePort.existing("mine", nameServer: sandbox.names) === server)
+        #expect(LocalMessagePort.existing("mine") == nil)
+        try server?.rename(to: "other")
+        #expect(LocalMessagePort.existing("mine", nameServer: sandbox.names) == nil)
+        #expect(LocalMessagePort.existing("other", nameServer: sandbox.names) === server)
+        server?.invalidate()
+        #expect(LocalMessagePort.existing("other", nameServer: sandbox.names) == nil)
+        server = try LocalMessagePort(name: "other", nameServer: sandbox.names) { _, _ in nil }
+        #expect(LocalMessagePort.existing("other", nameServer: sandbox.names) === server)
+        server = nil
+        #expect(LocalMessagePort.existing("other", nameServer: sandbox.names) == nil)
+    }
+
+    @Test func `a request larger than the port takes is refused at the asker`() throws {
+        let port = try LocalMessagePort(queueLimit: 3, messageLimit: 1000) { _, data in data }
+        let remote = RemoteMessagePort(port.sendRight)
+        #expect(errorKind { _ = try remote.request(id: 1, Array(repeating: 0, count: 1000)) } == "messageTooLarge")
+        #expect(errorKind { while true { try remote.send(id: 1, timeout: .zero) } } == "sendTimedOut")
+        port.invalidate()
     }
 
     @Test func `threads that rename at once leave one name`() throws {

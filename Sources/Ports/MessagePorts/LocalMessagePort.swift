@@ -29,15 +29,18 @@ public final class LocalMessagePort: Sendable {
     /// - Parameters:
     ///   - name: The name by which others find it; nil for none.
     ///   - nameServer: Where the name is registered.
+    ///   - queueLimit: How many requests of one sender wait at the port before that sender has to.
+    ///   - messageLimit: The largest request that it takes, in bytes.
     ///   - handler: Called on the loops that the port is scheduled in. What it returns is sent to the asker; to one who
     ///     wants no reply, nothing is. An asker that takes no replies does not hold up the port: up to a hundred wait
     ///     for it, each for ten seconds.
     /// - Throws: ``PortError``, as ``PortNameServer/register(_:name:)``.
     public convenience init(
-        name: String? = nil, nameServer: PortNameServer = .shared, handler: @escaping DataHandler
+        name: String? = nil, nameServer: PortNameServer = .shared, queueLimit: Int = 1000,
+        messageLimit: Int = 64 << 20, handler: @escaping DataHandler
     ) throws(PortError) {
         try self.init(
-            name: name, nameServer: nameServer,
+            name: name, nameServer: nameServer, queueLimit: queueLimit, messageLimit: messageLimit,
             requestHandler: { request in
                 let answer = handler(request.id, request.data)
                 // A slow asker must not hold up the others.
@@ -50,15 +53,45 @@ public final class LocalMessagePort: Sendable {
     /// - Parameters:
     ///   - name: The name by which others find it; nil for none.
     ///   - nameServer: Where the name is registered.
+    ///   - queueLimit: How many requests of one sender wait at the port before that sender has to.
+    ///   - messageLimit: The largest request that it takes, in bytes.
     ///   - requestHandler: Called on the loops that the port is scheduled in.
     /// - Throws: ``PortError``, as ``PortNameServer/register(_:name:)``.
     public init(
-        name: String? = nil, nameServer: PortNameServer = .shared, requestHandler: @escaping RequestHandler
+        name: String? = nil, nameServer: PortNameServer = .shared, queueLimit: Int = 1000,
+        messageLimit: Int = 64 << 20, requestHandler: @escaping RequestHandler
     ) throws(PortError) {
         self.nameServer = nameServer
         currentName = Mutex(name)
-        port = try MachPort(nameServer: nameServer, handlers: .init { requestHandler(MessagePortRequest($0)) })
+        port = try MachPort(
+            queueLimit: queueLimit, messageLimit: messageLimit, nameServer: nameServer,
+            handlers: .init { requestHandler(MessagePortRequest($0)) })
         if let name { try nameServer.register(port, name: name) }
+        let made = Made(self)
+        Self.made.withLock { $0[port.id] = made }
+    }
+
+    deinit { _ = Self.made.withLock { $0.removeValue(forKey: port.id) } }
+
+    /// A class, because a dictionary whose values hold weak references themselves corrupts them (Swift 6.3, debug).
+    private final class Made: Sendable {
+        weak let port: LocalMessagePort?
+        init(_ port: LocalMessagePort) { self.port = port }
+    }
+
+    /// All of this process.
+    private static let made = Mutex<[PortID: Made]>([:])
+
+    /// The valid port of this process that has a name; nil when none has. Making a second one of that name fails, where
+    /// `CFMessagePortCreateLocal` returns the first.
+    ///
+    /// - Parameters:
+    ///   - name: The name.
+    ///   - nameServer: Where the name is registered.
+    public static func existing(_ name: String, nameServer: PortNameServer = .shared) -> LocalMessagePort? {
+        // None may be let go of under the lock.
+        let ports = made.withLock { made in made.values.compactMap(\.port) }
+        return ports.first { $0.isValid && $0.name == name && $0.nameServer.path == nameServer.path }
     }
 
     /// Gives the port another name, or none. The corresponding CF function is `CFMessagePortSetName`.
