@@ -123,7 +123,13 @@ import Testing
     }
 
     @Test func `a request made by a source of the waiting loop has its own reply`() throws {
-        let echo = try Server { _, data in data }
+        // The first is answered after the second: else its reply could come, by another asking thread, before it waits.
+        let outer = Shared<MessagePortRequest?>(nil)
+        let port = try LocalMessagePort(requestHandler: { request in
+            guard request.id == 2 else { return outer.withLock { $0 = request } }
+            for request in [request, outer.withLock { $0 }] { try? request?.replyRight?.reply(with: request?.data) }
+        })
+        let echo = try Server(port)
         let remote = echo.remote
         let asker = Helper { () -> [[UInt8]?] in
             let inner = Shared<[UInt8]?>(nil)
@@ -136,6 +142,7 @@ import Testing
             return [outer, inner.withLock { $0 }]
         }
         #expect(asker.value() == [[1], [2]])
+        echo.thread.stop()
     }
 
     @Test func `threads that ask at once have their own replies`() throws {
