@@ -1,4 +1,5 @@
 import CRunLoopShims
+import Dispatch
 import Glibc
 import RunLoops
 import Synchronization
@@ -32,6 +33,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
     /// A function that is itself a generic type's value is wrapped anew at each access; a field is not.
     struct Handlers: Sendable {
         var frame: FrameHandler?
+        weak var delegate: (any Delegate)?
     }
 
     private struct Receiver: ~Copyable {
@@ -42,7 +44,9 @@ public final class MachPort: Sendable, CustomStringConvertible {
         var mayHaveMore = false
         /// The threads that are taking messages, or handling one they took.
         var turns: [Int32] = []
-        var waiters: [Waiter] = []
+        var waiters: [any Waiter] = []
+        /// The dispatch queue that handles messages; one of the waiters.
+        var queue: QueueService?
         var isValid = true
         /// How the invalidation goes on when the last turn has ended.
         var afterLastTurn: (@Sendable () -> Void)?
@@ -66,7 +70,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
     ///   - messageLimit: The largest message that it takes, in bytes.
     ///   - nameServer: Where the port's socket lives, should the port become known outside this process.
     ///   - handler: Called with each message on the loops that the port is scheduled in. Without one, messages wait for
-    ///     ``receive(before:)``.
+    ///     `receive(before:)`.
     /// - Throws: ``PortError`` when there is no descriptor left, or the process is a fork.
     public convenience init(
         queueLimit: Int = 1000, messageLimit: Int = 64 << 20, nameServer: PortNameServer = .shared,
@@ -120,11 +124,27 @@ public final class MachPort: Sendable, CustomStringConvertible {
         }
     }
 
-    /// Sets what is called with each message; nil: messages wait. Counts from the next message on.
-    /// The corresponding method is NSPort's `setDelegate:`.
-    public func setHandler(_ handler: Handler?) {
+    private func frameHandler(_ delegate: any Delegate) -> FrameHandler {
+        Self.frameHandler { message in delegate.handle(message, of: self) }
+    }
+
+    /// Sets what is called with each message, in place of a delegate too; nil: messages wait. Counts from the next
+    /// message on. The corresponding method is NSPort's `setDelegate:`.
+    public func setHandler(_ handler: Handler?) { setHandlers(Handlers(frame: handler.map(Self.frameHandler))) }
+
+    /// What handles each message, in place of a handler. The port does not keep it; without it, messages wait.
+    /// Any thread may set it; it counts from the next message on. The corresponding property is NSPort's `delegate`.
+    public var delegate: (any Delegate)? {
+        get { crl_is_forked() ? nil : receiver.withLock { $0.handlers.delegate } }
+        set {
+            // There may be a handler, which is not concerned.
+            if newValue != nil || delegate != nil { setHandlers(Handlers(delegate: newValue)) }
+        }
+    }
+
+    func setHandlers(_ handlers: Handlers) {
         guard !crl_is_forked() else { return }
-        var made = Handlers(frame: handler.map(Self.frameHandler))
+        var made = handlers
         let source = receiver.withLock { receiver in
             // The old one goes after the lock: what it has captured may call back in here when it is let go of.
             if receiver.isValid { swap(&receiver.handlers, &made) }
@@ -132,7 +152,58 @@ public final class MachPort: Sendable, CustomStringConvertible {
         }
         // What has come meanwhile is told by no descriptor.
         source?.raise()
+        wakeWaiters()
     }
+
+    // MARK: On a queue
+
+    /// Has a dispatch queue handle the port's messages, one at a time, in place of the queue before; nil: none does.
+    /// Any thread may call it. Loops that the port is scheduled in take their share.
+    ///
+    /// The queue keeps the port until the port is invalid or has another queue or none. What the former queue is
+    /// handling at the moment goes on.
+    /// - Throws: ``PortError`` when the port is invalid.
+    public func setQueue(_ queue: DispatchQueue?) throws(PortError) {
+        try PortProcess.checkUsable()
+        let service = queue.map { QueueService(self, $0) }
+        let former = try receiver.withLock { (receiver) throws(PortError) in
+            guard receiver.isValid else { throw .isInvalid(port: description) }
+            let former = receiver.queue
+            receiver.queue = service
+            receiver.waiters.removeAll { $0 === former }
+            if let service { receiver.waiters.append(service) }
+            return former
+        }
+        former?.stop()
+        // What has arrived before is told by no descriptor.
+        service?.wake()
+    }
+
+    /// The queue's turn for the port.
+    ///
+    /// - Returns: Whether there may be more.
+    func serve(_ service: QueueService) -> Bool {
+        guard (try? beginTurn()) != nil else { return false }
+        defer { endTurn() }
+        for _ in 0..<Self.queueBatch {
+            guard !service.isStopped else { return false }
+            guard let delivery = take(waiter: service) else {
+                // The socket stays until it is watched.
+                if let descriptor = receiver.withLock({ try? $0.socket?.watchedDescriptor() }) {
+                    service.watch(descriptor)
+                }
+                return false
+            }
+            if delivery.isFirst { tellOthers() }
+            crl_callout_depth().pointee += 1
+            delivery.handler?(delivery.frame)
+            crl_callout_depth().pointee -= 1
+        }
+        return true
+    }
+
+    /// So many messages are handled before others get their turn on the queue.
+    private static let queueBatch = 64
 
     // MARK: On loops
 
@@ -205,10 +276,17 @@ public final class MachPort: Sendable, CustomStringConvertible {
         return handled
     }
 
-    /// Whether only the calling thread's loop takes messages: then waiting for room here would be for ever.
+    /// Whether only the calling thread's loop, or the queue it works for, takes messages: then waiting for room here
+    /// would be for ever.
     var isServedOnlyHere: Bool {
-        let source = receiver.withLock { $0.waiters.isEmpty ? $0.source : nil }
-        return source?.isOnlyInCurrentLoop ?? false
+        let (source, queue, hasOthers, isHandling) = receiver.withLock { receiver in
+            (
+                receiver.source, receiver.queue, receiver.waiters.contains { $0 !== receiver.queue },
+                receiver.turns.contains(crl_thread_id())
+            )
+        }
+        if hasOthers { return false }
+        return queue == nil ? source?.isOnlyInCurrentLoop ?? false : isHandling && source?.isInNoLoop != false
     }
 
     // MARK: Taking messages
@@ -223,9 +301,9 @@ public final class MachPort: Sendable, CustomStringConvertible {
         try beginTurn()
         defer { endTurn() }
         if let message = takeMessage() { return message }
-        let waiter = try Waiter()
-        receiver.withLock { $0.waiters.append(waiter) }
-        defer { receiver.withLock { $0.waiters.removeAll { $0 === waiter } } }
+        let waiter = try ThreadWaiter()
+        add(waiter)
+        defer { remove(waiter) }
         while true {
             // Once more as one who waits: what came in between would not be told.
             if let message = takeMessage() { return message }
@@ -237,6 +315,35 @@ public final class MachPort: Sendable, CustomStringConvertible {
                 throw .receiveTimedOut(port: description)
             }
         }
+    }
+
+    /// Who waits is told when there may be something for it.
+    func add(_ waiter: some Waiter) { receiver.withLock { $0.waiters.append(waiter) } }
+
+    func remove(_ waiter: some Waiter) { receiver.withLock { $0.waiters.removeAll { $0 === waiter } } }
+
+    /// Takes what is there.
+    func takeNow() throws(PortError) -> Message? {
+        try beginTurn()
+        defer { endTurn() }
+        return takeMessage()
+    }
+
+    /// Takes what is there; else the waiter will be told of the next message.
+    ///
+    /// - Parameter isWatched: Whether it will: not when no descriptor is left.
+    func takeNow(orWatchWith waiter: TaskWaiter, _ isWatched: inout Bool) throws(PortError) -> Message? {
+        // The socket has to stay until it is watched.
+        do { try beginTurn() } catch {
+            throw error == .isInvalid(port: description) ? .becameInvalid(port: description) : error
+        }
+        defer { endTurn() }
+        if let message = takeMessage() { return message }
+        let descriptor = try receiver.withLock { (receiver) throws(PortError) in
+            try receiver.socket?.watchedDescriptor()
+        }
+        if let descriptor { isWatched = (try? waiter.watch(descriptor)) != nil }
+        return nil
     }
 
     private func takeMessage() -> Message? {
@@ -268,11 +375,16 @@ public final class MachPort: Sendable, CustomStringConvertible {
 
     /// Takes the next good frame.
     ///
-    /// - Parameter source: The source whose turn it is, which saves following the weak reference to it.
-    private func take(needsHandler: Bool = true, source: ThreadRunLoop.Source1? = nil) -> Delivery? {
+    /// - Parameters:
+    ///   - needsHandler: Whether it is a handler that will have it.
+    ///   - source: The source whose turn it is, which saves following the weak reference to it.
+    ///   - waiter: The one whose turn it is, which need not be told.
+    private func take(
+        needsHandler: Bool = true, source: ThreadRunLoop.Source1? = nil, waiter: (any Waiter)? = nil
+    ) -> Delivery? {
         var isFirst = false
         for _ in 0..<Self.mostDropped {
-            switch takeFrame(needsHandler, source) {
+            switch takeFrame(needsHandler, source, waiter) {
             case .nothing:
                 return nil
             case .dropped:
@@ -291,14 +403,23 @@ public final class MachPort: Sendable, CustomStringConvertible {
         return nil
     }
 
-    private func takeFrame(_ needsHandler: Bool, _ source: ThreadRunLoop.Source1?) -> Taken {
-        receiver.withLock { receiver in
+    private func takeFrame(
+        _ needsHandler: Bool, _ source: ThreadRunLoop.Source1?, _ taker: (any Waiter)?
+    ) -> Taken {
+        // Let go of after the lock: this may be the last reference to it.
+        var delegate: (any Delegate)?
+        return receiver.withLock { receiver in
             var frame = Frame()
-            let hasTaker = receiver.isValid && (receiver.handlers.frame != nil || !needsHandler)
+            var handler = receiver.handlers.frame
+            if handler == nil, needsHandler {
+                delegate = receiver.handlers.delegate
+                handler = delegate.map(frameHandler)
+            }
+            let hasTaker = receiver.isValid && (handler != nil || !needsHandler)
             guard hasTaker else {
                 // Asking for the events makes the descriptor silent until the next message, for all who watch it.
                 if (try? receiver.socket?.events)?.contains(.receivable) == true {
-                    for waiter in receiver.waiters { waiter.wake() }
+                    for waiter in receiver.waiters where waiter !== taker { waiter.wake() }
                 }
                 receiver.source?.clear()
                 return .nothing
@@ -315,7 +436,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
             }
             let isFirst = !receiver.mayHaveMore
             receiver.mayHaveMore = true
-            return .frame(frame, receiver.handlers.frame, isFirst: isFirst)
+            return .frame(frame, handler, isFirst: isFirst)
         }
     }
 
@@ -410,12 +531,14 @@ public final class MachPort: Sendable, CustomStringConvertible {
     private func finish() {
         refuseQueued()
         var former = Handlers()
-        let (handlers, names, isExposed) = receiver.withLock { receiver in
+        let (handlers, names, isExposed, queue) = receiver.withLock { receiver in
             receiver.socket = nil
             swap(&receiver.handlers, &former)
-            defer { receiver.invalidationHandlers = [] }
-            return (receiver.invalidationHandlers, receiver.names, receiver.isExposed)
+            receiver.waiters.removeAll { $0 === receiver.queue }
+            defer { (receiver.invalidationHandlers, receiver.queue) = ([], nil) }
+            return (receiver.invalidationHandlers, receiver.names, receiver.isExposed, receiver.queue)
         }
+        queue?.stop()
         let process = PortProcess.current
         for (directory, name) in names { try? directory.unregister(name, from: id) }
         if isExposed { (try? process.directory(directoryPath))?.removeSocket(of: id) }

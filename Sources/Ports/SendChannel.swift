@@ -20,7 +20,7 @@ final class SendChannel: Sendable, CustomStringConvertible {
         var isFull = false
         /// Those who wait for room, in the order they came. The first watches the socket while there is none; when it
         /// has found some, it wakes the next, and meanwhile whoever comes may send.
-        var waiters: [Waiter] = []
+        var waiters: [any Waiter] = []
         var invalidity: Invalidity?
         var handlers: [@Sendable () -> Void] = []
         /// Whether the handlers have been called.
@@ -60,34 +60,75 @@ final class SendChannel: Sendable, CustomStringConvertible {
 
     /// Sends the frame, or throws and leaves it to the caller.
     func send(_ frame: inout Frame, before deadline: MonotonicInstant) throws(PortError) {
-        let isSent = try state.withLock { (state) throws(PortError) in
+        if try sendAtOnce(&frame, before: deadline) { return }
+        // Not under the lock: the reference to the port may turn out to be the last one.
+        if isLocal, PortProcess.current.port(id.number)?.isServedOnlyHere == true {
+            throw .ownQueueFull(port: description)
+        }
+        let waiter = try ThreadWaiter()
+        join(waiter)
+        defer { leave(waiter) }
+        try send(&frame, as: waiter, before: deadline)
+    }
+
+    /// The same, suspending the task.
+    nonisolated(nonsending) func send(_ frame: consuming Frame, before deadline: MonotonicInstant) async throws {
+        if try sendAtOnce(&frame, before: deadline) { return }
+        let connectDeadline = Self.connectDeadline(deadline)
+        let suspended = try SuspendedSend(frame, to: self, before: deadline, connectBefore: connectDeadline)
+        while try await !suspended.isSent() { try await connect(before: connectDeadline) }
+    }
+
+    /// The same, without waiting for the outcome: while there is no room, or no connection yet, the frame waits for it.
+    ///
+    /// - Parameter failed: Called on the housekeeping thread.
+    func post(
+        _ frame: consuming Frame, before deadline: MonotonicInstant,
+        failed: @escaping @Sendable (any Error) -> Void
+    ) throws(PortError) {
+        if try sendAtOnce(&frame, before: deadline) { return }
+        let suspended = try SuspendedSend(
+            frame, to: self, before: deadline, connectBefore: Self.connectDeadline(deadline))
+        suspended.start { [self] end in
+            withExtendedLifetime(suspended) {}
+            switch end {
+            case .sent: break
+            case .unconnected: failed(PortError.becameInvalid(port: description))
+            case .failed(let error): failed(error)
+            }
+        }
+    }
+
+    /// - Returns: False when the frame has to wait.
+    private func sendAtOnce(_ frame: inout Frame, before deadline: MonotonicInstant) throws(PortError) -> Bool {
+        try state.withLock { (state) throws(PortError) in
             try check(state, or: .isInvalid(port: description))
             if !state.isFull || state.waiters.isEmpty, try trySend(&frame, &state) { return true }
             if isLocal || state.hasSent, deadline.hasPassed { throw .sendTimedOut(port: description) }
             return false
         }
-        if isSent { return }
-        // Not under the lock: the reference to the port may turn out to be the last one.
-        if isLocal, PortProcess.current.port(id.number)?.isServedOnlyHere == true {
-            throw .ownQueueFull(port: description)
-        }
-        let waiter = try Waiter()
-        state.withLock { $0.waiters.append(waiter) }
-        defer { leave(waiter) }
-        try send(&frame, as: waiter, before: deadline)
     }
 
+    /// A right's first use has to find its way first, whatever the deadline: a second is ages for a live owner.
+    private static func connectDeadline(_ deadline: MonotonicInstant) -> MonotonicInstant {
+        max(deadline, .now + .seconds(1))
+    }
+
+    /// A connection that was not accepted is never tried again by libzmq, and never reported.
+    static let connectPatience = Duration.milliseconds(100)
+
     /// What the one that waits has to do next.
-    private enum Step {
+    enum Step {
         case done
         case waitForTurn(isConnected: Bool)
         case connect
         case watch(Int32, isConnected: Bool)
     }
 
-    private func send(_ frame: inout Frame, as waiter: Waiter, before deadline: MonotonicInstant) throws(PortError) {
-        // A right's first use has to find its way first, whatever the deadline: a second is ages for a live owner.
-        let connectDeadline = max(deadline, .now + .seconds(1))
+    private func send(_ frame: inout Frame, as waiter: ThreadWaiter, before deadline: MonotonicInstant)
+        throws(PortError)
+    {
+        let connectDeadline = Self.connectDeadline(deadline)
         while true {
             switch try nextStep(&frame, waiter) {
             case .done:
@@ -101,17 +142,14 @@ final class SendChannel: Sendable, CustomStringConvertible {
             case .watch(let descriptor, isConnected: true):
                 guard waiter.wait(for: descriptor, until: deadline) else { throw .sendTimedOut(port: description) }
             case .watch(let descriptor, isConnected: false):
-                // A connection that was not accepted is never tried again by libzmq, and never reported.
-                if waiter.wait(for: descriptor, until: min(connectDeadline, .now + .milliseconds(100))) { continue }
-                guard !connectDeadline.hasPassed else {
-                    throw .cannotConnect(port: description, reason: "its owner accepts no connection")
-                }
-                state.withLock { if !$0.hasSent { $0.socket = nil } }
+                if waiter.wait(for: descriptor, until: min(connectDeadline, .now + Self.connectPatience)) { continue }
+                guard !connectDeadline.hasPassed else { throw isNotAccepted }
+                dropUnaccepted()
             }
         }
     }
 
-    private func nextStep(_ frame: inout Frame, _ waiter: Waiter) throws(PortError) -> Step {
+    func nextStep(_ frame: inout Frame, _ waiter: some Waiter) throws(PortError) -> Step {
         try state.withLock { (state) throws(PortError) -> Step in
             try check(state, or: .becameInvalid(port: description))
             let isConnected = isLocal || state.hasSent
@@ -131,7 +169,9 @@ final class SendChannel: Sendable, CustomStringConvertible {
         return true
     }
 
-    private func leave(_ waiter: Waiter) {
+    func join(_ waiter: some Waiter) { state.withLock { $0.waiters.append(waiter) } }
+
+    func leave(_ waiter: some Waiter) {
         state.withLock { state in
             guard let index = state.waiters.firstIndex(where: { $0 === waiter }) else { return }
             state.waiters.remove(at: index)
@@ -155,15 +195,33 @@ final class SendChannel: Sendable, CustomStringConvertible {
     /// The path of the socket that something was sent to in another process.
     var usedPath: String? { !isLocal && state.withLock { $0.hasSent && $0.socket != nil } ? socketPath : nil }
 
-    private func connect(before deadline: MonotonicInstant) throws(PortError) {
+    /// Whether something was sent to where the port is.
+    var isConnected: Bool { isLocal || state.withLock { $0.hasSent } }
+
+    var isNotAccepted: PortError { .cannotConnect(port: description, reason: "its owner accepts no connection") }
+
+    /// For a new attempt.
+    func dropUnaccepted() { state.withLock { if !$0.hasSent { $0.socket = nil } } }
+
+    func connect(before deadline: MonotonicInstant) throws(PortError) {
         try joinPeer(before: deadline)
-        let socket = try madeSocket("ipc://" + socketPath)
-        try putSocket(socket)
+        try makeSocket()
     }
 
-    private func putSocket(_ socket: consuming Socket) throws(PortError) {
-        // Taken apart, because a closure cannot consume what it captures.
-        var made: Socket? = socket
+    nonisolated(nonsending) private func connect(before deadline: MonotonicInstant) async throws {
+        do {
+            let peer = try await PortProcess.current.peers.peer(of: self, before: deadline)
+            peer.send(.watch(id.number))
+        } catch {
+            if case PortError.isInvalid = error { invalidate() }
+            throw error
+        }
+        try makeSocket()
+    }
+
+    private func makeSocket() throws(PortError) {
+        // An optional, because a closure cannot consume what it captures.
+        var made: Socket? = try madeSocket("ipc://" + socketPath)
         state.withLock { state in
             if state.socket == nil, state.invalidity == nil { swap(&state.socket, &made) }
         }

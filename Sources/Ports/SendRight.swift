@@ -48,6 +48,24 @@ extension MachPort {
             try channel.send(&frame, before: deadline)
         }
 
+        /// Sends a message, suspending the task while the port's queue is full, or while the right's first use connects
+        /// to another process.
+        ///
+        /// Tasks and threads that wait for room get it in the order they came.
+        /// - Parameters:
+        ///   - message: What to send. After an error it was not sent.
+        ///   - deadline: How long to wait for room. A deadline in the past does not wait; only a right's first use
+        ///     may take up to a second more, to connect to another process.
+        /// - Throws: ``PortError``, as the one that blocks, except `ownQueueFull`: the loop goes on meanwhile.
+        ///   `CancellationError` when the task was cancelled before the message was sent.
+        public nonisolated(nonsending) func send(
+            _ message: Message, before deadline: MonotonicInstant = .distantFuture
+        ) async throws {
+            try PortProcess.checkUsable()
+            try Task.checkCancellation()
+            try await channel.send(Encoding.frame(message, to: channel), before: deadline)
+        }
+
         /// Sends a message of one component of bytes, without making an array of them first.
         ///
         ///     try right.send(id: 1, bytes: numbers.span.bytes)
@@ -57,7 +75,7 @@ extension MachPort {
         ///   - bytes: The component.
         ///   - replyPort: Where an answer should go.
         ///   - deadline: How long to wait for room.
-        /// - Throws: ``PortError``, as ``send(_:before:)``.
+        /// - Throws: ``PortError``, as `send(_:before:)`.
         public func send(
             id: UInt32 = 0, bytes: RawSpan, replyPort: SendRight? = nil,
             before deadline: MonotonicInstant = .distantFuture

@@ -3,18 +3,23 @@ import Glibc
 import RunLoops
 import ZeroMQ
 
-/// A thread that waits for a socket to become ready, or for somebody to tell it.
+/// Who waits for a socket to become ready, or for somebody to tell it: a thread, a task or a queue.
 ///
-/// Of several that wait for one socket only the first may watch the socket's own descriptor: it speaks in edges, and
-/// the first to touch the socket eats the edge that the others wait for.
-final class Waiter: Sendable {
+/// Of several that wait for room in one socket only the first may watch the socket's own descriptor: it speaks in
+/// edges, and the first to touch the socket eats the edge that the others wait for.
+protocol Waiter: AnyObject, Sendable {
+    /// Ends the wait of the moment, or the next one. Called with a lock held: it must call nothing back.
+    func wake()
+}
+
+/// A thread that waits.
+final class ThreadWaiter: Waiter {
     private let event: EventDescriptor
 
     init() throws(PortError) {
         event = try runLoop { () throws(RunLoopError) in try EventDescriptor() }
     }
 
-    /// Ends the wait of the moment, or the next one.
     func wake() { event.raise() }
 
     /// - Parameter descriptor: The socket's own, for the one that may watch it.

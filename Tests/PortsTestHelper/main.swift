@@ -58,6 +58,18 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
         try report(port.sendRight)
         try runForEver()
 
+    case "hold":
+        // The same under any name, without a report: nobody is connected to it.
+        let port = try MachPort(queueLimit: 4)
+        try PortNameServer.shared.register(port, name: arguments.first ?? "")
+        while true { _ = withExtendedLifetime(port) { pause() } }
+
+    case "ask":
+        // Asks the port named "test" with its own process id.
+        let pid = withUnsafeBytes(of: getpid()) { Array($0) }
+        let answer = try RemoteMessagePort(name: "test").request(id: 1, pid, replyTimeout: .seconds(30))
+        exit(answer == pid ? 0 : 71)
+
     case "send":
         let right = try test()
         for number in 0..<(UInt32(arguments.first ?? "") ?? 0) {

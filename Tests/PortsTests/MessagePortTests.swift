@@ -123,7 +123,13 @@ import Testing
     }
 
     @Test func `a request made by a source of the waiting loop has its own reply`() throws {
-        let echo = try Server { _, data in data }
+        // The first is answered after the second: else its reply could come, by another asking thread, before it waits.
+        let outer = Shared<MessagePortRequest?>(nil)
+        let port = try LocalMessagePort(requestHandler: { request in
+            guard request.id == 2 else { return outer.withLock { $0 = request } }
+            for request in [request, outer.withLock { $0 }] { try? request?.replyRight?.reply(with: request?.data) }
+        })
+        let echo = try Server(port)
         let remote = echo.remote
         let asker = Helper { () -> [[UInt8]?] in
             let inner = Shared<[UInt8]?>(nil)
@@ -136,6 +142,7 @@ import Testing
             return [outer, inner.withLock { $0 }]
         }
         #expect(asker.value() == [[1], [2]])
+        echo.thread.stop()
     }
 
     @Test func `threads that ask at once have their own replies`() throws {
@@ -234,5 +241,137 @@ import Testing
         #expect(errorKind { _ = try RemoteMessagePort(name: "echo", nameServer: sandbox.names) } == "nameNotFound")
         _ = try LocalMessagePort(name: "echo", nameServer: sandbox.names) { _, _ in nil }
         thread.stop()
+    }
+
+    // MARK: Slow askers
+
+    @Test func `an asker that takes no replies does not hold up the others`() throws {
+        let server = try Server { _, data in data }
+        let slow = try MachPort(queueLimit: 1)
+        var full = 0
+        while (try? slow.sendRight.send(MachPort.Message(), before: .distantPast)) != nil { full += 1 }
+        let channel = server.port.sendRight.channel
+        // No number that a request of this process really has.
+        let first = UInt64.max / 2
+        for number in 0..<150 as Range<UInt64> {
+            let request = MachPort.Message(id: 1, [.bytes([1])], replyPort: slow.sendRight)
+            var frame = try Encoding.frame(request, kind: .request, request: first + number, to: channel)
+            try channel.send(&frame, before: .patience)
+        }
+        #expect(try server.remote.request(id: 2, [7], replyTimeout: .seconds(20)) == [7])
+        // As many as may wait have done so.
+        #expect(waitUntil { slow.sendRight.channel.waiterCount == 100 })
+        let answers = Shared<[UInt64]>([])
+        for _ in 0..<full { _ = try slow.receive(before: .patience) }
+        slow.setHandlers(.init { frame in answers.withLock { $0.append(frame.header.request) } })
+        let thread = try RunLoopThread()
+        try slow.schedule(in: thread.loop)
+        #expect(waitUntil { answers.withLock { $0.count } == 100 })
+        #expect(answers.withLock { $0 } == Array(first..<first + 100))
+        server.thread.stop()
+        thread.stop()
+    }
+
+    @Test func `an asker that is stopped gets its reply when it goes on, or is forgotten when it ends`() throws {
+        let stopped = Shared<[Int32]>([])
+        let port = try LocalMessagePort(name: "test", nameServer: sandbox.names) { _, data in
+            guard let data, data.count == 4 else { return data }
+            let pid = data.withUnsafeBytes { $0.loadUnaligned(as: Int32.self) }
+            kill(pid, SIGSTOP)
+            stopped.withLock { $0.append(pid) }
+            return data
+        }
+        let server = try Server(port)
+        let (patient, doomed) = (Child("ask", in: sandbox), Child("ask", in: sandbox))
+        #expect(waitUntil { stopped.withLock { $0.count } == 2 })
+        #expect(try server.remote.request(id: 2, [7], replyTimeout: .seconds(20)) == [7])
+        doomed.kill()
+        patient.signal(SIGCONT)
+        #expect(patient.wait() == 0)
+        #expect(try server.remote.request(id: 2, [8], replyTimeout: .seconds(20)) == [8])
+    }
+
+    @Test func `a task may answer`() async throws {
+        let port = try LocalMessagePort(requestHandler: { request in
+            Task { try await request.replyRight?.reply(with: request.data) }
+        })
+        let server = try Server(port)
+        let remote = server.remote
+        #expect(try await remote.request(id: 1, [1, 2]) == [1, 2])
+        server.thread.stop()
+    }
+
+    // MARK: Renaming
+
+    @Test func `a port that is renamed is found by its new name alone, and goes on serving`() throws {
+        let server = try LocalMessagePort(name: "old", nameServer: sandbox.names) { _, data in data }
+        let thread = try RunLoopThread()
+        try server.schedule(in: thread.loop)
+        let remote = try RemoteMessagePort(name: "old", nameServer: sandbox.names)
+        try server.rename(to: "new")
+        #expect(server.name == "new" && remote.name == "old")
+        #expect(errorKind { _ = try RemoteMessagePort(name: "old", nameServer: sandbox.names) } == "nameNotFound")
+        let renamed = try RemoteMessagePort(name: "new", nameServer: sandbox.names)
+        #expect(renamed.sendRight == remote.sendRight)
+        #expect(try remote.request(id: 1, [1]) == [1] && renamed.request(id: 1, [2]) == [2])
+        try server.rename(to: "new")
+        try server.rename(to: nil)
+        #expect(server.name == nil)
+        #expect(errorKind { _ = try RemoteMessagePort(name: "new", nameServer: sandbox.names) } == "nameNotFound")
+        try server.rename(to: "old")
+        #expect(try RemoteMessagePort(name: "old", nameServer: sandbox.names).request(id: 1, [3]) == [3])
+        server.invalidate()
+        #expect(try sandbox.names.names() == [])
+        thread.stop()
+    }
+
+    @Test func `a name that is taken, or none at all, leaves the old one`() throws {
+        let desk = try Desk(sandbox)
+        let child = Child("hold", "theirs", in: sandbox)
+        #expect(waitUntil { ((try? sandbox.names.names()) ?? []).contains("theirs") })
+        let other = try LocalMessagePort(name: "other", nameServer: sandbox.names) { _, _ in nil }
+        let server = try LocalMessagePort(name: "mine", nameServer: sandbox.names) { _, data in data }
+        #expect(portError { try server.rename(to: "theirs") } == .nameInUse("theirs", pid: child.pid))
+        #expect(portError { try server.rename(to: "other") } == .nameInUse("other", pid: getpid()))
+        #expect(errorKind { try server.rename(to: "") } == "badName")
+        #expect(server.name == "mine")
+        #expect(try RemoteMessagePort(name: "mine", nameServer: sandbox.names).sendRight == server.sendRight)
+        server.invalidate()
+        #expect(errorKind { try server.rename(to: "late") } == "isInvalid")
+        #expect(try sandbox.names.names().sorted() == ["other", "test", "theirs"])
+        withExtendedLifetime((desk, other)) {}
+    }
+
+    @Test func `a port of this process is found again by its name`() throws {
+        #expect(LocalMessagePort.existing("mine", nameServer: sandbox.names) == nil)
+        var server: LocalMessagePort? = try LocalMessagePort(name: "mine", nameServer: sandbox.names) { _, _ in nil }
+        #expect(LocalMessagePort.existing("mine", nameServer: sandbox.names) === server)
+        #expect(LocalMessagePort.existing("mine") == nil)
+        try server?.rename(to: "other")
+        #expect(LocalMessagePort.existing("mine", nameServer: sandbox.names) == nil)
+        #expect(LocalMessagePort.existing("other", nameServer: sandbox.names) === server)
+        server?.invalidate()
+        #expect(LocalMessagePort.existing("other", nameServer: sandbox.names) == nil)
+        server = try LocalMessagePort(name: "other", nameServer: sandbox.names) { _, _ in nil }
+        #expect(LocalMessagePort.existing("other", nameServer: sandbox.names) === server)
+        server = nil
+        #expect(LocalMessagePort.existing("other", nameServer: sandbox.names) == nil)
+    }
+
+    @Test func `a request larger than the port takes is refused at the asker`() throws {
+        let port = try LocalMessagePort(queueLimit: 3, messageLimit: 1000) { _, data in data }
+        let remote = RemoteMessagePort(port.sendRight)
+        #expect(errorKind { _ = try remote.request(id: 1, Array(repeating: 0, count: 1000)) } == "messageTooLarge")
+        #expect(errorKind { while true { try remote.send(id: 1, timeout: .zero) } } == "sendTimedOut")
+        port.invalidate()
+    }
+
+    @Test func `threads that rename at once leave one name`() throws {
+        let server = try LocalMessagePort(name: "start", nameServer: sandbox.names) { _, data in data }
+        let threads = (0..<4).map { thread in
+            Helper { errorKind { for number in 0..<25 { try server.rename(to: "name \(thread) \(number)") } } }
+        }
+        for thread in threads { #expect(thread.value() == "none") }
+        #expect(try sandbox.names.names() == [server.name])
     }
 }

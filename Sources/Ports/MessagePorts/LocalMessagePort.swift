@@ -1,4 +1,6 @@
+import Dispatch
 import RunLoops
+import Synchronization
 
 /// A port that answers requests. The corresponding CF function is `CFMessagePortCreateLocal`.
 ///
@@ -13,30 +15,36 @@ public final class LocalMessagePort: Sendable {
     public typealias RequestHandler = @Sendable (MessagePortRequest) -> Void
 
     private let port: MachPort
+    private let nameServer: PortNameServer
+    private let currentName: Mutex<String?>
+    /// Held while the name changes, which takes a while.
+    private let renaming = Mutex(())
 
-    /// The name that the port was made with. The corresponding CF function is `CFMessagePortGetName`.
-    public let name: String?
+    /// The name by which others find the port; nil for none. An invalid port keeps the name it had, though others may
+    /// take it. The corresponding CF function is `CFMessagePortGetName`.
+    public var name: String? { currentName.withLock { $0 } }
 
     /// Makes a port whose handler answers at once.
     ///
     /// - Parameters:
     ///   - name: The name by which others find it; nil for none.
     ///   - nameServer: Where the name is registered.
+    ///   - queueLimit: How many requests of one sender wait at the port before that sender has to.
+    ///   - messageLimit: The largest request that it takes, in bytes.
     ///   - handler: Called on the loops that the port is scheduled in. What it returns is sent to the asker; to one who
-    ///     wants no reply, nothing is.
+    ///     wants no reply, nothing is. An asker that takes no replies does not hold up the port: up to a hundred wait
+    ///     for it, each for ten seconds.
     /// - Throws: ``PortError``, as ``PortNameServer/register(_:name:)``.
     public convenience init(
-        name: String? = nil, nameServer: PortNameServer = .shared, handler: @escaping DataHandler
+        name: String? = nil, nameServer: PortNameServer = .shared, queueLimit: Int = 1000,
+        messageLimit: Int = 64 << 20, handler: @escaping DataHandler
     ) throws(PortError) {
         try self.init(
-            name: name, nameServer: nameServer,
+            name: name, nameServer: nameServer, queueLimit: queueLimit, messageLimit: messageLimit,
             requestHandler: { request in
                 let answer = handler(request.id, request.data)
-                do throws(PortError) {
-                    try request.replyRight?.reply(with: answer)
-                } catch {
-                    log.info("a reply could not be sent: \(error)")
-                }
+                // A slow asker must not hold up the others.
+                request.replyRight?.post(answer)
             })
     }
 
@@ -45,14 +53,66 @@ public final class LocalMessagePort: Sendable {
     /// - Parameters:
     ///   - name: The name by which others find it; nil for none.
     ///   - nameServer: Where the name is registered.
+    ///   - queueLimit: How many requests of one sender wait at the port before that sender has to.
+    ///   - messageLimit: The largest request that it takes, in bytes.
     ///   - requestHandler: Called on the loops that the port is scheduled in.
     /// - Throws: ``PortError``, as ``PortNameServer/register(_:name:)``.
     public init(
-        name: String? = nil, nameServer: PortNameServer = .shared, requestHandler: @escaping RequestHandler
+        name: String? = nil, nameServer: PortNameServer = .shared, queueLimit: Int = 1000,
+        messageLimit: Int = 64 << 20, requestHandler: @escaping RequestHandler
     ) throws(PortError) {
-        self.name = name
-        port = try MachPort(nameServer: nameServer, handlers: .init { requestHandler(MessagePortRequest($0)) })
+        self.nameServer = nameServer
+        currentName = Mutex(name)
+        port = try MachPort(
+            queueLimit: queueLimit, messageLimit: messageLimit, nameServer: nameServer,
+            handlers: .init { requestHandler(MessagePortRequest($0)) })
         if let name { try nameServer.register(port, name: name) }
+        let made = Made(self)
+        Self.made.withLock { $0[port.id] = made }
+    }
+
+    deinit { _ = Self.made.withLock { $0.removeValue(forKey: port.id) } }
+
+    /// A class, because a dictionary whose values hold weak references themselves corrupts them (Swift 6.3, debug).
+    private final class Made: Sendable {
+        weak let port: LocalMessagePort?
+        init(_ port: LocalMessagePort) { self.port = port }
+    }
+
+    /// All of this process.
+    private static let made = Mutex<[PortID: Made]>([:])
+
+    /// The valid port of this process that has a name; nil when none has. Making a second one of that name fails, where
+    /// `CFMessagePortCreateLocal` returns the first.
+    ///
+    /// - Parameters:
+    ///   - name: The name.
+    ///   - nameServer: Where the name is registered.
+    public static func existing(_ name: String, nameServer: PortNameServer = .shared) -> LocalMessagePort? {
+        // None may be let go of under the lock.
+        let ports = made.withLock { made in made.values.compactMap(\.port) }
+        return ports.first { $0.isValid && $0.name == name && $0.nameServer.path == nameServer.path }
+    }
+
+    /// Gives the port another name, or none. The corresponding CF function is `CFMessagePortSetName`.
+    ///
+    /// Any thread may call it. The new name is the port's before the old one is free. Who has found the port by the old
+    /// one goes on talking to it.
+    /// - Parameter name: The new name; nil for none.
+    /// - Throws: ``PortError``, as ``PortNameServer/register(_:name:)``: the port keeps its old name.
+    public func rename(to name: String?) throws(PortError) {
+        try renaming.withLock { _ throws(PortError) in
+            let former = self.name
+            guard name != former else { return }
+            if let name { try nameServer.register(port, name: name) }
+            do throws(PortError) {
+                if let former { try nameServer.remove(former, of: port) }
+            } catch {
+                if let name { try? nameServer.remove(name, of: port) }
+                throw error
+            }
+            currentName.withLock { $0 = name }
+        }
     }
 
     /// The right to send to it, for those who cannot or need not look it up by name.
@@ -66,6 +126,17 @@ public final class LocalMessagePort: Sendable {
     /// Takes the port out of a loop's mode.
     public func remove(from loop: ThreadRunLoop, forMode mode: ThreadRunLoop.Mode = .default) {
         port.remove(from: loop, forMode: mode)
+    }
+
+    /// Has a dispatch queue handle requests, one at a time, in place of the queue before; nil: none does. It keeps the
+    /// port until that is invalid. The corresponding CF function is `CFMessagePortSetDispatchQueue`.
+    ///
+    /// - Throws: ``PortError`` when the port is invalid.
+    public func setQueue(_ queue: DispatchQueue?) throws(PortError) { try port.setQueue(queue) }
+
+    /// Whether a loop handles requests in a mode.
+    public func isScheduled(in loop: ThreadRunLoop, forMode mode: ThreadRunLoop.Mode = .default) -> Bool {
+        port.isScheduled(in: loop, forMode: mode)
     }
 
     /// Whether the port takes requests. The corresponding CF function is `CFMessagePortIsValid`.

@@ -1,11 +1,17 @@
 import RunLoops
 import Synchronization
 
-/// The requests of this process that wait for their replies, and the port that the replies come to: one for all, or
-/// rather for each registry directory, since whoever can be asked in one can answer there.
+/// The requests of this process that wait for their replies, and the ports that the replies come to: for each registry
+/// directory, since whoever can be asked in one can answer there, one that asking threads serve themselves, and one
+/// that the housekeeping thread serves for tasks.
 final class PendingReplies: Sendable {
+    private struct Replies: Hashable {
+        let path: String
+        let isForTasks: Bool
+    }
+
     private struct State {
-        var ports: [String: MachPort] = [:]
+        var ports: [Replies: MachPort] = [:]
         var pending: [UInt64: PendingReply] = [:]
         var lastRequest: UInt64 = 0
         var late = 0
@@ -22,17 +28,23 @@ final class PendingReplies: Sendable {
     }
 
     /// The port for replies from where the channel leads.
-    func port(for channel: SendChannel) throws(PortError) -> MachPort {
+    func port(for channel: SendChannel, isForTasks: Bool = false) throws(PortError) -> MachPort {
         let path = channel.isLocal ? PortNameServer.shared.path : channel.path
-        if let port = state.withLock({ $0.ports[path] }) { return port }
+        let key = Replies(path: path, isForTasks: isForTasks)
+        if let port = state.withLock({ $0.ports[key] }) { return port }
         let made = try MachPort(
             nameServer: PortNameServer(directory: path),
             handlers: .init { PortProcess.current.replies.arrived($0) })
-        return state.withLock { state in
-            if let port = state.ports[path] { return port }
-            state.ports[path] = made
+        // Before others find it.
+        if isForTasks { try made.schedule(in: PortProcess.current.housekeepingLoop()) }
+        let port = state.withLock { state in
+            if let port = state.ports[key] { return port }
+            state.ports[key] = made
             return made
         }
+        // Its loop would keep it.
+        if port !== made { made.invalidate() }
+        return port
     }
 
     func add(_ pending: PendingReply) -> UInt64 {
@@ -78,23 +90,21 @@ final class PendingReplies: Sendable {
     }
 }
 
-/// One request that waits. A source of the asker's loop is signalled when it has ended, one way or another.
+/// One request that waits. The asker is told when it has ended, one way or another.
 final class PendingReply: Sendable {
     let port: PortID
-    let source = ThreadRunLoop.Source0 {}
-    private let loop: ThreadRunLoop
+    private let tell: @Sendable () -> Void
     private let outcome = Mutex<Result<ReceivedFrame, PortError>?>(nil)
 
-    init(to port: PortID, on loop: ThreadRunLoop) {
+    init(to port: PortID, tell: @escaping @Sendable () -> Void) {
         self.port = port
-        self.loop = loop
+        self.tell = tell
     }
 
     var result: Result<ReceivedFrame, PortError>? { outcome.withLock { $0 } }
 
     func finish(_ result: Result<ReceivedFrame, PortError>) {
         outcome.withLock { $0 = $0 ?? result }
-        source.signal()
-        if !loop.isCurrent { loop.wakeUp() }
+        tell()
     }
 }

@@ -1,4 +1,5 @@
 import RunLoops
+import ZeroMQ
 
 /// A port of another process, or of this one, to ask. The corresponding CF function is `CFMessagePortCreateRemote`.
 ///
@@ -13,15 +14,23 @@ public struct RemoteMessagePort: Sendable {
     /// The right to send to it.
     public let sendRight: MachPort.SendRight
 
+    /// The name that it was found by; nil when its right came another way. The corresponding CF function is
+    /// `CFMessagePortGetName`.
+    public let name: String?
+
     /// Finds a port by its name.
     ///
     /// - Throws: ``PortError``, as ``PortNameServer/port(forName:before:)``.
     public init(name: String, nameServer: PortNameServer = .shared) throws(PortError) {
         sendRight = try nameServer.port(forName: name)
+        self.name = name
     }
 
     /// The port of a right that came another way.
-    public init(_ sendRight: MachPort.SendRight) { self.sendRight = sendRight }
+    public init(_ sendRight: MachPort.SendRight) {
+        self.sendRight = sendRight
+        name = nil
+    }
 
     /// Whether the port is not known to be invalid. The corresponding CF function is `CFMessagePortIsValid`.
     public var isValid: Bool { sendRight.isValid }
@@ -58,13 +67,15 @@ public struct RemoteMessagePort: Sendable {
         let loop = ThreadRunLoop.current
         let channel = sendRight.channel
         let port = try replies.port(for: channel)
-        let pending = PendingReply(to: channel.id, on: loop)
+        let source = ThreadRunLoop.Source0 {}
+        let pending = PendingReply(to: channel.id) {
+            source.signal()
+            if !loop.isCurrent { loop.wakeUp() }
+        }
         let number = replies.add(pending)
         defer { replies.remove(number) }
 
-        var message = Self.message(id, data)
-        message.replyPort = port.sendRight
-        var frame = try Encoding.frame(message, kind: .request, request: number, to: channel)
+        var frame = try Self.frame(id, data, number, from: port, to: channel)
         try channel.send(&frame, before: .now + sendTimeout)
 
         // The private mode keeps the reply port, which costs two system calls to come and go.
@@ -73,8 +84,8 @@ public struct RemoteMessagePort: Sendable {
         let isScheduled = port.isScheduled(in: loop, forMode: mode)
         if !isScheduled { try port.schedule(in: loop, forMode: mode) }
         defer { if replyMode != nil, !isScheduled { port.remove(from: loop, forMode: mode) } }
-        loop.add(pending.source, forMode: mode)
-        defer { pending.source.invalidate() }
+        loop.add(source, forMode: mode)
+        defer { source.invalidate() }
 
         let deadline = MonotonicInstant.now + replyTimeout
         while true {
@@ -89,6 +100,68 @@ public struct RemoteMessagePort: Sendable {
                 throw .unavailable(reason: "the loop of the asking thread was stopped for good")
             }
         }
+    }
+
+    /// Sends without wanting a reply, suspending the task while there is no room at the port.
+    ///
+    /// - Parameters:
+    ///   - id: What it is about.
+    ///   - data: The data; nil for none.
+    ///   - timeout: How long to wait for room at the port.
+    /// - Throws: ``PortError``; `CancellationError` when the task was cancelled before it was sent.
+    public nonisolated(nonsending) func send(
+        id: UInt32, _ data: [UInt8]? = nil, timeout: Duration = .seconds(10)
+    ) async throws {
+        try await sendRight.send(Self.message(id, data), before: .now + timeout)
+    }
+
+    /// Sends a request and suspends the task until the reply comes.
+    ///
+    /// - Parameters:
+    ///   - id: What it is about.
+    ///   - data: The data; nil for none.
+    ///   - sendTimeout: How long to wait for room at the port.
+    ///   - replyTimeout: How long to wait for the reply after that.
+    /// - Returns: The reply's data; nil when the server replied without data.
+    /// - Throws: ``PortError``, as the one that blocks. `CancellationError` when the task was cancelled first: the server
+    ///   may have the request all the same, and a reply that still comes is dropped.
+    public nonisolated(nonsending) func request(
+        id: UInt32, _ data: [UInt8]? = nil, sendTimeout: Duration = .seconds(10), replyTimeout: Duration = .seconds(10)
+    ) async throws -> [UInt8]? {
+        try PortProcess.checkUsable()
+        try Task.checkCancellation()
+        let replies = PortProcess.current.replies
+        let channel = sendRight.channel
+        let port = try replies.port(for: channel, isForTasks: true)
+        let waiter = TaskWaiter()
+        let pending = PendingReply(to: channel.id) { waiter.wake() }
+        let number = replies.add(pending)
+        defer { replies.remove(number) }
+
+        try await channel.send(Self.frame(id, data, number, from: port, to: channel), before: .now + sendTimeout)
+        let deadline = MonotonicInstant.now + replyTimeout
+        while true {
+            if let result = pending.result { return Self.data(in: try result.get()) }
+            try Task.checkCancellation()
+            if deadline.hasPassed { throw PortError.receiveTimedOut(port: channel.description) }
+            try await waiter.wait(until: deadline)
+        }
+    }
+
+    /// How many replies have come to this process when nobody waited for them any more. They were dropped.
+    public static var lateReplyCount: Int { PortProcess.current.replies.lateCount }
+
+    /// Calls a handler when the port becomes invalid: at once when it is already. See
+    /// ``MachPort/SendRight/onInvalidation(_:)``. The corresponding CF function is
+    /// `CFMessagePortSetInvalidationCallBack`.
+    public func onInvalidation(_ handler: @escaping @Sendable () -> Void) { sendRight.onInvalidation(handler) }
+
+    private static func frame(
+        _ id: UInt32, _ data: [UInt8]?, _ number: UInt64, from port: MachPort, to channel: SendChannel
+    ) throws(PortError) -> Frame {
+        var message = message(id, data)
+        message.replyPort = port.sendRight
+        return try Encoding.frame(message, kind: .request, request: number, to: channel)
     }
 
     private static func message(_ id: UInt32, _ data: [UInt8]?) -> MachPort.Message {

@@ -1,6 +1,7 @@
 import CRunLoopShims
 import RunLoops
 import Synchronization
+import ZeroMQ
 
 /// The right to answer one request, once. Let go of without an answer, it tells the asker so at once.
 public final class ReplyRight: Sendable {
@@ -18,7 +19,7 @@ public final class ReplyRight: Sendable {
         if !isUsed.withLock({ $0 }) { refuse() }
     }
 
-    /// Sends the answer.
+    /// Sends the answer. It blocks while there is no room at the asker's.
     ///
     /// - Parameters:
     ///   - bytes: The answer's data; nil for an answer without data.
@@ -27,20 +28,68 @@ public final class ReplyRight: Sendable {
     public func reply(
         with bytes: [UInt8]? = nil, before deadline: MonotonicInstant = .now + .seconds(1)
     ) throws(PortError) {
-        let wasUsed = isUsed.withLock { isUsed in
-            defer { isUsed = true }
-            return isUsed
-        }
-        precondition(!wasUsed, "a request is answered once")
-        let components = bytes.map { [MachPort.Message.Component.bytes($0)] } ?? []
+        use()
         do throws(PortError) {
-            var frame = try Encoding.frame(
-                MachPort.Message(components), kind: .reply, request: request, to: asker.channel)
+            var frame = try frame(bytes)
             try asker.channel.send(&frame, before: deadline)
         } catch {
             refuse()
             throw error
         }
+    }
+
+    /// Sends the answer, suspending the task while there is no room at the asker's.
+    ///
+    /// - Parameters:
+    ///   - bytes: The answer's data; nil for an answer without data.
+    ///   - deadline: How long to wait for room at the asker's.
+    /// - Throws: ``PortError`` when it could not be sent, `CancellationError` when the task was cancelled before: the
+    ///   right is used up all the same.
+    public nonisolated(nonsending) func reply(
+        with bytes: [UInt8]? = nil, before deadline: MonotonicInstant = .now + .seconds(1)
+    ) async throws {
+        use()
+        do {
+            try Task.checkCancellation()
+            try await asker.channel.send(frame(bytes), before: deadline)
+        } catch {
+            refuse()
+            throw error
+        }
+    }
+
+    /// So many answers wait for room at one asker's; the next it gets none.
+    private static let mostWaiting = 100
+
+    /// Sends the answer, now or when there is room at the asker's; not for ever, and not for whoever has many waiting.
+    func post(_ bytes: [UInt8]?) {
+        use()
+        do throws(PortError) {
+            guard asker.channel.waiterCount < Self.mostWaiting else {
+                throw .sendTimedOut(port: asker.channel.description)
+            }
+            try asker.channel.post(frame(bytes), before: .now + .seconds(10)) { self.fail($0) }
+        } catch {
+            fail(error)
+        }
+    }
+
+    private func fail(_ error: any Error) {
+        log.info("a reply could not be sent: \(error)")
+        refuse()
+    }
+
+    private func use() {
+        let wasUsed = isUsed.withLock { isUsed in
+            defer { isUsed = true }
+            return isUsed
+        }
+        precondition(!wasUsed, "a request is answered once")
+    }
+
+    private func frame(_ bytes: [UInt8]?) throws(PortError) -> Frame {
+        let components = bytes.map { [MachPort.Message.Component.bytes($0)] } ?? []
+        return try Encoding.frame(MachPort.Message(components), kind: .reply, request: request, to: asker.channel)
     }
 
     private func refuse() {

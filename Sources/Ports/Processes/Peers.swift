@@ -20,13 +20,19 @@ final class Peers: Sendable {
 
     var count: Int { connected.withLock { $0.values.reduce(0) { $0 + $1.count } } }
 
+    /// Whether there is a connection to the process already.
+    func isConnected(to incarnation: Incarnation) -> Bool { existing(incarnation) != nil }
+
     /// The peer that owns the channel's port, connected to if need be.
     func peer(of channel: SendChannel, before deadline: MonotonicInstant) throws(PortError) -> Peer {
         if let peer = existing(channel.id.incarnation) { return peer }
-        let descriptor = try connect(channel, before: deadline)
+        let descriptor = try LocalSocket.make(.sequencedPackets)
         let peer: Peer
         do throws(PortError) {
-            peer = try greet(descriptor, channel, before: deadline)
+            while try !connect(descriptor, channel, before: deadline) { usleep(2_000) }
+            try greet(descriptor, channel)
+            _ = isReadable(descriptor, before: deadline)
+            peer = try greeted(descriptor, channel)
         } catch {
             close(descriptor)
             throw error
@@ -36,54 +42,76 @@ final class Peers: Sendable {
         return peer
     }
 
+    /// The same, suspending the task.
+    nonisolated(nonsending) func peer(
+        of channel: SendChannel, before deadline: MonotonicInstant
+    ) async throws -> Peer {
+        if let peer = existing(channel.id.incarnation) { return peer }
+        let descriptor = try LocalSocket.make(.sequencedPackets)
+        let peer: Peer
+        do {
+            while try !connect(descriptor, channel, before: deadline) { try await Task.sleep(for: .milliseconds(2)) }
+            try greet(descriptor, channel)
+            let waiter = TaskWaiter()
+            while !isReadable(descriptor, before: .distantPast), !deadline.hasPassed {
+                try waiter.watch(descriptor)
+                try await waiter.wait(until: deadline)
+                try Task.checkCancellation()
+            }
+            peer = try greeted(descriptor, channel)
+        } catch {
+            close(descriptor)
+            throw error
+        }
+        try join(peer)
+        return peer
+    }
+
     // MARK: Calling
 
-    private func connect(_ channel: SendChannel, before deadline: MonotonicInstant) throws(PortError) -> Int32 {
-        let descriptor = try LocalSocket.make(.sequencedPackets)
-        while true {
-            switch LocalSocket.connect(descriptor, to: controlPath(of: channel)) {
-            case 0:
-                return descriptor
-            case EAGAIN, EINTR:
-                // So many wait to be let in that the kernel takes no more; it does not tell when it would.
-                if !deadline.hasPassed {
-                    usleep(2_000)
-                    continue
-                }
-                close(descriptor)
-                throw .cannotConnect(port: channel.description, reason: "its owner takes no connection in time")
-            case ENOENT, ECONNREFUSED, ENOTDIR, ENAMETOOLONG:
-                close(descriptor)
-                throw .isInvalid(port: channel.description)
-            case let error:
-                close(descriptor)
-                throw .cannotConnect(port: channel.description, reason: String(cString: strerror(error)))
-            }
+    /// - Returns: False when it has to be tried again: so many wait to be let in that the kernel takes no more, and it
+    ///   does not tell when it would.
+    private func connect(
+        _ descriptor: Int32, _ channel: SendChannel, before deadline: MonotonicInstant
+    ) throws(PortError) -> Bool {
+        switch LocalSocket.connect(descriptor, to: controlPath(of: channel)) {
+        case 0:
+            return true
+        case EAGAIN, EINTR:
+            if !deadline.hasPassed { return false }
+            throw .cannotConnect(port: channel.description, reason: "its owner takes no connection in time")
+        case ENOENT, ECONNREFUSED, ENOTDIR, ENAMETOOLONG:
+            throw .isInvalid(port: channel.description)
+        case let error:
+            throw .cannotConnect(port: channel.description, reason: String(cString: strerror(error)))
         }
     }
 
-    /// Says hello, and makes sure that the one who answers is the one meant.
-    private func greet(
-        _ descriptor: Int32, _ channel: SendChannel, before deadline: MonotonicInstant
-    ) throws(PortError) -> Peer {
-        guard let credentials = LocalSocket.credentials(of: descriptor), credentials.uid == geteuid() else {
+    /// Says hello.
+    private func greet(_ descriptor: Int32, _ channel: SendChannel) throws(PortError) {
+        guard LocalSocket.credentials(of: descriptor)?.uid == geteuid() else {
             throw .cannotConnect(port: channel.description, reason: "its process belongs to another user")
         }
         sendHello(descriptor)
-        guard isReadable(descriptor, before: deadline) else {
+    }
+
+    /// Makes sure that the one who answers is the one meant.
+    private func greeted(_ descriptor: Int32, _ channel: SendChannel) throws(PortError) -> Peer {
+        let pid = LocalSocket.credentials(of: descriptor)?.pid ?? 0
+        guard isReadable(descriptor, before: .distantPast) else {
             throw .cannotConnect(
-                port: channel.description, reason: "process \(credentials.pid), its owner, does not answer in time")
+                port: channel.description, reason: "process \(pid), its owner, does not answer in time")
         }
         switch receiveHello(descriptor) {
         case .success(let hello)? where hello.major != ControlHello.major:
             throw .incompatibleVersion(
-                what: "process \(credentials.pid), which owns \(channel.description),", ours: Int(ControlHello.major),
+                what: "process \(pid), which owns \(channel.description),", ours: Int(ControlHello.major),
                 theirs: Int(hello.major))
         case .success(let hello)? where hello.incarnation == channel.id.incarnation:
-            return Peer(descriptor, incarnation: hello.incarnation, pid: credentials.pid)
+            return Peer(descriptor, incarnation: hello.incarnation, pid: pid)
         case nil where LocalSocket.hasListener(controlPath(of: channel)):
             throw .cannotConnect(
-                port: channel.description, reason: "process \(credentials.pid), its owner, refuses the connection")
+                port: channel.description, reason: "process \(pid), its owner, refuses the connection")
         default:
             throw .isInvalid(port: channel.description)
         }

@@ -109,6 +109,9 @@ extension ThreadRunLoop {
             return !loops.isEmpty && loops.allSatisfy(\.isCurrent)
         }
 
+        /// Whether no loop has the source.
+        package var isInNoLoop: Bool { placements.loops.isEmpty }
+
         /// How often it was performed.
         var callCount: Int { state.withLock { $0.callCount } }
 

@@ -36,6 +36,11 @@ struct Helper<Result: Sendable>: Sendable {
     func value(before deadline: MonotonicInstant = .patience) -> Result? {
         outcome.ended.wait(until: deadline) ? outcome.result.withLock { $0 } : nil
     }
+
+    /// The same for a task, which must not block its thread.
+    func ended() async -> Result? {
+        await waitUntil { outcome.ended.wait(until: .distantPast) } ? outcome.result.withLock { $0 } : nil
+    }
 }
 
 private final class Start: Sendable {
@@ -66,6 +71,16 @@ func waitUntil(_ condition: () -> Bool) -> Bool {
     while !condition() {
         if deadline.hasPassed { return false }
         usleep(200)
+    }
+    return true
+}
+
+/// The same for a task, which must not block its thread.
+func waitUntil(_ condition: () -> Bool) async -> Bool {
+    let deadline = MonotonicInstant.patience
+    while !condition() {
+        if deadline.hasPassed { return false }
+        try? await Task.sleep(for: .milliseconds(1))
     }
     return true
 }

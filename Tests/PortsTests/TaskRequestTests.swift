@@ -1,0 +1,115 @@
+import Glibc
+import RunLoops
+import Testing
+
+@testable import Ports
+
+/// Requests that suspend their task. No test blocks its thread: tasks have few of them.
+@Suite struct TaskRequestTests {
+    let sandbox = Sandbox()
+
+    /// A server on a thread of its own.
+    private func served(_ port: LocalMessagePort) throws -> RunLoopThread {
+        let thread = try RunLoopThread()
+        try port.schedule(in: thread.loop)
+        return thread
+    }
+
+    @Test func `tasks that ask at once have their own replies`() async throws {
+        let server = try LocalMessagePort { id, data in id == 0 ? nil : data.map { $0 + [UInt8(id)] } ?? [] }
+        let thread = try served(server)
+        let remote = RemoteMessagePort(server.sendRight)
+        let answers = try await withThrowingTaskGroup(of: [[UInt8]?].self) { group in
+            for task in 1..<20 as Range<UInt32> {
+                group.addTask {
+                    for number in 0..<50 as Range<UInt8> {
+                        let answer = try await remote.request(id: task, [number])
+                        if answer != [number, UInt8(task)] { return [answer] }
+                    }
+                    return [
+                        try await remote.request(id: 0, [1]), try await remote.request(id: 1),
+                        try await remote.request(id: 1, []),
+                    ]
+                }
+            }
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+        #expect(answers == Array(repeating: [nil, [], [1]], count: 19))
+        #expect(PortProcess.current.replies.pendingCount(to: server.sendRight.channel.id) == 0)
+        thread.stop()
+    }
+
+    @Test func `a task and the server that answers it may share a thread`() async throws {
+        let server = try LocalMessagePort { _, data in data }
+        let thread = try served(server)
+        let remote = RemoteMessagePort(server.sendRight)
+        let answer = try await Task(executorPreference: thread.loop.taskExecutor) {
+            try await remote.request(id: 1, [1, 2])
+        }.value
+        #expect(answer == [1, 2])
+        thread.stop()
+    }
+
+    @Test func `a request to another process suspends until its reply, or its end`() async throws {
+        let desk = try Desk(sandbox)
+        let child = Child("echo", "echo", in: sandbox)
+        #expect(try await desk.port.receive(before: .patience).id == 1)
+        let names = sandbox.names
+        let found = Helper { try? RemoteMessagePort(name: "echo", nameServer: names) }
+        let remote = try #require(await found.ended() ?? nil)
+        #expect(remote.name == "echo")
+        for number in 0..<100 as Range<UInt8> { #expect(try await remote.request(id: 1, [number]) == [number]) }
+        let isInvalid = Shared(false)
+        remote.onInvalidation { isInvalid.withLock { $0 = true } }
+        child.signal(SIGSTOP)
+        let request = Task { try await remote.request(id: 1, replyTimeout: .seconds(1000)) }
+        #expect(
+            await waitUntil { PortProcess.current.replies.pendingCount(to: remote.sendRight.channel.id) == 1 })
+        child.kill()
+        await #expect(throws: PortError.becameInvalid(port: remote.sendRight.description)) { try await request.value }
+        #expect(await waitUntil { isInvalid.withLock { $0 } })
+    }
+
+    @Test func `a cancelled request ends at once, and its late reply is dropped and counted`() async throws {
+        let rights = Shared<[ReplyRight]>([])
+        let server = try LocalMessagePort(requestHandler: { request in
+            if let right = request.replyRight { rights.withLock { $0.append(right) } }
+        })
+        let thread = try served(server)
+        let remote = RemoteMessagePort(server.sendRight)
+        let request = Task { try await remote.request(id: 1, replyTimeout: .seconds(1000)) }
+        #expect(await waitUntil { rights.withLock { $0.count } == 1 })
+        request.cancel()
+        await #expect(throws: CancellationError.self) { try await request.value }
+        #expect(PortProcess.current.replies.pendingCount(to: server.sendRight.channel.id) == 0)
+        let before = RemoteMessagePort.lateReplyCount
+        let right = try #require(rights.withLock { $0.first })
+        #expect(await Helper { errorKind { try right.reply(with: [1]) } }.ended() == "none")
+        #expect(await waitUntil { RemoteMessagePort.lateReplyCount > before })
+        let began = MonotonicInstant.now
+        await #expect(throws: PortError.receiveTimedOut(port: remote.sendRight.description)) {
+            _ = try await remote.request(id: 2, replyTimeout: .milliseconds(30))
+        }
+        #expect(began.duration(to: .now) >= .milliseconds(30))
+        rights.withLock { $0 = [] }
+        thread.stop()
+    }
+
+    @Test func `a request that is let go of is unanswered, and one that finds no room is not sent`() async throws {
+        let server = try LocalMessagePort(requestHandler: { _ in })
+        let thread = try served(server)
+        let remote = RemoteMessagePort(server.sendRight)
+        await #expect(throws: PortError.unanswered(port: remote.sendRight.description)) {
+            _ = try await remote.request(id: 1, replyTimeout: .seconds(1000))
+        }
+        thread.stop()
+        let full = try MachPort(queueLimit: 1)
+        await #expect(throws: PortError.sendTimedOut(port: full.description)) {
+            while true { try await RemoteMessagePort(full.sendRight).send(id: 1, timeout: .zero) }
+        }
+        await #expect(throws: PortError.sendTimedOut(port: full.description)) {
+            _ = try await RemoteMessagePort(full.sendRight).request(id: 1, sendTimeout: .milliseconds(20))
+        }
+        #expect(PortProcess.current.replies.pendingCount(to: full.sendRight.channel.id) == 0)
+    }
+}
