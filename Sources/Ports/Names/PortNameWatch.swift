@@ -35,7 +35,7 @@ public final class PortNameWatch: Sendable {
     }
 
     private let directory: PortDirectory
-    private let waiter: Waiter
+    private let waiter: ThreadWaiter
     private let listener: NameWatcher.Listener
     private let looking = Mutex(())
     private let state = Mutex(State())
@@ -46,7 +46,7 @@ public final class PortNameWatch: Sendable {
     ///   directory.
     public init(_ nameServer: PortNameServer = .shared) throws(PortError) {
         directory = try PortProcess.current.directory(nameServer.path)
-        let waiter = try Waiter()
+        let waiter = try ThreadWaiter()
         self.waiter = waiter
         listener = NameWatcher.Listener { _ in waiter.wake() }
         try directory.watcher.add(listener)
