@@ -23,6 +23,8 @@ public final class MachPort: Sendable, CustomStringConvertible {
     let id: PortID
     /// How many messages of one sender wait at the port before that sender has to.
     public let queueLimit: Int
+    /// How many bytes of one sender's messages wait at the port before that sender has to; nil for any number.
+    public let byteLimit: Int?
     /// The largest message that it takes, in bytes, components and a few dozen bytes of frame together.
     public let messageLimit: Int
     /// The right to send to the port.
@@ -53,9 +55,35 @@ public final class MachPort: Sendable, CustomStringConvertible {
         var invalidationHandlers: [@Sendable () -> Void] = []
         var isExposed = false
         var names: [(PortDirectory, String)] = []
+        /// How many messages were taken.
+        var takenCount = 0
+        /// How many other processes were last heard to have sent.
+        var sentCounts: [Incarnation: Int] = [:]
+        /// How many more were sent, as far as is known, than will ever be taken. Below zero: sent by processes that
+        /// could not be asked any more.
+        var lostCount = 0
+        /// Since when nothing has come although something seems to be on its way.
+        var missing: (count: Int, takenCount: Int, since: MonotonicInstant)?
+        /// What those of other processes have sent and do not know to be taken; only where bytes are limited.
+        var untoldBytes: [pid_t: Int] = [:]
         /// The rest of a multipart message, which no sender of ours makes, is passed over.
         var isSkipping = false
         var malformed = 0
+
+        /// What a connection takes to bring what was sent; what has not come after that was lost with its sender.
+        private static let transit = Duration.seconds(1)
+
+        /// Nothing is left to take, and so many seem to be on their way.
+        mutating func noteMissing(_ count: Int) {
+            let former = missing
+            missing = nil
+            if count < 0 { return lostCount += count }
+            guard count > 0 else { return }
+            guard let former, former.count == count, former.takenCount == takenCount else {
+                return missing = (count, takenCount, .now)
+            }
+            if former.since.duration(to: .now) > Self.transit { lostCount += count } else { missing = former }
+        }
     }
 
     private let receiver: Lock<Receiver>
@@ -67,31 +95,33 @@ public final class MachPort: Sendable, CustomStringConvertible {
     ///
     /// - Parameters:
     ///   - queueLimit: How many messages of one sender wait at the port before that sender has to.
-    ///   - messageLimit: The largest message that it takes, in bytes.
+    ///   - byteLimit: How many bytes of one sender's messages wait at the port before that sender has to; nil for any
+    ///     number. It makes each message a little slower.
+    ///   - messageLimit: The largest message that it takes, in bytes; never more than the `byteLimit`.
     ///   - nameServer: Where the port's socket lives, should the port become known outside this process.
     ///   - handler: Called with each message on the loops that the port is scheduled in. Without one, messages wait for
     ///     `receive(before:)`.
     /// - Throws: ``PortError`` when there is no descriptor left, or the process is a fork.
     public convenience init(
-        queueLimit: Int = 1000, messageLimit: Int = 64 << 20, nameServer: PortNameServer = .shared,
-        handler: Handler? = nil
+        queueLimit: Int = 1000, byteLimit: Int? = nil, messageLimit: Int = 64 << 20,
+        nameServer: PortNameServer = .shared, handler: Handler? = nil
     ) throws(PortError) {
         try self.init(
-            queueLimit: queueLimit, messageLimit: messageLimit, nameServer: nameServer,
+            queueLimit: queueLimit, byteLimit: byteLimit, messageLimit: messageLimit, nameServer: nameServer,
             handlers: Handlers(frame: handler.map(Self.frameHandler)))
     }
 
     init(
-        queueLimit: Int = 1000, messageLimit: Int = 64 << 20, nameServer: PortNameServer = .shared,
-        handlers: Handlers
+        queueLimit: Int = 1000, byteLimit: Int? = nil, messageLimit: Int = 64 << 20,
+        nameServer: PortNameServer = .shared, handlers: Handlers
     ) throws(PortError) {
-        precondition(queueLimit > 0 && messageLimit > 0, "a port's limits are positive")
+        precondition(queueLimit > 0 && byteLimit ?? 1 > 0 && messageLimit > 0, "a port's limits are positive")
         let process = PortProcess.current
         let context = try process.context()
         try process.checkReserve()
         let id = PortID(incarnation: process.incarnation, number: process.nextNumber())
         let queueLimit = min(queueLimit, Int(Int32.max) - 1)
-        let messageLimit = min(messageLimit, Wire.largestMessage)
+        let messageLimit = min(messageLimit, byteLimit ?? .max, Wire.largestMessage)
         let socket = try zeroMQ { () throws(ZeroMQError) in
             let socket = try Socket(.pull, in: context)
             try socket.set(.receiveHighWaterMark(Int32(queueLimit)))
@@ -103,16 +133,30 @@ public final class MachPort: Sendable, CustomStringConvertible {
         }
         self.id = id
         self.queueLimit = queueLimit
+        self.byteLimit = byteLimit
         self.messageLimit = messageLimit
         directoryPath = nameServer.path
         receiver = Lock(Receiver(socket: socket, handlers: handlers))
         let channel = SendChannel(
-            WireRight(id: id, queueLimit: UInt32(queueLimit), limit: messageLimit, path: ""), isLocal: true)
+            Self.wireRight(id, queueLimit: queueLimit, byteLimit: byteLimit, messageLimit: messageLimit, path: ""),
+            isLocal: true)
         sendRight = SendRight(channel)
         process.add(self, channel)
     }
 
     deinit { invalidate() }
+
+    /// The right to send to it as it travels.
+    func wireRight(path: String) -> WireRight {
+        Self.wireRight(id, queueLimit: queueLimit, byteLimit: byteLimit, messageLimit: messageLimit, path: path)
+    }
+
+    private static func wireRight(
+        _ id: PortID, queueLimit: Int, byteLimit: Int?, messageLimit: Int, path: String
+    ) -> WireRight {
+        WireRight(
+            id: id, queueLimit: UInt32(queueLimit), limit: messageLimit, byteLimit: byteLimit ?? 0, path: path)
+    }
 
     /// The port's number and its process.
     public var description: String { id.description }
@@ -386,12 +430,15 @@ public final class MachPort: Sendable, CustomStringConvertible {
         for _ in 0..<Self.mostDropped {
             switch takeFrame(needsHandler, source, waiter) {
             case .nothing:
+                if byteLimit != nil { tellTakenBytes() }
                 return nil
             case .dropped:
                 continue
             case .frame(let frame, let handler, let isFirstNow):
                 isFirst = isFirst || isFirstNow
+                let size = byteLimit == nil ? 0 : frame.count
                 let frame = ReceivedFrame(frame)
+                if size > 0 { took(size, from: frame.sender.pid) }
                 if let error = frame.malformed {
                     noteMalformed(error, in: frame)
                 } else {
@@ -436,6 +483,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
             }
             let isFirst = !receiver.mayHaveMore
             receiver.mayHaveMore = true
+            receiver.takenCount += 1
             return .frame(frame, handler, isFirst: isFirst)
         }
     }
@@ -449,6 +497,54 @@ public final class MachPort: Sendable, CustomStringConvertible {
 
     private func wakeWaiters() {
         receiver.withLock { for waiter in $0.waiters { waiter.wake() } }
+    }
+
+    // MARK: Statistics
+
+    func note(sent count: Int, by incarnation: Incarnation) {
+        receiver.withLock { $0.sentCounts[incarnation] = count }
+    }
+
+    /// With what was last heard of senders in other processes.
+    var statistics: Statistics {
+        let ownCount = sendRight.channel.sentCount
+        let (statistics, isNews) = receiver.withLock { receiver in
+            let sentCount = receiver.sentCounts.values.reduce(ownCount, +)
+            let isEmpty = (try? receiver.socket?.events)?.contains(.receivable) != true
+            var waiting = sentCount - receiver.takenCount - receiver.lostCount
+            if isEmpty {
+                receiver.noteMissing(waiting)
+                waiting = max(0, sentCount - receiver.takenCount - receiver.lostCount)
+            }
+            // To ask for the events made the descriptor silent.
+            let isNews = !isEmpty && !receiver.mayHaveMore
+            if isNews { receiver.mayHaveMore = true }
+            return (Statistics(received: receiver.takenCount, waiting: isEmpty ? waiting : max(1, waiting)), isNews)
+        }
+        if isNews { tellOthers() }
+        return statistics
+    }
+
+    // MARK: A limit in bytes
+
+    /// A sender may send so many more. It is told of each eighth of the limit, and of the rest when nothing is left.
+    private func took(_ bytes: Int, from pid: pid_t) {
+        if pid == getpid() { return sendRight.channel.taken(bytes: bytes) }
+        let due = receiver.withLock { receiver in
+            let untold = receiver.untoldBytes[pid, default: 0] + bytes
+            let isDue = untold >= (byteLimit ?? 0) / 8
+            receiver.untoldBytes[pid] = isDue ? nil : untold
+            return isDue ? untold : 0
+        }
+        if due > 0 { PortProcess.current.peers.tellTaken(bytes: due, of: id.number, to: pid) }
+    }
+
+    private func tellTakenBytes() {
+        let due = receiver.withLock { receiver in
+            defer { receiver.untoldBytes = [:] }
+            return receiver.untoldBytes
+        }
+        for (pid, bytes) in due { PortProcess.current.peers.tellTaken(bytes: bytes, of: id.number, to: pid) }
     }
 
     private func noteMalformed(_ error: Wire.Malformed, in frame: ReceivedFrame) {

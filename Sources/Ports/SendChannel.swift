@@ -8,6 +8,8 @@ final class SendChannel: Sendable, CustomStringConvertible {
     let id: PortID
     let queueLimit: Int32
     let messageLimit: Int
+    /// How many bytes may be on their way, those of a single message aside; 0: any number.
+    let byteLimit: Int
     /// The registry directory in which the owner can be found; empty for a port of this process.
     let path: String
     let isLocal: Bool
@@ -18,6 +20,10 @@ final class SendChannel: Sendable, CustomStringConvertible {
         var sentCount = 0
         /// Whether the socket is known to have a connection: it has sent something.
         var hasSent: Bool { sentCount > 0 }
+        /// How many bytes were sent that the port has not said it has taken; counted only where there is a limit.
+        var bytesOnTheirWay = 0
+        /// Whether it is the bytes that there is no room for. The socket knows nothing of that.
+        var hasTooManyBytes = false
         /// Whether the last attempt has found no room. Then only the first of those who wait touches the socket.
         var isFull = false
         /// Those who wait for room, in the order they came. The first watches the socket while there is none; when it
@@ -41,6 +47,7 @@ final class SendChannel: Sendable, CustomStringConvertible {
         id = right.id
         queueLimit = Int32(clamping: max(right.queueLimit, 1))
         messageLimit = right.limit
+        byteLimit = right.byteLimit
         path = right.path
         self.isLocal = isLocal
     }
@@ -52,7 +59,8 @@ final class SendChannel: Sendable, CustomStringConvertible {
     func wireRight(leaving: Bool) throws(PortError) -> WireRight {
         var path = path
         if isLocal, leaving, let port = PortProcess.current.port(id.number) { path = try port.expose() }
-        return WireRight(id: id, queueLimit: UInt32(queueLimit), limit: messageLimit, path: path)
+        return WireRight(
+            id: id, queueLimit: UInt32(queueLimit), limit: messageLimit, byteLimit: byteLimit, path: path)
     }
 
     /// How many messages were sent there.
@@ -160,6 +168,8 @@ final class SendChannel: Sendable, CustomStringConvertible {
             let isConnected = isLocal || state.hasSent
             guard state.waiters.first === waiter else { return .waitForTurn(isConnected: isConnected) }
             if try trySend(&frame, &state) { return .done }
+            // The port's word that it has taken some ends this wait, too.
+            if state.hasTooManyBytes { return .waitForTurn(isConnected: isConnected) }
             guard let descriptor = try state.socket?.watchedDescriptor() else { return .connect }
             return .watch(descriptor, isConnected: isConnected)
         }
@@ -168,10 +178,22 @@ final class SendChannel: Sendable, CustomStringConvertible {
     /// Sends if there is a socket and room.
     private func trySend(_ frame: inout Frame, _ state: inout State) throws(PortError) -> Bool {
         if isLocal, state.socket == nil { state.socket = try madeSocket("inproc://\(id.number)") }
-        state.isFull = try state.socket?.sendNow(&frame) != true
+        let size = byteLimit > 0 ? frame.count : 0
+        state.hasTooManyBytes = state.bytesOnTheirWay + size > byteLimit && state.bytesOnTheirWay > 0
+        state.isFull = state.hasTooManyBytes
+        if !state.isFull { state.isFull = try state.socket?.sendNow(&frame) != true }
         guard !state.isFull else { return false }
         state.sentCount += 1
+        state.bytesOnTheirWay += size
         return true
+    }
+
+    /// The port has taken so many bytes of what was sent.
+    func taken(bytes: Int) {
+        state.withLock { state in
+            state.bytesOnTheirWay = max(0, state.bytesOnTheirWay - bytes)
+            if state.hasTooManyBytes { state.waiters.first?.wake() }
+        }
     }
 
     func join(_ waiter: some Waiter) { state.withLock { $0.waiters.append(waiter) } }
@@ -305,6 +327,7 @@ final class SendChannel: Sendable, CustomStringConvertible {
             return state.handlers
         }
         PortProcess.current.replies.portBecameInvalid(id)
+        PortProcess.current.sentCounts.portBecameInvalid(id)
         PortProcess.current.tellNameWatchers()
         PortProcess.current.letGo(self)
         for handler in handlers { handler() }
@@ -312,6 +335,8 @@ final class SendChannel: Sendable, CustomStringConvertible {
 
     /// The process ends: what is on its way gets so many milliseconds more.
     func close(linger milliseconds: Int32) {
+        // The owner could not ask any more.
+        if !isLocal, sentCount > 0 { PortProcess.current.peers.tellSent(sentCount, to: id) }
         // What the handlers have captured may call back in here when it is let go of.
         let handlers = state.withLock { state in
             state.invalidity = .closed

@@ -119,7 +119,8 @@ final class SuspendedSend: Waiter {
             case .done:
                 end(.sent)
             case .waitForTurn:
-                break
+                // What the socket has to tell is not what it waits for.
+                stopWatching()
             case .connect:
                 stopWatching()
                 guard PortProcess.current.peers.isConnected(to: channel.id.incarnation) else {

@@ -2,22 +2,29 @@ import ArgumentParser
 import Ports
 
 struct List: ParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Show all names, and whose they are.")
+    static let configuration = CommandConfiguration(
+        abstract: "Show all names, whose they are, and how many messages wait.")
 
     @OptionGroup var output: JSONFlag
 
     func run() throws {
         let found = try PortNameServer.shared.registrations().sorted { $0.name < $1.name }
-        if output.isJSON { return print("\(JSON.array(found.map(\.json)))") }
+        if output.isJSON { return print("\(JSON.array(found.map { $0.json($0.statistics()) }))") }
         guard !found.isEmpty else { return }
         print(
-            table: [["NAME", "PID", "UID", "SINCE", "PROGRAM"]]
-                + found.map { [printable($0.name), "\($0.pid)", "\($0.uid)", time($0.since), $0.shownProgram] })
+            table: [["NAME", "PID", "UID", "SINCE", "WAITING", "PROGRAM"]]
+                + found.map { found in
+                    [
+                        printable(found.name), "\(found.pid)", "\(found.uid)", time(found.since),
+                        found.statistics().map { "\($0.waiting)" } ?? "?", found.shownProgram,
+                    ]
+                })
     }
 }
 
 struct Info: ParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Show all that the registry says about a name.")
+    static let configuration = CommandConfiguration(
+        abstract: "Show all that the registry and the owner say about a name.")
 
     @OptionGroup var port: NameArgument
     @OptionGroup var output: JSONFlag
@@ -26,12 +33,16 @@ struct Info: ParsableCommand {
         guard let found = try PortNameServer.shared.registration(forName: port.name) else {
             throw PortError.nameNotFound(port.name, directory: PortNameServer.shared.path)
         }
-        if output.isJSON { return print("\(found.json)") }
+        let statistics = found.statistics()
+        if output.isJSON { return print("\(found.json(statistics))") }
         print(table: [
             ["name", printable(found.name)], ["port", found.port], ["owner", "process \(found.pid)"],
             ["program", found.shownProgram], ["uid", "\(found.uid)"], ["since", time(found.since)],
             ["queue", "\(found.queueLimit) messages of each sender"],
+            ["bytes", found.byteLimit.map { "\($0) of each sender" } ?? "any number"],
             ["largest", "messages of \(found.messageLimit) bytes"],
+            ["waiting", statistics.map { "\($0.waiting) messages" } ?? "its owner does not say"],
+            ["received", statistics.map { "\($0.received) messages" } ?? "its owner does not say"],
         ])
     }
 }

@@ -17,7 +17,8 @@ struct Portctl: ParsableCommand {
             Completions for your shell: portctl --generate-completion-script bash (or zsh, or fish).
             """,
         subcommands: [
-            List.self, Info.self, Send.self, Request.self, Ping.self, Watch.self, Wait.self, Sweep.self, Doctor.self,
+            List.self, Info.self, Send.self, Request.self, Ping.self, Watch.self, Wait.self, Top.self, Sweep.self,
+            Doctor.self,
         ]
     )
 

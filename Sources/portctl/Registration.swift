@@ -1,12 +1,32 @@
 import Ports
+import RunLoops
 
 extension PortNameServer.Registration {
-    var json: JSON {
-        .object([
+    var json: JSON { .object(members) }
+
+    /// Those of the registry, and how the port does.
+    func json(_ statistics: MachPort.Statistics?) -> JSON {
+        .object(
+            members + [
+                ("waiting", statistics.map { .integer($0.waiting) } ?? .null),
+                ("received", statistics.map { .integer($0.received) } ?? .null),
+            ])
+    }
+
+    /// How the port does; nil when its owner does not say at once.
+    func statistics() -> MachPort.Statistics? {
+        let deadline = MonotonicInstant.now + .milliseconds(300)
+        let right = try? PortNameServer.shared.port(forName: name, before: deadline)
+        return try? right?.statistics(before: deadline)
+    }
+
+    private var members: [(String, JSON)] {
+        [
             ("name", .string(name)), ("pid", .integer(Int(pid))), ("program", program.map { .string($0) } ?? .null),
             ("uid", .integer(Int(uid))), ("since", .string(time(since, isUTC: true))), ("port", .string(port)),
-            ("queueLimit", .integer(queueLimit)), ("messageLimit", .integer(messageLimit)),
-        ])
+            ("queueLimit", .integer(queueLimit)), ("byteLimit", byteLimit.map { .integer($0) } ?? .null),
+            ("messageLimit", .integer(messageLimit)),
+        ]
     }
 
     /// The path of the owner's program, where it is known.

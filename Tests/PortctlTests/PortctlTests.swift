@@ -31,7 +31,37 @@ struct PortctlTests {
         #expect((info["program"] as? String)?.hasSuffix("/PortsTestHelper") == true)
         let since = try Date(try #require(info["since"] as? String), strategy: .iso8601)
         #expect(abs(since.timeIntervalSinceNow) < 1000)
-        #expect(try registry.portctl("info", "b").output.contains("owner    process \(servers[0].processIdentifier)\n"))
+        #expect(
+            try registry.portctl("info", "b").output.contains("owner     process \(servers[0].processIdentifier)\n"))
+    }
+
+    @Test func `it is seen how many messages wait, and how fast they go`() throws {
+        let stuck = try registry.serve("stuck", as: "hold")
+        _ = try registry.serve("swift")
+        for _ in 0..<3 { #expect(try registry.portctl("send", "stuck") == Outcome(0)) }
+        let rows = try registry.portctl("list").output.split(separator: "\n").map { $0.split(separator: " ") }
+        #expect(rows.map { $0[$0.count - 2] } == ["WAITING", "3", "0"])
+        let info = try #require(try registry.json("info", "stuck", "--json") as? [String: Any])
+        #expect(info["waiting"] as? Int == 3 && info["received"] as? Int == 0)
+
+        let top = try registry.start("top", "--json", "--interval", "0.1")
+        try top.waits(for: #""name":"swift""#)
+        for _ in 0..<5 { _ = try registry.portctl("request", "swift", "hello") }
+        try top.waits(for: #""received":5}"#)
+        kill(top.process.processIdentifier, SIGINT)
+        let outcome = try top.outcome()
+        #expect(outcome.status == 0)
+        let tables = try outcome.output.split(separator: "\n").map {
+            try #require(try JSONSerialization.jsonObject(with: Data($0.utf8)) as? [[String: Any]])
+        }
+        #expect(tables.first?.allSatisfy { $0["rate"] is NSNull } == true)
+        #expect(tables.contains { ($0.first?["rate"] as? Int ?? 0) > 0 && $0.first?["name"] as? String == "swift" })
+
+        // An owner that does not answer keeps nothing else from being shown.
+        kill(stuck.processIdentifier, SIGSTOP)
+        let table = try registry.portctl("top", "--count", "1").output.split(separator: "\n")
+        #expect(table.count == 3 && table.contains { $0.hasPrefix("stuck ") && $0.contains(" ? ") })
+        #expect(try registry.portctl("top", "--count", "0").status == 64)
     }
 
     @Test func `a name is waited for, and its end`() throws {

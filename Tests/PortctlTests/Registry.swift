@@ -99,8 +99,8 @@ final class Registry {
     }
 
     /// Starts a server, and waits until its name is there.
-    func serve(_ name: String) throws -> Process {
-        let server = try start("PortsTestHelper", ["serve", name]).process
+    func serve(_ name: String, as command: String = "serve") throws -> Process {
+        let server = try start("PortsTestHelper", [command, name]).process
         let isThere = try portctl("wait", name, "--timeout", "20")
         try #require(isThere.status == 0, "\(isThere.errors)")
         return server

@@ -79,6 +79,16 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
         }
         exit(0)
 
+    case "flood":
+        // Sends so many messages of so many bytes, as fast as it may; then it stays.
+        let right = try test()
+        let size = Int(arguments[1]) ?? 0
+        for number in 0..<(UInt32(arguments[0]) ?? 0) {
+            let bytes = [UInt8](repeating: 7, count: size)
+            try right.send(MachPort.Message(id: number, [.bytes(bytes)]), before: .now + .seconds(30))
+        }
+        try runForEver()
+
     case "post":
         // Two ports: the second is passed on to the first. One: it is written to.
         let port = try MachPort { message in

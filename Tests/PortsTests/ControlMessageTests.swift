@@ -4,9 +4,9 @@ import Testing
 
 @Suite struct ControlMessageTests {
     private func bytes(of message: ControlMessage) -> [UInt8] {
-        var bytes = [UInt8](repeating: 0, count: ControlMessage.size)
-        bytes.withUnsafeMutableBytes { message.write(to: $0) }
-        return bytes
+        var bytes = [UInt8](repeating: 0, count: ControlMessage.largestSize)
+        let size = bytes.withUnsafeMutableBytes { message.write(to: $0) }
+        return Array(bytes[..<size])
     }
 
     private func bytes(of hello: ControlHello) -> [UInt8] {
@@ -18,17 +18,21 @@ import Testing
     private func message(_ bytes: [UInt8]) -> ControlMessage? { bytes.withUnsafeBytes { ControlMessage($0) } }
     private func hello(_ bytes: [UInt8]) -> ControlHello? { bytes.withUnsafeBytes { ControlHello($0) } }
 
-    @Test(arguments: [ControlMessage.watch(1), .invalidated(.max), .unanswered(0x0102_0304_0506_0708)])
+    @Test(arguments: [
+        ControlMessage.watch(1), .invalidated(.max), .unanswered(0x0102_0304_0506_0708), .taken(1, bytes: .max),
+        .count(2), .sent(3, count: 4), .ask(query: 5, 6), .statistics(query: 7, received: 8, waiting: 9),
+    ])
     func `messages make the round trip`(_ sent: ControlMessage) {
         #expect(message(bytes(of: sent)) == sent)
     }
 
     @Test func `messages of another size or kind are none`() {
-        let whole = bytes(of: .watch(7))
-        for count in 0..<whole.count { #expect(message(Array(whole[..<count])) == nil) }
-        #expect(message(whole + [0]) == nil)
-        for kind in [UInt8](0...255) where !(1...3).contains(kind) {
-            #expect(message([kind] + whole.dropFirst()) == nil)
+        let sizes: [UInt8: Int] = [1: 9, 2: 9, 3: 9, 4: 17, 5: 9, 6: 17, 7: 17, 8: 25]
+        for kind in [UInt8](0...255) {
+            for size in 0...40 {
+                let isOne = message([UInt8]([kind] + [UInt8](repeating: 1, count: 40)).prefix(size) + []) != nil
+                #expect(isOne == (sizes[kind] == size))
+            }
         }
     }
 

@@ -48,9 +48,9 @@ import Testing
     }
 
     private static func packet(_ message: ControlMessage) -> [UInt8] {
-        var bytes = [UInt8](repeating: 0, count: ControlMessage.size)
-        bytes.withUnsafeMutableBytes { message.write(to: $0) }
-        return bytes
+        var bytes = [UInt8](repeating: 0, count: ControlMessage.largestSize)
+        let size = bytes.withUnsafeMutableBytes { message.write(to: $0) }
+        return Array(bytes[..<size])
     }
 
     /// A port that is known outside, and the path of its process's control socket.

@@ -167,7 +167,7 @@ import ZeroMQ
 
     @Test func `a right whose path is no text is malformed`() {
         var right = bytes(of: Self.right)
-        right[45] = 0xFF
+        right[WireRight.fixedSize + 5] = 0xFF
         #expect(throws: Wire.Malformed.badRight) { try header(of: frame(components: [(right, true)])) }
     }
 

@@ -51,6 +51,7 @@ struct NameEntry: Sendable, Equatable {
             port \(right.id.number)
             queue \(right.queueLimit)
             limit \(right.limit)
+            bytes \(right.byteLimit)
             directory \(Self.percentEncoded(right.path))
 
             """.utf8)
@@ -75,6 +76,7 @@ struct NameEntry: Sendable, Equatable {
             let number = facts["port"].flatMap({ UInt64($0) }),
             let queue = facts["queue"].flatMap({ UInt32($0) }),
             let limit = facts["limit"].flatMap({ Int($0) }), limit >= 0,
+            let byteLimit = facts["bytes"].flatMap({ Int($0) }), byteLimit >= 0,
             let directory = facts["directory"].flatMap(Self.percentDecoded),
             directory.hasPrefix("/"), directory.utf8.count <= WireRight.longestPath
         else { throw malformed }
@@ -82,7 +84,8 @@ struct NameEntry: Sendable, Equatable {
         self.pid = pid
         self.startTime = startTime
         right = WireRight(
-            id: PortID(incarnation: incarnation, number: number), queueLimit: queue, limit: limit, path: directory)
+            id: PortID(incarnation: incarnation, number: number), queueLimit: queue, limit: limit,
+            byteLimit: byteLimit, path: directory)
     }
 
     private static func isPlain(_ byte: UInt8) -> Bool {

@@ -29,7 +29,7 @@ public final class PortNameServer: Sendable {
         let exposed = try port.expose()
         try directory.register(
             name,
-            WireRight(id: port.id, queueLimit: UInt32(port.queueLimit), limit: port.messageLimit, path: exposed))
+            port.wireRight(path: exposed))
         port.tookName(name, in: directory)
     }
 

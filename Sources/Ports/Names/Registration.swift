@@ -17,6 +17,8 @@ extension PortNameServer {
         public let port: String
         /// How many messages of one sender wait at the port before that sender has to.
         public let queueLimit: Int
+        /// How many bytes of one sender's messages wait at the port before that sender has to; nil for any number.
+        public let byteLimit: Int?
         /// The largest message that the port takes, in bytes.
         public let messageLimit: Int
 
@@ -28,6 +30,7 @@ extension PortNameServer {
             since = entry.since
             port = entry.right.id.description
             queueLimit = Int(entry.right.queueLimit)
+            byteLimit = entry.right.byteLimit == 0 ? nil : entry.right.byteLimit
             messageLimit = entry.right.limit
         }
 

@@ -56,9 +56,9 @@ final class Peer: Sendable {
 
     /// True when it was sent, or can never be.
     private func write(_ message: ControlMessage) -> Bool {
-        withUnsafeTemporaryAllocation(byteCount: ControlMessage.size, alignment: 8) { buffer in
-            message.write(to: buffer)
-            while Glibc.send(descriptor, buffer.baseAddress, buffer.count, Int32(MSG_NOSIGNAL)) < 0 {
+        withUnsafeTemporaryAllocation(byteCount: ControlMessage.largestSize, alignment: 8) { buffer in
+            let size = message.write(to: buffer)
+            while Glibc.send(descriptor, buffer.baseAddress, size, Int32(MSG_NOSIGNAL)) < 0 {
                 if errno == EINTR { continue }
                 return errno != EAGAIN && errno != ENOBUFS
             }
@@ -83,6 +83,9 @@ final class Peer: Sendable {
             }
         }
     }
+
+    /// Whether it may have sent something to a port of ours: nobody does before it has asked for news of its end.
+    func watches(_ number: UInt64) -> Bool { state.withLock { $0.watched.contains(number) } }
 
     /// A port of ours is invalid.
     func tellInvalidated(_ number: UInt64) {
@@ -120,10 +123,30 @@ final class Peer: Sendable {
             if process.port(number)?.isValid != true { tellInvalidated(number) }
         case .invalidated(let number):
             state.withLock { _ = $0.asked.remove(number) }
-            process.existingChannel(to: PortID(incarnation: incarnation, number: number))?.invalidate()
+            channel(number)?.invalidate()
         case .unanswered(let request):
             process.replies.wasRefused(request, by: incarnation)
+        case .taken(let number, let bytes):
+            channel(number)?.taken(bytes: Int(clamping: bytes))
+        case .count(let number):
+            send(.sent(number, count: UInt64(channel(number)?.sentCount ?? 0)))
+        case .sent(let number, let count):
+            process.sentCounts.sent(Int(clamping: count), to: number, by: incarnation)
+        case .ask(let query, let number):
+            process.sentCounts.collect(for: number) { [weak self] statistics in
+                guard let self, let statistics else { return }
+                send(
+                    .statistics(
+                        query: query, received: UInt64(statistics.received), waiting: UInt64(statistics.waiting)))
+            }
+        case .statistics(let query, let received, let waiting):
+            process.sentCounts.answered(
+                query, .init(received: Int(clamping: received), waiting: Int(clamping: waiting)), by: incarnation)
         }
+    }
+
+    private func channel(_ number: UInt64) -> SendChannel? {
+        PortProcess.current.existingChannel(to: PortID(incarnation: incarnation, number: number))
     }
 
     func closed() {

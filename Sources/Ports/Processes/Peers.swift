@@ -225,6 +225,22 @@ final class Peers: Sendable {
     /// Asks the port's owner to tell its end, if there is a connection already.
     func watch(_ port: PortID) { existing(port.incarnation)?.send(.watch(port.number)) }
 
+    /// A port of ours has taken so many bytes of what the process has sent to it.
+    func tellTaken(bytes: Int, of port: UInt64, to pid: pid_t) {
+        let peer = connected.withLock { $0.values.joined().first { $0.pid == pid } }
+        peer?.send(.taken(port, bytes: UInt64(bytes)))
+    }
+
+    /// So many messages were sent to a port of the process's.
+    func tellSent(_ count: Int, to port: PortID) {
+        existing(port.incarnation)?.send(.sent(port.number, count: UInt64(count)))
+    }
+
+    /// Those who may have sent something to a port of ours.
+    func watching(_ port: UInt64) -> [Peer] {
+        connected.withLock { $0.values.compactMap { $0.first { $0.watches(port) } } }
+    }
+
     /// A request of the process's will have no reply.
     func tellUnanswered(_ request: UInt64, to incarnation: Incarnation) {
         existing(incarnation)?.send(.unanswered(request))

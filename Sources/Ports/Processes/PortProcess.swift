@@ -11,6 +11,7 @@ final class PortProcess: Sendable {
     let incarnation = Incarnation.random()
     let peers = Peers()
     let replies = PendingReplies()
+    let sentCounts = SentCounts()
 
     /// A table's entry. Its object may be let go of by anybody at any time, and its deinit takes the table's lock: so
     /// a strong reference must never end while that is held, only leave with the result.

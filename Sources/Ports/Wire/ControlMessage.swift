@@ -4,34 +4,68 @@
 //     watch        1 UInt8, number UInt64: tell me when this port of yours is invalid
 //     invalidated  2 UInt8, number UInt64: this port of mine is
 //     unanswered   3 UInt8, request UInt64: that request of yours will have no reply
+//     taken        4 UInt8, number UInt64, bytes UInt64: this port of mine has taken so much of what you have sent
+//     count        5 UInt8, number UInt64: tell me how many messages you have sent to this port of mine
+//     sent         6 UInt8, number UInt64, count UInt64: so many to this port of yours
+//     ask          7 UInt8, query UInt64, number UInt64: tell me how this port of yours does
+//     statistics   8 UInt8, query UInt64, received UInt64, waiting UInt64: the answer to that
 
 enum ControlMessage: Equatable {
     case watch(UInt64)
     case invalidated(UInt64)
     case unanswered(UInt64)
+    case taken(UInt64, bytes: UInt64)
+    case count(UInt64)
+    case sent(UInt64, count: UInt64)
+    case ask(query: UInt64, UInt64)
+    case statistics(query: UInt64, received: UInt64, waiting: UInt64)
 
-    static let size = 9
+    static let largestSize = 25
 
     init?(_ bytes: UnsafeRawBufferPointer) {
-        guard bytes.count == Self.size else { return nil }
-        let number: UInt64 = bytes.little(at: 1)
-        switch bytes[0] {
-        case 1: self = .watch(number)
-        case 2: self = .invalidated(number)
-        case 3: self = .unanswered(number)
+        let fields = (bytes.count - 1) / 8
+        guard (1...3).contains(fields), bytes.count == 1 + 8 * fields else { return nil }
+        func field(_ index: Int) -> UInt64 { bytes.little(at: 1 + 8 * index) }
+        switch (bytes[0], fields) {
+        case (1, 1): self = .watch(field(0))
+        case (2, 1): self = .invalidated(field(0))
+        case (3, 1): self = .unanswered(field(0))
+        case (4, 2): self = .taken(field(0), bytes: field(1))
+        case (5, 1): self = .count(field(0))
+        case (6, 2): self = .sent(field(0), count: field(1))
+        case (7, 2): self = .ask(query: field(0), field(1))
+        case (8, 3): self = .statistics(query: field(0), received: field(1), waiting: field(2))
         default: return nil
         }
     }
 
-    func write(to bytes: UnsafeMutableRawBufferPointer) {
-        let (kind, number): (UInt8, UInt64) =
-            switch self {
-            case .watch(let number): (1, number)
-            case .invalidated(let number): (2, number)
-            case .unanswered(let request): (3, request)
-            }
+    /// - Parameter bytes: Room for the largest.
+    /// - Returns: How many bytes it takes.
+    func write(to bytes: UnsafeMutableRawBufferPointer) -> Int {
+        switch self {
+        case .watch(let number): Self.write(1, number, to: bytes)
+        case .invalidated(let number): Self.write(2, number, to: bytes)
+        case .unanswered(let request): Self.write(3, request, to: bytes)
+        case .taken(let number, let taken): Self.write(4, number, taken, to: bytes)
+        case .count(let number): Self.write(5, number, to: bytes)
+        case .sent(let number, let count): Self.write(6, number, count, to: bytes)
+        case .ask(let query, let number): Self.write(7, query, number, to: bytes)
+        case .statistics(let query, let received, let waiting):
+            Self.write(8, query, received, waiting, to: bytes)
+        }
+    }
+
+    private static func write(
+        _ kind: UInt8, _ first: UInt64, _ second: UInt64? = nil, _ third: UInt64? = nil,
+        to bytes: UnsafeMutableRawBufferPointer
+    ) -> Int {
         bytes[0] = kind
-        bytes.setLittle(number, at: 1)
+        bytes.setLittle(first, at: 1)
+        guard let second else { return 9 }
+        bytes.setLittle(second, at: 9)
+        guard let third else { return 17 }
+        bytes.setLittle(third, at: 17)
+        return 25
     }
 }
 

@@ -106,9 +106,10 @@ extension WireHeader {
 ///     8   number    UInt64
 ///    16   process   2 × UInt64, the low half first
 ///    32   limit     UInt64    the largest message the port takes, in bytes
-///    40   path: the registry directory in which its owner can be found; empty inside one process
+///    40   bytes     UInt64    how many bytes of one sender's messages the port's queue holds; 0: any
+///    48   path: the registry directory in which its owner can be found; empty inside one process
 struct WireRight: Equatable {
-    static let fixedSize = 40
+    static let fixedSize = 48
     static let version: UInt8 = 1
     /// A path has to leave room for a socket's name in 107 bytes.
     static let longestPath = 107
@@ -116,14 +117,17 @@ struct WireRight: Equatable {
     var id: PortID
     var queueLimit: UInt32
     var limit: Int
+    /// 0 for none.
+    var byteLimit: Int
     var path: String
 
     var size: Int { Self.fixedSize + path.utf8.count }
 
-    init(id: PortID, queueLimit: UInt32, limit: Int, path: String) {
+    init(id: PortID, queueLimit: UInt32, limit: Int, byteLimit: Int = 0, path: String) {
         self.id = id
         self.queueLimit = queueLimit
         self.limit = limit
+        self.byteLimit = byteLimit
         self.path = path
     }
 
@@ -139,6 +143,8 @@ struct WireRight: Equatable {
             incarnation: Incarnation(bits: UInt128(high) << 64 | UInt128(low)), number: bytes.little(at: 8))
         let limit: UInt64 = bytes.little(at: 32)
         self.limit = Int(clamping: limit)
+        let byteLimit: UInt64 = bytes.little(at: 40)
+        self.byteLimit = Int(clamping: byteLimit)
         let pathBytes = bytes[Self.fixedSize...]
         guard length == 0 || (pathBytes.first == UInt8(ascii: "/") && !pathBytes.contains(0)),
             let path = String(validating: pathBytes, as: UTF8.self)
@@ -157,6 +163,7 @@ struct WireRight: Equatable {
             bytes.setLittle(UInt64(truncatingIfNeeded: id.incarnation.bits), at: 16)
             bytes.setLittle(UInt64(truncatingIfNeeded: id.incarnation.bits >> 64), at: 24)
             bytes.setLittle(UInt64(limit), at: 32)
+            bytes.setLittle(UInt64(byteLimit), at: 40)
             UnsafeMutableRawBufferPointer(rebasing: bytes[Self.fixedSize...]).copyMemory(
                 from: UnsafeRawBufferPointer(path))
         }

@@ -1,0 +1,141 @@
+import RunLoops
+import Synchronization
+
+extension MachPort {
+    /// How a port does.
+    public struct Statistics: Sendable, Hashable {
+        /// How many messages were taken from it since it was made.
+        public let received: Int
+        /// How many messages were sent and are not taken yet. What a killed sender had sent is counted as far as it was
+        /// asked before; what was lost with it, until the queue was seen to be empty for a second.
+        public let waiting: Int
+    }
+}
+
+extension MachPort.SendRight {
+    /// Asks the port's owner how the port does; the owner asks everybody who has sent something to it.
+    ///
+    /// As with ``ping(before:)``, it is the library in these processes that answers. It costs a port's messages
+    /// nothing that nobody asks.
+    ///
+    /// - Parameter deadline: How long to wait. Connecting may take up to a second more. A sender that does not answer
+    ///   within a tenth of a second counts with what it said the last time.
+    /// - Throws: ``PortError``: `receiveTimedOut`, `isInvalid`, `becameInvalid`, `cannotConnect`…
+    @available(*, noasync, message: "it blocks its thread")
+    public func statistics(before deadline: MonotonicInstant = .now + .seconds(5)) throws(PortError)
+        -> MachPort.Statistics
+    {
+        guard isValid else { throw .isInvalid(port: description) }
+        let peer = try channel.joinPeer(before: max(deadline, .now + .seconds(1)))
+        let counts = PortProcess.current.sentCounts
+        let answer = Answer()
+        let tell: SentCounts.Tell = { answer.come($0) }
+        let query = counts.add(tell, about: channel.id)
+        defer { counts.remove(query) }
+        if let peer {
+            peer.send(.ask(query: query, channel.id.number))
+        } else {
+            // Where the answers of others come in.
+            try PortProcess.current.housekeepingLoop().perform { [id = channel.id] in
+                counts.collect(for: id.number, tell: tell)
+            }
+        }
+        guard isValid else { throw .becameInvalid(port: description) }
+        guard answer.came.wait(until: deadline) else { throw .receiveTimedOut(port: description) }
+        guard let statistics = answer.statistics else { throw .becameInvalid(port: description) }
+        return statistics
+    }
+
+    private final class Answer: Sendable {
+        let came = Gate()
+        private let content = Mutex<MachPort.Statistics?>(nil)
+
+        var statistics: MachPort.Statistics? { content.withLock { $0 } }
+
+        func come(_ statistics: MachPort.Statistics?) {
+            content.withLock { $0 = statistics }
+            came.open()
+        }
+    }
+}
+
+/// Finds out how many messages wait at ports: a port knows how many it has taken, and each sender how many it has sent.
+final class SentCounts: Sendable {
+    /// Told nil when the port is gone.
+    typealias Tell = @Sendable (MachPort.Statistics?) -> Void
+
+    /// Senders of a port of ours are being asked.
+    private struct Collection {
+        let port: UInt64
+        var awaited: Set<Incarnation>
+        let tell: Tell
+    }
+
+    private struct State {
+        /// Of this process to others.
+        var queries: [UInt64: (port: PortID, tell: Tell)] = [:]
+        var collections: [UInt64: Collection] = [:]
+        var last: UInt64 = 0
+    }
+
+    private let state = Mutex(State())
+
+    private static let patience = Duration.milliseconds(100)
+
+    // MARK: Asking
+
+    func add(_ tell: @escaping Tell, about port: PortID) -> UInt64 {
+        state.withLock { state in
+            state.last += 1
+            state.queries[state.last] = (port, tell)
+            return state.last
+        }
+    }
+
+    func remove(_ query: UInt64) { _ = state.withLock { $0.queries.removeValue(forKey: query) } }
+
+    func answered(_ query: UInt64, _ statistics: MachPort.Statistics?, by incarnation: Incarnation) {
+        let tell = state.withLock { state in
+            state.queries[query].flatMap { $0.port.incarnation == incarnation ? $0.tell : nil }
+        }
+        tell?(statistics)
+    }
+
+    func portBecameInvalid(_ port: PortID) {
+        let tells = state.withLock { state in state.queries.values.filter { $0.port == port }.map(\.tell) }
+        for tell in tells { tell(nil) }
+    }
+
+    // MARK: Being asked, on the housekeeping thread
+
+    /// Asks all who have sent something to a port of ours, and tells what is known when all have answered, or in a while.
+    func collect(for port: UInt64, tell: @escaping Tell) {
+        let senders = PortProcess.current.peers.watching(port)
+        let number = state.withLock { state in
+            state.last += 1
+            state.collections[state.last] = Collection(
+                port: port, awaited: Set(senders.map(\.incarnation)), tell: tell)
+            return state.last
+        }
+        for sender in senders { sender.send(.count(port)) }
+        guard !senders.isEmpty, let loop = try? PortProcess.current.housekeepingLoop() else { return finish(number) }
+        loop.add(ThreadRunLoop.Timer(after: Self.patience) { _ in self.finish(number) })
+    }
+
+    /// A sender's answer.
+    func sent(_ count: Int, to port: UInt64, by incarnation: Incarnation) {
+        PortProcess.current.port(port)?.note(sent: count, by: incarnation)
+        let complete = state.withLock { state in
+            state.collections.filter { number, collection in
+                collection.port == port && state.collections[number]?.awaited.remove(incarnation) != nil
+                    && state.collections[number]?.awaited.isEmpty == true
+            }
+        }
+        for number in complete.keys { finish(number) }
+    }
+
+    private func finish(_ number: UInt64) {
+        guard let collection = state.withLock({ $0.collections.removeValue(forKey: number) }) else { return }
+        collection.tell(PortProcess.current.port(collection.port)?.statistics)
+    }
+}

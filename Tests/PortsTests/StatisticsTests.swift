@@ -1,0 +1,79 @@
+import Glibc
+import RunLoops
+import Testing
+
+@testable import Ports
+
+@Suite(.ownThread) struct StatisticsTests {
+    let sandbox = Sandbox()
+
+    @Test func `a port tells how many messages wait and were taken`() throws {
+        let port = try MachPort()
+        let right = port.sendRight
+        #expect(try right.statistics() == .init(received: 0, waiting: 0))
+        for _ in 0..<5 { try right.send(MachPort.Message()) }
+        #expect(try right.statistics() == .init(received: 0, waiting: 5))
+        _ = try port.receive(before: .patience)
+        #expect(try right.statistics() == .init(received: 1, waiting: 4))
+        for _ in 0..<4 { _ = try port.receive(before: .patience) }
+        #expect(try right.statistics() == .init(received: 5, waiting: 0))
+    }
+
+    @Test func `asking makes nobody miss a message`() throws {
+        let port = try MachPort()
+        let count = Shared(0)
+        port.setHandler { _ in count.withLock { $0 += 1 } }
+        let loop = try served(port)
+        let stop = Shared(false)
+        let asker = Helper { () -> Bool in
+            while !stop.withLock({ $0 }) { _ = port.statistics }
+            return true
+        }
+        for _ in 0..<2000 { try port.sendRight.send(MachPort.Message(), before: .patience) }
+        #expect(waitUntil { count.withLock { $0 } == 2000 })
+        // One at a time: none of them has another one behind it that would bring it along.
+        for number in 2001...2200 {
+            try port.sendRight.send(MachPort.Message(), before: .patience)
+            #expect(waitUntil { count.withLock { $0 } == number })
+        }
+        stop.withLock { $0 = true }
+        #expect(asker.value() == true)
+        loop.stop()
+    }
+
+    @Test func `what other processes have sent counts, of those that are gone too`() throws {
+        let port = try MachPort(nameServer: sandbox.names)
+        try sandbox.names.register(port, name: "test")
+        let right = port.sendRight
+        let stays = Child("flood", "30", "10", in: sandbox)
+        #expect(waitUntil { (try? right.statistics().waiting) == 30 })
+        let goes = Child("send", "20", in: sandbox)
+        // It has said how many they were before it ended.
+        #expect(waitUntil { (try? right.statistics().waiting) == 50 })
+        goes.kill()
+        for number in 1...40 {
+            _ = try port.receive(before: .patience)
+            #expect(try right.statistics().received == number)
+        }
+        #expect(waitUntil { (try? right.statistics()) == .init(received: 40, waiting: 10) })
+        for _ in 0..<10 { _ = try port.receive(before: .patience) }
+        #expect(try right.statistics() == .init(received: 50, waiting: 0))
+        stays.kill()
+    }
+
+    @Test func `a stopped owner tells nothing, and a dead one is an error`() throws {
+        let desk = try Desk(sandbox)
+        let child = Child("own", in: sandbox)
+        let right = try desk.report()
+        var count = 0
+        while (try? right.send(MachPort.Message(), before: .now + .milliseconds(100))) != nil { count += 1 }
+        #expect(try right.statistics() == .init(received: 0, waiting: count))
+        child.signal(SIGSTOP)
+        // The signal may take its time.
+        #expect(
+            waitUntil { errorKind { _ = try right.statistics(before: .now + .milliseconds(50)) } == "receiveTimedOut" })
+        child.kill()
+        #expect(waitUntil { !right.isValid })
+        #expect(throws: PortError.isInvalid(port: right.description)) { _ = try right.statistics() }
+    }
+}
