@@ -92,15 +92,6 @@ import Testing
         #expect(told.wait(until: .patience) && !remote.isValid)
     }
 
-    @Test func `a message that has come can be sent on as it is, with its reply port`() throws {
-        let (first, second, mine) = (try MachPort(), try MachPort(), try MachPort())
-        let components: [MachPort.Message.Component] = [.bytes([1, 2]), .port(second.sendRight), .bytes([])]
-        try first.sendRight.send(MachPort.Message(id: 9, components, replyPort: mine.sendRight))
-        try second.sendRight.send(first.receive(before: .patience))
-        let message = try second.receive(before: .patience)
-        #expect(message.id == 9 && message.components == components && message.replyPort == mine.sendRight)
-    }
-
     @Test func `the default name server is that of the process's directory`() throws {
         let port = try MachPort()
         let name = "default \(getpid())"
