@@ -5,6 +5,8 @@ import Testing
 
 /// Who is told what of a message that has come.
 @Suite struct PortMessageTests {
+    init() { Sandbox.prepare() }
+
     private final class Switchboard: MachPort.Delegate {
         let calls = Shared<[(id: UInt32, port: ObjectIdentifier)]>([])
 
