@@ -11,7 +11,9 @@ struct NameService: ParsableCommand {
             Run “name-service server” in one terminal and “name-service client” in others, and kill and restart them \
             as you like. Without a subcommand, a demonstration does that.
             """,
-        subcommands: [Demonstrate.self, Serve.self, Ask.self], defaultSubcommand: Demonstrate.self)
+        subcommands: [Serve.self, Ask.self])
+
+    func run() throws { try Demonstration().run() }
 }
 
 /// What the service is known by.
@@ -41,11 +43,4 @@ struct Ask: ParsableCommand {
     var title = "Client \(getpid())"
 
     func run() throws { try Client(title).run() }
-}
-
-struct Demonstrate: ParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "demonstration", abstract: "Run a server and clients, and kill and restart them.")
-
-    func run() throws { try Demonstration().run() }
 }
