@@ -5,11 +5,12 @@ PREFIX ?= /usr/local
 SHELL := /bin/bash
 FORMATTED := Package.swift Sources Tests Examples Benchmarks/Package.swift Benchmarks/Sources
 
-.PHONY: help run test examples install soak bench docs format lint clean dependencies
+.PHONY: help run test test-tsan test-asan examples install soak bench docs format lint clean dependencies
 
 help:
 	@echo "make run      build, and count the words of this repository with worker threads, then with processes"
 	@echo "make test     build, and run all tests and small examples"
+	@echo "make test-tsan, make test-asan  run all tests under the thread sanitizer, the address sanitizer"
 	@echo "make examples run all small examples, and compare what they print with what they should"
 	@echo "make install  install portctl and its completions in PREFIX, or $(PREFIX)"
 	@echo "make soak     play 50,000 generated scripts on our run loop and on Foundation's, and compare"
@@ -50,6 +51,16 @@ test: dependencies
 	@$(SWIFT) build --build-tests
 	@$(MAKE) --no-print-directory examples
 	@$(SWIFT) test --skip-build --parallel --disable-xctest
+
+# libzmq is not instrumented; the sanitizer sees what our own code does around it.
+test-tsan: dependencies
+	@$(SWIFT) build --build-tests --sanitize thread -Xswiftc -DTHREAD_SANITIZER --scratch-path .build/tsan
+	@$(SWIFT) test --skip-build --parallel --disable-xctest --sanitize thread -Xswiftc -DTHREAD_SANITIZER \
+		--scratch-path .build/tsan
+
+test-asan: dependencies
+	@$(SWIFT) build --build-tests --sanitize address --scratch-path .build/asan
+	@$(SWIFT) test --skip-build --parallel --disable-xctest --sanitize address --scratch-path .build/asan
 
 # The command of Examples/IdleWork is idle-work, and Examples/IdleWork/expected.txt says what it prints.
 examples: dependencies

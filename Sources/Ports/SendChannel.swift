@@ -14,8 +14,10 @@ final class SendChannel: Sendable, CustomStringConvertible {
 
     private struct State: ~Copyable {
         var socket: Socket?
+        /// How many messages the socket has taken.
+        var sentCount = 0
         /// Whether the socket is known to have a connection: it has sent something.
-        var hasSent = false
+        var hasSent: Bool { sentCount > 0 }
         /// Whether the last attempt has found no room. Then only the first of those who wait touches the socket.
         var isFull = false
         /// Those who wait for room, in the order they came. The first watches the socket while there is none; when it
@@ -52,6 +54,9 @@ final class SendChannel: Sendable, CustomStringConvertible {
         if isLocal, leaving, let port = PortProcess.current.port(id.number) { path = try port.expose() }
         return WireRight(id: id, queueLimit: UInt32(queueLimit), limit: messageLimit, path: path)
     }
+
+    /// How many messages were sent there.
+    var sentCount: Int { state.withLock { $0.sentCount } }
 
     /// How many threads wait for room, or for a connection.
     var waiterCount: Int { state.withLock { $0.waiters.count } }
@@ -165,7 +170,7 @@ final class SendChannel: Sendable, CustomStringConvertible {
         if isLocal, state.socket == nil { state.socket = try madeSocket("inproc://\(id.number)") }
         state.isFull = try state.socket?.sendNow(&frame) != true
         guard !state.isFull else { return false }
-        state.hasSent = true
+        state.sentCount += 1
         return true
     }
 

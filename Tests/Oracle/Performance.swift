@@ -1,7 +1,6 @@
 import Dispatch
 import Glibc
 import RunLoops
-import Synchronization
 
 /// One play of a generated script on one loop.
 final class Performance: @unchecked Sendable {
@@ -12,7 +11,7 @@ final class Performance: @unchecked Sendable {
     private let suffix: String
     private let start = MonotonicInstant.now
     private let thread = pthread_self()
-    private let pending = Mutex(Pending())
+    private let pending = Lock(Pending())
     // Sound: used on the loop's thread, but for `elsewhere` and the second loop, during which that one waits.
     private var calls: [String: Int] = [:]
     private var helpers: [Helper] = []

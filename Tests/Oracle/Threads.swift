@@ -1,7 +1,6 @@
 import Dispatch
 import Glibc
 import RunLoops
-import Synchronization
 
 /// Runs the body on a fresh thread, and returns its result once that thread, and so its loop, has ended.
 package func onThread<Result: Sendable>(_ body: @escaping @Sendable () -> Result) -> Result {
@@ -23,10 +22,10 @@ package struct Helper {
 
 /// A thread with a loop of its own that does one thing after another, while the caller waits.
 final class Companion: Sendable {
-    private let jobs = Mutex<[@Sendable () -> Void]>([])
+    private let jobs = Lock<[@Sendable () -> Void]>([])
     private let given = DispatchSemaphore(value: 0)
     private let done = DispatchSemaphore(value: 0)
-    private let thread = Mutex<Helper?>(nil)
+    private let thread = Lock<Helper?>(nil)
 
     init() {
         let helper = Helper { [self] in
@@ -55,7 +54,7 @@ final class Companion: Sendable {
 
 private final class Job<Result: Sendable>: Sendable {
     let body: @Sendable () -> Result
-    let result = Mutex<Result?>(nil)
+    let result = Lock<Result?>(nil)
 
     init(_ body: @escaping @Sendable () -> Result) { self.body = body }
 
@@ -88,7 +87,7 @@ private final class Start: Sendable {
 
 /// What happened, in order; told from any thread.
 package final class Trace: Sendable {
-    private let events = Mutex<[String]>([])
+    private let events = Lock<[String]>([])
 
     package init() {}
 

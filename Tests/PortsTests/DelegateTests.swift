@@ -3,7 +3,7 @@ import Testing
 
 @testable import Ports
 
-@Suite struct DelegateTests {
+@Suite(.ownThread) struct DelegateTests {
     init() { Sandbox.prepare() }
 
     private final class Recorder: MachPort.Delegate {

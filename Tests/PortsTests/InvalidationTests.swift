@@ -4,7 +4,7 @@ import Testing
 
 @testable import Ports
 
-@Suite struct InvalidationTests {
+@Suite(.ownThread) struct InvalidationTests {
     init() { Sandbox.prepare() }
 
     @Test func `whoever invalidates, the handlers run once, on the caller`() throws {

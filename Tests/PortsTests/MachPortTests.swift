@@ -4,7 +4,7 @@ import Testing
 
 @testable import Ports
 
-@Suite struct MachPortTests {
+@Suite(.ownThread) struct MachPortTests {
     init() { Sandbox.prepare() }
 
     // MARK: Order
@@ -374,7 +374,7 @@ import Testing
         for (sender, milliseconds) in zip(senders, [120, 20, 70]) {
             let (error, time) = sender.value() ?? ("none", .zero)
             #expect(error == "sendTimedOut")
-            #expect(time >= .milliseconds(milliseconds) && time < .milliseconds(milliseconds + 800), "\(time)")
+            #expect(time >= .milliseconds(milliseconds) && time < .seconds(10), "\(time)")
         }
         #expect(right.channel.waiterCount == 1)
         while try port.receive(before: .patience).id != 1000 {}
@@ -385,8 +385,8 @@ import Testing
         let port = try MachPort(queueLimit: 1)
         _ = fill(port)
         let right = port.sendRight
-        let first = Helper { errorKind { try right.send(MachPort.Message(), before: .now + .milliseconds(30)) } }
-        #expect(waitUntil { right.channel.waiterCount == 1 })
+        let first = Helper { errorKind { try right.send(MachPort.Message(), before: .now + .milliseconds(300)) } }
+        #expect(waitUntil { right.channel.waiterCount == 1 || first.value(before: .distantPast) != nil })
         let second = Helper { portError { try right.send(MachPort.Message(id: 1000), before: .patience) } }
         #expect(first.value() == "sendTimedOut")
         while try port.receive(before: .patience).id != 1000 {}

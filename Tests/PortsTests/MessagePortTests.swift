@@ -4,7 +4,7 @@ import Testing
 
 @testable import Ports
 
-@Suite struct MessagePortTests {
+@Suite(.ownThread) struct MessagePortTests {
     let sandbox = Sandbox()
 
     /// A server on a thread of its own.

@@ -5,7 +5,7 @@ import Testing
 @testable import Ports
 
 /// Names that come and go, while others wait for it.
-@Suite struct NameWaitTests {
+@Suite(.ownThread) struct NameWaitTests {
     let sandbox = Sandbox()
     private var names: PortNameServer { sandbox.names }
 

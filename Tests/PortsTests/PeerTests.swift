@@ -6,7 +6,7 @@ import Testing
 @testable import Ports
 
 /// What strangers do at a control socket.
-@Suite struct PeerTests {
+@Suite(.ownThread) struct PeerTests {
     let sandbox = Sandbox()
 
     /// A socket that speaks the control protocol by hand.

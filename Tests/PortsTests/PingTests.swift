@@ -4,7 +4,7 @@ import Testing
 
 @testable import Ports
 
-@Suite struct PingTests {
+@Suite(.ownThread) struct PingTests {
     let sandbox = Sandbox()
 
     @Test func `an owner gives signs of life, whether it reads or not`() throws {

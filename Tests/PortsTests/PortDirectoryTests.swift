@@ -5,7 +5,7 @@ import Testing
 
 @testable import Ports
 
-@Suite struct PortDirectoryTests {
+@Suite(.ownThread) struct PortDirectoryTests {
     let sandbox = Sandbox()
 
     private func error(at path: String) -> PortError? { portError { _ = try PortDirectory(path) } }

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Ports
 
-@Suite struct PortNameServerTests {
+@Suite(.ownThread) struct PortNameServerTests {
     let sandbox = Sandbox()
     private var names: PortNameServer { sandbox.names }
 

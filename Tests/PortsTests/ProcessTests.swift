@@ -5,7 +5,7 @@ import Testing
 @testable import Ports
 
 /// Ports among real processes.
-@Suite struct ProcessTests {
+@Suite(.ownThread) struct ProcessTests {
     let sandbox = Sandbox()
 
     // MARK: Messages

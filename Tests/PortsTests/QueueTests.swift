@@ -5,7 +5,7 @@ import Testing
 
 @testable import Ports
 
-@Suite struct QueueTests {
+@Suite(.ownThread) struct QueueTests {
     let sandbox = Sandbox()
 
     private func numbered(_ count: Int, to right: MachPort.SendRight) -> Helper<String> {

@@ -5,7 +5,7 @@ import Testing
 @testable import Ports
 
 /// Senders that do not go through the library.
-@Suite struct RawSenderTests {
+@Suite(.ownThread) struct RawSenderTests {
     let sandbox = Sandbox()
 
     private func exposed(messageLimit: Int) throws -> (MachPort, path: String) {

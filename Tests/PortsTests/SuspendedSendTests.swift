@@ -5,7 +5,7 @@ import Testing
 @testable import Ports
 
 /// Sends that suspend their task. No test blocks its thread: tasks have few of them.
-@Suite struct SuspendedSendTests {
+@Suite(.ownThread) struct SuspendedSendTests {
     let sandbox = Sandbox()
 
     /// How many messages the port's queue has taken.

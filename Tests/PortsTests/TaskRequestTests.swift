@@ -5,7 +5,7 @@ import Testing
 @testable import Ports
 
 /// Requests that suspend their task. No test blocks its thread: tasks have few of them.
-@Suite struct TaskRequestTests {
+@Suite(.ownThread) struct TaskRequestTests {
     let sandbox = Sandbox()
 
     /// A server on a thread of its own.
@@ -62,9 +62,10 @@ import Testing
         let isInvalid = Shared(false)
         remote.onInvalidation { isInvalid.withLock { $0 = true } }
         child.signal(SIGSTOP)
+        let channel = remote.sendRight.channel
+        let sent = channel.sentCount
         let request = Task { try await remote.request(id: 1, replyTimeout: .seconds(1000)) }
-        #expect(
-            await waitUntil { PortProcess.current.replies.pendingCount(to: remote.sendRight.channel.id) == 1 })
+        #expect(await waitUntil { channel.sentCount == sent + 1 })
         child.kill()
         await #expect(throws: PortError.becameInvalid(port: remote.sendRight.description)) { try await request.value }
         #expect(await waitUntil { isInvalid.withLock { $0 } })

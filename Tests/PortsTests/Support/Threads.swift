@@ -1,13 +1,12 @@
 import Glibc
 import RunLoops
-import Synchronization
 
 @testable import Ports
 
 /// A thread that runs a body, and what came of it.
 struct Helper<Result: Sendable>: Sendable {
     private final class Outcome: Sendable {
-        let result = Mutex<Result?>(nil)
+        let result = Lock<Result?>(nil)
         let ended = Gate()
     }
 
@@ -50,9 +49,9 @@ private final class Start: Sendable {
 
 /// A value that several threads, or several closures, use.
 final class Shared<Value: Sendable>: Sendable {
-    private let value: Mutex<Value>
+    private let value: Lock<Value>
 
-    init(_ value: Value) { self.value = Mutex(value) }
+    init(_ value: Value) { self.value = Lock(value) }
 
     @discardableResult
     func withLock<Result: Sendable>(_ body: (inout Value) -> Result) -> Result {

@@ -1,6 +1,5 @@
 import Glibc
 import RunLoops
-import Synchronization
 
 /// Keeps the processor until a time has come, as a busy callout does.
 func spin(milliseconds: Int64) {
@@ -41,13 +40,13 @@ func add(_ source: ThreadRunLoop.Source1, to loop: ThreadRunLoop, _ mode: Thread
 
 /// The two ends of a pipe, in a place where they are closed in the end.
 final class Pipe: Sendable {
-    private let ends: Mutex<(Int32, Int32)>
+    private let ends: Lock<(Int32, Int32)>
 
     init() {
         var ends: [Int32] = [-1, -1]
         precondition(pipe(&ends) == 0, "no pipe")
         for end in ends { _ = fcntl(end, F_SETFL, O_NONBLOCK) }
-        self.ends = Mutex((ends[0], ends[1]))
+        self.ends = Lock((ends[0], ends[1]))
     }
 
     deinit {
@@ -86,9 +85,9 @@ final class Pipe: Sendable {
 
 /// A value that several threads, or several closures, use.
 final class Shared<Value: Sendable>: Sendable {
-    private let value: Mutex<Value>
+    private let value: Lock<Value>
 
-    init(_ value: Value) { self.value = Mutex(value) }
+    init(_ value: Value) { self.value = Lock(value) }
 
     @discardableResult
     func withLock<Result: Sendable>(_ body: (inout Value) -> Result) -> Result {
