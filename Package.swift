@@ -78,6 +78,20 @@ for (folder, command) in [
             name: target, dependencies: ["RunLoops"], path: "Examples/\(folder)", exclude: ["expected.txt"]))
 }
 
+// The same for ports.
+for (folder, command, parser) in [
+    ("MachPortCheckIn", "mach-port-check-in", false), ("NamedPort", "named-port", false),
+    ("MessagePorts", "message-ports", false), ("NameService", "name-service", true),
+] {
+    let target = "\(folder)Example"
+    var dependencies: [Target.Dependency] = ["Ports", "RunLoops"]
+    if parser { dependencies.append(.product(name: "ArgumentParser", package: "swift-argument-parser")) }
+    package.products.append(.executable(name: command, targets: [target]))
+    package.targets.append(
+        .executableTarget(
+            name: target, dependencies: dependencies, path: "Examples/\(folder)", exclude: ["expected.txt"]))
+}
+
 // For `make docs` alone: who uses the library has no need of it.
 if Context.environment["SWIFT_PORTS_DOCS"] != nil {
     package.dependencies.append(.package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.5.0"))

@@ -87,7 +87,7 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
         case .untrustedDirectory(let path, let reason):
             "the registry directory \(path) cannot be trusted: \(reason)"
         case .directory(let path, let call, let errno):
-            "\(call) failed on \(path): \(String(cString: strerror(errno)))"
+            "\(call) failed on \(path) (the port registry; see PORTS_DIRECTORY): \(String(cString: strerror(errno)))"
         case .pathTooLong(let path, let limit):
             "the socket path \(path) is longer than \(limit) bytes: set PORTS_DIRECTORY to a shorter one"
         case .outOfDescriptors(let limit):

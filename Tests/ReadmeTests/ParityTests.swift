@@ -1,18 +1,19 @@
 import Foundation
 import Testing
 
-/// The table of what CFRunLoop and NSRunLoop have does not name what is not there.
+/// The tables of what Apple's run loops and ports have name nothing that is not there.
 struct ParityTests {
     private let root = URL(fileURLWithPath: #filePath)
         .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
 
-    @Test func `the tests and examples that the table of parity names are there`() throws {
-        let page = try text("Sources/RunLoops/RunLoops.docc/Parity.md")
+    @Test(arguments: ["RunLoops", "Ports"])
+    func `the tests and examples that the table of parity names are there`(module: String) throws {
+        let page = try text("Sources/\(module)/\(module).docc/Parity.md")
         let tests = page.matches(of: /`(\w+): ([^`]+)`/)
-        #expect(tests.count > 100)
+        #expect(tests.count > 50)
         for test in tests {
             let (file, name) = (test.1, test.2)
-            let folder = file == "MachPortTests" ? "PortsTests" : "RunLoopsTests"
+            let folder = file == "MachPortTests" ? "PortsTests" : "\(module)Tests"
             let source = try text("Tests/\(folder)/\(file).swift")
             #expect(
                 ["func `\(name)`", "Script(\"\(name)\"", "Scene(\"\(name)\""].contains { source.contains($0) },

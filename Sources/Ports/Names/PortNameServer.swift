@@ -58,7 +58,7 @@ public final class PortNameServer: Sendable {
         let right = MachPort.SendRight(process.channel(to: entry.right))
         do throws(PortError) {
             let peer = try right.channel.joinPeer(before: deadline)
-            guard peer == nil || peer?.pid == entry.pid else {
+            guard peer.map({ PIDNamespace.isProcess($0.pid, knownToItselfAs: entry.pid) }) ?? true else {
                 throw .cannotConnect(port: "“\(name)”", reason: "its socket is not that of process \(entry.pid)")
             }
         } catch .isInvalid {

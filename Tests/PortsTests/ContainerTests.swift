@@ -1,0 +1,54 @@
+import Glibc
+import RunLoops
+import Testing
+
+@testable import Ports
+
+private enum Container {
+    static let wrapper = ["/usr/bin/unshare", "--user", "--map-current-user", "--pid", "--fork", "--kill-child"]
+
+    /// Some systems have no such command, or do not let everybody use it.
+    static let canBeMade: Bool = {
+        guard access(wrapper[0], X_OK) == 0 else { return false }
+        return Child("die", "0", in: Sandbox(), wrapper: wrapper).wait() == 0
+    }()
+}
+
+/// Among processes of which some are in a pid namespace and a user namespace of their own, as in a container.
+@Suite(.enabled(if: Container.canBeMade)) struct ContainerTests {
+    let sandbox = Sandbox()
+
+    @Test func `a name in a container is found from outside, and its owner's death is known`() throws {
+        let child = Child("serve", "inside", in: sandbox, wrapper: Container.wrapper)
+        let right = try sandbox.names.waitForPort(forName: "inside", before: .patience)
+        #expect(try RemoteMessagePort(right).request(id: 1, [1, 2]) == [1, 2])
+        let ended = Gate()
+        right.onInvalidation { ended.open() }
+        child.kill()
+        #expect(ended.wait(until: .patience) && !right.isValid)
+        #expect(errorKind { _ = try sandbox.names.port(forName: "inside") } == "nameNotFound")
+    }
+
+    @Test func `a name outside is found from a container, and its owner sees who asks`() throws {
+        let senders = Shared<[MachPort.Message.Sender?]>([])
+        let server = try LocalMessagePort(name: "test", nameServer: sandbox.names) { request in
+            senders.withLock { $0.append(request.message.sender) }
+            try? request.replyRight?.reply(with: request.data)
+        }
+        let thread = try RunLoopThread()
+        try server.schedule(in: thread.loop)
+        let child = Child("ask", in: sandbox, wrapper: Container.wrapper)
+        #expect(child.wait() == 0)
+        let sender = senders.withLock { $0.first ?? nil }
+        #expect(sender?.uid == geteuid() && sender?.pid != 0 && sender?.pid != 1)
+        thread.stop()
+    }
+
+    @Test func `a process is known by its own pid in its own namespace, and by 0 to those who cannot see it`() {
+        #expect(PIDNamespace.isProcess(getpid(), knownToItselfAs: getpid()))
+        #expect(PIDNamespace.isProcess(0, knownToItselfAs: 1234))
+        #expect(!PIDNamespace.isProcess(getpid(), knownToItselfAs: getppid()))
+        // Nobody has it.
+        #expect(!PIDNamespace.isProcess(pid_t.max, knownToItselfAs: getpid()))
+    }
+}

@@ -1,0 +1,51 @@
+import RunLoops
+import Testing
+
+@testable import Ports
+
+/// Who is told what of a message that has come.
+@Suite struct PortMessageTests {
+    init() { Sandbox.prepare() }
+
+    private final class Switchboard: MachPort.Delegate {
+        let calls = Shared<[(id: UInt32, port: ObjectIdentifier)]>([])
+
+        func handle(_ message: MachPort.Message, of port: MachPort) {
+            calls.withLock { $0.append((message.id, ObjectIdentifier(port))) }
+        }
+    }
+
+    @Test func `a delegate of several ports is told to which a message came`() throws {
+        let switchboard = Switchboard()
+        let ports = [try MachPort(), try MachPort()]
+        for port in ports {
+            port.delegate = switchboard
+            try port.schedule(in: .current, forMode: "switchboard")
+        }
+        for (id, port) in ports.enumerated() {
+            try port.sendRight.send(MachPort.Message(id: UInt32(id)))
+            _ = try ThreadRunLoop.current.runInMode("switchboard", seconds: 20, returnAfterSourceHandled: true)
+        }
+        let calls = switchboard.calls.withLock { $0 }
+        #expect(calls.map(\.id) == [0, 1] && calls.map(\.port) == ports.map(ObjectIdentifier.init))
+        for port in ports { port.invalidate() }
+    }
+
+    @Test func `bytes that are sent without an array arrive as such, with their reply port`() throws {
+        let (port, mine) = (try MachPort(), try MachPort())
+        let numbers: [UInt16] = [1, 258]
+        try port.sendRight.send(id: 3, bytes: numbers.span.bytes, replyPort: mine.sendRight)
+        let message = try port.receive(before: .patience)
+        #expect(message.id == 3 && message.components == [.bytes([1, 0, 2, 1])])
+        #expect(message.replyPort == mine.sendRight)
+    }
+
+    @Test func `a message that has come can be sent on as it is, with its reply port`() throws {
+        let (first, second, mine) = (try MachPort(), try MachPort(), try MachPort())
+        let components: [MachPort.Message.Component] = [.bytes([1, 2]), .port(second.sendRight), .bytes([])]
+        try first.sendRight.send(MachPort.Message(id: 9, components, replyPort: mine.sendRight))
+        try second.sendRight.send(first.receive(before: .patience))
+        let message = try second.receive(before: .patience)
+        #expect(message.id == 9 && message.components == components && message.replyPort == mine.sendRight)
+    }
+}
