@@ -133,6 +133,18 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
     case "busy":
         try endWhileBusy()
 
+    case "flood":
+        try flood(UInt32(arguments.first ?? "") ?? 0, arguments.count > 1 ? UInt32(arguments[1]) : nil)
+
+    case "doomed":
+        try beDoomed(forks: arguments.first == "fork")
+
+    case "notice":
+        try noticeEnds()
+
+    case "churn":
+        try churnNames()
+
     default:
         fail("unknown command")
     }
