@@ -145,6 +145,18 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
     case "churn":
         try churnNames()
 
+    case "hoard":
+        try hoard(queueLimit: Int(arguments.first ?? "") ?? 1)
+
+    case "press":
+        try press(size: Int(arguments.first ?? "") ?? 1)
+
+    case "race":
+        try race(for: arguments.first ?? "")
+
+    case "contend":
+        try contend(for: arguments.first ?? "", arguments.count > 1 ? Int(arguments[1]) ?? 1 : 1)
+
     default:
         fail("unknown command")
     }

@@ -70,10 +70,11 @@ import Testing
         var senders = (0..<count).map { (stream: $0, child: Child("flood", "\($0)", "\(each)", in: sandbox)) }
         var (whole, cut) = ([Int](), [Int]())
         for kill in 0..<kills {
-            let index = Int.random(in: 0..<count)
+            let underWay = senders.indices.filter { streams.count(of: senders[$0].stream) < each }
+            let index = underWay.randomElement() ?? 0
             let (stream, child) = senders[index]
-            // Somewhere on its way, from the first message to the last.
-            let moment = Int.random(in: 0..<each)
+            // Somewhere on its way, up to the last message.
+            let moment = Int.random(in: streams.count(of: stream)...each)
             #expect(waitUntil { streams.count(of: stream) >= moment })
             child.kill()
             let status = child.wait()
