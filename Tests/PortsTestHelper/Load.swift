@@ -19,3 +19,17 @@ func flood(_ stream: UInt32, _ count: UInt32?) throws -> Never {
     case .failure(let error): fail("\(error)")
     }
 }
+
+/// Asks the port named "asked" for large replies, with several threads, without end.
+func nag() throws -> Never {
+    let server = try RemoteMessagePort(name: "asked")
+    let data = [UInt8](repeating: 1, count: 100_000)
+    let threads = try (0..<2).map { _ in
+        try RunLoopThread { _ in
+            while true { _ = try? server.request(id: 1, data, replyTimeout: .milliseconds(5)) }
+        }
+    }
+    _ = try server.request(id: 1, data, replyTimeout: .seconds(30))
+    try report(nil)
+    while true { _ = withExtendedLifetime(threads) { pause() } }
+}

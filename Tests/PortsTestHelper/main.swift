@@ -157,6 +157,12 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
     case "contend":
         try contend(for: arguments.first ?? "", arguments.count > 1 ? Int(arguments[1]) ?? 1 : 1)
 
+    case "orders":
+        try endInEveryOrder(rounds: Int(arguments.first ?? "") ?? 0)
+
+    case "nag":
+        try nag()
+
     default:
         fail("unknown command")
     }
@@ -257,8 +263,15 @@ func endWhileBusy() throws -> Never {
 }
 
 do {
-    guard CommandLine.arguments.count > 1 else { fail("no command") }
-    try run(CommandLine.arguments[1], Array(CommandLine.arguments.dropFirst(2)))
+    let arguments = CommandLine.arguments
+    guard arguments.count > 1 else { fail("no command") }
+    if arguments[1] == "leave", arguments.count > 4 {
+        // It may return.
+        try leave(
+            arguments[2], UInt32(arguments[3]) ?? 0, flushBound: .milliseconds(Int(arguments[4]) ?? 0))
+    } else {
+        try run(arguments[1], Array(arguments.dropFirst(2)))
+    }
 } catch {
     fail("\(error)")
 }

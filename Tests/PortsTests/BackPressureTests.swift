@@ -78,7 +78,7 @@ import Testing
         Scale.show(
             "\(senders) senders of \(size) bytes to a limit of \(limit): at most \(mostAccepted) are accepted from one; "
                 + "heap of a sender \(mostHeap >> 10) KiB, of the receiver \(heap >> 10) KiB; "
-                + "the limit's messages have \(limit * size >> 10) KiB")
+                + "the limit's messages have \((limit * size) >> 10) KiB")
         try hoarder.startReading()
         for child in children { #expect(child.wait(before: Scale.patience) == 0) }
         #expect(try waitUntil { try hoarder.figures()[0] == accepted + senders })
