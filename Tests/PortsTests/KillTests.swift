@@ -19,7 +19,7 @@ import ZeroMQ
         Scale.show(
             "\(kills.all.count / Self.witnesses) owners\(hasForked ? " with a child that lives on" : "") killed: "
                 + "their ends are known after \(kills.summary)")
-        if Scale.isLong { #expect(kills.percentile(99) < .milliseconds(100)) }
+        if Scale.isMeasured { #expect(kills.percentile(99) < .milliseconds(100)) }
     }
 
     /// Rights in this process, and one in each of other processes.

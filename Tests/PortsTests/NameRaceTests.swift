@@ -61,7 +61,7 @@ import Testing
     }
 
     @Test func `a name that goes from hand to hand is never in two`() throws {
-        try Self.contend(Scale.count(8, long: 100), times: Scale.count(5, long: 20), sandbox)
+        try Self.contend(Scale.count(8, long: 100), times: Scale.count(5, long: 10), sandbox)
     }
 
     static func contend(_ count: Int, times: Int, _ sandbox: Sandbox) throws {

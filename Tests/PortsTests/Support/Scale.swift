@@ -10,9 +10,15 @@ enum Scale {
     /// Far enough for all of it.
     static var patience: MonotonicInstant { .now + .seconds(isLong ? 300 : 30) }
 
+    /// Whether all tests run mixed.
+    static let isMixing = Shared(false)
+
+    /// Whether times count: not beside other tests.
+    static var isMeasured: Bool { isLong && !isMixing.withLock { $0 } }
+
     /// Shows a figure of the long form.
     static func show(_ line: @autoclosure () -> String) {
-        guard isLong else { return }
+        guard isMeasured else { return }
         print(line())
         fflush(nil)
     }

@@ -16,6 +16,8 @@ final class Streams: Sendable {
 
     /// What was lost, doubled or out of order, in all tests together.
     static let losses = Shared(0)
+    /// How many messages came, in all tests together.
+    static let messages = Shared(0)
 
     /// Sends so many messages of a stream.
     static func flood(
@@ -57,6 +59,7 @@ final class Streams: Sendable {
             Self.losses.withLock { $0 += 1 }
             Issue.record("\(count(of: stream)) of \(each) came of stream \(stream)", sourceLocation: sourceLocation)
         }
+        Self.messages.withLock { $0 += count }
         let broken = state.withLock { $0.broken }
         #expect(broken == [], sourceLocation: sourceLocation)
     }
