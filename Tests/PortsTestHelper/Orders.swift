@@ -47,6 +47,11 @@ private final class Story: Sendable {
     func handle(_ message: MachPort.Message) {
         if isOver.load(ordering: .acquiring) { late.add(1, ordering: .relaxed) }
         handled.add(1, ordering: .relaxed)
+        if message.id == 0 {
+            // The end waits for the message in hand.
+            if Int.random(in: 0..<4) == 0 { usleep(50) }
+            if isOver.load(ordering: .acquiring) { late.add(1, ordering: .relaxed) }
+        }
         // Some messages end their port.
         if message.id == 1 { kept?.invalidate() }
         if message.id == 2 { letGo() }
