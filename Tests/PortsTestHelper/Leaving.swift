@@ -1,3 +1,4 @@
+import Dispatch
 import Glibc
 import Ports
 import RunLoops
@@ -10,12 +11,19 @@ import Synchronization
 func leave(_ way: String, _ count: UInt32, flushBound: Duration) throws {
     let right = try test()
     MachPort.flushBound = flushBound
-    // Much else is open: a port that is served, one that is full and waited for, and threads that wait.
+    // Much else is open: ports that loops, queues and tasks serve, one that is full, and threads that wait.
     let served = try MachPort { _ in }
     let full = try MachPort(queueLimit: 1)
+    let unanswering = try MachPort()
+    let queued = try MachPort { _ in }
+    try queued.setQueue(DispatchQueue(label: "leaving"))
+    Task.detached { for await _ in unanswering.messages { try? await Task.sleep(for: .seconds(60)) } }
+    Task.detached { try await full.sendRight.send(MachPort.Message()) }
     let jobs: [@Sendable () throws -> Void] = [
         { while true { try full.sendRight.send(MachPort.Message()) } },
         { _ = try served.receive() },
+        { _ = try RemoteMessagePort(unanswering.sendRight).request(id: 1, replyTimeout: .seconds(60)) },
+        { _ = try PortNameServer.shared.waitForPort(forName: "nobody") },
     ]
     let threads = try jobs.map { job in try RunLoopThread { _ in try? job() } }
     let loop = try RunLoopThread()
@@ -24,7 +32,7 @@ func leave(_ way: String, _ count: UInt32, flushBound: Duration) throws {
     for number in 0..<count { try right.send(id: number, bytes: bytes.span.bytes, before: .now + .seconds(30)) }
     // The last to be registered is the first to be called.
     atexit { close(creat(PortNameServer.shared.path + "/leaving", 0o600)) }
-    try withExtendedLifetime((threads, loop, full)) {
+    try withExtendedLifetime((threads, loop, queued)) {
         switch way {
         case "exit":
             exit(3)

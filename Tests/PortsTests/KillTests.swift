@@ -69,9 +69,13 @@ import ZeroMQ
         let sender = Helper {
             while !isOver.withLock({ $0 }) {
                 if (try? right.send(MachPort.Message(id: 6), before: .distantPast)) != nil { sent.withLock { $0 += 1 } }
+                // The others are to be as quick as they can.
+                usleep(100)
             }
         }
         #expect(waitUntil { sent.withLock { $0 } > 0 })
+
+        let nameWaiter = Helper { errorKind { try sandbox.names.waitForEnd(ofName: "doomed", before: .patience) } }
 
         let path = socketPath(of: right)
         let killed = MonotonicInstant.now
@@ -87,6 +91,7 @@ import ZeroMQ
         #expect(waitUntil { told.withLock { $0.count } == rights.count })
         times += told.withLock { $0 }.map { killed.duration(to: $0) }
         for asker in askers { #expect(asker.value() == "becameInvalid") }
+        #expect(nameWaiter.value() == "none")
         #expect(owner.wait() == -SIGKILL)
 
         let heir = try MachPort(nameServer: sandbox.names)
@@ -146,25 +151,27 @@ import ZeroMQ
         let kills = Scale.count(10, long: 500)
         let swept = try Self.killRegistrars(kills, at: moment, sandbox)
         Scale.show(
-            "\(kills) killed at “\(moment)”: \(swept.names) names and \(swept.processes) folders were left, and swept")
+            "\(kills) killed at “\(moment)”, who left \(swept.names) names, \(swept.folders) folders and "
+                + "\(swept.halfWritten) half-written entries, until somebody looked")
     }
 
     /// - Returns: How much there was to sweep.
     @discardableResult
     static func killRegistrars(
         _ count: Int, at moment: String, _ sandbox: Sandbox
-    ) throws -> (names: Int, processes: Int) {
+    ) throws -> (names: Int, folders: Int, halfWritten: Int) {
         let names = (0..<3).map { "churned \($0)" }
         // How long a process takes to come to its first name.
         let began = MonotonicInstant.now
         let first = Child("churn", in: sandbox)
         #expect(waitUntil { !sandbox.files.isEmpty })
         let startUp = began.duration(to: .now)
-        var left = (names: 0, processes: 0)
+        var left = (names: 0, folders: 0, halfWritten: 0)
         func look() throws {
             let files = sandbox.files
             left.names += files.count { $0.hasPrefix("n.") }
-            left.processes += files.count { Incarnation($0) != nil }
+            left.folders += files.count { Incarnation($0) != nil }
+            left.halfWritten += files.count { $0.hasPrefix("t.") }
             for name in names { #expect(errorKind { _ = try sandbox.names.port(forName: name) } == "nameNotFound") }
             #expect(sandbox.files.allSatisfy { !$0.hasPrefix("n.") })
             try sandbox.names.sweep()
