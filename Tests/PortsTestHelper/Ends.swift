@@ -24,7 +24,6 @@ func beDoomed(forks: Bool) throws -> Never {
         components.append(.bytes(withUnsafeBytes(of: survivor) { Array($0) }))
     }
     try tester.send(MachPort.Message(id: 1, components, replyPort: server.sendRight))
-    alarm(600)
     try runForEver()
 }
 

@@ -65,9 +65,9 @@ import ZeroMQ
         }
         let (isOver, sent) = (Shared(false), Shared(0))
         // From before the death until long after it.
-        let right = rights[1]
+        let (right, deadline) = (rights[1], MonotonicInstant.patience)
         let sender = Helper {
-            while !isOver.withLock({ $0 }) {
+            while !isOver.withLock({ $0 }), !deadline.hasPassed {
                 if (try? right.send(MachPort.Message(id: 6), before: .distantPast)) != nil { sent.withLock { $0 += 1 } }
                 // The others are to be as quick as they can.
                 usleep(100)
