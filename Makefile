@@ -5,7 +5,7 @@ PREFIX ?= /usr/local
 SHELL := /bin/bash
 FORMATTED := Package.swift Sources Tests Examples Benchmarks/Package.swift Benchmarks/Sources
 
-.PHONY: help run test test-tsan test-asan examples install soak bench docs format lint clean dependencies
+.PHONY: help run test test-tsan test-asan examples install soak soak-ports bench docs format lint clean dependencies
 
 help:
 	@echo "make run      build, and count the words of this repository with worker threads, then with processes"
@@ -13,7 +13,8 @@ help:
 	@echo "make test-tsan, make test-asan  run all tests under the thread sanitizer, the address sanitizer"
 	@echo "make examples run all small examples, and compare what they print with what they should"
 	@echo "make install  install portctl and its completions in PREFIX, or $(PREFIX)"
-	@echo "make soak     play 50,000 generated scripts on our run loop and on Foundation's, and compare"
+	@echo "make soak     play 50,000 generated scripts on our run loop and on Foundation's, and compare; then load ports"
+	@echo "              for half an hour, or SOAK_MINUTES"
 	@echo "make bench    measure ports beside raw libzmq, and the run loop beside CFRunLoop and SwiftNIO"
 	@echo "make docs     build the documentation, in .build/documentation"
 	@echo "make format   lay the source text out"
@@ -89,10 +90,18 @@ install: dependencies
 	done; \
 	echo "installed $$to/bin/portctl"
 
-# ORACLE_SEED=<number> starts from another seed than 0.
+# ORACLE_SEED=<number> starts from another seed than 0. The long forms of the tests of load take some minutes, and
+# SOAK_MINUTES=<number> says how long all of them mixed go on after that.
 soak: dependencies
 	@$(SWIFT) build --build-tests
 	@ORACLE_SCRIPTS=50000 $(SWIFT) test --skip-build --disable-xctest --filter GeneratedScriptTests
+	@$(MAKE) --no-print-directory soak-ports
+
+LOAD_TESTS := PortsTests\.(Load|Kill|BackPressure|NameRace|Ending|Exit)Tests
+soak-ports: dependencies
+	@$(SWIFT) build --build-tests
+	@SOAK=1 $(SWIFT) test --skip-build --disable-xctest --no-parallel --filter '$(LOAD_TESTS)'
+	@SOAK=1 $(SWIFT) test --skip-build --disable-xctest --no-parallel --filter 'PortsTests\.SoakTests'
 
 bench: dependencies
 	@$(SWIFT) run -c release --package-path Benchmarks bench

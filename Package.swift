@@ -56,8 +56,10 @@ let package = Package(
             dependencies: [
                 "RunLoops", "CRunLoopShims", "Oracle", "OracleHelper", "RunLoopsTestHelper", "AsyncMainHelper",
             ]),
-        .executableTarget(name: "PortsTestHelper", dependencies: ["Ports"], path: "Tests/PortsTestHelper"),
-        .testTarget(name: "PortsTests", dependencies: ["Ports", "CRunLoopShims", "ZeroMQ", "PortsTestHelper"]),
+        .target(name: "HeapUse", path: "Tests/HeapUse"),
+        .executableTarget(name: "PortsTestHelper", dependencies: ["Ports", "HeapUse"], path: "Tests/PortsTestHelper"),
+        .testTarget(
+            name: "PortsTests", dependencies: ["Ports", "CRunLoopShims", "ZeroMQ", "HeapUse", "PortsTestHelper"]),
         .testTarget(name: "WordCountTests", dependencies: ["WordCount"]),
         .testTarget(name: "PortctlTests", dependencies: ["portctl", "PortsTestHelper"]),
         .testTarget(name: "ReadmeTests"),

@@ -94,9 +94,13 @@ public final class MachPort: Sendable, CustomStringConvertible {
     /// Makes a port.
     ///
     /// - Parameters:
-    ///   - queueLimit: How many messages of one sender wait at the port before that sender has to.
-    ///   - byteLimit: How many bytes of one sender's messages wait at the port before that sender has to; nil for any
-    ///     number. It makes each message a little slower.
+    ///   - queueLimit: How many messages of one sender wait at the port before that sender has to. All threads of a
+    ///     process together are one sender. As many again may wait in a sender's process, if it is another than the
+    ///     port's, and up to 256 KiB between the two. So a port that nobody reads holds at most the limit, times the
+    ///     processes that send to it, times the size of a message. (One of less than 8 KiB from another process may cost
+    ///     19 KiB where it waits, when it came alone: libzmq keeps it in the buffer that it was read into.)
+    ///   - byteLimit: How many bytes of one sender's messages wait in all these places together before that sender has
+    ///     to; nil for any number. It makes each message a little slower.
     ///   - messageLimit: The largest message that it takes, in bytes; never more than the `byteLimit`.
     ///   - nameServer: Where the port's socket lives, should the port become known outside this process.
     ///   - handler: Called with each message on the loops that the port is scheduled in. Without one, messages wait for

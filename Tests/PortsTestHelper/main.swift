@@ -143,6 +143,36 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
     case "busy":
         try endWhileBusy()
 
+    case "flood":
+        try flood(UInt32(arguments.first ?? "") ?? 0, arguments.count > 1 ? UInt32(arguments[1]) : nil)
+
+    case "doomed":
+        try beDoomed(forks: arguments.first == "fork")
+
+    case "notice":
+        try noticeEnds()
+
+    case "churn":
+        try churnNames()
+
+    case "hoard":
+        try hoard(queueLimit: Int(arguments.first ?? "") ?? 1)
+
+    case "press":
+        try press(size: Int(arguments.first ?? "") ?? 1)
+
+    case "race":
+        try race(for: arguments.first ?? "")
+
+    case "contend":
+        try contend(for: arguments.first ?? "", arguments.count > 1 ? Int(arguments[1]) ?? 1 : 1)
+
+    case "orders":
+        try endInEveryOrder(rounds: Int(arguments.first ?? "") ?? 0)
+
+    case "nag":
+        try nag()
+
     default:
         fail("unknown command")
     }
@@ -243,8 +273,15 @@ func endWhileBusy() throws -> Never {
 }
 
 do {
-    guard CommandLine.arguments.count > 1 else { fail("no command") }
-    try run(CommandLine.arguments[1], Array(CommandLine.arguments.dropFirst(2)))
+    let arguments = CommandLine.arguments
+    guard arguments.count > 1 else { fail("no command") }
+    if arguments[1] == "leave", arguments.count > 4 {
+        // It may return.
+        try leave(
+            arguments[2], UInt32(arguments[3]) ?? 0, flushBound: .milliseconds(Int(arguments[4]) ?? 0))
+    } else {
+        try run(arguments[1], Array(arguments.dropFirst(2)))
+    }
 } catch {
     fail("\(error)")
 }

@@ -1,0 +1,58 @@
+import Dispatch
+import Glibc
+import Ports
+import RunLoops
+import Synchronization
+
+/// Sends messages that nobody may be reading, and ends the process in some way with the status 3. Before the library
+/// has its say at the exit, a file tells that it has come to that.
+///
+/// - Returns: So that the program ends by returning.
+func leave(_ way: String, _ count: UInt32, flushBound: Duration) throws {
+    let right = try test()
+    MachPort.flushBound = flushBound
+    // Much else is open: ports that loops, queues and tasks serve, one that is full, and threads that wait.
+    let served = try MachPort { _ in }
+    let full = try MachPort(queueLimit: 1)
+    let unanswering = try MachPort()
+    let queued = try MachPort { _ in }
+    try queued.setQueue(DispatchQueue(label: "leaving"))
+    Task.detached { for await _ in unanswering.messages { try? await Task.sleep(for: .seconds(60)) } }
+    Task.detached { try await full.sendRight.send(MachPort.Message()) }
+    let jobs: [@Sendable () throws -> Void] = [
+        { while true { try full.sendRight.send(MachPort.Message()) } },
+        { _ = try served.receive() },
+        { _ = try RemoteMessagePort(unanswering.sendRight).request(id: 1, replyTimeout: .seconds(60)) },
+        { _ = try PortNameServer.shared.waitForPort(forName: "nobody") },
+    ]
+    let threads = try jobs.map { job in try RunLoopThread { _ in try? job() } }
+    let loop = try RunLoopThread()
+    try served.schedule(in: loop.loop)
+    let bytes = [UInt8](repeating: 7, count: 1000)
+    for number in 0..<count { try right.send(id: number, bytes: bytes.span.bytes, before: .now + .seconds(30)) }
+    // The last to be registered is the first to be called.
+    atexit { close(creat(PortNameServer.shared.path + "/leaving", 0o600)) }
+    try withExtendedLifetime((threads, loop, queued)) {
+        switch way {
+        case "exit":
+            exit(3)
+        case "return":
+            return
+        case "thread":
+            let thread = try RunLoopThread { _ in exit(3) }
+            while true { _ = withExtendedLifetime(thread) { pause() } }
+        case "callout":
+            let port = try MachPort { _ in exit(3) }
+            try port.schedule(in: .current)
+            try port.sendRight.send(MachPort.Message())
+            try runForEver()
+        case "signal":
+            let source = try ThreadRunLoop.Source1.signal(SIGTERM) { _ in exit(3) }
+            try ThreadRunLoop.current.add(source)
+            kill(getpid(), SIGTERM)
+            try runForEver()
+        default:
+            fail("unknown way")
+        }
+    }
+}

@@ -1,0 +1,59 @@
+import Glibc
+import RunLoops
+import Testing
+
+@testable import Ports
+
+/// Processes that end with messages on their way.
+@Suite struct ExitTests {
+    static let ways = ["exit", "return", "thread", "callout", "signal"]
+
+    @Test(arguments: ways) func `what was sent arrives, however the process ends`(_ way: String) throws {
+        let sandbox = Sandbox()
+        for _ in 0..<Scale.count(2, long: 40) { try Self.leave(way, sandbox) }
+        Scale.show("\(way): all messages arrived, \(Scale.count(2, long: 40)) times")
+    }
+
+    static func leave(_ way: String, _ sandbox: Sandbox) throws {
+        let desk = try Desk(sandbox, queueLimit: 100)
+        // More than one queue holds.
+        let count = 180 as UInt32
+        let child = Child("leave", way, "\(count)", "30000", in: sandbox)
+        #expect(waitUntil { access(sandbox.file("leaving"), F_OK) == 0 })
+        for number in 0..<count {
+            let message = try desk.port.receive(before: .patience)
+            guard message.id == number, message.bytes?.count == 1000 else {
+                Streams.losses.withLock { $0 += 1 }
+                Issue.record("\(message.id) came in place of \(number)")
+                return
+            }
+        }
+        #expect(child.wait() == (way == "return" ? 0 : 3))
+        #expect(errorKind { _ = try desk.port.receive(before: .distantPast) } == "receiveTimedOut")
+        unlink(sandbox.file("leaving"))
+    }
+
+    @Test(arguments: ways) func `a process whose messages nobody reads ends at its bound`(_ way: String) throws {
+        let sandbox = Sandbox()
+        var late = Times()
+        for _ in 0..<Scale.count(1, long: 20) {
+            let desk = try Desk(sandbox, queueLimit: 100)
+            let child = Child("leave", way, "180", "300", in: sandbox)
+            #expect(waitUntil { access(sandbox.file("leaving"), F_OK) == 0 })
+            let began = MonotonicInstant.now
+            #expect(child.wait() == (way == "return" ? 0 : 3))
+            late.add(began.duration(to: .now) - .milliseconds(300))
+            // A prefix.
+            var next = 0 as UInt32
+            while let message = try? desk.port.receive(before: .distantPast) {
+                #expect(message.id == next)
+                next += 1
+            }
+            #expect(next >= 100)
+            unlink(sandbox.file("leaving"))
+            desk.port.invalidate()
+        }
+        Scale.show("\(way): ended at the bound of 300 ms and \(late.summary)")
+        if Scale.isMeasured { #expect(late.percentile(100) < .seconds(1)) }
+    }
+}
