@@ -19,6 +19,7 @@ let package = Package(
     targets: [
         .systemLibrary(name: "CZeroMQ", providers: [.apt(["libzmq3-dev"])]),
         .target(name: "CRunLoopShims"),
+        .target(name: "CAcceptGuard"),
         .target(name: "ZeroMQ", dependencies: ["CZeroMQ"]),
         .target(
             name: "RunLoops",
@@ -29,7 +30,9 @@ let package = Package(
         ),
         .target(
             name: "Ports",
-            dependencies: ["RunLoops", "ZeroMQ", "CRunLoopShims", .product(name: "Logging", package: "swift-log")]
+            dependencies: [
+                "RunLoops", "ZeroMQ", "CRunLoopShims", "CAcceptGuard", .product(name: "Logging", package: "swift-log"),
+            ]
         ),
         .executableTarget(
             name: "portctl",
@@ -56,7 +59,8 @@ let package = Package(
             dependencies: [
                 "RunLoops", "CRunLoopShims", "Oracle", "OracleHelper", "RunLoopsTestHelper", "AsyncMainHelper",
             ]),
-        .executableTarget(name: "PortsTestHelper", dependencies: ["Ports"], path: "Tests/PortsTestHelper"),
+        .target(name: "TestHeap", path: "Tests/TestHeap"),
+        .executableTarget(name: "PortsTestHelper", dependencies: ["Ports", "TestHeap"], path: "Tests/PortsTestHelper"),
         .testTarget(name: "PortsTests", dependencies: ["Ports", "CRunLoopShims", "ZeroMQ", "PortsTestHelper"]),
         .testTarget(name: "WordCountTests", dependencies: ["WordCount"]),
         .testTarget(name: "PortctlTests", dependencies: ["portctl", "PortsTestHelper"]),

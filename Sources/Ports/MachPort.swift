@@ -358,7 +358,8 @@ public final class MachPort: Sendable, CustomStringConvertible {
 
     private enum Taken: ~Copyable {
         case frame(Frame, FrameHandler?, isFirst: Bool)
-        case dropped
+        /// One of several that make a message, as no sender of ours makes them.
+        case part(Frame)
         case nothing
     }
 
@@ -387,8 +388,8 @@ public final class MachPort: Sendable, CustomStringConvertible {
             switch takeFrame(needsHandler, source, waiter) {
             case .nothing:
                 return nil
-            case .dropped:
-                continue
+            case .part(let frame):
+                noteMalformed(.severalFrames, in: ReceivedFrame(frame))
             case .frame(let frame, let handler, let isFirstNow):
                 isFirst = isFirst || isFirstNow
                 let frame = ReceivedFrame(frame)
@@ -431,8 +432,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
             }
             if receiver.isSkipping || frame.isFollowed {
                 receiver.isSkipping = frame.isFollowed
-                receiver.malformed += 1
-                return .dropped
+                return .part(frame)
             }
             let isFirst = !receiver.mayHaveMore
             receiver.mayHaveMore = true
@@ -452,11 +452,9 @@ public final class MachPort: Sendable, CustomStringConvertible {
     }
 
     private func noteMalformed(_ error: Wire.Malformed, in frame: ReceivedFrame) {
-        let count = receiver.withLock { receiver in
-            receiver.malformed += 1
-            return receiver.malformed
-        }
-        if count == 1 { log.warning("\(self): dropped a malformed frame (\(error)) from process \(frame.sender.pid)") }
+        receiver.withLock { $0.malformed += 1 }
+        let (pid, text) = (frame.sender.pid, "\(error)")
+        PortProcess.current.complaints.warn(text, about: pid, "\(self): dropped a frame from process \(pid): \(text)")
     }
 
     /// How many malformed frames were thrown away.
@@ -605,6 +603,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
             guard receiver.isValid else { throw .isInvalid(port: description) }
             guard !receiver.isExposed else { return }
             let (descriptor, path) = try directory.makeSocket(for: id)
+            PortProcess.current.guardListener(descriptor)
             do throws(PortError) {
                 try receiver.socket?.listen(on: descriptor, path)
             } catch {

@@ -133,6 +133,32 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
     case "busy":
         try endWhileBusy()
 
+    case "greet":
+        try PortNameServer.shared.port(forName: "target").send(MachPort.Message(id: 9), before: .now + .seconds(30))
+        exit(0)
+
+    case "target":
+        try standAsTarget()
+
+    case "large-names":
+        try refuseLargeNames()
+
+    case "sockets":
+        try runOutOfSockets()
+
+    case "full-disk":
+        try registerOnFullDisk(arguments.first)
+
+    case "intrude":
+        try intrude(arguments)
+
+    case "pose":
+        try pose(arguments.first ?? "")
+
+    case "many":
+        let numbers = arguments.compactMap { Int($0) }
+        try holdManyPorts(numbers[0], connected: numbers[1])
+
     default:
         fail("unknown command")
     }
