@@ -12,7 +12,7 @@ private final class Seen: @unchecked Sendable {
 }
 
 private func descriptors() -> Int {
-    guard let directory = opendir("/proc/self/fd") else { return -1 }
+    guard let directory = opendir("/proc/self/fd") else { return 0 }
     defer { closedir(directory) }
     var count = 0
     while readdir(directory) != nil { count += 1 }
@@ -161,27 +161,26 @@ func registerOnFullDisk(_ way: String?) throws -> Never {
     exit(0)
 }
 
-/// Another user's process: connects to a control socket and a port's, and is refused at both.
-func intrude(_ paths: [String]) throws -> Never {
+/// Another user's process: connects to a control socket or a port's, and is refused.
+func intrude(_ path: String, isControl: Bool) throws -> Never {
     guard setgroups(0, nil) == 0, setgid(65534) == 0, setuid(65534) == 0 else { exit(80) }
-    for (path, type) in zip(paths, [SOCK_SEQPACKET, SOCK_STREAM]) {
-        let descriptor = socket(AF_UNIX, Int32(type.rawValue), 0)
-        var address = sockaddr_un()
-        address.sun_family = sa_family_t(AF_UNIX)
-        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8.prefix(107)) }
-        let connected = withUnsafePointer(to: &address) {
-            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
-            }
+    let type = isControl ? SOCK_SEQPACKET : SOCK_STREAM
+    let descriptor = socket(AF_UNIX, Int32(type.rawValue), 0)
+    var address = sockaddr_un()
+    address.sun_family = sa_family_t(AF_UNIX)
+    withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8.prefix(107)) }
+    let connected = withUnsafePointer(to: &address) {
+        $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+            connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
         }
-        guard connected == 0 else { fail("cannot connect to \(path): \(String(cString: strerror(errno)))") }
-        var bytes = [UInt8](repeating: 0xff, count: 64)
-        _ = send(descriptor, bytes, 24, Int32(MSG_NOSIGNAL))
-        var limit = timeval(tv_sec: 20, tv_usec: 0)
-        setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
-        let count = recv(descriptor, &bytes, bytes.count, 0)
-        guard count == 0 || count < 0 && errno == ECONNRESET else { fail("\(path) answers: \(count)") }
     }
+    guard connected == 0 else { fail("cannot connect to \(path): \(String(cString: strerror(errno)))") }
+    var bytes = [UInt8](repeating: 0xff, count: 64)
+    _ = send(descriptor, bytes, 24, Int32(MSG_NOSIGNAL))
+    var limit = timeval(tv_sec: 20, tv_usec: 0)
+    setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
+    let count = recv(descriptor, &bytes, bytes.count, 0)
+    guard count == 0 || count < 0 && errno == ECONNRESET else { fail("\(path) answers: \(count)") }
     exit(0)
 }
 

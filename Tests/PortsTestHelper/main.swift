@@ -150,7 +150,7 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
         try registerOnFullDisk(arguments.first)
 
     case "intrude":
-        try intrude(arguments)
+        try intrude(arguments.first ?? "", isControl: arguments.contains("control"))
 
     case "pose":
         try pose(arguments.first ?? "")

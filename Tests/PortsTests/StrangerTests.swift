@@ -17,10 +17,12 @@ import Testing
             #expect(chmod(String(path[..<(path.lastIndex(of: "/") ?? path.endIndex)]), 0o777) == 0)
             #expect(chmod(path, 0o777) == 0)
         }
-        let intruder = Child("intrude", target.controlPath, target.path, in: sandbox)
-        #expect(intruder.wait() == 0)
-        let who = "process \(intruder.pid) of user \(Self.stranger)"
-        #expect(waitUntil { target.log.count { $0.contains(who) && $0.contains("is another user's") } == 2 })
+        for (path, kind) in [(target.path, "port"), (target.controlPath, "control")] {
+            let intruder = Child("intrude", path, kind, in: sandbox)
+            #expect(intruder.wait() == 0)
+            let who = "process \(intruder.pid) of user \(Self.stranger)"
+            #expect(waitUntil { target.hasLogged(who, "is another user's") })
+        }
         let seen = try target.seen()
         #expect(seen.handled == 0 && seen.malformed == 0)
     }

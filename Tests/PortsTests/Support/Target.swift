@@ -23,6 +23,8 @@ final class Target: Sendable {
         right = try desk.report()
         mine = try MachPort(nameServer: sandbox.names)
         desk.port.invalidate()
+        // What it needs to answer, it has from now on.
+        _ = try ask(1)
     }
 
     deinit { unlink(logFile) }
