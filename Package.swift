@@ -61,7 +61,9 @@ let package = Package(
             ]),
         .target(name: "TestHeap", path: "Tests/TestHeap"),
         .executableTarget(name: "PortsTestHelper", dependencies: ["Ports", "TestHeap"], path: "Tests/PortsTestHelper"),
-        .testTarget(name: "PortsTests", dependencies: ["Ports", "CRunLoopShims", "ZeroMQ", "PortsTestHelper"]),
+        .target(name: "FuzzTargets", dependencies: ["Ports", "ZeroMQ"], path: "Tests/FuzzTargets"),
+        .testTarget(
+            name: "PortsTests", dependencies: ["Ports", "CRunLoopShims", "ZeroMQ", "PortsTestHelper", "FuzzTargets"]),
         .testTarget(name: "WordCountTests", dependencies: ["WordCount"]),
         .testTarget(name: "PortctlTests", dependencies: ["portctl", "PortsTestHelper"]),
         .testTarget(name: "ReadmeTests"),
@@ -80,6 +82,14 @@ for (folder, command) in [
     package.targets.append(
         .executableTarget(
             name: target, dependencies: ["RunLoops"], path: "Examples/\(folder)", exclude: ["expected.txt"]))
+}
+
+// For `make fuzz` alone: its program has no `main` but libFuzzer's, which is there only with `--sanitize fuzzer`.
+if Context.environment["SWIFT_PORTS_FUZZ"] != nil {
+    package.targets.append(
+        .executableTarget(
+            name: "Fuzz", dependencies: ["FuzzTargets"], path: "Tests/Fuzz", exclude: ["Corpus"],
+            swiftSettings: [.unsafeFlags(["-parse-as-library"])]))
 }
 
 // For `make docs` alone: who uses the library has no need of it.

@@ -251,7 +251,8 @@ public final class MachPort: Sendable, CustomStringConvertible {
 
     /// Whether a loop handles the port's messages in a mode.
     public func isScheduled(in loop: ThreadRunLoop, forMode mode: ThreadRunLoop.Mode = .default) -> Bool {
-        receiver.withLock { $0.source }.map { loop.contains($0, forMode: mode) } ?? false
+        guard !crl_is_forked() else { return false }
+        return receiver.withLock { $0.source }.map { loop.contains($0, forMode: mode) } ?? false
     }
 
     /// A loop's turn for the port.
@@ -458,7 +459,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
     }
 
     /// How many malformed frames were thrown away.
-    public var malformedCount: Int { receiver.withLock { $0.malformed } }
+    public var malformedCount: Int { crl_is_forked() ? 0 : receiver.withLock { $0.malformed } }
 
     // MARK: Turns
 

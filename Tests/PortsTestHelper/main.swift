@@ -127,6 +127,9 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
     case "fork":
         try forkAndGoOn()
 
+    case "fork-busy":
+        try forkWhileBusy(Int(arguments.first ?? "") ?? 0)
+
     case "watch":
         try watchWithoutInstances()
 
@@ -188,6 +191,16 @@ func forkAndGoOn() throws -> Never {
             { _ = try PortNameServer.shared.port(forName: "test") },
             { try PortNameServer.shared.remove("forked", of: extra) },
             { _ = try RemoteMessagePort(tester).request(id: 1) },
+            { try RemoteMessagePort(tester).send(id: 1) },
+            { _ = try RemoteMessagePort(name: "test") },
+            { _ = try LocalMessagePort(name: "new") { _, data in data } },
+            { try server.rename(to: "new") },
+            { try PortNameServer.shared.register(extra, name: "new") },
+            { _ = try PortNameServer.shared.names() },
+            { _ = try PortNameServer.shared.waitForPort(forName: "new", before: .now + .seconds(5)) },
+            { _ = try tester.ping(before: .now + .seconds(5)) },
+            { try extra.setQueue(.main) },
+            { try server.schedule(in: .current) },
         ]
         for (number, attempt) in attempts.enumerated() {
             do {

@@ -4,6 +4,7 @@ import RunLoops
 import Testing
 import ZeroMQ
 
+@testable import FuzzTargets
 @testable import Ports
 
 /// What comes from peers that do not keep to the rules.
