@@ -5,7 +5,8 @@ PREFIX ?= /usr/local
 SHELL := /bin/bash
 FORMATTED := Package.swift Sources Tests Examples Benchmarks/Package.swift Benchmarks/Sources
 
-.PHONY: help run test test-tsan test-asan examples install soak soak-ports bench docs format lint clean dependencies
+.PHONY: help run test test-tsan test-asan examples install soak soak-ports fuzz bench docs format lint clean \
+	dependencies
 
 help:
 	@echo "make run      build, and count the words of this repository with worker threads, then with processes"
@@ -15,6 +16,7 @@ help:
 	@echo "make install  install portctl and its completions in PREFIX, or $(PREFIX)"
 	@echo "make soak     play 50,000 generated scripts on our run loop and on Foundation's, and compare; then load ports"
 	@echo "              for half an hour, or SOAK_MINUTES"
+	@echo "make fuzz     try to break what decodes other processes' bytes, FUZZ_SECONDS=60 for each of three"
 	@echo "make bench    measure ports beside raw libzmq, and the run loop beside CFRunLoop and SwiftNIO"
 	@echo "make docs     build the documentation, in .build/documentation"
 	@echo "make format   lay the source text out"
@@ -102,6 +104,26 @@ soak-ports: dependencies
 	@$(SWIFT) build --build-tests
 	@SOAK=1 $(SWIFT) test --skip-build --disable-xctest --no-parallel --filter '$(LOAD_TESTS)'
 	@SOAK=1 $(SWIFT) test --skip-build --disable-xctest --no-parallel --filter 'PortsTests\.SoakTests'
+
+# Swift's own choice of coverage is one that libFuzzer does not read any more. What is found stays in .build/fuzz, and
+# what crashes, too: put it into Tests/Fuzz/Corpus, which `make test` tries each time.
+FUZZ_SECONDS ?= 60
+FUZZ_BUILD = SWIFT_PORTS_FUZZ=1 $(SWIFT) build -c release --scratch-path .build/fuzz --product Fuzz \
+	--sanitize fuzzer --sanitize address -Xswiftc -enable-testing \
+	-Xswiftc -sanitize-coverage=edge,inline-8bit-counters,pc-table,trace-cmp
+fuzz: dependencies
+	@$(FUZZ_BUILD)
+	@bin=$$($(FUZZ_BUILD) --show-bin-path)/Fuzz; export SWIFT_BACKTRACE=enable=no FUZZ_TARGET FUZZ_SEEDS; \
+	for FUZZ_TARGET in frame control entry; do \
+		found=.build/fuzz/found/$$FUZZ_TARGET; FUZZ_SEEDS=.build/fuzz/seeds/$$FUZZ_TARGET; \
+		mkdir -p $$found $$FUZZ_SEEDS; \
+		echo; echo "fuzzing $$FUZZ_TARGET for $(FUZZ_SECONDS) s"; \
+		"$$bin" -runs=0 2>/dev/null || exit 1; \
+		"$$bin" -max_total_time=$(FUZZ_SECONDS) -max_len=1024 -detect_leaks=0 -print_final_stats=1 \
+			-artifact_prefix=.build/fuzz/$$FUZZ_TARGET- $$found Tests/Fuzz/Corpus/$$FUZZ_TARGET $$FUZZ_SEEDS 2>&1 \
+			| grep -vE "^#[0-9]+\s+(NEW|REDUCE|RELOAD)|^\s*$$" ; \
+		[ "$${PIPESTATUS[0]}" = 0 ] || exit 1; \
+	done
 
 bench: dependencies
 	@$(SWIFT) run -c release --package-path Benchmarks bench

@@ -19,6 +19,7 @@ let package = Package(
     targets: [
         .systemLibrary(name: "CZeroMQ", providers: [.apt(["libzmq3-dev"])]),
         .target(name: "CRunLoopShims"),
+        .target(name: "CAcceptGuard"),
         .target(name: "ZeroMQ", dependencies: ["CZeroMQ"]),
         .target(
             name: "RunLoops",
@@ -29,7 +30,9 @@ let package = Package(
         ),
         .target(
             name: "Ports",
-            dependencies: ["RunLoops", "ZeroMQ", "CRunLoopShims", .product(name: "Logging", package: "swift-log")]
+            dependencies: [
+                "RunLoops", "ZeroMQ", "CRunLoopShims", "CAcceptGuard", .product(name: "Logging", package: "swift-log"),
+            ]
         ),
         .executableTarget(
             name: "portctl",
@@ -58,8 +61,10 @@ let package = Package(
             ]),
         .target(name: "HeapUse", path: "Tests/HeapUse"),
         .executableTarget(name: "PortsTestHelper", dependencies: ["Ports", "HeapUse"], path: "Tests/PortsTestHelper"),
+        .target(name: "FuzzTargets", dependencies: ["Ports", "ZeroMQ"], path: "Tests/FuzzTargets"),
         .testTarget(
-            name: "PortsTests", dependencies: ["Ports", "CRunLoopShims", "ZeroMQ", "HeapUse", "PortsTestHelper"]),
+            name: "PortsTests",
+            dependencies: ["Ports", "CRunLoopShims", "ZeroMQ", "HeapUse", "PortsTestHelper", "FuzzTargets"]),
         .testTarget(name: "WordCountTests", dependencies: ["WordCount"]),
         .testTarget(name: "PortctlTests", dependencies: ["portctl", "PortsTestHelper"]),
         .testTarget(name: "ReadmeTests"),
@@ -92,6 +97,14 @@ for (folder, command, parser) in [
     package.targets.append(
         .executableTarget(
             name: target, dependencies: dependencies, path: "Examples/\(folder)", exclude: ["expected.txt"]))
+}
+
+// For `make fuzz` alone: its program has no `main` but libFuzzer's, which is there only with `--sanitize fuzzer`.
+if Context.environment["SWIFT_PORTS_FUZZ"] != nil {
+    package.targets.append(
+        .executableTarget(
+            name: "Fuzz", dependencies: ["FuzzTargets"], path: "Tests/Fuzz", exclude: ["Corpus"],
+            swiftSettings: [.unsafeFlags(["-parse-as-library"])]))
 }
 
 // For `make docs` alone: who uses the library has no need of it.

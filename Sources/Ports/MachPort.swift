@@ -299,7 +299,8 @@ public final class MachPort: Sendable, CustomStringConvertible {
 
     /// Whether a loop handles the port's messages in a mode.
     public func isScheduled(in loop: ThreadRunLoop, forMode mode: ThreadRunLoop.Mode = .default) -> Bool {
-        receiver.withLock { $0.source }.map { loop.contains($0, forMode: mode) } ?? false
+        guard !crl_is_forked() else { return false }
+        return receiver.withLock { $0.source }.map { loop.contains($0, forMode: mode) } ?? false
     }
 
     /// A loop's turn for the port.
@@ -406,7 +407,8 @@ public final class MachPort: Sendable, CustomStringConvertible {
 
     private enum Taken: ~Copyable {
         case frame(Frame, FrameHandler?, isFirst: Bool)
-        case dropped
+        /// One of several that make a message, as no sender of ours makes them.
+        case part(Frame)
         case nothing
     }
 
@@ -436,8 +438,8 @@ public final class MachPort: Sendable, CustomStringConvertible {
             case .nothing:
                 if byteLimit != nil { tellTakenBytes() }
                 return nil
-            case .dropped:
-                continue
+            case .part(let frame):
+                noteMalformed(.severalFrames, in: ReceivedFrame(frame))
             case .frame(let frame, let handler, let isFirstNow):
                 isFirst = isFirst || isFirstNow
                 let size = byteLimit == nil ? 0 : frame.count
@@ -482,8 +484,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
             }
             if receiver.isSkipping || frame.isFollowed {
                 receiver.isSkipping = frame.isFollowed
-                receiver.malformed += 1
-                return .dropped
+                return .part(frame)
             }
             let isFirst = !receiver.mayHaveMore
             receiver.mayHaveMore = true
@@ -552,15 +553,13 @@ public final class MachPort: Sendable, CustomStringConvertible {
     }
 
     private func noteMalformed(_ error: Wire.Malformed, in frame: ReceivedFrame) {
-        let count = receiver.withLock { receiver in
-            receiver.malformed += 1
-            return receiver.malformed
-        }
-        if count == 1 { log.warning("\(self): dropped a malformed frame (\(error)) from process \(frame.sender.pid)") }
+        receiver.withLock { $0.malformed += 1 }
+        let (pid, text) = (frame.sender.pid, "\(error)")
+        PortProcess.current.complaints.warn(text, about: pid, "\(self): dropped a frame from process \(pid): \(text)")
     }
 
     /// How many malformed frames were thrown away.
-    public var malformedCount: Int { receiver.withLock { $0.malformed } }
+    public var malformedCount: Int { crl_is_forked() ? 0 : receiver.withLock { $0.malformed } }
 
     // MARK: Turns
 
@@ -705,6 +704,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
             guard receiver.isValid else { throw .isInvalid(port: description) }
             guard !receiver.isExposed else { return }
             let (descriptor, path) = try directory.makeSocket(for: id)
+            PortProcess.current.guardListener(descriptor)
             do throws(PortError) {
                 try receiver.socket?.listen(on: descriptor, path)
             } catch {

@@ -34,8 +34,10 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
     case directory(String, call: String, errno: Int32)
     /// The socket's path would be longer than the system takes; both in bytes.
     case pathTooLong(String, limit: Int)
-    /// No descriptor, or no ZeroMQ socket, is left.
+    /// No descriptor is left.
     case outOfDescriptors(limit: Int)
+    /// libzmq makes no more sockets, though there are descriptors left: each port has one, and each port sent to.
+    case outOfSockets(limit: Int)
     /// The user has as many inotify instances as are allowed: one a process and registry directory that is watched.
     case outOfFileSources(limit: Int)
     /// The user watches as many files as are allowed.
@@ -92,6 +94,8 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
             "the socket path \(path) is longer than \(limit) bytes: set PORTS_DIRECTORY to a shorter one"
         case .outOfDescriptors(let limit):
             "no descriptor is left for a port (the limit is \(limit)): close some, or raise the limit with ulimit -n"
+        case .outOfSockets(let limit):
+            "libzmq makes no more sockets than \(limit) a process: invalidate some ports, or use several processes"
         case .outOfFileSources(let limit):
             RunLoopError.outOfFileSources(limit: limit).description
         case .outOfFileWatches(let limit):
@@ -103,11 +107,12 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
         }
     }
 
-    private func quoted(_ name: String) -> String { "“\(name.count > 80 ? name.prefix(80) + "…" : name[...])”" }
+    private func quoted(_ name: String) -> String { "“\(name.utf8.count > 320 ? name.prefix(80) + "…" : name[...])”" }
 
     init(_ error: ZeroMQError) {
         self =
             switch error.code {
+            case EMFILE where error.call == "zmq_socket": PortProcess.current.socketsGone ?? .descriptorsGone
             case EMFILE: .descriptorsGone
             case ZeroMQError.contextTerminated: .unavailable(reason: "the process is ending")
             default: .transport(call: error.call, errno: error.code)

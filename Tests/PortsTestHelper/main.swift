@@ -79,7 +79,7 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
         }
         exit(0)
 
-    case "flood":
+    case "bytes":
         // Sends so many messages of so many bytes, as fast as it may; then it stays.
         let right = try test()
         let size = Int(arguments[1]) ?? 0
@@ -137,6 +137,9 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
     case "fork":
         try forkAndGoOn()
 
+    case "fork-busy":
+        try forkWhileBusy(Int(arguments.first ?? "") ?? 0)
+
     case "watch":
         try watchWithoutInstances()
 
@@ -173,6 +176,32 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
     case "nag":
         try nag()
 
+    case "greet":
+        try PortNameServer.shared.port(forName: "target").send(MachPort.Message(id: 9), before: .now + .seconds(30))
+        exit(0)
+
+    case "target":
+        try standAsTarget()
+
+    case "large-names":
+        try refuseLargeNames()
+
+    case "sockets":
+        try runOutOfSockets()
+
+    case "full-disk":
+        try registerOnFullDisk(arguments.first)
+
+    case "intrude":
+        try intrude(arguments.first ?? "", isControl: arguments.contains("control"))
+
+    case "pose":
+        try pose(arguments.first ?? "")
+
+    case "many":
+        let numbers = arguments.compactMap { Int($0) }
+        try holdManyPorts(numbers[0], connected: numbers[1])
+
     default:
         fail("unknown command")
     }
@@ -202,6 +231,16 @@ func forkAndGoOn() throws -> Never {
             { _ = try PortNameServer.shared.port(forName: "test") },
             { try PortNameServer.shared.remove("forked", of: extra) },
             { _ = try RemoteMessagePort(tester).request(id: 1) },
+            { try RemoteMessagePort(tester).send(id: 1) },
+            { _ = try RemoteMessagePort(name: "test") },
+            { _ = try LocalMessagePort(name: "new") { _, data in data } },
+            { try server.rename(to: "new") },
+            { try PortNameServer.shared.register(extra, name: "new") },
+            { _ = try PortNameServer.shared.names() },
+            { _ = try PortNameServer.shared.waitForPort(forName: "new", before: .now + .seconds(5)) },
+            { _ = try tester.ping(before: .now + .seconds(5)) },
+            { try extra.setQueue(.main) },
+            { try server.schedule(in: .current) },
         ]
         for (number, attempt) in attempts.enumerated() {
             do {

@@ -85,7 +85,7 @@ import Testing
         let limit = 1_000_000
         let port = try MachPort(queueLimit: 100_000, byteLimit: limit, nameServer: sandbox.names)
         try sandbox.names.register(port, name: "test")
-        let child = Child("flood", "2000", "10000", in: sandbox)
+        let child = Child("bytes", "2000", "10000", in: sandbox)
         let right = port.sendRight
         // It is stuck when it sends no more.
         var before = -1

@@ -172,6 +172,11 @@ import Testing
         #expect(errorKind { _ = try sandbox.names.port(forName: "forked") } == "nameNotFound")
     }
 
+    @Test func `forks of a busy process get errors, and it loses nothing`() {
+        let child = Child("fork-busy", Scale.isLong ? "2000" : "30", in: sandbox)
+        #expect(child.wait(before: .now + .seconds(300)) == 0)
+    }
+
     // MARK: Check-in
 
     private func launch(

@@ -45,7 +45,7 @@ import Testing
         let port = try MachPort(nameServer: sandbox.names)
         try sandbox.names.register(port, name: "test")
         let right = port.sendRight
-        let stays = Child("flood", "30", "10", in: sandbox)
+        let stays = Child("bytes", "30", "10", in: sandbox)
         #expect(waitUntil { (try? right.statistics().waiting) == 30 })
         let goes = Child("send", "20", in: sandbox)
         // It has said how many they were before it ended.

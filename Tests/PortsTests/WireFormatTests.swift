@@ -154,7 +154,7 @@ import ZeroMQ
         #expect(throws: Wire.Malformed.badVersion(2)) { try header(of: bytes) }
         var right = self.bytes(of: Self.right)
         right[0] = 9
-        #expect(throws: Wire.Malformed.badVersion(9)) { try header(of: frame(components: [(right, true)])) }
+        #expect(throws: Wire.Malformed.badRightVersion(9)) { try header(of: frame(components: [(right, true)])) }
     }
 
     @Test(arguments: ["relative", "/nul\0byte", "/" + String(repeating: "x", count: 107)])

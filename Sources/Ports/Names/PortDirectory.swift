@@ -371,8 +371,12 @@ final class PortDirectory: Sendable {
         }
         defer { Glibc.close(descriptor) }
         var status = stat()
-        guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG, status.st_uid == geteuid(),
-            status.st_size <= Self.largestEntry
+        guard fstat(descriptor, &status) == 0, status.st_uid == geteuid() else {
+            PortProcess.current.complaints.warn(
+                path, about: 0, "\(path) belongs to user \(status.st_uid); it is not read")
+            throw .untrustedDirectory(path, reason: "it belongs to user \(status.st_uid); remove it")
+        }
+        guard status.st_mode & S_IFMT == S_IFREG, status.st_size <= Self.largestEntry
         else { throw .untrustedDirectory(path, reason: "it is not an entry that this user's programs have written") }
         let bytes = [UInt8](unsafeUninitializedCapacity: Self.largestEntry) { buffer, count in
             count = max(Glibc.read(descriptor, buffer.baseAddress, buffer.count), 0)

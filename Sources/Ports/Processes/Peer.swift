@@ -105,7 +105,11 @@ final class Peer: Sendable {
                 if count < 0, errno == EINTR { continue }
                 if count < 0, errno == EAGAIN { return true }
                 guard count > 0, let message = ControlMessage(UnsafeRawBufferPointer(rebasing: buffer[..<count])) else {
-                    if count > 0 { log.warning("process \(pid) has sent a malformed control message; it is cut off") }
+                    if count > 0 {
+                        PortProcess.current.complaints.warn(
+                            "malformed", about: pid,
+                            "process \(pid) has sent a malformed control message; it is cut off")
+                    }
                     return false
                 }
                 handle(message)

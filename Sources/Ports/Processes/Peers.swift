@@ -89,8 +89,13 @@ final class Peers: Sendable {
 
     /// Says hello.
     private func greet(_ descriptor: Int32, _ channel: SendChannel) throws(PortError) {
-        guard LocalSocket.credentials(of: descriptor)?.uid == geteuid() else {
-            throw .cannotConnect(port: channel.description, reason: "its process belongs to another user")
+        let credentials = LocalSocket.credentials(of: descriptor)
+        guard credentials?.uid == geteuid() else {
+            let (pid, user) = (credentials?.pid ?? 0, credentials.map { Int($0.uid) } ?? -1)
+            PortProcess.current.complaints.warn(
+                "poses", about: pid, "process \(pid) of user \(user) poses as the owner of \(channel)")
+            throw .cannotConnect(
+                port: channel.description, reason: "process \(pid), in its owner's place, belongs to user \(user)")
         }
         sendHello(descriptor)
     }
@@ -135,15 +140,17 @@ final class Peers: Sendable {
         guard hello.major == ControlHello.major else {
             // Its own library tells it whose version is the older.
             sendHello(descriptor)
-            return refuse(descriptor, credentials, "speaks version \(hello.major) of the control protocol")
+            return refuse(
+                descriptor, credentials,
+                "speaks version \(hello.major) of the control protocol, and this library version \(ControlHello.major)")
         }
         try? join(Peer(descriptor, incarnation: hello.incarnation, pid: credentials?.pid ?? 0), greets: true)
     }
 
     func refuse(_ descriptor: Int32, _ credentials: LocalSocket.Credentials?, _ reason: String) {
         close(descriptor)
-        log.warning(
-            "refused process \(credentials?.pid ?? 0) of user \(credentials.map { Int($0.uid) } ?? -1): it \(reason)")
+        let (pid, user) = (credentials?.pid ?? 0, credentials.map { Int($0.uid) } ?? -1)
+        PortProcess.current.complaints.warn(reason, about: pid, "refused process \(pid) of user \(user): it \(reason)")
     }
 
     // MARK: Both

@@ -1,3 +1,4 @@
+import CAcceptGuard
 import CRunLoopShims
 import Glibc
 import RunLoops
@@ -12,6 +13,7 @@ final class PortProcess: Sendable {
     let peers = Peers()
     let replies = PendingReplies()
     let sentCounts = SentCounts()
+    let complaints = Complaints()
 
     /// A table's entry. Its object may be let go of by anybody at any time, and its deinit takes the table's lock: so
     /// a strong reference must never end while that is held, only leave with the result.
@@ -47,6 +49,7 @@ final class PortProcess: Sendable {
     private init() {
         raiseDescriptorLimit()
         crl_prepare_fork()
+        cag_begin(Int32(Self.reserve)) { pid, uid, reason in PortProcess.current.refused(pid, uid, reason) }
         atexit { PortProcess.current.close() }
     }
 
@@ -74,12 +77,41 @@ final class PortProcess: Sendable {
     /// libzmq aborts the process when a connection comes in and no descriptor is left; so ports stop before that.
     private static let reserve = 64
 
+    /// Has a port's listening socket let in only whom there is room for.
+    func guardListener(_ descriptor: Int32) {
+        let isGuarded = cag_guard(descriptor, Int32(Peers.most)) && cag_is_in_force()
+        if !isGuarded, complaints.isFirst("unguarded", about: getpid()) {
+            log.warning("ports of this process are not safe from connections that come in when no descriptor is left")
+        }
+    }
+
+    /// A connection to some port was refused. Called on libzmq's own thread, which must not wait for a log.
+    private func refused(_ pid: pid_t, _ uid: uid_t, _ reason: cag_reason) {
+        let text = Self.text(reason)
+        guard complaints.isFirst(text, about: pid) else { return }
+        try? housekeepingLoop().perform { log.warning("refused process \(pid) of user \(uid) at a port: it \(text)") }
+    }
+
+    private static func text(_ reason: cag_reason) -> String {
+        switch reason {
+        case cag_another_user: "is another user's"
+        case cag_one_too_many: "is one too many"
+        default: "finds no descriptor left"
+        }
+    }
+
     func checkReserve() throws(PortError) {
         let lowestFree = fcntl(0, F_DUPFD_CLOEXEC, 0)
         if lowestFree >= 0 { Glibc.close(lowestFree) }
         let limit = Int(clamping: Descriptor.limit)
         let isExhausted = lowestFree < 0 ? errno == EMFILE : Int(lowestFree) >= limit - Self.reserve
         if isExhausted { throw .outOfDescriptors(limit: limit) }
+    }
+
+    /// Why libzmq says EMFILE: it does also when it has made as many sockets as it was told.
+    var socketsGone: PortError? {
+        guard (try? checkReserve()) != nil, let context = state.withLock({ $0.context }) else { return nil }
+        return .outOfSockets(limit: context.maxSockets)
     }
 
     private func raiseDescriptorLimit() {

@@ -30,13 +30,29 @@ enum Wire {
         case reply = 2
     }
 
-    enum Malformed: Error, Equatable {
+    enum Malformed: Error, Equatable, CustomStringConvertible {
         case tooShort
         case badMagic
         case badVersion(UInt8)
         case badKind
         case badSize
         case badRight
+        case badRightVersion(UInt8)
+        case severalFrames
+
+        var description: String {
+            switch self {
+            case .tooShort: "it is cut short"
+            case .badMagic: "it is no message of this library's"
+            case .badVersion(let theirs): "it has version \(theirs), and this library speaks version \(Wire.version)"
+            case .severalFrames: "it is one of several that make a message"
+            case .badKind: "it is of an unknown kind"
+            case .badSize: "its sizes do not add up"
+            case .badRight: "a right in it is malformed"
+            case .badRightVersion(let theirs):
+                "a right in it has version \(theirs), and this library speaks version \(WireRight.version)"
+            }
+        }
     }
 }
 
@@ -133,7 +149,7 @@ struct WireRight: Equatable {
 
     init(checking bytes: UnsafeRawBufferPointer) throws(Wire.Malformed) {
         guard bytes.count >= Self.fixedSize else { throw .badRight }
-        guard bytes[0] == Self.version else { throw .badVersion(bytes[0]) }
+        guard bytes[0] == Self.version else { throw .badRightVersion(bytes[0]) }
         let length = Int(bytes.little(at: 2) as UInt16)
         guard length <= Self.longestPath, bytes.count == Self.fixedSize + length else { throw .badRight }
         queueLimit = bytes.little(at: 4)

@@ -65,9 +65,9 @@ extension MonotonicInstant {
 }
 
 /// Looks again and again, in small steps, for what nothing tells of.
-func waitUntil(_ condition: () -> Bool) -> Bool {
+func waitUntil(_ condition: () throws -> Bool) rethrows -> Bool {
     let deadline = MonotonicInstant.patience
-    while !condition() {
+    while try !condition() {
         if deadline.hasPassed { return false }
         usleep(200)
     }

@@ -1,0 +1,145 @@
+import ZeroMQ
+
+@testable import Ports
+
+/// What is decoded of what other processes say, and has to keep its word whatever they say.
+public enum FuzzTarget: String, CaseIterable, Sendable {
+    /// Messages, with the rights in them.
+    case frame
+    /// The packets of control connections.
+    case control
+    /// Entries of the registry.
+    case entry
+
+    /// Decodes the bytes as far as they let it, and encodes what has come of it.
+    ///
+    /// - Returns: What is wrong with that; nil when nothing is.
+    public func fault(in bytes: UnsafeRawBufferPointer) -> String? {
+        switch self {
+        case .frame: Self.faultOfFrame(bytes)
+        case .control: Self.faultOfMessage(bytes) ?? Self.faultOfHello(bytes)
+        case .entry: Self.faultOfEntry(bytes)
+        }
+    }
+
+    /// Good input of all kinds, to begin with.
+    public var seeds: [[UInt8]] {
+        switch self {
+        case .frame: Samples.frames
+        case .control: Samples.packets
+        case .entry: Samples.entries
+        }
+    }
+
+    // MARK: Frames
+
+    private static func faultOfFrame(_ bytes: UnsafeRawBufferPointer) -> String? {
+        // First where they are: the buffer is exactly so long, which shows a step too far.
+        guard let header = try? WireHeader(checking: bytes) else { return faultOfMalformed(bytes) }
+        let copy = encoded(header, bytes)
+        guard copy.elementsEqual(bytes) else { return "encoded, it is another frame" }
+        return faultOfContents(header, bytes)
+    }
+
+    private static func faultOfMalformed(_ bytes: UnsafeRawBufferPointer) -> String? {
+        guard let frame = madeFrame(bytes) else { return "no memory" }
+        return ReceivedFrame(frame).malformed == nil ? "malformed, and then good" : nil
+    }
+
+    /// The same again, from what was understood of it.
+    private static func encoded(_ header: WireHeader, _ bytes: UnsafeRawBufferPointer) -> [UInt8] {
+        var copy = [UInt8](repeating: 0, count: bytes.count)
+        func right(_ range: Range<Int>, _ target: UnsafeMutableRawBufferPointer) {
+            guard !range.isEmpty else { return }
+            let right = try? WireRight(checking: UnsafeRawBufferPointer(rebasing: bytes[range]))
+            right?.write(to: UnsafeMutableRawBufferPointer(rebasing: target[range]))
+        }
+        copy.withUnsafeMutableBytes { target in
+            header.write(to: target)
+            right(header.replyOffset..<header.componentsOffset, target)
+            var offset = header.componentsOffset
+            for index in 0..<header.count {
+                let field: UInt32 = bytes.little(at: header.sizesOffset + 4 * index)
+                target.setLittle(field, at: header.sizesOffset + 4 * index)
+                let range = offset..<offset + Int(field & ~Wire.portBit)
+                if field & Wire.portBit != 0 {
+                    right(range, target)
+                } else {
+                    UnsafeMutableRawBufferPointer(rebasing: target[range])
+                        .copyMemory(from: UnsafeRawBufferPointer(rebasing: bytes[range]))
+                }
+                offset = range.upperBound
+            }
+        }
+        return copy
+    }
+
+    /// Reads all that a receiver can, and sends it on.
+    private static func faultOfContents(_ header: WireHeader, _ bytes: UnsafeRawBufferPointer) -> String? {
+        guard let frame = madeFrame(bytes) else { return "no memory" }
+        let received = ReceivedFrame(frame)
+        guard received.header == header, received.malformed == nil else { return "read twice, it differs" }
+        let message = MachPort.Message(received)
+        let components = message.components
+        guard components.count == header.count else { return "components are lost" }
+        for (index, component) in components.enumerated() {
+            let size = message.withBytes(ofComponent: index) { $0.byteCount }
+            switch component {
+            case .bytes(let bytes): if size != bytes.count { return "component \(index) has another size" }
+            case .port: if size != nil { return "component \(index) is a port, and bytes" }
+            }
+        }
+        guard (message.replyPort != nil) == (header.replySize > 0) else { return "the reply port is lost" }
+        guard
+            let again = try? Encoding.frame(
+                message, kind: header.kind, request: header.request, to: port.sendRight.channel)
+        else { return "it cannot be sent on" }
+        let second = ReceivedFrame(again)
+        guard second.malformed == nil, second.header.kind == header.kind, second.header.request == header.request,
+            second.components == components, second.replyPort == message.replyPort
+        else { return "sent on, it is another message" }
+        return nil
+    }
+
+    /// Where messages are sent on to, though they do not leave.
+    private static let port: MachPort = {
+        guard let port = try? MachPort() else { preconditionFailure("no port") }
+        return port
+    }()
+
+    private static func madeFrame(_ bytes: UnsafeRawBufferPointer) -> Frame? {
+        guard var frame = try? Frame(count: bytes.count) else { return nil }
+        frame.withUnsafeMutableBytes { $0.copyMemory(from: bytes) }
+        return frame
+    }
+
+    // MARK: Control packets
+
+    private static func faultOfMessage(_ bytes: UnsafeRawBufferPointer) -> String? {
+        guard let message = ControlMessage(bytes) else { return nil }
+        return Samples.packet(message).elementsEqual(bytes) ? nil : "encoded, it is another message"
+    }
+
+    private static func faultOfHello(_ bytes: UnsafeRawBufferPointer) -> String? {
+        guard let hello = ControlHello(bytes) else { return nil }
+        var copy = [UInt8](repeating: 0, count: ControlHello.size)
+        copy.withUnsafeMutableBytes { hello.write(to: $0) }
+        // Another minor version may say more, in what is zero now and at the end.
+        let isSame = copy[..<5].elementsEqual(bytes[..<5]) && copy[8..<24].elementsEqual(bytes[8..<24])
+        return isSame ? nil : "encoded, it is another hello"
+    }
+
+    // MARK: Entries
+
+    private static func faultOfEntry(_ bytes: UnsafeRawBufferPointer) -> String? {
+        guard let entry = try? NameEntry(Array(bytes), path: "/x") else { return nil }
+        // Its lines may have come in any order, and there may be others.
+        guard let again = try? NameEntry(entry.bytes, path: "/x") else { return "encoded, it is no entry" }
+        guard again == entry else { return "encoded, it is another entry" }
+        guard (try? NameEntry.fileName(for: entry.name)) != nil else { return "it has no file" }
+        var right = [UInt8](repeating: 0, count: entry.right.size)
+        right.withUnsafeMutableBytes { entry.right.write(to: $0) }
+        let read = right.withUnsafeBytes { try? WireRight(checking: $0) }
+        return read == entry.right ? nil : "its right cannot be sent"
+    }
+}

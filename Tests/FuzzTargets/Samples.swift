@@ -1,0 +1,66 @@
+@testable import Ports
+
+/// Good input of each kind that comes from other processes, to be spoilt.
+enum Samples {
+    static let right = WireRight(
+        id: PortID(incarnation: Incarnation(bits: 0x0123_4567_89ab_cdef_0011_2233_4455_6677), number: 7),
+        queueLimit: 77, limit: 1 << 33, path: "/run/ports")
+
+    static func bytes(of right: WireRight) -> [UInt8] {
+        var bytes = [UInt8](repeating: 0, count: right.size)
+        bytes.withUnsafeMutableBytes { right.write(to: $0) }
+        return bytes
+    }
+
+    static func frame(
+        _ kind: Wire.Kind = .message, reply: [UInt8] = [], components: [(bytes: [UInt8], isPort: Bool)] = []
+    ) -> [UInt8] {
+        let header = WireHeader(
+            kind: kind, id: 100, request: kind == .message ? 0 : 9, count: components.count, replySize: reply.count)
+        var bytes = [UInt8](repeating: 0, count: header.replyOffset)
+        bytes.withUnsafeMutableBytes { bytes in
+            header.write(to: bytes)
+            for (index, component) in components.enumerated() {
+                let size = UInt32(component.bytes.count) | (component.isPort ? Wire.portBit : 0)
+                bytes.setLittle(size, at: header.sizesOffset + 4 * index)
+            }
+        }
+        return bytes + reply + components.flatMap(\.bytes)
+    }
+
+    static let frames: [[UInt8]] = {
+        let right = bytes(of: Samples.right)
+        return [
+            frame(), frame(components: [([], false)]), frame(components: [([1, 2, 3], false)]),
+            frame(reply: right), frame(components: [(right, true)]),
+            frame(
+                .request, reply: right, components: [([1, 2, 3], false), (right, true), ([], false), (right, true)]),
+            frame(.reply, components: [(Array(repeating: 5, count: 300), false)]),
+            frame(.request, components: Array(repeating: ([9], false), count: 40)),
+        ]
+    }()
+
+    static func packet(_ message: ControlMessage) -> [UInt8] {
+        var bytes = [UInt8](repeating: 0, count: ControlMessage.largestSize)
+        let size = bytes.withUnsafeMutableBytes { message.write(to: $0) }
+        return Array(bytes[..<size])
+    }
+
+    static func hello(_ incarnation: Incarnation = .random(), major: UInt8 = ControlHello.major) -> [UInt8] {
+        var bytes = [UInt8](repeating: 0, count: ControlHello.size)
+        bytes.withUnsafeMutableBytes { ControlHello(incarnation: incarnation).write(to: $0) }
+        bytes[4] = major
+        return bytes
+    }
+
+    static let packets =
+        [
+            .watch(1), .invalidated(.max), .unanswered(5), .taken(1, bytes: .max), .count(2), .sent(3, count: 4),
+            .ask(query: 5, 6), .statistics(query: 7, received: 8, waiting: 9),
+        ].map(packet) + [hello()]
+
+    static let entries: [[UInt8]] =
+        ["x", "com.example.echo", "é/%\n", String(repeating: "日", count: 85)].map {
+            NameEntry(name: $0, right: right).bytes
+        } + [Array("ports-name 2\nwhatever else\n".utf8)]
+}

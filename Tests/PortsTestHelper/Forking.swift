@@ -1,0 +1,71 @@
+import Glibc
+import Ports
+import RunLoops
+
+/// Forks while threads send and receive, so that all locks are held by somebody at some fork: the child gets an error
+/// from whatever it tries, or nothing, and ends; the parent's messages arrive, each once and in order.
+func forkWhileBusy(_ count: Int) throws -> Never {
+    alarm(300)
+    let isOver = Gate()
+    let (one, other) = (try MachPort(queueLimit: 50), try MachPort(queueLimit: 50))
+    try PortNameServer.shared.register(one, name: "busy")
+    let ends = try [one, other].map { port in
+        let ended = Gate()
+        let sender = try RunLoopThread { _ in
+            var number: UInt32 = 0
+            while !isOver.wait(until: .distantPast) {
+                try? port.sendRight.send(MachPort.Message(id: number), before: .now + .seconds(30))
+                number += 1
+            }
+            try? port.sendRight.send(MachPort.Message(id: .max), before: .now + .seconds(30))
+        }
+        let receiver = try RunLoopThread { _ in
+            var number: UInt32 = 0
+            while true {
+                guard let message = try? port.receive(before: .now + .seconds(60)) else { fail("lost one") }
+                if message.id == .max { break }
+                guard message.id == number else { fail("\(message.id) in place of \(number)") }
+                number += 1
+            }
+            ended.open()
+        }
+        return (ended, sender, receiver)
+    }
+    for _ in 0..<count {
+        let child = fork()
+        if child == 0 {
+            alarm(20)
+            // Not with typed errors, which the compiler does not get through.
+            let attempts: [() throws -> Void] = [
+                { try one.sendRight.send(MachPort.Message()) },
+                { _ = try other.receive() },
+                { _ = try MachPort() },
+                { _ = try PortNameServer.shared.port(forName: "busy") },
+            ]
+            for attempt in attempts {
+                do {
+                    try attempt()
+                    _exit(10)
+                } catch PortError.unavailable {
+                    continue
+                } catch {
+                    _exit(11)
+                }
+            }
+            one.setHandler { _ in }
+            one.onInvalidation {}
+            one.sendRight.onInvalidation {}
+            _ = (one.isValid, one.malformedCount, one.isScheduled(in: .current), one.delegate == nil)
+            one.invalidate()
+            // What runs at exit, too.
+            exit(0)
+        }
+        var status: Int32 = 0
+        waitpid(child, &status, 0)
+        guard status == 0 else { fail("a child has ended with \(status)") }
+    }
+    isOver.open()
+    for (ended, _, _) in ends where !ended.wait(until: .now + .seconds(60)) { fail("the parent hangs") }
+    guard try PortNameServer.shared.port(forName: "busy") == one.sendRight else { fail("the name is lost") }
+    exit(0)
+}

@@ -1,0 +1,243 @@
+import Glibc
+import HeapUse
+import Ports
+import RunLoops
+
+// Processes that are treated badly, or treat others so.
+
+/// What a target has seen. Used by the main thread alone.
+private final class Seen: @unchecked Sendable {
+    var handled: UInt64 = 0
+    var hoard: [Int32] = []
+}
+
+private func descriptors() -> Int {
+    guard let directory = opendir("/proc/self/fd") else { return 0 }
+    defer { closedir(directory) }
+    var count = 0
+    while readdir(directory) != nil { count += 1 }
+    // Itself, and the two entries that every directory has.
+    return count - 3
+}
+
+/// A port that others do harm to, and that can be asked what it has seen of it.
+func standAsTarget() throws -> Never {
+    alarm(1800)
+    let seen = Seen()
+    let port = try MachPort()
+    port.setHandler { [weak port] message in
+        switch message.id {
+        case 1:
+            let numbers = [
+                seen.handled, UInt64(port?.malformedCount ?? 0), UInt64(Int(heap_use())), UInt64(descriptors()),
+            ]
+            let bytes = numbers.withUnsafeBytes { Array($0) }
+            try? message.replyPort?.send(MachPort.Message(id: 1, [.bytes(bytes)]), before: .now + .seconds(30))
+        case 2:
+            // What becomes of a new port?
+            let outcome = Result { () throws(PortError) in try MachPort(nameServer: PortNameServer.shared) }
+            let text = if case .failure(let error) = outcome { "\(error)" } else { "made" }
+            try? message.replyPort?.send(MachPort.Message(id: 2, [.bytes(Array(text.utf8))]))
+        case 3:
+            while case let taken = open("/dev/null", O_RDONLY | O_CLOEXEC), taken >= 0 { seen.hoard.append(taken) }
+        case 4:
+            for taken in seen.hoard { close(taken) }
+            seen.hoard = []
+        default:
+            seen.handled += 1
+        }
+    }
+    try PortNameServer.shared.register(port, name: "target")
+    try port.schedule(in: .current)
+    try report(port.sendRight)
+    try runForEver()
+}
+
+/// A name of 10 MB is refused wherever a name goes in, before anything of its size is made.
+func refuseLargeNames() throws -> Never {
+    let name = String(repeating: "é", count: 5 << 20)
+    let port = try MachPort()
+    try PortNameServer.shared.register(port, name: "small")
+    let server = try LocalMessagePort { _, data in data }
+    let before = Int(heap_use())
+    let attempts: [() throws -> Void] = [
+        { try PortNameServer.shared.register(port, name: name) },
+        { try PortNameServer.shared.remove(name, of: port) },
+        { _ = try PortNameServer.shared.port(forName: name) },
+        { _ = try PortNameServer.shared.waitForPort(forName: name, before: .distantPast) },
+        { _ = try LocalMessagePort(name: name) { _, data in data } },
+        { _ = try RemoteMessagePort(name: name) },
+        { try server.rename(to: name) },
+    ]
+    var most = before
+    for (number, attempt) in attempts.enumerated() {
+        do {
+            try attempt()
+            fail("attempt \(number) has succeeded")
+        } catch let error as PortError {
+            guard case .badName(_, let reason) = error, reason.contains("10485760") else { fail("\(number): \(error)") }
+            guard error.description.utf8.count < 1000 else { fail("\(number): a long description") }
+            most = max(most, Int(heap_use()))
+        }
+    }
+    guard most < before + (1 << 20) else { fail("\(most - before) bytes of heap") }
+    exit(0)
+}
+
+/// Runs out of libzmq's sockets while there are descriptors left.
+func runOutOfSockets() throws -> Never {
+    // The library raises its limit when it is first used, and reads it when the first port is made.
+    MachPort.flushBound = .seconds(1)
+    var limit = rlimit()
+    getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+    let raised = limit
+    limit.rlim_cur = 200
+    setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+    var ports = [try MachPort()]
+    var copy = raised
+    setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &copy)
+    do {
+        while ports.count < 1000 { ports.append(try MachPort()) }
+        fail("no limit")
+    } catch {
+        guard error == .outOfSockets(limit: 200), error.description.contains("200") else { fail("\(error)") }
+    }
+    let last = ports[ports.count - 1]
+    do {
+        try last.sendRight.send(MachPort.Message(id: 5))
+        fail("a socket more")
+    } catch {
+        guard error == .outOfSockets(limit: 200) else { fail("\(error)") }
+    }
+    // What is open goes on, and there is room again when some are gone.
+    ports.removeFirst(10)
+    let deadline = MonotonicInstant.now + .seconds(20)
+    // libzmq's own thread gives them back.
+    while (try? last.sendRight.send(MachPort.Message(id: 6))) == nil {
+        guard !deadline.hasPassed else { fail("no room again") }
+        usleep(1000)
+    }
+    guard try last.receive(before: .now + .seconds(20)).id == 6 else { fail("not received") }
+    _ = try MachPort()
+    exit(0)
+}
+
+/// The registry's file system is full: names are refused with the cause, what there is goes on, and there may be room
+/// again later. By a limit on the size of files, or really.
+func registerOnFullDisk(_ way: String?) throws -> Never {
+    let registry = PortNameServer.shared.path
+    signal(SIGXFSZ, SIG_IGN)
+    let (first, second) = (try MachPort(), try MachPort())
+    try PortNameServer.shared.register(first, name: "first")
+    let filler = registry + "/filler"
+    let expected: Int32
+    if way == "limit" {
+        expected = EFBIG
+        var limit = rlimit(rlim_cur: 0, rlim_max: rlim_t.max)
+        setrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit)
+    } else {
+        expected = ENOSPC
+        let file = open(filler, O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
+        let page = [UInt8](repeating: 1, count: 4096)
+        while write(file, page, page.count) > 0 {}
+        close(file)
+    }
+    do {
+        try PortNameServer.shared.register(second, name: "second")
+        fail("registered")
+    } catch {
+        guard case .directory(let path, "write", expected) = error, path.hasPrefix(registry) else { fail("\(error)") }
+        guard error.description.contains(String(cString: strerror(expected))) else { fail("\(error)") }
+    }
+    guard try PortNameServer.shared.names() == ["first"] else { fail("names \(try PortNameServer.shared.names())") }
+    guard try PortNameServer.shared.port(forName: "first") == first.sendRight else { fail("the first is lost") }
+    try first.sendRight.send(MachPort.Message(id: 4))
+    guard try first.receive(before: .now + .seconds(20)).id == 4 else { fail("not received") }
+    unlink(filler)
+    var limit = rlimit(rlim_cur: rlim_t.max, rlim_max: rlim_t.max)
+    setrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit)
+    try PortNameServer.shared.register(second, name: "second")
+    guard try PortNameServer.shared.port(forName: "second") == second.sendRight else { fail("the second is lost") }
+    exit(0)
+}
+
+/// Another user's process: connects to a control socket or a port's, and is refused.
+func intrude(_ path: String, isControl: Bool) throws -> Never {
+    guard setgroups(0, nil) == 0, setgid(65534) == 0, setuid(65534) == 0 else { exit(80) }
+    let type = isControl ? SOCK_SEQPACKET : SOCK_STREAM
+    let descriptor = socket(AF_UNIX, Int32(type.rawValue), 0)
+    var address = sockaddr_un()
+    address.sun_family = sa_family_t(AF_UNIX)
+    withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8.prefix(107)) }
+    let connected = withUnsafePointer(to: &address) {
+        $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+            connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
+        }
+    }
+    guard connected == 0 else { fail("cannot connect to \(path): \(String(cString: strerror(errno)))") }
+    var bytes = [UInt8](repeating: 0xff, count: 64)
+    _ = send(descriptor, bytes, 24, Int32(MSG_NOSIGNAL))
+    var limit = timeval(tv_sec: 20, tv_usec: 0)
+    setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
+    let count = recv(descriptor, &bytes, bytes.count, 0)
+    guard count == 0 || count < 0 && errno == ECONNRESET else { fail("\(path) answers: \(count)") }
+    exit(0)
+}
+
+/// Another user's listener, in the place of a control socket.
+func pose(_ path: String) throws -> Never {
+    guard setgroups(0, nil) == 0, setgid(65534) == 0, setuid(65534) == 0 else { exit(80) }
+    let descriptor = socket(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue), 0)
+    var address = sockaddr_un()
+    address.sun_family = sa_family_t(AF_UNIX)
+    withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8.prefix(107)) }
+    let bound = withUnsafePointer(to: &address) {
+        $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+            bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
+        }
+    }
+    guard bound == 0, chmod(path, 0o777) == 0, listen(descriptor, 5) == 0 else { fail("cannot listen at \(path)") }
+    while true {
+        let caller = accept(descriptor, nil, nil)
+        var bytes = [UInt8](repeating: 0, count: 64)
+        // Nobody may say a word to it.
+        guard recv(caller, &bytes, bytes.count, 0) == 0 else { exit(81) }
+        close(caller)
+    }
+}
+
+/// Many ports, some of them with a sender, and what each of them costs.
+func holdManyPorts(_ count: Int, connected: Int) throws -> Never {
+    func measured(_ body: () throws -> Void) rethrows -> Int {
+        let before = Int(heap_use())
+        try body()
+        return Int(Int(heap_use())) - Int(before)
+    }
+    // What all ports share is made with the first.
+    let first = try MachPort()
+    try first.sendRight.send(MachPort.Message())
+    _ = try first.receive(before: .now + .seconds(20))
+    let before = descriptors()
+    var ports: [MachPort] = []
+    ports.reserveCapacity(count)
+    let idle = try measured { for _ in 0..<count { ports.append(try MachPort { _ in }) } }
+    let used = try measured {
+        for port in ports.prefix(connected) { try port.sendRight.send(MachPort.Message(id: 9)) }
+        for port in ports.prefix(connected) {
+            guard try port.receive(before: .now + .seconds(20)).id == 9 else { fail("not received") }
+        }
+    }
+    let (idleBytes, connectedBytes) = (idle / count, idle / count + used / connected)
+    let during = descriptors()
+    ports = []
+    let deadline = MonotonicInstant.now + .seconds(60)
+    // libzmq's own thread gives them back.
+    while descriptors() > before {
+        guard !deadline.hasPassed else { fail("\(descriptors() - before) descriptors are lost of \(during)") }
+        usleep(1000)
+    }
+    let text = "\(idleBytes) bytes of heap an idle port, \(connectedBytes) a connected one"
+    guard idleBytes <= 8 << 10, connectedBytes <= 64 << 10 else { fail(text) }
+    print("\(count) ports: \(text)")
+    exit(0)
+}

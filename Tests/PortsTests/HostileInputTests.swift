@@ -1,0 +1,215 @@
+import CRunLoopShims
+import Glibc
+import RunLoops
+import Testing
+import ZeroMQ
+
+@testable import FuzzTargets
+@testable import Ports
+
+/// What comes from peers that do not keep to the rules.
+@Suite struct HostileInputTests {
+    let sandbox = Sandbox()
+
+    /// Heap that comes and goes: queues of libzmq's, and what the allocator keeps for each thread.
+    private static let slack = 1 << 20
+
+    /// Sends frames past the library.
+    private func send(_ count: Int, to target: Target, _ frame: () -> [UInt8]) throws {
+        let context = try Context()
+        do {
+            let socket = try Socket(.push, in: context)
+            try socket.set(.linger(-1))
+            try socket.connect("ipc://" + target.path)
+            for _ in 0..<count {
+                let bytes = frame()
+                var frame = try Frame(count: bytes.count)
+                frame.withUnsafeMutableBytes { $0.copyBytes(from: bytes) }
+                #expect(try waitUntil { try socket.send(&frame) })
+            }
+        }
+        context.terminate()
+    }
+
+    @Test func `spoilt frames are counted and none is handled, while good peers are served`() throws {
+        let target = try Target(sandbox)
+        var generator = SeededGenerator(1)
+        func spoilt() -> [UInt8] {
+            while true {
+                let bytes = Samples.spoilt(Samples.frames, &generator)
+                // Some changes make another good frame.
+                let isGood = bytes.withUnsafeBytes { (try? WireHeader(checking: $0)) != nil }
+                if !isGood { return bytes }
+            }
+        }
+        try send(1000, to: target, spoilt)
+        #expect(try waitUntil { try target.seen().malformed == 1000 })
+        let before = try target.seen()
+        let (count, good) = Scale.isLong ? (1_000_000, 100_000) : (4000, 1000)
+        let sender = Helper {
+            (0..<good).count { _ in (try? target.right.send(MachPort.Message(id: 9), before: .patience)) != nil }
+        }
+        try send(count, to: target, spoilt)
+        #expect(sender.value(before: .now + .seconds(600)) == good)
+        #expect(try waitUntil { try target.seen().malformed == 1000 + count })
+        let after = try target.seen()
+        #expect(after.handled == good)
+        #expect(after.heap < before.heap + Self.slack && after.descriptors <= before.descriptors + 1)
+        // Once for each thing that can be wrong with a frame: 256 versions of it and of a right, and a few others.
+        #expect(target.log.count < 600)
+    }
+
+    @Test func `noise on a port's socket ends its connection, and nothing else`() throws {
+        let target = try Target(sandbox)
+        let before = try target.seen()
+        var generator = SeededGenerator(2)
+        for number in 0..<(Scale.isLong ? 20_000 : 200) {
+            let stream = try RawStream(to: target.path)
+            let noise = Samples.spoilt(
+                [RawStream.greeting, RawStream.greeting + RawStream.ready, RawStream.ready] + Samples.frames, &generator
+            )
+            // Some behind a good beginning, some in place of it.
+            if number % 3 > 0 { stream.shout(RawStream.greeting) }
+            if number % 3 > 1 { stream.shout(RawStream.ready) }
+            stream.shout(noise)
+        }
+        try target.right.send(MachPort.Message(id: 9), before: .patience)
+        #expect(try waitUntil { try target.seen().descriptors <= before.descriptors })
+        let after = try target.seen()
+        #expect(after.handled == 1 && after.heap < before.heap + Self.slack)
+    }
+
+    @Test func `noise on the control connection cuts its sender off, and is logged once`() throws {
+        let target = try Target(sandbox)
+        var generator = SeededGenerator(3)
+        var sent = 0
+        func shout(_ count: Int) throws {
+            while sent < count {
+                let caller = try LocalSocket.make(.sequencedPackets)
+                defer { close(caller) }
+                guard waitUntil({ LocalSocket.connect(caller, to: target.controlPath) == 0 }) else {
+                    Issue.record("it lets nobody in")
+                    return
+                }
+                var packets = (0..<generator.next() % 8).map { _ in Samples.spoilt(Samples.packets, &generator) }
+                if generator.next() % 4 > 0 { packets.insert(Samples.hello(), at: 0) }
+                for packet in packets { _ = Glibc.send(caller, packet, packet.count, Int32(MSG_NOSIGNAL)) }
+                sent += packets.count
+            }
+        }
+        try shout(1000)
+        #expect(try waitUntil { try target.seen().descriptors < 40 })
+        let before = try target.seen()
+        try shout(Scale.isLong ? 1_000_000 : 3000)
+        #expect(try waitUntil { try target.seen().descriptors <= before.descriptors })
+        #expect(try target.seen().heap < before.heap + Self.slack)
+        #expect(target.log.count { $0.contains("malformed control message") } == 1)
+        // One for each version that there is, and some more.
+        #expect(target.log.count < 300)
+        let asker = Child("greet", in: sandbox)
+        #expect(asker.wait() == 0)
+        #expect(try target.seen().handled == 1)
+    }
+
+    // MARK: Sizes
+
+    @Test func `sizes that are announced and not sent cost no memory`() throws {
+        let target = try Target(sandbox)
+        let before = try target.seen()
+        let tooLarge = [(64 << 20) + 1, 1 << 40, UInt64(Int64.max), .max]
+        for size in tooLarge { #expect(try RawStream(to: target.path, saying: RawStream.announced(size)).isClosed) }
+        // Inside a frame of the right size: components, a reply right, and a right's path that are not there.
+        var bad: [[UInt8]] = []
+        for count in [1_000_000, UInt32.max] {
+            for offset in [8, 12] {
+                var bytes = Samples.frame()
+                bytes.withUnsafeMutableBytes { $0.setLittle(count, at: offset) }
+                bad.append(bytes)
+            }
+        }
+        for length in [11, UInt16.max] {
+            var right = Samples.bytes(of: Samples.right)
+            right.withUnsafeMutableBytes { $0.setLittle(length, at: 2) }
+            bad += [Samples.frame(reply: right), Samples.frame(components: [(right, true)])]
+        }
+        var rest = bad
+        try send(bad.count, to: target) { rest.removeFirst() }
+        #expect(try waitUntil { try target.seen().malformed == bad.count })
+        let after = try target.seen()
+        #expect(after.handled == 0 && after.heap < before.heap + Self.slack)
+    }
+
+    @Test func `a frame with a path of 10 MB is malformed`() throws {
+        let target = try Target(sandbox)
+        let right = Samples.bytes(of: Samples.right) + [UInt8](repeating: 0x2f, count: 10 << 20)
+        try send(1, to: target) { Samples.frame(components: [(right, true)]) }
+        #expect(try waitUntil { try target.seen().malformed == 1 })
+        #expect(try target.seen().handled == 0)
+    }
+
+    @Test func `a name of 10 MB is refused without a copy of it`() {
+        let child = Child("large-names", in: sandbox)
+        #expect(child.wait() == 0)
+    }
+
+    @Test func `an entry of 10 MB is not read`() throws {
+        let file = sandbox.file(try NameEntry.fileName(for: "large"))
+        close(creat(file, 0o600))
+        #expect(truncate(file, 10 << 20) == 0)
+        #expect(errorKind { _ = try sandbox.names.port(forName: "large") } == "untrustedDirectory")
+        #expect(try sandbox.names.names() == [])
+        let port = try MachPort(nameServer: sandbox.names)
+        #expect(errorKind { try sandbox.names.register(port, name: "large") } == "untrustedDirectory")
+        try sandbox.names.register(port, name: "small")
+        #expect(try sandbox.names.names() == ["small"])
+    }
+
+    // MARK: Versions
+
+    @Test func `a frame of another version is counted, and both versions are logged`() throws {
+        let target = try Target(sandbox)
+        var frame = Samples.frame()
+        frame[1] = 7
+        var right = Samples.bytes(of: Samples.right)
+        right[0] = 9
+        // What else was wrong with the peer's frames hides nothing.
+        var frames = [[1], [1], frame, frame, Samples.frame(components: [(right, true)]), Samples.frame(reply: right)]
+        try send(frames.count, to: target) { frames.removeFirst() }
+        #expect(try waitUntil { try target.seen().malformed == 6 })
+        #expect(target.hasLogged("process \(getpid())", "it has version 7", "version \(Wire.version)"))
+        #expect(target.hasLogged("process \(getpid())", "a right in it has version 9", "version \(WireRight.version)"))
+        #expect(target.log.count { $0.contains("dropped a frame") } == 3)
+    }
+
+    @Test func `a hello of another version is refused, and both versions are logged`() throws {
+        let target = try Target(sandbox)
+        let caller = try LocalSocket.make(.sequencedPackets)
+        defer { close(caller) }
+        #expect(LocalSocket.connect(caller, to: target.controlPath) == 0)
+        let hello = Samples.hello(major: 9)
+        #expect(Glibc.send(caller, hello, hello.count, 0) == hello.count)
+        #expect(waitUntil { target.hasLogged("process \(getpid())", "version 9", "version \(ControlHello.major)") })
+    }
+
+    @Test func `a name's entry of another version is told, and left alone`() throws {
+        let file = try NameEntry.fileName(for: "foreign")
+        try sandbox.write("ports-name 2\nsomething else\n", to: file)
+        let port = try MachPort(nameServer: sandbox.names)
+        let attempts: [() throws -> Void] = [
+            { _ = try sandbox.names.port(forName: "foreign") },
+            { try sandbox.names.register(port, name: "foreign") },
+            { _ = try sandbox.names.waitForPort(forName: "foreign", before: .distantPast) },
+            { _ = try RemoteMessagePort(name: "foreign", nameServer: sandbox.names) },
+        ]
+        for attempt in attempts {
+            let error = portError(attempt)
+            guard case .incompatibleVersion(_, ours: NameEntry.version, theirs: 2)? = error else {
+                Issue.record("\(String(describing: error))")
+                continue
+            }
+            #expect(error?.description.contains("version 2") == true)
+        }
+        try sandbox.names.register(port, name: "other")
+        #expect(sandbox.files.contains(file))
+    }
+}

@@ -1,0 +1,100 @@
+import Glibc
+import RunLoops
+import Testing
+
+@testable import Ports
+
+/// What happens when something runs out.
+@Suite struct LimitTests {
+    let sandbox = Sandbox()
+
+    /// How many descriptors this process may have.
+    private static let limit = Int(clamping: Descriptor.limit)
+
+    private func flood(_ path: String, _ kind: LocalSocket.Kind, _ count: Int) throws -> [Int32] {
+        try (0..<count).map { _ in
+            let descriptor = try LocalSocket.make(kind)
+            #expect(waitUntil { LocalSocket.connect(descriptor, to: path) == 0 })
+            return descriptor
+        }
+    }
+
+    /// Sends one message from a process that was not connected before.
+    private func greet(_ target: Target) throws -> Bool {
+        let before = try target.seen().handled
+        let child = Child("greet", in: sandbox)
+        return try child.wait() == 0 && waitUntil { try target.seen().handled == before + 1 }
+    }
+
+    @Test(.enabled(if: limit >= 1000), arguments: [LocalSocket.Kind.stream, .sequencedPackets])
+    func `a flood of connections leaves a process its reserve, and its good peers`(_ kind: LocalSocket.Kind) throws {
+        let target = try Target(sandbox, setUp: "ulimit -n 160")
+        let path = kind == .stream ? target.path : target.controlPath
+        let before = try target.seen()
+        #expect(try greet(target))
+        for round in 0..<(Scale.isLong ? 50 : 2) {
+            let connections = try flood(path, kind, 400)
+            #expect(try waitUntil { try target.newPort().contains("the limit is 160") })
+            #expect(try target.seen().descriptors <= 160 - 60)
+            #expect(waitUntil { target.hasLogged("process \(getpid())", "finds no descriptor left") })
+            for connection in connections { close(connection) }
+            #expect(try waitUntil { try target.seen().descriptors <= before.descriptors }, "round \(round)")
+            #expect(try target.newPort() == "made")
+            #expect(try greet(target))
+        }
+    }
+
+    @Test(.enabled(if: limit >= 1000), arguments: [LocalSocket.Kind.stream, .sequencedPackets])
+    func `connections that come in when no descriptor is left do no harm`(_ kind: LocalSocket.Kind) throws {
+        let target = try Target(sandbox, setUp: "ulimit -n 160")
+        let path = kind == .stream ? target.path : target.controlPath
+        #expect(try target.seen().descriptors < 160)
+        try target.hoard(true)
+        #expect(try target.newPort().contains("160"))
+        for _ in 0..<(Scale.isLong ? 100 : 3) {
+            for connection in try flood(path, kind, 100) { close(connection) }
+            #expect(try target.seen().malformed == 0)
+        }
+        try target.hoard(false)
+        #expect(try waitUntil { try target.newPort() == "made" })
+        #expect(try waitUntil { try greet(target) })
+    }
+
+    @Test(.enabled(if: limit >= 4000)) func `a port has so many connections, and no more`() throws {
+        let target = try Target(sandbox)
+        let before = try target.seen()
+        let connections = try flood(target.path, .stream, Peers.most + 200)
+        #expect(waitUntil { target.hasLogged("process \(getpid())", "is one too many") })
+        #expect(try target.seen().descriptors <= before.descriptors + Peers.most)
+        for connection in connections { close(connection) }
+        #expect(try waitUntil { try target.seen().descriptors <= before.descriptors })
+        #expect(try greet(target))
+    }
+
+    @Test func `a process that has all of libzmq's sockets is told their number, and goes on`() {
+        #expect(Child("sockets", in: sandbox).wait() == 0)
+    }
+
+    @Test func `a name that cannot be written is refused with the cause, and what there is goes on`() {
+        #expect(Child("full-disk", "limit", in: sandbox).wait() == 0)
+    }
+
+    /// A file system of its own, which only root may make, and not everywhere.
+    private static let canMount: Bool = {
+        let sandbox = Sandbox()
+        guard geteuid() == 0, mount("tmpfs", sandbox.path, "tmpfs", 0, "size=64k,mode=0700") == 0 else { return false }
+        return umount(sandbox.path) == 0
+    }()
+
+    @Test(.enabled(if: canMount, "only root can make a small file system"))
+    func `a registry on a full disk says so, and goes on`() {
+        #expect(mount("tmpfs", sandbox.path, "tmpfs", 0, "size=64k,mode=0700") == 0)
+        #expect(Child("full-disk", "disk", in: sandbox).wait() == 0)
+        #expect(umount(sandbox.path) == 0)
+    }
+
+    @Test(.enabled(if: limit >= 1500)) func `many ports cost what they should, and give it back`() {
+        let (ports, connected) = Scale.isLong && Self.limit >= 12_000 ? ("10000", "1000") : ("500", "100")
+        #expect(Child("many", ports, connected, in: sandbox).wait(before: .now + .seconds(120)) == 0)
+    }
+}
