@@ -35,18 +35,20 @@ func forkWhileBusy(_ count: Int) throws -> Never {
         let child = fork()
         if child == 0 {
             alarm(20)
-            let attempts: [() throws(PortError) -> Void] = [
-                { () throws(PortError) in try one.sendRight.send(MachPort.Message()) },
-                { () throws(PortError) in _ = try other.receive() },
-                { () throws(PortError) in _ = try MachPort() },
-                { () throws(PortError) in _ = try PortNameServer.shared.port(forName: "busy") },
+            let attempts: [() throws -> Void] = [
+                { try one.sendRight.send(MachPort.Message()) },
+                { _ = try other.receive() },
+                { _ = try MachPort() },
+                { _ = try PortNameServer.shared.port(forName: "busy") },
             ]
             for attempt in attempts {
                 do {
                     try attempt()
                     _exit(10)
+                } catch PortError.unavailable {
+                    continue
                 } catch {
-                    guard case .unavailable = error else { _exit(11) }
+                    _exit(11)
                 }
             }
             one.setHandler { _ in }
