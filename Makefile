@@ -108,7 +108,7 @@ soak-ports: dependencies
 # Swift's own choice of coverage is one that libFuzzer does not read any more. What is found stays in .build/fuzz, and
 # what crashes, too: put it into Tests/Fuzz/Corpus, which `make test` tries each time.
 FUZZ_SECONDS ?= 60
-FUZZ_BUILD = SWIFT_PORTS_FUZZ=1 $(SWIFT) build -c release --scratch-path .build/fuzz --product Fuzz \
+FUZZ_BUILD = SWIFT_PORTS_FUZZ=1 $(SWIFT) build --scratch-path .build/fuzz --product Fuzz \
 	--sanitize fuzzer --sanitize address -Xswiftc -enable-testing \
 	-Xswiftc -sanitize-coverage=edge,inline-8bit-counters,pc-table,trace-cmp
 fuzz: dependencies

@@ -350,7 +350,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
         try beginTurn()
         defer { endTurn() }
         if let message = takeMessage() { return message }
-        let waiter = try ThreadWaiter()
+        let waiter = ThreadWaiter()
         add(waiter)
         defer { remove(waiter) }
         while true {

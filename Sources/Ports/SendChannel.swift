@@ -78,7 +78,7 @@ final class SendChannel: Sendable, CustomStringConvertible {
         if isLocal, PortProcess.current.port(id.number)?.isServedOnlyHere == true {
             throw .ownQueueFull(port: description)
         }
-        let waiter = try ThreadWaiter()
+        let waiter = ThreadWaiter()
         join(waiter)
         defer { leave(waiter) }
         try send(&frame, as: waiter, before: deadline)

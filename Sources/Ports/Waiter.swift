@@ -1,6 +1,7 @@
 import CRunLoopShims
 import Glibc
 import RunLoops
+import Synchronization
 import ZeroMQ
 
 /// Who waits for a socket to become ready, or for somebody to tell it: a thread, a task or a queue.
@@ -14,24 +15,29 @@ protocol Waiter: AnyObject, Sendable {
 
 /// A thread that waits.
 final class ThreadWaiter: Waiter {
-    private let event: EventDescriptor
+    /// Nil when no descriptor was left for it. What is open goes on working then: the thread looks now and then.
+    private let event = try? EventDescriptor()
+    private let isTold = Atomic(false)
 
-    init() throws(PortError) {
-        event = try runLoop { () throws(RunLoopError) in try EventDescriptor() }
+    private static let glance = Duration.milliseconds(10)
+
+    func wake() {
+        isTold.store(true, ordering: .sequentiallyConsistent)
+        event?.raise()
     }
-
-    func wake() { event.raise() }
 
     /// - Parameter descriptor: The socket's own, for the one that may watch it.
     /// - Returns: False when the deadline came first.
     func wait(for descriptor: Int32?, until deadline: MonotonicInstant) -> Bool {
         while true {
-            let count = crl_poll(event.descriptor, descriptor ?? -1, deadline.timeout)
-            if count > 0 {
-                event.clear()
+            let glance = event == nil ? min(deadline, .now + Self.glance) : deadline
+            let count = crl_poll(event?.descriptor ?? -1, descriptor ?? -1, glance.timeout)
+            if count < 0, errno != EINTR { return false }
+            if isTold.exchange(false, ordering: .sequentiallyConsistent) || count > 0 {
+                event?.clear()
                 return true
             }
-            if count == 0 || errno != EINTR { return false }
+            if count == 0, glance == deadline || deadline.hasPassed { return false }
         }
     }
 }

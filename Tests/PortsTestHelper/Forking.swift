@@ -35,7 +35,6 @@ func forkWhileBusy(_ count: Int) throws -> Never {
         let child = fork()
         if child == 0 {
             alarm(20)
-            // Not with typed errors, which the compiler does not get through.
             let attempts: [() throws -> Void] = [
                 { try one.sendRight.send(MachPort.Message()) },
                 { _ = try other.receive() },

@@ -122,6 +122,40 @@ func runOutOfSockets() throws -> Never {
     exit(0)
 }
 
+/// All descriptors are taken: what is open already goes on working, waiting included.
+func goOnWithoutDescriptors() throws -> Never {
+    let (full, empty) = (try MachPort(queueLimit: 2), try MachPort())
+    let server = try LocalMessagePort { _, data in data }
+    let thread = try RunLoopThread()
+    try server.schedule(in: thread.loop)
+    let asker = RemoteMessagePort(server.sendRight)
+    try full.sendRight.send(MachPort.Message(id: 0))
+    _ = try full.receive(before: .now + .seconds(20))
+    _ = try asker.request(id: 1, [1])
+    let start = Gate()
+    let sender = try RunLoopThread { _ in
+        _ = start.wait(until: .distantFuture)
+        for number in 1...500 as ClosedRange<UInt32> {
+            do {
+                try full.sendRight.send(MachPort.Message(id: number), before: .now + .seconds(20))
+            } catch { fail("\(error)") }
+        }
+    }
+    while open("/dev/null", O_RDONLY | O_CLOEXEC) >= 0 {}
+    start.open()
+    do {
+        _ = try empty.receive(before: .now + .milliseconds(30))
+        fail("received something")
+    } catch {
+        guard case .receiveTimedOut = error else { fail("\(error)") }
+    }
+    for number in 1...500 as ClosedRange<UInt32> {
+        guard try full.receive(before: .now + .seconds(20)).id == number else { fail("not \(number)") }
+    }
+    guard try asker.request(id: 1, [7]) == [7] else { fail("no reply") }
+    withExtendedLifetime((sender, thread)) { exit(0) }
+}
+
 /// The registry's file system is full: names are refused with the cause, what there is goes on, and there may be room
 /// again later. By a limit on the size of files, or really.
 func registerOnFullDisk(_ way: String?) throws -> Never {

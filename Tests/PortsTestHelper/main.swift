@@ -189,6 +189,9 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
     case "sockets":
         try runOutOfSockets()
 
+    case "no-descriptors":
+        try goOnWithoutDescriptors()
+
     case "full-disk":
         try registerOnFullDisk(arguments.first)
 

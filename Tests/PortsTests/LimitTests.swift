@@ -75,6 +75,10 @@ import Testing
         #expect(Child("sockets", in: sandbox).wait() == 0)
     }
 
+    @Test func `what is open goes on working when no descriptor is left`() {
+        #expect(Child("no-descriptors", in: sandbox).wait() == 0)
+    }
+
     @Test func `a name that cannot be written is refused with the cause, and what there is goes on`() {
         #expect(Child("full-disk", "limit", in: sandbox).wait() == 0)
     }

@@ -67,7 +67,7 @@ import Testing
         let right = try desk.report()
         var count = 0
         while (try? right.send(MachPort.Message(), before: .now + .milliseconds(100))) != nil { count += 1 }
-        #expect(try right.statistics() == .init(received: 0, waiting: count))
+        #expect(waitUntil { (try? right.statistics()) == .init(received: 0, waiting: count) })
         child.signal(SIGSTOP)
         // The signal may take its time.
         #expect(

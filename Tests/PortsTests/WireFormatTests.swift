@@ -171,6 +171,13 @@ import ZeroMQ
         #expect(throws: Wire.Malformed.badRight) { try header(of: frame(components: [(right, true)])) }
     }
 
+    @Test(arguments: [(1, 1), (39, 0x80)] as [(Int, UInt8)])
+    func `a right that would be sent on as another one is malformed`(_ offset: Int, _ value: UInt8) {
+        var right = bytes(of: Self.right)
+        right[offset] = value
+        #expect(throws: Wire.Malformed.badRight) { try header(of: frame(components: [(right, true)])) }
+    }
+
     @Test func `many components are read in one go`() throws {
         // Looking for each from the beginning would take hours.
         let count = 1_000_000

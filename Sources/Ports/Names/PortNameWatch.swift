@@ -46,7 +46,7 @@ public final class PortNameWatch: Sendable {
     ///   directory.
     public init(_ nameServer: PortNameServer = .shared) throws(PortError) {
         directory = try PortProcess.current.directory(nameServer.path)
-        let waiter = try ThreadWaiter()
+        let waiter = ThreadWaiter()
         self.waiter = waiter
         listener = NameWatcher.Listener { _ in waiter.wake() }
         try directory.watcher.add(listener)

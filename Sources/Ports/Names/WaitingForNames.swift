@@ -138,7 +138,7 @@ extension PortNameServer {
         forName name: String, before deadline: MonotonicInstant, _ look: () throws(PortError) -> Result?
     ) throws(PortError) -> Result? {
         let directory = try PortProcess.current.directory(path)
-        let waiter = try ThreadWaiter()
+        let waiter = ThreadWaiter()
         let listener = try listener(forName: name) { waiter.wake() }
         try directory.watcher.add(listener)
         defer { directory.watcher.remove(listener) }

@@ -151,16 +151,19 @@ struct WireRight: Equatable {
         guard bytes.count >= Self.fixedSize else { throw .badRight }
         guard bytes[0] == Self.version else { throw .badRightVersion(bytes[0]) }
         let length = Int(bytes.little(at: 2) as UInt16)
-        guard length <= Self.longestPath, bytes.count == Self.fixedSize + length else { throw .badRight }
+        guard bytes[1] == 0, length <= Self.longestPath, bytes.count == Self.fixedSize + length else {
+            throw .badRight
+        }
         queueLimit = bytes.little(at: 4)
         let high: UInt64 = bytes.little(at: 24)
         let low: UInt64 = bytes.little(at: 16)
         id = PortID(
             incarnation: Incarnation(bits: UInt128(high) << 64 | UInt128(low)), number: bytes.little(at: 8))
-        let limit: UInt64 = bytes.little(at: 32)
-        self.limit = Int(clamping: limit)
-        let byteLimit: UInt64 = bytes.little(at: 40)
-        self.byteLimit = Int(clamping: byteLimit)
+        guard let limit = Int(exactly: bytes.little(at: 32) as UInt64),
+            let byteLimit = Int(exactly: bytes.little(at: 40) as UInt64)
+        else { throw .badRight }
+        self.limit = limit
+        self.byteLimit = byteLimit
         let pathBytes = bytes[Self.fixedSize...]
         guard length == 0 || (pathBytes.first == UInt8(ascii: "/") && !pathBytes.contains(0)),
             let path = String(validating: pathBytes, as: UTF8.self)
