@@ -242,6 +242,7 @@ func forkAndGoOn() throws -> Never {
             { _ = try PortNameServer.shared.names() },
             { _ = try PortNameServer.shared.waitForPort(forName: "new", before: .now + .seconds(5)) },
             { _ = try tester.ping(before: .now + .seconds(5)) },
+            { _ = try tester.statistics(before: .now + .seconds(5)) },
             { try extra.setQueue(.main) },
             { try server.schedule(in: .current) },
         ]

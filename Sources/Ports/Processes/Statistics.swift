@@ -25,6 +25,7 @@ extension MachPort.SendRight {
     public func statistics(before deadline: MonotonicInstant = .now + .seconds(5)) throws(PortError)
         -> MachPort.Statistics
     {
+        try PortProcess.checkUsable()
         guard isValid else { throw .isInvalid(port: description) }
         let peer = try channel.joinPeer(before: max(deadline, .now + .seconds(1)))
         let counts = PortProcess.current.sentCounts
