@@ -71,6 +71,33 @@ import Testing
         #expect(await waitUntil { isInvalid.withLock { $0 } })
     }
 
+    @Test func `a reply that is not the one asked's is dropped and counted`() async throws {
+        let asked = Shared<[MachPort.SendRight]>([])
+        let kept = Shared<[ReplyRight]>([])
+        let server = try LocalMessagePort(requestHandler: { request in
+            if let right = request.message.replyPort { asked.withLock { $0.append(right) } }
+            if let right = request.replyRight { kept.withLock { $0.append(right) } }
+        })
+        let thread = try RunLoopThread()
+        try server.schedule(in: thread.loop)
+        let remote = RemoteMessagePort(server.sendRight)
+        let request = Task { try await remote.request(id: 1, replyTimeout: .seconds(60)) }
+        #expect(await waitUntil { asked.withLock { $0.count } == 1 })
+        let replies = try #require(asked.withLock { $0.first })
+        let before = RemoteMessagePort.lateReplyCount
+        // The numbers that one would try first.
+        for number in 0...200 as ClosedRange<UInt64> {
+            let frame = try Encoding.frame(
+                MachPort.Message([.bytes([6, 6, 6])]), kind: .reply, request: number, to: replies.channel)
+            try await replies.channel.send(frame, before: .patience)
+        }
+        #expect(await waitUntil { RemoteMessagePort.lateReplyCount >= before + 201 })
+        let right = try #require(kept.withLock { $0.first })
+        try await right.reply(with: [1])
+        #expect(try await request.value == [1])
+        thread.stop()
+    }
+
     @Test func `a cancelled request ends at once, and its late reply is dropped and counted`() async throws {
         let rights = Shared<[ReplyRight]>([])
         let server = try LocalMessagePort(requestHandler: { request in

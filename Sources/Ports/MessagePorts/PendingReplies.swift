@@ -18,6 +18,8 @@ final class PendingReplies: Sendable {
     }
 
     private let state = Mutex(State())
+    /// Makes numbers that no other process can guess: whoever knows one can answer that request.
+    private let secret = (UInt64.random(in: 0 ... .max), UInt64.random(in: 0 ... .max))
 
     /// How many replies came when nobody waited for them any more.
     var lateCount: Int { state.withLock { $0.late } }
@@ -49,10 +51,22 @@ final class PendingReplies: Sendable {
 
     func add(_ pending: PendingReply) -> UInt64 {
         state.withLock { state in
-            state.lastRequest += 1
-            state.pending[state.lastRequest] = pending
-            return state.lastRequest
+            var number: UInt64
+            repeat {
+                state.lastRequest += 1
+                number = unguessable(state.lastRequest)
+            } while state.pending[number] != nil
+            state.pending[number] = pending
+            return number
         }
+    }
+
+    private func unguessable(_ number: UInt64) -> UInt64 {
+        var hasher = Hasher()
+        hasher.combine(secret.0)
+        hasher.combine(secret.1)
+        hasher.combine(number)
+        return UInt64(bitPattern: Int64(hasher.finalize()))
     }
 
     func remove(_ request: UInt64) { _ = state.withLock { $0.pending.removeValue(forKey: request) } }
