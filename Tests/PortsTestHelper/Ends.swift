@@ -55,3 +55,12 @@ func churnNames() throws -> Never {
         for number in 0..<3 { try PortNameServer.shared.remove("churned \(number)", of: port) }
     }
 }
+
+/// Serves on another thread than its first, which ends.
+func serveHeadless() throws -> Never {
+    let server = try LocalMessagePort(name: "headless") { _, data in data }
+    let thread = try RunLoopThread()
+    try server.schedule(in: thread.loop)
+    try report(server.sendRight)
+    withExtendedLifetime((server, thread)) { pthread_exit(nil) }
+}

@@ -152,6 +152,9 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
     case "doomed":
         try beDoomed(forks: arguments.first == "fork")
 
+    case "headless":
+        try serveHeadless()
+
     case "notice":
         try noticeEnds()
 

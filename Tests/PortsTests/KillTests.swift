@@ -92,10 +92,10 @@ import ZeroMQ
         times += told.withLock { $0 }.map { killed.duration(to: $0) }
         for asker in askers { #expect(asker.value() == "becameInvalid") }
         #expect(nameWaiter.value() == "none")
-        #expect(owner.wait() == -SIGKILL)
-
+        // What is known to have ended has no name any more, though the kernel may not be through with it.
         let heir = try MachPort(nameServer: sandbox.names)
-        try sandbox.names.register(heir, name: "doomed")
+        #expect(portError { try sandbox.names.register(heir, name: "doomed") } == nil)
+        #expect(owner.wait() == -SIGKILL)
         for right in rights { #expect(errorKind { try right.send(MachPort.Message(id: 6)) } == "isInvalid") }
         isOver.withLock { $0 = true }
         #expect(sender.value() != nil)
@@ -140,6 +140,50 @@ import ZeroMQ
             #expect(waitUntil { (try? socket.receive(&frame)) == true })
             #expect(frame.withUnsafeBytes { Array($0) } == [1, 2, 3])
         }
+    }
+
+    @Test func `whoever finds a port just before its owner's death learns of it, whatever they are at`() throws {
+        let found = try Self.findDoomed(Scale.count(8, long: 200), sandbox)
+        Scale.show("\(found) rights found in ports whose owners were killed at any moment: none misses the end")
+    }
+
+    @discardableResult
+    static func findDoomed(_ kills: Int, _ sandbox: Sandbox) throws -> Int {
+        let (isOver, found, told) = (Shared(false), Shared(0), Shared(0))
+        let kept = Shared<[MachPort.SendRight]>([])
+        let errors = Shared<Set<String>>([])
+        let deadline = Scale.patience
+        let finders = (0..<3).map { _ in
+            Helper {
+                while !isOver.withLock({ $0 }), !deadline.hasPassed {
+                    let error = errorKind {
+                        let right = try sandbox.names.port(forName: "held")
+                        kept.withLock { $0.append(right) }
+                        right.onInvalidation { told.withLock { $0 += 1 } }
+                        found.withLock { $0 += 1 }
+                        try right.send(MachPort.Message(), before: .distantPast)
+                    }
+                    errors.withLock { _ = $0.insert(error) }
+                    usleep(200)
+                }
+            }
+        }
+        for _ in 0..<kills {
+            let child = Child("hold", "held", in: sandbox)
+            let aim = found.withLock { $0 } + Int.random(in: 1...30)
+            #expect(waitUntil { found.withLock { $0 } >= aim })
+            child.kill()
+            #expect(child.wait() == -SIGKILL)
+        }
+        isOver.withLock { $0 = true }
+        for finder in finders { #expect(finder.value() != nil) }
+        #expect(waitUntil { told.withLock { $0 } == found.withLock { $0 } })
+        #expect(kept.withLock { $0.allSatisfy { !$0.isValid } })
+        let unexpected = errors.withLock {
+            $0.subtracting(["none", "nameNotFound", "isInvalid", "becameInvalid", "sendTimedOut"])
+        }
+        #expect(unexpected == [])
+        return found.withLock { $0 }
     }
 
     // MARK: Names

@@ -86,7 +86,7 @@ import Testing
     }
 
     @Test func `a process's start is known while it lives`() {
-        #expect(NameEntry.startTime(of: getpid()) ?? 0 > 0)
-        #expect(NameEntry.startTime(of: -1) == nil)
+        #expect(ProcessStatus.startTime(of: getpid()) ?? 0 > 0)
+        #expect(ProcessStatus.startTime(of: -1) == nil)
     }
 }

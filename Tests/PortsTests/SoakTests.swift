@@ -16,6 +16,7 @@ import Testing
         [
             ("owners killed", { _ = try KillTests.killOwners(2, haveForked: false, $0) }),
             ("forked owners killed", { _ = try KillTests.killOwners(2, haveForked: true, $0) }),
+            ("ports found and lost", { try KillTests.findDoomed(5, $0) }),
             ("names left by the killed", { _ = try KillTests.killRegistrars(5, at: "register", $0) }),
         ],
         [

@@ -19,7 +19,7 @@ struct NameEntry: Sendable, Equatable {
         self.name = name
         self.right = right
         pid = getpid()
-        startTime = Self.startTime(of: pid) ?? 0
+        startTime = ProcessStatus.startTime(of: pid) ?? 0
     }
 
     /// The file that a name's entry is in. Long names end in a digest; the entry itself says the whole name.
@@ -122,18 +122,5 @@ struct NameEntry: Sendable, Equatable {
             }
         }
         return String(validating: bytes, as: UTF8.self)
-    }
-
-    /// The 22nd field of the process's stat file; the second, its name, may hold blanks and parentheses.
-    static func startTime(of pid: pid_t) -> UInt64? {
-        let descriptor = open("/proc/\(pid)/stat", O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else { return nil }
-        defer { close(descriptor) }
-        let bytes = [UInt8](unsafeUninitializedCapacity: 4096) { buffer, count in
-            count = max(read(descriptor, buffer.baseAddress, buffer.count), 0)
-        }
-        guard let end = bytes.lastIndex(of: UInt8(ascii: ")")) else { return nil }
-        let fields = String(decoding: bytes[(end + 1)...], as: UTF8.self).split(separator: " ")
-        return fields.count > 19 ? UInt64(fields[19]) : nil
     }
 }

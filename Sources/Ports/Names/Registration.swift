@@ -25,7 +25,7 @@ extension PortNameServer {
         init(_ entry: NameEntry) {
             name = entry.name
             pid = entry.pid
-            program = NameEntry.startTime(of: pid) == entry.startTime ? Self.program(of: pid) : nil
+            program = ProcessStatus.startTime(of: pid) == entry.startTime ? Self.program(of: pid) : nil
             uid = geteuid()
             since = entry.since
             port = entry.right.id.description

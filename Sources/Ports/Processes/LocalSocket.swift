@@ -80,10 +80,12 @@ enum LocalSocket {
         return lstat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFSOCK
     }
 
+    /// Whether a process that is there listens at the path.
     static func hasListener(_ path: String) -> Bool {
         guard let descriptor = try? make(.sequencedPackets) else { return true }
         defer { close(descriptor) }
         switch connect(descriptor, to: path) {
+        case 0: return !ProcessStatus.isEnding(credentials(of: descriptor)?.pid ?? 0)
         case ENOENT, ECONNREFUSED, ENAMETOOLONG, ENOTDIR: return false
         default: return true
         }

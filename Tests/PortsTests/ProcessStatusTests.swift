@@ -1,0 +1,55 @@
+import Glibc
+import RunLoops
+import Testing
+
+@testable import Ports
+
+@Suite struct ProcessStatusTests {
+    let sandbox = Sandbox()
+
+    @Test func `a process that runs or is stopped is not ending`() throws {
+        #expect(!ProcessStatus.isEnding(getpid()) && !ProcessStatus.isEnding(0))
+        let desk = try Desk(sandbox)
+        let child = Child("echo", in: sandbox)
+        let right = try desk.report()
+        child.signal(SIGSTOP)
+        #expect(waitUntil { state(of: child.pid) == "T" })
+        #expect(!ProcessStatus.isEnding(child.pid))
+        child.signal(SIGCONT)
+        #expect(try RemoteMessagePort(right).request(id: 1, [1]) == [1])
+    }
+
+    @Test func `a process that was killed is ending, and then gone`() throws {
+        let desk = try Desk(sandbox)
+        let child = Child("echo", in: sandbox)
+        _ = try desk.report()
+        child.kill()
+        // Nobody has collected it.
+        #expect(waitUntil { state(of: child.pid) == "Z" })
+        #expect(ProcessStatus.isEnding(child.pid))
+        #expect(child.wait() == -SIGKILL)
+        #expect(ProcessStatus.isEnding(child.pid))
+    }
+
+    @Test func `a process that goes on without its first thread is not ending`() throws {
+        let desk = try Desk(sandbox)
+        let child = Child("headless", in: sandbox)
+        let right = try desk.report()
+        #expect(waitUntil { state(of: child.pid) == "Z" })
+        #expect(!ProcessStatus.isEnding(child.pid))
+        #expect(try RemoteMessagePort(right).request(id: 1, [1]) == [1])
+        let port = try MachPort(nameServer: sandbox.names)
+        #expect(
+            portError { try sandbox.names.register(port, name: "headless") } == .nameInUse("headless", pid: child.pid))
+    }
+
+    /// The letter that `ps` shows, of the process's first thread.
+    private func state(of pid: pid_t) -> Character? {
+        var buffer = [UInt8](repeating: 0, count: 1024)
+        let descriptor = open("/proc/\(pid)/stat", O_RDONLY | O_CLOEXEC)
+        defer { close(descriptor) }
+        let count = read(descriptor, &buffer, buffer.count)
+        let text = String(decoding: buffer.prefix(max(count, 0)), as: UTF8.self)
+        return text.lastIndex(of: ")").map { text[text.index($0, offsetBy: 2)] }
+    }
+}
