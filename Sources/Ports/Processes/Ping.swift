@@ -15,6 +15,7 @@ extension MachPort.SendRight {
     /// - Throws: ``PortError``: `receiveTimedOut`, `isInvalid`, `becameInvalid`, `cannotConnect`…
     @available(*, noasync, message: "it blocks its thread")
     public func ping(before deadline: MonotonicInstant = .now + .seconds(5)) throws(PortError) -> Duration {
+        try PortProcess.checkUsable()
         guard isValid else { throw .isInvalid(port: description) }
         let start = MonotonicInstant.now
         // Whoever is asked to tell the end of a port that it does not have tells it at once.
