@@ -21,6 +21,7 @@ private let seeds: Void = {
     }
 }()
 
+/// Tries one input.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzOne(_ bytes: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     _ = seeds
