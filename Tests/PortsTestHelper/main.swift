@@ -259,6 +259,7 @@ func forkAndGoOn() throws -> Never {
                 _exit(Int32(30 + number))
             }
         }
+        if LocalMessagePort.existing("forked") != nil { _exit(60) }
         server.invalidate()
         extra.remove(from: .current)
         extra.invalidate()

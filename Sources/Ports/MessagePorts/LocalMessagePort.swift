@@ -1,3 +1,4 @@
+import CRunLoopShims
 import Dispatch
 import RunLoops
 import Synchronization
@@ -71,7 +72,11 @@ public final class LocalMessagePort: Sendable {
         Self.made.withLock { $0[port.id] = made }
     }
 
-    deinit { _ = Self.made.withLock { $0.removeValue(forKey: port.id) } }
+    deinit {
+        // The lock may have been another thread's at the time of the fork.
+        guard !crl_is_forked() else { return }
+        _ = Self.made.withLock { $0.removeValue(forKey: port.id) }
+    }
 
     /// A class, because a dictionary whose values hold weak references themselves corrupts them (Swift 6.3, debug).
     private final class Made: Sendable {
@@ -89,6 +94,7 @@ public final class LocalMessagePort: Sendable {
     ///   - name: The name.
     ///   - nameServer: Where the name is registered.
     public static func existing(_ name: String, nameServer: PortNameServer = .shared) -> LocalMessagePort? {
+        guard !crl_is_forked() else { return nil }
         // None may be let go of under the lock.
         let ports = made.withLock { made in made.values.compactMap(\.port) }
         return ports.first { $0.isValid && $0.name == name && $0.nameServer.path == nameServer.path }
@@ -101,6 +107,7 @@ public final class LocalMessagePort: Sendable {
     /// - Parameter name: The new name; nil for none.
     /// - Throws: ``PortError``, as ``PortNameServer/register(_:name:)``: the port keeps its old name.
     public func rename(to name: String?) throws(PortError) {
+        try PortProcess.checkUsable()
         try renaming.withLock { _ throws(PortError) in
             let former = self.name
             guard name != former else { return }

@@ -15,6 +15,7 @@ final class ControlListener: Sendable {
         let loop = try PortProcess.current.housekeepingLoop()
         // Else a forked child would keep us seeming alive; so would a duplicate.
         _ = crl_close_in_child(descriptor)
+        PortProcess.current.guardListener(descriptor)
         source = ThreadRunLoop.Source1(descriptor: descriptor, duplicates: false) { turn in
             var handled = false
             while turn.next() {

@@ -77,19 +77,19 @@ final class PortProcess: Sendable {
     /// libzmq aborts the process when a connection comes in and no descriptor is left; so ports stop before that.
     private static let reserve = 64
 
-    /// Has a port's listening socket let in only whom there is room for.
+    /// Has a listening socket, of a port or of the control connections, let in only whom there is room for.
     func guardListener(_ descriptor: Int32) {
-        let isGuarded = cag_guard(descriptor, Int32(Peers.most)) && cag_is_in_force()
+        let isGuarded = cag_guard(descriptor, Int32(Peers.most + Peers.mostCallers)) && cag_is_in_force()
         if !isGuarded, complaints.isFirst("unguarded", about: getpid()) {
             log.warning("ports of this process are not safe from connections that come in when no descriptor is left")
         }
     }
 
-    /// A connection to some port was refused. Called on libzmq's own thread, which must not wait for a log.
+    /// A connection was refused. Called on libzmq's own thread, which must not wait for a log.
     private func refused(_ pid: pid_t, _ uid: uid_t, _ reason: cag_reason) {
         let text = Self.text(reason)
         guard complaints.isFirst(text, about: pid) else { return }
-        try? housekeepingLoop().perform { log.warning("refused process \(pid) of user \(uid) at a port: it \(text)") }
+        try? housekeepingLoop().perform { log.warning("refused process \(pid) of user \(uid): it \(text)") }
     }
 
     private static func text(_ reason: cag_reason) -> String {
