@@ -48,6 +48,7 @@ let package = Package(
             path: "Examples/WordCount"
         ),
         .testTarget(name: "ZeroMQTests", dependencies: ["ZeroMQ"]),
+        .target(name: "OwnThread", dependencies: ["RunLoops"], path: "Tests/OwnThread"),
         .target(name: "Oracle", dependencies: ["RunLoops"], path: "Tests/Oracle"),
         .executableTarget(name: "OracleHelper", dependencies: ["Oracle"], path: "Tests/OracleHelper"),
         .executableTarget(name: "AsyncMainHelper", dependencies: ["RunLoops"], path: "Tests/AsyncMainHelper"),
@@ -58,15 +59,18 @@ let package = Package(
             name: "RunLoopsTests",
             dependencies: [
                 "RunLoops", "CRunLoopShims", "Oracle", "OracleHelper", "RunLoopsTestHelper", "AsyncMainHelper",
+                "OwnThread",
             ]),
         .target(name: "HeapUse", path: "Tests/HeapUse"),
         .executableTarget(name: "PortsTestHelper", dependencies: ["Ports", "HeapUse"], path: "Tests/PortsTestHelper"),
         .target(name: "FuzzTargets", dependencies: ["Ports", "ZeroMQ"], path: "Tests/FuzzTargets"),
         .testTarget(
             name: "PortsTests",
-            dependencies: ["Ports", "CRunLoopShims", "ZeroMQ", "HeapUse", "PortsTestHelper", "FuzzTargets"]),
+            dependencies: [
+                "Ports", "CRunLoopShims", "ZeroMQ", "HeapUse", "PortsTestHelper", "FuzzTargets", "OwnThread",
+            ]),
         .testTarget(name: "WordCountTests", dependencies: ["WordCount"]),
-        .testTarget(name: "PortctlTests", dependencies: ["portctl", "PortsTestHelper"]),
+        .testTarget(name: "PortctlTests", dependencies: ["portctl", "PortsTestHelper", "OwnThread"]),
         .testTarget(name: "ReadmeTests"),
     ],
     swiftLanguageModes: [.v6]

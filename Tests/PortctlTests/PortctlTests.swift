@@ -1,8 +1,9 @@
 import Foundation
+import OwnThread
 import Testing
 
 /// The program as a user runs it. Each test has a registry directory of its own.
-struct PortctlTests {
+@Suite(.ownThread) struct PortctlTests {
     private let registry = Registry()
 
     // MARK: Names

@@ -1,11 +1,12 @@
 import Glibc
+import OwnThread
 import RunLoops
 import Testing
 
 @testable import Ports
 
 /// Receivers that stop reading.
-@Suite struct BackPressureTests {
+@Suite(.ownThread) struct BackPressureTests {
     let sandbox = Sandbox()
 
     /// Another process, with a port that nobody reads until it is told to, and one that sends messages back.

@@ -1,4 +1,5 @@
 import Glibc
+import OwnThread
 import RunLoops
 import Testing
 
@@ -15,7 +16,7 @@ private enum Container {
 }
 
 /// Among processes of which some are in a pid namespace and a user namespace of their own, as in a container.
-@Suite(.enabled(if: Container.canBeMade)) struct ContainerTests {
+@Suite(.ownThread, .enabled(if: Container.canBeMade)) struct ContainerTests {
     let sandbox = Sandbox()
 
     @Test func `a name in a container is found from outside, and its owner's death is known`() throws {

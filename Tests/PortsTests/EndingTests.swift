@@ -1,11 +1,12 @@
 import Glibc
+import OwnThread
 import RunLoops
 import Testing
 
 @testable import Ports
 
 /// Ports that end while much goes on.
-@Suite struct EndingTests {
+@Suite(.ownThread) struct EndingTests {
     let sandbox = Sandbox()
 
     @Test func `ports end in every order, from every thread, while messages arrive, and leave nothing behind`() {

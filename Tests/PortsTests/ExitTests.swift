@@ -1,11 +1,12 @@
 import Glibc
+import OwnThread
 import RunLoops
 import Testing
 
 @testable import Ports
 
 /// Processes that end with messages on their way.
-@Suite struct ExitTests {
+@Suite(.ownThread) struct ExitTests {
     static let ways = ["exit", "return", "thread", "callout", "signal"]
 
     @Test(arguments: ways) func `what was sent arrives, however the process ends`(_ way: String) throws {

@@ -1,9 +1,10 @@
 import Foundation
 import FuzzTargets
+import OwnThread
 import Testing
 
 /// What the fuzzer has found worth keeping, once more. See `make fuzz`.
-@Suite struct FuzzCorpusTests {
+@Suite(.ownThread) struct FuzzCorpusTests {
     init() { Sandbox.prepare() }
 
     @Test(arguments: FuzzTarget.allCases) func `what was found by fuzzing does no harm`(_ target: FuzzTarget) throws {

@@ -1,5 +1,6 @@
 import CRunLoopShims
 import Glibc
+import OwnThread
 import RunLoops
 import Testing
 import ZeroMQ
@@ -8,7 +9,7 @@ import ZeroMQ
 @testable import Ports
 
 /// What comes from peers that do not keep to the rules.
-@Suite struct HostileInputTests {
+@Suite(.ownThread) struct HostileInputTests {
     let sandbox = Sandbox()
 
     /// Heap that comes and goes: queues of libzmq's, and what the allocator keeps for each thread.

@@ -1,4 +1,5 @@
 import Glibc
+import OwnThread
 import RunLoops
 import Testing
 import ZeroMQ
@@ -6,7 +7,7 @@ import ZeroMQ
 @testable import Ports
 
 /// Owners that are killed.
-@Suite struct KillTests {
+@Suite(.ownThread) struct KillTests {
     let sandbox = Sandbox()
 
     // MARK: Who learns of it

@@ -1,11 +1,12 @@
 import Glibc
+import OwnThread
 import RunLoops
 import Testing
 
 @testable import Ports
 
 /// What happens when something runs out.
-@Suite struct LimitTests {
+@Suite(.ownThread) struct LimitTests {
     let sandbox = Sandbox()
 
     /// How many descriptors this process may have.

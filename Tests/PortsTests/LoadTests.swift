@@ -1,11 +1,12 @@
 import Glibc
+import OwnThread
 import RunLoops
 import Testing
 
 @testable import Ports
 
 /// Much at once, from threads and processes: each message arrives once, in its sender's order.
-@Suite struct LoadTests {
+@Suite(.ownThread) struct LoadTests {
     let sandbox = Sandbox()
 
     @Test func `eight threads send to one port`() throws {

@@ -1,11 +1,12 @@
 import Glibc
+import OwnThread
 import RunLoops
 import Testing
 
 @testable import Ports
 
 /// What a message port is, where it is served, and how its end is told.
-@Suite struct MessagePortLifeTests {
+@Suite(.ownThread) struct MessagePortLifeTests {
     let sandbox = Sandbox()
 
     @Test func `a message port without a name is asked through its right`() throws {

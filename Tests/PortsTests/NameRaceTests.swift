@@ -1,11 +1,12 @@
 import Glibc
+import OwnThread
 import RunLoops
 import Testing
 
 @testable import Ports
 
 /// Many processes that want one name.
-@Suite struct NameRaceTests {
+@Suite(.ownThread) struct NameRaceTests {
     let sandbox = Sandbox()
 
     @Test func `of many processes that race for a name one gets it, as often as it is free`() throws {

@@ -1,5 +1,6 @@
 import CRunLoopShims
 import Glibc
+import OwnThread
 import RunLoops
 import Testing
 

@@ -1,5 +1,6 @@
 import Foundation
 import Glibc
+import OwnThread
 import RunLoops
 import Testing
 

@@ -1,10 +1,11 @@
+import OwnThread
 import RunLoops
 import Testing
 
 @testable import Ports
 
 /// Who is told what of a message that has come.
-@Suite struct PortMessageTests {
+@Suite(.ownThread) struct PortMessageTests {
     init() { Sandbox.prepare() }
 
     private final class Switchboard: MachPort.Delegate {

@@ -1,10 +1,11 @@
 import Glibc
+import OwnThread
 import RunLoops
 import Testing
 
 @testable import Ports
 
-@Suite struct ProcessStatusTests {
+@Suite(.ownThread) struct ProcessStatusTests {
     let sandbox = Sandbox()
 
     @Test func `a process that runs or is stopped is not ending`() throws {

@@ -1,5 +1,6 @@
 import Dispatch
 import Glibc
+import OwnThread
 import RunLoops
 import Testing
 

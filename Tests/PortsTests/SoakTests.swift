@@ -1,12 +1,13 @@
 import Glibc
 import HeapUse
+import OwnThread
 import RunLoops
 import Testing
 
 @testable import Ports
 
 /// All of it mixed, for as many minutes as `SOAK_MINUTES` says, or thirty.
-@Suite(.enabled(if: Scale.isLong)) struct SoakTests {
+@Suite(.ownThread, .enabled(if: Scale.isLong)) struct SoakTests {
     private static let minutes = getenv("SOAK_MINUTES").flatMap { Int(String(cString: $0)) } ?? 30
 
     private typealias Scenario = (name: String, run: @Sendable (Sandbox) throws -> Void)

@@ -1,11 +1,12 @@
 import Glibc
+import OwnThread
 import RunLoops
 import Testing
 
 @testable import Ports
 
 /// Processes and files of other users, behind a registry directory that was opened to them.
-@Suite(.enabled(if: geteuid() == 0, "only root can become another user")) struct StrangerTests {
+@Suite(.ownThread, .enabled(if: geteuid() == 0, "only root can become another user")) struct StrangerTests {
     let sandbox = Sandbox()
 
     private static let stranger: uid_t = 65534

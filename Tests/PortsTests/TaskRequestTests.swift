@@ -1,4 +1,5 @@
 import Glibc
+import OwnThread
 import RunLoops
 import Testing
 

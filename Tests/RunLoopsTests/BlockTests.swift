@@ -1,8 +1,9 @@
 import Oracle
+import OwnThread
 import RunLoops
 import Testing
 
-@Suite struct BlockTests {
+@Suite(.ownThread) struct BlockTests {
     // CFRunLoop hides the blocks of other modes while it runs those of one; the inner run would wait for ever.
     @Test func `a run inside a block performs the blocks of its own mode that were queued before`() {
         let trace = onThread {

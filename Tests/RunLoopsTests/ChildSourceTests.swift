@@ -1,9 +1,10 @@
 import Glibc
 import Oracle
+import OwnThread
 import RunLoops
 import Testing
 
-@Suite struct ChildSourceTests {
+@Suite(.ownThread) struct ChildSourceTests {
     @Test(arguments: [("exit 7", ThreadRunLoop.ExitStatus.exited(7)), ("kill -9 $$", .signaled(SIGKILL))])
     func `how a child ends is told once`(_ script: String, _ expected: ThreadRunLoop.ExitStatus) throws {
         let (statuses, result) = onThread {

@@ -1,9 +1,10 @@
 import Oracle
+import OwnThread
 import RunLoops
 import Testing
 
 /// Which loops there are, and what they say of themselves.
-@Suite struct CurrentLoopTests {
+@Suite(.ownThread) struct CurrentLoopTests {
     @Test func `each thread has one loop, and no two the same`() {
         let loops = (0..<4).map { _ in
             onThread {

@@ -1,9 +1,10 @@
 import Glibc
 import Oracle
+import OwnThread
 import RunLoops
 import Testing
 
-@Suite struct DescriptorSourceTests {
+@Suite(.ownThread) struct DescriptorSourceTests {
     @Test func `a handler is told as long as there is something to read`() {
         let trace = onThread {
             let (loop, pipe, trace) = (ThreadRunLoop.current, Pipe(), Trace())

@@ -1,8 +1,9 @@
 import Oracle
+import OwnThread
 import RunLoops
 import Testing
 
-@Suite struct DumpTests {
+@Suite(.ownThread) struct DumpTests {
     @Test func `a dump shows the thread, what it does, and each mode with each item`() {
         let (dump, thread) = onThread {
             let (loop, event) = (ThreadRunLoop.current, madeEvent())

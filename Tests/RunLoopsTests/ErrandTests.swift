@@ -1,8 +1,9 @@
 import Oracle
+import OwnThread
 import RunLoops
 import Testing
 
-@Suite struct ErrandTests {
+@Suite(.ownThread) struct ErrandTests {
     private struct Refusal: Error, Equatable {}
 
     @Test func `a thread waits for what a closure returns on another`() throws {

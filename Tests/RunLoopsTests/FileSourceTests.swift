@@ -1,11 +1,12 @@
 import Glibc
 import Oracle
+import OwnThread
 import RunLoops
 import Testing
 
 import class Foundation.FileManager
 
-@Suite struct FileSourceTests {
+@Suite(.ownThread) struct FileSourceTests {
     @Test func `each change of a file is told`() throws {
         let told = try told(of: "file") { folder in
             folder.write("file", "x")

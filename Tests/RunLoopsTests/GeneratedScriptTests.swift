@@ -1,12 +1,13 @@
 import Foundation
 import Oracle
+import OwnThread
 import RunLoops
 import Testing
 
 /// Scripts made from seeds on Foundation's run loop and on ours, in helper processes.
 ///
 /// `ORACLE_SCRIPTS` says how many to play, instead of as many as fit in 60 s; `ORACLE_SEED` the first one's seed.
-@Suite struct GeneratedScriptTests {
+@Suite(.ownThread) struct GeneratedScriptTests {
     private static let environment = ProcessInfo.processInfo.environment
     private static let wanted = environment["ORACLE_SCRIPTS"].flatMap { UInt64($0) }
     private static let firstSeed = environment["ORACLE_SEED"].flatMap { UInt64($0) } ?? 0

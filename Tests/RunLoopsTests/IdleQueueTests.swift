@@ -1,8 +1,9 @@
 import Oracle
+import OwnThread
 import RunLoops
 import Testing
 
-@Suite struct IdleQueueTests {
+@Suite(.ownThread) struct IdleQueueTests {
     @Test func `tasks are called in order when the loop is about to sleep`() {
         let trace = onThread {
             let (loop, trace) = (ThreadRunLoop.current, Trace())

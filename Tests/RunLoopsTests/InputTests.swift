@@ -1,10 +1,11 @@
 import Foundation
 import Oracle
+import OwnThread
 import RunLoops
 import Testing
 
 /// What NSRunLoop has beside CFRunLoop, played on Foundation's loop and on ours.
-@Suite struct InputTests {
+@Suite(.ownThread) struct InputTests {
     @Test(arguments: Scene.all)
     fileprivate func `both loops tell the same story`(_ scene: Scene) {
         let theirs = Self.play(scene) { (CFStage(), TheirInput.init) }

@@ -1,9 +1,10 @@
 import Oracle
+import OwnThread
 import RunLoops
 import Testing
 
 /// Closures that are not `@Sendable`, written as a user would.
-@Suite struct LocalClosureTests {
+@Suite(.ownThread) struct LocalClosureTests {
     @Test func `any closure can be a handler on the loop's own thread`() {
         let calls = onThread {
             let loop = ThreadRunLoop.current

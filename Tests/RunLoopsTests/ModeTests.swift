@@ -1,9 +1,10 @@
 import Glibc
 import Oracle
+import OwnThread
 import RunLoops
 import Testing
 
-@Suite struct ModeTests {
+@Suite(.ownThread) struct ModeTests {
     @Test func `a common source that cannot be waited for is in no mode`() {
         let (error, isThere) = onThread {
             let loop = ThreadRunLoop.current

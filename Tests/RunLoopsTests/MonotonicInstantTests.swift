@@ -1,7 +1,8 @@
+import OwnThread
 import RunLoops
 import Testing
 
-@Suite struct MonotonicInstantTests {
+@Suite(.ownThread) struct MonotonicInstantTests {
     private let instant = MonotonicInstant(nanoseconds: 5_000_000_000)
 
     @Test func `it moves by a duration`() {

@@ -1,9 +1,10 @@
 import CoreFoundation
 import Oracle
+import OwnThread
 import RunLoops
 import Testing
 
-@Suite struct ObserverTests {
+@Suite(.ownThread) struct ObserverTests {
     @Test func `an observer is one loop's until it is taken out`() throws {
         let (first, second) = (try RunLoopThread(), try RunLoopThread())
         let observer = ThreadRunLoop.Observer(.entry) { _, _ in }

@@ -1,8 +1,9 @@
 import Oracle
+import OwnThread
 import Testing
 
 /// The same scripts on Foundation's run loop and on ours.
-@Suite struct OracleTests {
+@Suite(.ownThread) struct OracleTests {
     @Test(arguments: Script.all)
     func `both loops tell the same story`(_ script: Script) {
         var traces: (theirs: [String], ours: [String]) = ([], [])

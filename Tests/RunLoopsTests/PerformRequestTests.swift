@@ -1,8 +1,9 @@
 import Oracle
+import OwnThread
 import RunLoops
 import Testing
 
-@Suite struct PerformRequestTests {
+@Suite(.ownThread) struct PerformRequestTests {
     @Test func `requests are called once, by order, in one of their modes`() {
         let trace = onThread {
             let (loop, trace) = (ThreadRunLoop.current, Trace())

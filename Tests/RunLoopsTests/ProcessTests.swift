@@ -1,8 +1,9 @@
 import Glibc
+import OwnThread
 import Testing
 
 /// What concerns a whole process, and so is tried in one of its own.
-@Suite struct ProcessTests {
+@Suite(.ownThread) struct ProcessTests {
     @Test func `a forked child is refused its parent's loops, and the parent notices nothing`() {
         #expect(helper("fork") == 0)
     }

@@ -1,9 +1,10 @@
 import Oracle
+import OwnThread
 import RunLoops
 import Testing
 
 /// Items that are taken out while they are being called.
-@Suite struct RemovalTests {
+@Suite(.ownThread) struct RemovalTests {
     fileprivate enum Kind: CaseIterable { case source0, source1, timer, observer }
     fileprivate enum Way: CaseIterable { case removed, removedByAnother, invalidated, invalidatedByAnother }
 

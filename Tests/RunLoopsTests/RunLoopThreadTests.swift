@@ -1,9 +1,10 @@
 import Glibc
 import Oracle
+import OwnThread
 import RunLoops
 import Testing
 
-@Suite struct RunLoopThreadTests {
+@Suite(.ownThread) struct RunLoopThreadTests {
     @Test func `a thread without work stays until it is stopped`() throws {
         let thread = try RunLoopThread()
         waitUntil { thread.loop.isWaiting }

@@ -1,9 +1,10 @@
 import Glibc
 import Oracle
+import OwnThread
 import RunLoops
 import Testing
 
-@Suite(.serialized) struct SignalSourceTests {
+@Suite(.ownThread, .serialized) struct SignalSourceTests {
     @Test func `every source of a signal is told`() throws {
         let (first, second) = (try RunLoopThread(), try RunLoopThread())
         let (toldFirst, toldSecond) = (Gate(), Gate())

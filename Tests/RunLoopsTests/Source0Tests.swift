@@ -1,10 +1,11 @@
 import CoreFoundation
 import Glibc
 import Oracle
+import OwnThread
 import RunLoops
 import Testing
 
-@Suite struct Source0Tests {
+@Suite(.ownThread) struct Source0Tests {
     @Test func `a source in two loops is performed by one of them, once a signal`() throws {
         let (first, second) = (try RunLoopThread(), try RunLoopThread())
         let (count, done) = (Shared(0), Gate())

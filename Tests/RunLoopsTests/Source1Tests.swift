@@ -1,9 +1,10 @@
 import CoreFoundation
 import Oracle
+import OwnThread
 import RunLoops
 import Testing
 
-@Suite struct Source1Tests {
+@Suite(.ownThread) struct Source1Tests {
     @Test func `a raised source is performed though its descriptor is silent`() {
         let trace = onThread {
             let (loop, event, trace) = (ThreadRunLoop.current, madeEvent(), Trace())

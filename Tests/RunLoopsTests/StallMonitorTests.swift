@@ -1,8 +1,9 @@
 import Oracle
+import OwnThread
 import RunLoops
 import Testing
 
-@Suite struct StallMonitorTests {
+@Suite(.ownThread) struct StallMonitorTests {
     private static let threshold = Duration.milliseconds(20)
 
     /// Watches a fresh thread while it does something, and returns what is reported up to the end of the first stall.

@@ -1,8 +1,9 @@
 import Oracle
+import OwnThread
 import RunLoops
 import Testing
 
-@Suite struct StopTests {
+@Suite(.ownThread) struct StopTests {
     @Test func `a stop from another thread ends a sleep`() {
         let result = onThread {
             let loop = ThreadRunLoop.current

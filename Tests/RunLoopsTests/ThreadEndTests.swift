@@ -1,8 +1,9 @@
 import Oracle
+import OwnThread
 import RunLoops
 import Testing
 
-@Suite struct ThreadEndTests {
+@Suite(.ownThread) struct ThreadEndTests {
     @Test func `the thread's end takes every item out, and tells the Source0s`() {
         let trace = Trace()
         let loop = onThread {

@@ -1,9 +1,10 @@
 import CoreFoundation
 import Oracle
+import OwnThread
 import RunLoops
 import Testing
 
-@Suite struct TimerTests {
+@Suite(.ownThread) struct TimerTests {
     @Test(arguments: [Duration.zero, .seconds(-1), .nanoseconds(-1), .seconds(Int64.min)])
     func `an interval of nothing or less fires once`(_ interval: Duration) {
         let (count, isValid) = onThread {

@@ -1,10 +1,11 @@
 import Glibc
 import Oracle
+import OwnThread
 import RunLoops
 import Synchronization
 import Testing
 
-@Suite struct WakeUpTests {
+@Suite(.ownThread) struct WakeUpTests {
     @Test func `a wake-up ends a sleep`() throws {
         let thread = try RunLoopThread()
         let woken = Gate()
