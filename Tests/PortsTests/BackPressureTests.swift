@@ -55,10 +55,8 @@ import Testing
     static func bounded(senders: Int, size: Int, limit: Int, _ sandbox: Sandbox) throws {
         let hoarder = try Hoarder(queueLimit: limit, sandbox)
         let children = (0..<senders).map { _ in Child("press", "\(size)", in: sandbox) }
-        for _ in children {
-            let child = try hoarder.desk.report()
-            try child.send(MachPort.Message([.port(hoarder.full)]), before: .patience)
-        }
+        let ready = try children.map { _ in try hoarder.desk.report() }
+        for child in ready { try child.send(MachPort.Message([.port(hoarder.full)]), before: .patience) }
         // The queues at both ends; between them what the kernel takes, and the batches in libzmq's hands.
         let between = (256 << 10) / size + 2
         // A message in a queue has its frame, its header, and its place there; in the receiver's, a small one may be the

@@ -60,8 +60,9 @@ final class Shared<Value: Sendable>: Sendable {
 }
 
 extension MonotonicInstant {
-    /// Far enough for whatever has to happen on a busy machine.
-    static var patience: MonotonicInstant { .now + .seconds(20) }
+    /// Far enough for whatever has to happen on a busy machine, where a task may have to wait for all tests that block
+    /// its thread.
+    static var patience: MonotonicInstant { .now + .seconds(60) }
 }
 
 /// Looks again and again, in small steps, for what nothing tells of.
