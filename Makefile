@@ -106,8 +106,8 @@ soak-ports: dependencies
 	@SOAK=1 $(SWIFT) test --skip-build --disable-xctest --no-parallel --filter 'PortsTests\.SoakTests'
 
 # Swift's own choice of coverage is one that libFuzzer does not read any more, and in a release build the options for
-# another are lost for most files. What is found stays in .build/fuzz, and
-# what crashes, too: put it into Tests/Fuzz/Corpus, which `make test` tries each time.
+# another are lost for most files. What is found stays in .build/fuzz. What crashes belongs into Tests/Fuzz/Corpus,
+# which `make test` tries each time.
 FUZZ_SECONDS ?= 60
 FUZZ_BUILD = SWIFT_PORTS_FUZZ=1 $(SWIFT) build --scratch-path .build/fuzz --product Fuzz \
 	--sanitize fuzzer --sanitize address \

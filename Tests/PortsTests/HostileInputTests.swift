@@ -104,6 +104,18 @@ import ZeroMQ
         try shout(Scale.isLong ? 1_000_000 : 3000)
         #expect(try waitUntil { try target.seen().descriptors <= before.descriptors })
         #expect(try target.seen().heap < before.heap + Self.slack)
+        for _ in 0..<3 {
+            // Whoever hangs up too soon may not be heard to the end.
+            let caller = try LocalSocket.make(.sequencedPackets)
+            defer { close(caller) }
+            #expect(waitUntil { LocalSocket.connect(caller, to: target.controlPath) == 0 })
+            var buffer = [UInt8](repeating: 0, count: 64)
+            for (packet, answer) in [(Samples.hello(), ControlHello.size), ([9], 0)] {
+                #expect(Glibc.send(caller, packet, packet.count, Int32(MSG_NOSIGNAL)) == packet.count)
+                #expect(crl_poll(caller, -1, MonotonicInstant.patience.timeout) > 0)
+                #expect(recv(caller, &buffer, buffer.count, 0) == answer)
+            }
+        }
         #expect(target.log.count { $0.contains("malformed control message") } == 1)
         // One for each version that there is, and some more.
         #expect(target.log.count < 300)
