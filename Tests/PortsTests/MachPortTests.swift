@@ -61,13 +61,13 @@ import Testing
     }
 
     @Test func `messages of each thread are handled in the order sent, each once`() throws {
-        let ledger = Ledger(senders: 4, each: 100_000)
+        let ledger = Ledger(senders: 4, each: 20_000)
         let port = try MachPort { ledger.note($0) }
         let thread = try served(port)
-        let senders = (0..<4).map { send(100_000, from: $0, to: port.sendRight) }
+        let senders = (0..<4).map { send(20_000, from: $0, to: port.sendRight) }
         for sender in senders { #expect(sender.value(before: .now + .seconds(60)) == .some(nil)) }
         #expect(ledger.complete.wait(until: .patience))
-        #expect(ledger.isInOrder && ledger.count == 400_000)
+        #expect(ledger.isInOrder && ledger.count == 80_000)
         thread.stop()
         port.invalidate()
     }

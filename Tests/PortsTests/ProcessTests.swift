@@ -174,7 +174,7 @@ import Testing
         #expect(errorKind { _ = try sandbox.names.port(forName: "forked") } == "nameNotFound")
     }
 
-    @Test func `forks of a busy process get errors, and it loses nothing`() {
+    @Test(.enabled(if: !isThreadSanitized)) func `forks of a busy process get errors, and it loses nothing`() {
         let child = Child("fork-busy", Scale.isLong ? "2000" : "30", in: sandbox)
         #expect(child.wait(before: .now + .seconds(300)) == 0)
     }

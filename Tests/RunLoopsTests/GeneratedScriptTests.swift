@@ -14,7 +14,8 @@ import Testing
     /// So many scripts a process. The main thread's loops keep the modes of all.
     private static let batches: [String: UInt64] = ["secondary": 200, "main": 40]
 
-    @Test(.timeLimit(.minutes(60))) func `both loops tell the same story of generated scripts`() async {
+    @Test(.enabled(if: !isThreadSanitized), .timeLimit(.minutes(60)))
+    func `both loops tell the same story of generated scripts`() async {
         let deadline = Self.wanted == nil ? MonotonicInstant.now + .seconds(60) : .now + .seconds(3500)
         let next = Shared(UInt64(0))
         let tallies = Shared<[String: Tally]>([:])
