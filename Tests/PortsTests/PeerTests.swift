@@ -138,6 +138,29 @@ import Testing
         #expect(!Raw.isReadable(ours.descriptor, before: .now))
     }
 
+    @Test func `a peer that reads late learns of the end although a fork lives on`() throws {
+        var pair: [Int32] = [-1, -1]
+        #expect(socketpair(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue), 0, &pair) == 0)
+        #expect(crl_close_in_child(pair[0]))
+        let theirs = Raw(pair[1])
+        var ours: Peer? = Peer(pair[0], incarnation: .random(), pid: 0)
+        #expect(fcntl(pair[0], F_SETFL, O_NONBLOCK) == 0)
+        for request in 0..<(2000 as UInt64) { ours?.send(.unanswered(request)) }
+        let child = fork()
+        if child == 0 {
+            alarm(120)
+            pause()
+            _exit(0)
+        }
+        ours?.closed()
+        ours = nil
+        var packet = theirs.receive()
+        while packet?.isEmpty == false { packet = theirs.receive() }
+        #expect(packet == [])
+        kill(child, SIGKILL)
+        waitpid(child, nil, 0)
+    }
+
     @Test func `nobody takes a live process's place`() throws {
         let (port, path) = try exposed()
         let child = Child("echo", in: sandbox)

@@ -16,7 +16,7 @@ final class Peer: Sendable {
         var watched: Set<UInt64> = []
         /// Ports of its that we have asked it to tell us the end of.
         var asked: Set<UInt64> = []
-        var flush: ThreadRunLoop.Source1?
+        var flush: (source: ThreadRunLoop.Source1, descriptor: Int32)?
         var isClosed = false
     }
 
@@ -67,9 +67,30 @@ final class Peer: Sendable {
     }
 
     private func startFlushing(_ state: inout State) {
-        let source = ThreadRunLoop.Source1.descriptor(descriptor, .writable) { [weak self] _ in self?.flush() }
-        guard let loop = try? PortProcess.current.housekeepingLoop(), (try? loop.add(source)) != nil else { return }
-        state.flush = source
+        // The loop watches the connection already, for what it brings. A duplicate that the loop makes would stay open in
+        // a forked child, and the peer take us for alive as long as that lives.
+        let copy = fcntl(descriptor, F_DUPFD_CLOEXEC, 0)
+        guard copy >= 0 else { return }
+        let source = ThreadRunLoop.Source1(descriptor: copy, interest: .writable, duplicates: false) { [weak self] _ in
+            self?.flush()
+            return true
+        }
+        guard crl_close_in_child(copy), let loop = try? PortProcess.current.housekeepingLoop(),
+            (try? loop.add(source)) != nil
+        else {
+            crl_keep_in_child(copy)
+            close(copy)
+            return
+        }
+        state.flush = (source, copy)
+    }
+
+    private func stopFlushing(_ state: inout State) {
+        guard let (source, copy) = state.flush else { return }
+        state.flush = nil
+        source.invalidate()
+        crl_keep_in_child(copy)
+        close(copy)
     }
 
     private func flush() {
@@ -77,10 +98,7 @@ final class Peer: Sendable {
             var sent = 0
             while sent < state.outbox.count, write(state.outbox[sent]) { sent += 1 }
             state.outbox.removeFirst(sent)
-            if state.outbox.isEmpty {
-                state.flush?.invalidate()
-                state.flush = nil
-            }
+            if state.outbox.isEmpty { stopFlushing(&state) }
         }
     }
 
@@ -157,8 +175,7 @@ final class Peer: Sendable {
         state.withLock { state in
             state.isClosed = true
             state.outbox = []
-            state.flush?.invalidate()
-            state.flush = nil
+            stopFlushing(&state)
         }
     }
 }
