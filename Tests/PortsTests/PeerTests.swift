@@ -262,4 +262,67 @@ import Testing
         #expect(told.wait(until: .patience) && !sendRight.isValid)
         #expect(errorKind { try sendRight.send(MachPort.Message()) } == "isInvalid")
     }
+
+    // MARK: Statistics
+
+    /// A peer that has said hello.
+    private func peer(at path: String) throws -> Raw {
+        let peer = try Raw(callingAt: path)
+        peer.send(Self.hello(.random()))
+        #expect(peer.receive()?.count == ControlHello.size)
+        return peer
+    }
+
+    /// Everything that the peer has sent before was read.
+    private func expectRead(_ peer: Raw) {
+        peer.send(Self.packet(.watch(.max)))
+        while let packet = peer.receive(), packet != Self.packet(.invalidated(.max)) {
+            if packet.isEmpty { return #expect(Bool(false), "it was cut off") }
+        }
+    }
+
+    @Test func `a peer may say that it has sent any number of messages`() throws {
+        let (port, path) = try exposed()
+        let number = port.id.number
+        let liars = try (0..<3).map { _ in try peer(at: path) }
+        try port.sendRight.send(MachPort.Message())
+        for liar in liars { liar.send(Self.packet(.sent(number, count: .max))) }
+        for liar in liars { expectRead(liar) }
+        #expect(try port.sendRight.statistics().waiting >= 1)
+        _ = try port.receive(before: .patience)
+        for _ in 0..<3 { #expect(try port.sendRight.statistics().received == 1) }
+        liars[0].send(Self.packet(.sent(number, count: 0)))
+        expectRead(liars[0])
+        #expect(try port.sendRight.statistics().received == 1)
+    }
+
+    @Test func `of senders that are gone nothing is kept but the sum`() throws {
+        let (port, path) = try exposed()
+        for _ in 0..<20 {
+            let sender = try peer(at: path)
+            sender.send(Self.packet(.sent(port.id.number, count: 2)))
+            expectRead(sender)
+            #expect(port.knownSenderCount > 0)
+        }
+        #expect(waitUntil { port.knownSenderCount == 0 })
+        #expect(try port.sendRight.statistics() == .init(received: 0, waiting: 40))
+    }
+
+    @Test func `however often a peer asks, the others are asked one at a time`() throws {
+        let (port, path) = try exposed()
+        let (asker, silent) = (try peer(at: path), try peer(at: path))
+        silent.send(Self.packet(.watch(port.id.number)))
+        expectRead(silent)
+        let began = MonotonicInstant.now
+        for query in 0..<(200 as UInt64) { asker.send(Self.packet(.ask(query: query, port.id.number))) }
+        expectRead(asker)
+        var count = 0
+        while silent.isReadable(before: .now) {
+            #expect(silent.receive() == Self.packet(.count(port.id.number)))
+            count += 1
+        }
+        // One waits a tenth of a second for its answer.
+        let most = 1 + Int(began.duration(to: .now) / .milliseconds(100))
+        #expect((1...most).contains(count))
+    }
 }
