@@ -6,7 +6,7 @@ extension MachPort {
     ///     }
     ///     port.delegate = server
     public protocol Delegate: AnyObject, Sendable {
-        /// Handles a message, on the thread of a loop that the port is scheduled in.
+        /// Handles a message, on the thread of a loop that the port is scheduled in, or on its queue.
         /// The corresponding method is NSPortDelegate's `handlePortMessage:`.
         func handle(_ message: Message, of port: MachPort)
     }

@@ -15,7 +15,7 @@ import ZeroMQ
 /// The port itself is the right to receive. ``sendRight`` is the right to send; it can be copied and sent on. A loop
 /// that the port is scheduled in keeps it; when nobody keeps it any more, it becomes invalid.
 public final class MachPort: Sendable, CustomStringConvertible {
-    /// Called with each message, on the thread of a loop that the port is scheduled in.
+    /// Called with each message, on the thread of a loop that the port is scheduled in, or on its queue.
     public typealias Handler = @Sendable (Message) -> Void
 
     typealias FrameHandler = @Sendable (ReceivedFrame) -> Void
@@ -57,7 +57,8 @@ public final class MachPort: Sendable, CustomStringConvertible {
         var names: [(PortDirectory, String)] = []
         /// How many messages were taken.
         var takenCount = 0
-        /// How many other processes were last heard to have sent.
+        /// How many other processes were last heard to have sent. Their word: it adds up to anything, so that sums with
+        /// it may overflow.
         var sentCounts: [Incarnation: Int] = [:]
         /// How many more were sent, as far as is known, than will ever be taken. Below zero: sent by processes that
         /// could not be asked any more.
@@ -77,12 +78,12 @@ public final class MachPort: Sendable, CustomStringConvertible {
         mutating func noteMissing(_ count: Int) {
             let former = missing
             missing = nil
-            if count < 0 { return lostCount += count }
+            if count < 0 { return lostCount &+= count }
             guard count > 0 else { return }
             guard let former, former.count == count, former.takenCount == takenCount else {
                 return missing = (count, takenCount, .now)
             }
-            if former.since.duration(to: .now) > Self.transit { lostCount += count } else { missing = former }
+            if former.since.duration(to: .now) > Self.transit { lostCount &+= count } else { missing = former }
         }
     }
 
@@ -103,8 +104,8 @@ public final class MachPort: Sendable, CustomStringConvertible {
     ///     to; nil for any number. It makes each message a little slower.
     ///   - messageLimit: The largest message that it takes, in bytes; never more than the `byteLimit`.
     ///   - nameServer: Where the port's socket lives, should the port become known outside this process.
-    ///   - handler: Called with each message on the loops that the port is scheduled in. Without one, messages wait for
-    ///     `receive(before:)`.
+    ///   - handler: Called with each message on the loops that the port is scheduled in, and on its queue. Without one,
+    ///     messages wait for `receive(before:)`.
     /// - Throws: ``PortError`` when there is no descriptor left, or the process is a fork.
     public convenience init(
         queueLimit: Int = 1000, byteLimit: Int? = nil, messageLimit: Int = 64 << 20,
@@ -510,16 +511,24 @@ public final class MachPort: Sendable, CustomStringConvertible {
         receiver.withLock { $0.sentCounts[incarnation] = count }
     }
 
+    /// What the process has sent is not asked for any more: senders come and go, and the port may stay.
+    func senderDied(_ incarnation: Incarnation) {
+        receiver.withLock { $0.lostCount &-= $0.sentCounts.removeValue(forKey: incarnation) ?? 0 }
+    }
+
+    /// How many other processes' numbers are kept.
+    var knownSenderCount: Int { receiver.withLock { $0.sentCounts.count } }
+
     /// With what was last heard of senders in other processes.
     var statistics: Statistics {
         let ownCount = sendRight.channel.sentCount
         let (statistics, isNews) = receiver.withLock { receiver in
-            let sentCount = receiver.sentCounts.values.reduce(ownCount, +)
+            let sentCount = receiver.sentCounts.values.reduce(ownCount, &+)
             let isEmpty = (try? receiver.socket?.events)?.contains(.receivable) != true
-            var waiting = sentCount - receiver.takenCount - receiver.lostCount
+            var waiting = sentCount &- receiver.takenCount &- receiver.lostCount
             if isEmpty {
                 receiver.noteMissing(waiting)
-                waiting = max(0, sentCount - receiver.takenCount - receiver.lostCount)
+                waiting = max(0, sentCount &- receiver.takenCount &- receiver.lostCount)
             }
             // To ask for the events made the descriptor silent.
             let isNews = !isEmpty && !receiver.mayHaveMore

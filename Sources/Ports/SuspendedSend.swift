@@ -182,8 +182,10 @@ final class SuspendedSend: Waiter {
     }
 
     private func wait(until instant: MonotonicInstant, _ then: @escaping @Sendable (SuspendedSend) -> Void) {
-        let timer = ThreadRunLoop.Timer(at: instant, label: "a send's deadline") { [weak self] _ in
+        let timer = ThreadRunLoop.Timer(at: instant, label: "a send's deadline") { [weak self] timer in
             guard let self, !hasEnded else { return }
+            // Whoever waits for a connection has one every few moments.
+            attempt.withLock { $0.timers.removeAll { $0 === timer } }
             then(self)
         }
         attempt.withLock { $0.timers.append(timer) }

@@ -57,13 +57,16 @@ struct Top: ParsableCommand {
         return Sample(registration: registration, time: now, statistics: statistics, rate: rate)
     }
 
+    /// The owner may have said anything.
+    private func whole(_ rate: Double) -> Int { Int(exactly: rate.rounded()) ?? (rate < 0 ? .min : .max) }
+
     private func show(_ samples: [Sample]) {
         if output.isJSON {
             let rows = samples.map { sample in
                 JSON.object([
                     ("name", .string(sample.registration.name)), ("pid", .integer(Int(sample.registration.pid))),
                     ("waiting", sample.statistics.map { .integer($0.waiting) } ?? .null),
-                    ("rate", sample.rate.map { .integer(Int($0.rounded())) } ?? .null),
+                    ("rate", sample.rate.map { .integer(whole($0)) } ?? .null),
                     ("received", sample.statistics.map { .integer($0.received) } ?? .null),
                 ])
             }
@@ -77,7 +80,7 @@ struct Top: ParsableCommand {
                     [
                         printable(sample.registration.name), "\(sample.registration.pid)",
                         sample.statistics.map { "\($0.waiting)" } ?? "?",
-                        sample.rate.map { "\(Int($0.rounded()))/s" } ?? "-",
+                        sample.rate.map { "\(whole($0))/s" } ?? "-",
                         sample.statistics.map { "\($0.received)" } ?? "?", sample.registration.shownProgram,
                     ]
                 })

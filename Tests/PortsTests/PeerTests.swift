@@ -138,6 +138,29 @@ import Testing
         #expect(!Raw.isReadable(ours.descriptor, before: .now))
     }
 
+    @Test func `a peer that reads late learns of the end although a fork lives on`() throws {
+        var pair: [Int32] = [-1, -1]
+        #expect(socketpair(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue), 0, &pair) == 0)
+        #expect(crl_close_in_child(pair[0]))
+        let theirs = Raw(pair[1])
+        var ours: Peer? = Peer(pair[0], incarnation: .random(), pid: 0)
+        #expect(fcntl(pair[0], F_SETFL, O_NONBLOCK) == 0)
+        for request in 0..<(2000 as UInt64) { ours?.send(.unanswered(request)) }
+        let child = fork()
+        if child == 0 {
+            alarm(120)
+            pause()
+            _exit(0)
+        }
+        ours?.closed()
+        ours = nil
+        var packet = theirs.receive()
+        while packet?.isEmpty == false { packet = theirs.receive() }
+        #expect(packet == [])
+        kill(child, SIGKILL)
+        waitpid(child, nil, 0)
+    }
+
     @Test func `nobody takes a live process's place`() throws {
         let (port, path) = try exposed()
         let child = Child("echo", in: sandbox)
@@ -238,5 +261,68 @@ import Testing
         sendRight.onInvalidation { told.open() }
         #expect(told.wait(until: .patience) && !sendRight.isValid)
         #expect(errorKind { try sendRight.send(MachPort.Message()) } == "isInvalid")
+    }
+
+    // MARK: Statistics
+
+    /// A peer that has said hello.
+    private func peer(at path: String) throws -> Raw {
+        let peer = try Raw(callingAt: path)
+        peer.send(Self.hello(.random()))
+        #expect(peer.receive()?.count == ControlHello.size)
+        return peer
+    }
+
+    /// Everything that the peer has sent before was read.
+    private func expectRead(_ peer: Raw) {
+        peer.send(Self.packet(.watch(.max)))
+        while let packet = peer.receive(), packet != Self.packet(.invalidated(.max)) {
+            if packet.isEmpty { return #expect(Bool(false), "it was cut off") }
+        }
+    }
+
+    @Test func `a peer may say that it has sent any number of messages`() throws {
+        let (port, path) = try exposed()
+        let number = port.id.number
+        let liars = try (0..<3).map { _ in try peer(at: path) }
+        try port.sendRight.send(MachPort.Message())
+        for liar in liars { liar.send(Self.packet(.sent(number, count: .max))) }
+        for liar in liars { expectRead(liar) }
+        #expect(try port.sendRight.statistics().waiting >= 1)
+        _ = try port.receive(before: .patience)
+        for _ in 0..<3 { #expect(try port.sendRight.statistics().received == 1) }
+        liars[0].send(Self.packet(.sent(number, count: 0)))
+        expectRead(liars[0])
+        #expect(try port.sendRight.statistics().received == 1)
+    }
+
+    @Test func `of senders that are gone nothing is kept but the sum`() throws {
+        let (port, path) = try exposed()
+        for _ in 0..<20 {
+            let sender = try peer(at: path)
+            sender.send(Self.packet(.sent(port.id.number, count: 2)))
+            expectRead(sender)
+            #expect(port.knownSenderCount > 0)
+        }
+        #expect(waitUntil { port.knownSenderCount == 0 })
+        #expect(try port.sendRight.statistics() == .init(received: 0, waiting: 40))
+    }
+
+    @Test func `however often a peer asks, the others are asked one at a time`() throws {
+        let (port, path) = try exposed()
+        let (asker, silent) = (try peer(at: path), try peer(at: path))
+        silent.send(Self.packet(.watch(port.id.number)))
+        expectRead(silent)
+        let began = MonotonicInstant.now
+        for query in 0..<(200 as UInt64) { asker.send(Self.packet(.ask(query: query, port.id.number))) }
+        expectRead(asker)
+        var count = 0
+        while silent.isReadable(before: .now) {
+            #expect(silent.receive() == Self.packet(.count(port.id.number)))
+            count += 1
+        }
+        // One waits a tenth of a second for its answer.
+        let most = 1 + Int(began.duration(to: .now) / .milliseconds(100))
+        #expect((1...most).contains(count))
     }
 }

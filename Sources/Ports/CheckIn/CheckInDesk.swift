@@ -146,26 +146,37 @@ final class CheckInDesk: Sendable {
             span.withUnsafeBytes { $0.count == 8 ? $0.little(at: 0) : nil }
         }.flatMap(\.self)
         guard let number, let expectation = state.withLock({ $0.expected.removeValue(forKey: number) }) else {
-            log.warning("process \(sender.pid) wanted to check in, and was not expected")
-            return answer(worker, MachPort.Message(id: CheckIn.refusalID))
+            PortProcess.current.complaints.warn(
+                "unexpected", about: sender.pid, "process \(sender.pid) wanted to check in, and was not expected")
+            return answer(worker, of: sender.pid, MachPort.Message(id: CheckIn.refusalID))
         }
         guard expectation.isMet(by: sender) else {
-            answer(worker, MachPort.Message(id: CheckIn.refusalID))
+            answer(worker, of: sender.pid, MachPort.Message(id: CheckIn.refusalID))
             return expectation.finish(
                 .failure(.refused(worker: expectation.worker, pid: sender.pid, uid: sender.uid)))
         }
         // The worker may be done with its life before the launcher hears of it; and nothing that the launcher sends may
         // come before the welcome.
         expectation.finish(.success(worker)) {
-            answer(worker, MachPort.Message(id: CheckIn.welcomeID, [.port(expectation.parent)]))
+            answer(worker, of: sender.pid, MachPort.Message(id: CheckIn.welcomeID, [.port(expectation.parent)]))
         }
     }
 
-    private func answer(_ worker: MachPort.SendRight, _ message: MachPort.Message) {
-        do {
-            try worker.send(message, before: .now + .seconds(1))
+    /// So many answers wait for room at one worker's port; whoever made it full gets no more.
+    private static let mostWaiting = 100
+
+    /// The housekeeping thread has others to serve: an answer for which there is no room waits by itself.
+    private func answer(_ worker: MachPort.SendRight, of pid: pid_t, _ message: MachPort.Message) {
+        let channel = worker.channel
+        let fail: @Sendable (any Error) -> Void = { error in
+            PortProcess.current.complaints.warn(
+                "unanswered", about: pid, "process \(pid), which checks in, cannot be answered: \(error)")
+        }
+        guard channel.waiterCount < Self.mostWaiting else { return }
+        do throws(PortError) {
+            try channel.post(Encoding.frame(message, to: channel), before: .now + .seconds(1), failed: fail)
         } catch {
-            log.warning("a worker that checks in cannot be answered: \(error)")
+            fail(error)
         }
     }
 }

@@ -32,9 +32,9 @@ public final class LocalMessagePort: Sendable {
     ///   - nameServer: Where the name is registered.
     ///   - queueLimit: How many requests of one sender wait at the port before that sender has to.
     ///   - messageLimit: The largest request that it takes, in bytes.
-    ///   - handler: Called on the loops that the port is scheduled in. What it returns is sent to the asker; to one who
-    ///     wants no reply, nothing is. An asker that takes no replies does not hold up the port: up to a hundred wait
-    ///     for it, each for ten seconds.
+    ///   - handler: Called on the loops that the port is scheduled in, and on its queue. What it returns is sent to the
+    ///     asker; to one who wants no reply, nothing is. An asker that takes no replies does not hold up the port: up to
+    ///     a hundred wait for it, each for ten seconds.
     /// - Throws: ``PortError``, as ``PortNameServer/register(_:name:)``.
     public convenience init(
         name: String? = nil, nameServer: PortNameServer = .shared, queueLimit: Int = 1000,
@@ -56,7 +56,7 @@ public final class LocalMessagePort: Sendable {
     ///   - nameServer: Where the name is registered.
     ///   - queueLimit: How many requests of one sender wait at the port before that sender has to.
     ///   - messageLimit: The largest request that it takes, in bytes.
-    ///   - requestHandler: Called on the loops that the port is scheduled in.
+    ///   - requestHandler: Called on the loops that the port is scheduled in, and on its queue.
     /// - Throws: ``PortError``, as ``PortNameServer/register(_:name:)``.
     public init(
         name: String? = nil, nameServer: PortNameServer = .shared, queueLimit: Int = 1000,

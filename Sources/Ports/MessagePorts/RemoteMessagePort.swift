@@ -1,3 +1,4 @@
+import CRunLoopShims
 import RunLoops
 import ZeroMQ
 
@@ -149,7 +150,7 @@ public struct RemoteMessagePort: Sendable {
     }
 
     /// How many replies have come to this process when nobody waited for them any more. They were dropped.
-    public static var lateReplyCount: Int { PortProcess.current.replies.lateCount }
+    public static var lateReplyCount: Int { crl_is_forked() ? 0 : PortProcess.current.replies.lateCount }
 
     /// Calls a handler when the port becomes invalid: at once when it is already. See
     /// ``MachPort/SendRight/onInvalidation(_:)``. The corresponding CF function is

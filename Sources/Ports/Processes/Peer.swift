@@ -16,7 +16,9 @@ final class Peer: Sendable {
         var watched: Set<UInt64> = []
         /// Ports of its that we have asked it to tell us the end of.
         var asked: Set<UInt64> = []
-        var flush: ThreadRunLoop.Source1?
+        /// How many of its questions for statistics are not answered yet.
+        var askCount = 0
+        var flush: (source: ThreadRunLoop.Source1, descriptor: Int32)?
         var isClosed = false
     }
 
@@ -24,6 +26,9 @@ final class Peer: Sendable {
 
     /// So many notices wait for a peer that does not read; then it is given up.
     private static let longestOutbox = 65_536
+
+    /// So many of its questions for statistics are being looked into; those beyond get no answer.
+    private static let mostAsks = 256
 
     /// Takes the descriptor over.
     init(_ descriptor: Int32, incarnation: Incarnation, pid: pid_t) {
@@ -46,6 +51,8 @@ final class Peer: Sendable {
             if case .watch(let number) = message, !state.asked.insert(number).inserted { return false }
             guard !state.isClosed else { return false }
             if state.outbox.isEmpty, write(message) { return false }
+            // Whoever does not read is not asked: others may ask without end how many messages it has sent.
+            if case .count = message { return false }
             guard state.outbox.count < Self.longestOutbox else { return true }
             state.outbox.append(message)
             if state.flush == nil { startFlushing(&state) }
@@ -67,9 +74,30 @@ final class Peer: Sendable {
     }
 
     private func startFlushing(_ state: inout State) {
-        let source = ThreadRunLoop.Source1.descriptor(descriptor, .writable) { [weak self] _ in self?.flush() }
-        guard let loop = try? PortProcess.current.housekeepingLoop(), (try? loop.add(source)) != nil else { return }
-        state.flush = source
+        // The loop watches the connection already, for what it brings. A duplicate that the loop makes would stay open in
+        // a forked child, and the peer take us for alive as long as that lives.
+        let copy = fcntl(descriptor, F_DUPFD_CLOEXEC, 0)
+        guard copy >= 0 else { return }
+        let source = ThreadRunLoop.Source1(descriptor: copy, interest: .writable, duplicates: false) { [weak self] _ in
+            self?.flush()
+            return true
+        }
+        guard crl_close_in_child(copy), let loop = try? PortProcess.current.housekeepingLoop(),
+            (try? loop.add(source)) != nil
+        else {
+            crl_keep_in_child(copy)
+            close(copy)
+            return
+        }
+        state.flush = (source, copy)
+    }
+
+    private func stopFlushing(_ state: inout State) {
+        guard let (source, copy) = state.flush else { return }
+        state.flush = nil
+        source.invalidate()
+        crl_keep_in_child(copy)
+        close(copy)
     }
 
     private func flush() {
@@ -77,10 +105,7 @@ final class Peer: Sendable {
             var sent = 0
             while sent < state.outbox.count, write(state.outbox[sent]) { sent += 1 }
             state.outbox.removeFirst(sent)
-            if state.outbox.isEmpty {
-                state.flush?.invalidate()
-                state.flush = nil
-            }
+            if state.outbox.isEmpty { stopFlushing(&state) }
         }
     }
 
@@ -137,8 +162,15 @@ final class Peer: Sendable {
         case .sent(let number, let count):
             process.sentCounts.sent(Int(clamping: count), to: number, by: incarnation)
         case .ask(let query, let number):
+            let isOneTooMany = state.withLock { state in
+                if state.askCount < Self.mostAsks { state.askCount += 1 } else { return true }
+                return false
+            }
+            guard !isOneTooMany else { return }
             process.sentCounts.collect(for: number) { [weak self] statistics in
-                guard let self, let statistics else { return }
+                guard let self else { return }
+                state.withLock { $0.askCount -= 1 }
+                guard let statistics else { return }
                 send(
                     .statistics(
                         query: query, received: UInt64(statistics.received), waiting: UInt64(statistics.waiting)))
@@ -157,8 +189,7 @@ final class Peer: Sendable {
         state.withLock { state in
             state.isClosed = true
             state.outbox = []
-            state.flush?.invalidate()
-            state.flush = nil
+            stopFlushing(&state)
         }
     }
 }

@@ -192,6 +192,7 @@ final class PortProcess: Sendable {
         }
         for channel in channels { channel.invalidate() }
         replies.processDied(incarnation)
+        sentCounts.processDied(incarnation)
     }
 
     func directory(_ path: String) throws(PortError) -> PortDirectory {

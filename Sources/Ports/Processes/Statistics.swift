@@ -65,17 +65,23 @@ final class SentCounts: Sendable {
     /// Told nil when the port is gone.
     typealias Tell = @Sendable (MachPort.Statistics?) -> Void
 
-    /// Senders of a port of ours are being asked.
-    private struct Collection {
-        let port: UInt64
+    /// The senders of a port of ours are being asked.
+    private struct Round {
+        let number: UInt64
         var awaited: Set<Incarnation>
-        let tell: Tell
+        let tells: [Tell]
+        /// Of those who have asked since: what was heard before may be older than their question, so the next round is
+        /// theirs. One at a time, however many ask.
+        var next: [Tell] = []
     }
 
     private struct State {
         /// Of this process to others.
         var queries: [UInt64: (port: PortID, tell: Tell)] = [:]
-        var collections: [UInt64: Collection] = [:]
+        /// By the number of the port.
+        var rounds: [UInt64: Round] = [:]
+        /// The ports of ours of which other processes have said how many messages they sent there.
+        var told: [Incarnation: Set<UInt64>] = [:]
         var last: UInt64 = 0
     }
 
@@ -103,7 +109,12 @@ final class SentCounts: Sendable {
     }
 
     func portBecameInvalid(_ port: PortID) {
-        let tells = state.withLock { state in state.queries.values.filter { $0.port == port }.map(\.tell) }
+        let tells = state.withLock { state in
+            if port.incarnation == PortProcess.current.incarnation {
+                for sender in state.told.keys { state.told[sender]?.remove(port.number) }
+            }
+            return state.queries.values.filter { $0.port == port }.map(\.tell)
+        }
         for tell in tells { tell(nil) }
     }
 
@@ -111,32 +122,51 @@ final class SentCounts: Sendable {
 
     /// Asks all who have sent something to a port of ours, and tells what is known when all have answered, or in a while.
     func collect(for port: UInt64, tell: @escaping Tell) {
+        let isUnderWay = state.withLock { $0.rounds[port]?.next.append(tell) != nil }
+        if !isUnderWay { begin(port, [tell]) }
+    }
+
+    private func begin(_ port: UInt64, _ tells: [Tell]) {
         let senders = PortProcess.current.peers.watching(port)
         let number = state.withLock { state in
             state.last += 1
-            state.collections[state.last] = Collection(
-                port: port, awaited: Set(senders.map(\.incarnation)), tell: tell)
+            state.rounds[port] = Round(number: state.last, awaited: Set(senders.map(\.incarnation)), tells: tells)
             return state.last
         }
         for sender in senders { sender.send(.count(port)) }
-        guard !senders.isEmpty, let loop = try? PortProcess.current.housekeepingLoop() else { return finish(number) }
-        loop.add(ThreadRunLoop.Timer(after: Self.patience) { _ in self.finish(number) })
+        guard !senders.isEmpty, let loop = try? PortProcess.current.housekeepingLoop() else {
+            return finish(port, number)
+        }
+        loop.add(ThreadRunLoop.Timer(after: Self.patience) { _ in self.finish(port, number) })
     }
 
     /// A sender's answer.
-    func sent(_ count: Int, to port: UInt64, by incarnation: Incarnation) {
-        PortProcess.current.port(port)?.note(sent: count, by: incarnation)
-        let complete = state.withLock { state in
-            state.collections.filter { number, collection in
-                collection.port == port && state.collections[number]?.awaited.remove(incarnation) != nil
-                    && state.collections[number]?.awaited.isEmpty == true
-            }
+    func sent(_ count: Int, to number: UInt64, by incarnation: Incarnation) {
+        guard let port = PortProcess.current.port(number) else { return }
+        port.note(sent: count, by: incarnation)
+        let complete = state.withLock { state -> UInt64? in
+            state.told[incarnation, default: []].insert(number)
+            guard state.rounds[number]?.awaited.remove(incarnation) != nil else { return nil }
+            return state.rounds[number].flatMap { $0.awaited.isEmpty ? $0.number : nil }
         }
-        for number in complete.keys { finish(number) }
+        if let complete { finish(number, complete) }
     }
 
-    private func finish(_ number: UInt64) {
-        guard let collection = state.withLock({ $0.collections.removeValue(forKey: number) }) else { return }
-        collection.tell(PortProcess.current.port(collection.port)?.statistics)
+    private func finish(_ port: UInt64, _ number: UInt64) {
+        let round = state.withLock { state in
+            state.rounds[port]?.number == number ? state.rounds.removeValue(forKey: port) : nil
+        }
+        guard let round else { return }
+        let statistics = PortProcess.current.port(port)?.statistics
+        for tell in round.tells { tell(statistics) }
+        if !round.next.isEmpty { begin(port, round.next) }
+    }
+
+    /// Ports need not tell a sender that is gone from others any more.
+    func processDied(_ incarnation: Incarnation) {
+        // With two connections, it is not gone before the second one ends; that one may have said the same.
+        guard !PortProcess.current.peers.isConnected(to: incarnation) else { return }
+        let ports = state.withLock { $0.told.removeValue(forKey: incarnation) } ?? []
+        for port in ports { PortProcess.current.port(port)?.senderDied(incarnation) }
     }
 }
