@@ -15,7 +15,7 @@ import Testing
         let number = [UInt8](repeating: 0, count: 8)
         let (loop, waiting) = (try PortProcess.current.housekeepingLoop(), Shared(0))
         // The thread that serves the desk does something else while an answer waits.
-        #expect(
+        try #require(
             try waitUntil {
                 try desk.send(.init(id: CheckIn.messageID, [.bytes(number)], replyPort: stuck.sendRight))
                 loop.perform { waiting.withLock { $0 = max($0, stuck.sendRight.channel.waiterCount) } }

@@ -222,6 +222,25 @@ import Testing
         #expect(told.wait(until: .patience) && first.isValid && !second.isValid)
     }
 
+    @Test(arguments: [false, true])
+    func `a process that calls and hangs up is not dead unless it has said something`(_ says: Bool) throws {
+        let (port, path) = try exposed()
+        // Known by a third one's message, and not used yet.
+        let (listener, right) = try stand()
+        let incarnation = right.channel.id.incarnation
+        var caller: Raw? = try Raw(callingAt: path)
+        caller?.send(Self.hello(incarnation))
+        #expect(caller?.receive()?.count == ControlHello.size)
+        if says { caller?.send(Self.packet(.watch(port.id.number))) }
+        caller = nil
+        #expect(waitUntil { !PortProcess.current.peers.isConnected(to: incarnation) })
+        let done = Gate()
+        try PortProcess.current.housekeepingLoop().perform { done.open() }
+        #expect(done.wait(until: .patience))
+        #expect(right.isValid != says)
+        withExtendedLifetime(listener) {}
+    }
+
     @Test func `an owner of another version is said to be`() throws {
         let (listener, right) = try stand()
         let answered = answer(listener, Self.hello(right.channel.id.incarnation, major: 7))

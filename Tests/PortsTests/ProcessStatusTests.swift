@@ -25,9 +25,8 @@ import Testing
         let child = Child("echo", in: sandbox)
         _ = try desk.report()
         child.kill()
-        // Nobody has collected it.
+        // Nobody has collected it. Its other threads may take a moment longer than the first.
         #expect(waitUntil { state(of: child.pid) == "Z" })
-        // Its other threads may still be on their way.
         #expect(waitUntil { ProcessStatus.isEnding(child.pid) })
         #expect(child.wait() == -SIGKILL)
     }

@@ -3,7 +3,7 @@ import Glibc
 import RunLoops
 import Synchronization
 
-/// Another process, at the other end of a control connection. The connection's end is the process's.
+/// Another process, at the other end of a control connection. The end of a connection that was used is the process's.
 final class Peer: Sendable {
     let incarnation: Incarnation
     let pid: pid_t
@@ -19,6 +19,8 @@ final class Peer: Sendable {
         /// How many of its questions for statistics are not answered yet.
         var askCount = 0
         var flush: (source: ThreadRunLoop.Source1, descriptor: Int32)?
+        /// Whether anything was said after the hellos.
+        var isUsed = false
         var isClosed = false
     }
 
@@ -47,9 +49,14 @@ final class Peer: Sendable {
     // MARK: Telling it
 
     func send(_ message: ControlMessage) {
+        var isTooLate = false
         let isOverrun = state.withLock { state in
             if case .watch(let number) = message, !state.asked.insert(number).inserted { return false }
-            guard !state.isClosed else { return false }
+            if state.isClosed {
+                isTooLate = true
+                return false
+            }
+            state.isUsed = true
             if state.outbox.isEmpty, write(message) { return false }
             // Whoever does not read is not asked: others may ask without end how many messages it has sent.
             if case .count = message { return false }
@@ -59,6 +66,8 @@ final class Peer: Sendable {
             return false
         }
         if isOverrun { shutdown(descriptor, Int32(SHUT_RDWR)) }
+        // Nobody would tell.
+        if isTooLate, case .watch(let number) = message { channel(number)?.invalidate() }
     }
 
     /// True when it was sent, or can never be.
@@ -145,6 +154,7 @@ final class Peer: Sendable {
 
     private func handle(_ message: ControlMessage) {
         let process = PortProcess.current
+        state.withLock { $0.isUsed = true }
         switch message {
         case .watch(let number):
             state.withLock { _ = $0.watched.insert(number) }
@@ -185,11 +195,15 @@ final class Peer: Sendable {
         PortProcess.current.existingChannel(to: PortID(incarnation: incarnation, number: number))
     }
 
-    func closed() {
+    /// - Returns: Whether it is the process that has ended: not when it has called in vain. A caller that does not wait
+    ///   for our hello any longer has said nothing after its own, and nobody here has asked it for anything.
+    @discardableResult
+    func closed() -> Bool {
         state.withLock { state in
             state.isClosed = true
             state.outbox = []
             stopFlushing(&state)
+            return state.isUsed
         }
     }
 }

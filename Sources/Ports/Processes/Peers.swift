@@ -211,17 +211,20 @@ final class Peers: Sendable {
         }
     }
 
-    private func leave(_ peer: Peer) {
-        peer.closed()
+    /// - Returns: Whether the peer's process has ended.
+    @discardableResult
+    private func leave(_ peer: Peer) -> Bool {
+        let hasEnded = peer.closed()
         connected.withLock { connected in
             connected[peer.incarnation]?.removeAll { $0 === peer }
             if connected[peer.incarnation]?.isEmpty == true { connected[peer.incarnation] = nil }
         }
+        return hasEnded
     }
 
     private func ended(_ peer: Peer) {
-        leave(peer)
-        PortProcess.current.processDied(peer.incarnation)
+        if leave(peer) { PortProcess.current.processDied(peer.incarnation) }
+        PortProcess.current.sentCounts.connectionEnded(peer.incarnation)
     }
 
     /// A port of ours is invalid: those who asked are told.

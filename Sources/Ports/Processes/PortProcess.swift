@@ -192,7 +192,6 @@ final class PortProcess: Sendable {
         }
         for channel in channels { channel.invalidate() }
         replies.processDied(incarnation)
-        sentCounts.processDied(incarnation)
     }
 
     func directory(_ path: String) throws(PortError) -> PortDirectory {

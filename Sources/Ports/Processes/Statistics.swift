@@ -163,7 +163,7 @@ final class SentCounts: Sendable {
     }
 
     /// Ports need not tell a sender that is gone from others any more.
-    func processDied(_ incarnation: Incarnation) {
+    func connectionEnded(_ incarnation: Incarnation) {
         // With two connections, it is not gone before the second one ends; that one may have said the same.
         guard !PortProcess.current.peers.isConnected(to: incarnation) else { return }
         let ports = state.withLock { $0.told.removeValue(forKey: incarnation) } ?? []
