@@ -204,7 +204,7 @@ import Testing
     @Test func `a send to a process that does not answer ends when it is cancelled, or cannot connect`() async throws {
         let child = Child("hold", "held", in: sandbox)
         let right = try await unconnected("held")
-        child.signal(SIGSTOP)
+        child.stop()
         let task = Task { try await right.send(MachPort.Message()) }
         await Task.yield()
         task.cancel()

@@ -39,6 +39,13 @@ final class Child: Sendable {
 
     func kill() { signal(SIGKILL) }
 
+    /// Stops it. The signal may take its time, and is waited for until none of its threads runs.
+    func stop() {
+        signal(SIGSTOP)
+        var info = siginfo_t()
+        while waitid(P_PID, id_t(pid), &info, WSTOPPED) != 0, errno == EINTR {}
+    }
+
     func signal(_ signal: Int32) { _ = crl_pidfd_signal(descriptor, signal) }
 
     /// Its exit status, or the negated signal that ended it; nil when it has not ended in time.
