@@ -1,4 +1,5 @@
 import Foundation
+import OwnThread
 import Testing
 
 /// What a run of the program came to.
@@ -70,6 +71,7 @@ final class Registry {
         process.executableURL = try program(name)
         process.arguments = arguments
         process.environment = ["PORTS_DIRECTORY": path, "LC_ALL": "C", "SWIFT_BACKTRACE": "enable=no"]
+            .merging(sanitizerOptions) { $1 }
         let files = (0..<3).map { _ in folder.appendingPathComponent(UUID().uuidString) }
         for file in files { try Data().write(to: file) }
         try Data((input ?? "").utf8).write(to: files[2])

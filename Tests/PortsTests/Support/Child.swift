@@ -1,5 +1,6 @@
 import CRunLoopShims
 import Glibc
+import OwnThread
 import RunLoops
 
 @testable import Ports
@@ -20,7 +21,9 @@ final class Child: Sendable {
 
     /// - Parameter wrapper: A command that runs the helper, given to it as its last words.
     init(_ arguments: String..., in sandbox: Sandbox, wrapper: [String] = []) {
-        let environment = ["PORTS_DIRECTORY=\(sandbox.path)", "SWIFT_BACKTRACE=enable=no"]
+        let environment =
+            ["PORTS_DIRECTORY=\(sandbox.path)", "SWIFT_BACKTRACE=enable=no"]
+            + sanitizerOptions.map { "\($0.key)=\($0.value)" }
         var argv: [UnsafeMutablePointer<CChar>?] = (wrapper + [Self.program] + arguments).map { strdup($0) } + [nil]
         var envp: [UnsafeMutablePointer<CChar>?] = environment.map { strdup($0) } + [nil]
         defer { for string in argv + envp { free(string) } }

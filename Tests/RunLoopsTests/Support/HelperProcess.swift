@@ -1,5 +1,6 @@
 import CRunLoopShims
 import Glibc
+import OwnThread
 
 /// Runs a helper program of the tests', which lies beside the test program.
 ///
@@ -31,9 +32,9 @@ struct World {
 
 private func spawn(_ words: [String]) -> Int32 {
     var arguments: [UnsafeMutablePointer<CChar>?] = words.map { strdup($0) } + [nil]
-    var environment: [UnsafeMutablePointer<CChar>?] = [
-        strdup("SWIFT_BACKTRACE=enable=no"), strdup("PATH=/usr/bin:/bin"), nil,
-    ]
+    let variables =
+        ["SWIFT_BACKTRACE=enable=no", "PATH=/usr/bin:/bin"] + sanitizerOptions.map { "\($0.key)=\($0.value)" }
+    var environment: [UnsafeMutablePointer<CChar>?] = variables.map { strdup($0) } + [nil]
     defer { for string in arguments + environment { free(string) } }
     var (pid, status): (Int32, Int32) = (0, 0)
     guard crl_spawn(&pid, words[0], &arguments, &environment) == 0 else { return 127 }
