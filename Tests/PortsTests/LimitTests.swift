@@ -27,7 +27,7 @@ import Testing
         return try child.wait() == 0 && waitUntil { try target.seen().handled == before + 1 }
     }
 
-    @Test(.enabled(if: limit >= 1000), arguments: [LocalSocket.Kind.stream, .sequencedPackets])
+    @Test(.enabled(if: Scale.isLong && limit >= 1000), arguments: [LocalSocket.Kind.stream, .sequencedPackets])
     func `a flood of connections leaves a process its reserve, and its good peers`(_ kind: LocalSocket.Kind) throws {
         let target = try Target(sandbox, setUp: "ulimit -n 160")
         let path = kind == .stream ? target.path : target.controlPath
