@@ -2,6 +2,7 @@ import CRunLoopShims
 import Glibc
 import OwnThread
 import RunLoops
+import SplitMix64
 import Testing
 import ZeroMQ
 
@@ -34,7 +35,7 @@ import ZeroMQ
 
     @Test func `spoilt frames are counted and none is handled, while good peers are served`() throws {
         let target = try Target(sandbox)
-        var generator = SeededGenerator(1)
+        var generator = SplitMix64(seed: 1)
         func spoilt() -> [UInt8] {
             while true {
                 let bytes = Samples.spoilt(Samples.frames, &generator)
@@ -63,7 +64,7 @@ import ZeroMQ
     @Test func `noise on a port's socket ends its connection, and nothing else`() throws {
         let target = try Target(sandbox)
         let before = try target.seen()
-        var generator = SeededGenerator(2)
+        var generator = SplitMix64(seed: 2)
         for number in 0..<(Scale.isLong ? 20_000 : 200) {
             let stream = try RawStream(to: target.path)
             let noise = Samples.spoilt(
@@ -82,7 +83,7 @@ import ZeroMQ
 
     @Test func `noise on the control connection cuts its sender off, and is logged once`() throws {
         let target = try Target(sandbox)
-        var generator = SeededGenerator(3)
+        var generator = SplitMix64(seed: 3)
         var sent = 0
         func shout(_ count: Int) throws {
             while sent < count {

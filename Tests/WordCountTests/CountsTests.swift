@@ -1,4 +1,5 @@
 import Foundation
+import SplitMix64
 import Testing
 
 @testable import WordCount
@@ -15,7 +16,7 @@ import Testing
     }
 
     /// Bytes of which many are white space, or neither that nor visible.
-    private func tangle(_ size: Int, _ random: inout SeededGenerator) -> [UInt8] {
+    private func tangle(_ size: Int, _ random: inout SplitMix64) -> [UInt8] {
         let alphabet = [UInt8](" \t\n\u{b}\u{c}\r~!az\u{7f}") + [0, 0x1f, 0x80, 0xa0, 0x85, 0xff]
         return (0..<size).map { _ in alphabet[Int.random(in: 0..<alphabet.count, using: &random)] }
     }
@@ -23,7 +24,7 @@ import Testing
     @Test(arguments: [1, 2, 3, 64, 4096, 256 * 1024])
     func randomFilesAroundChunkBorders(chunkSize: Int) throws {
         let folder = try TemporaryFolder()
-        var random = SeededGenerator(state: UInt64(chunkSize))
+        var random = SplitMix64(seed: UInt64(chunkSize))
         let noise = (0..<5000).map { _ in UInt8.random(in: 0...255, using: &random) }
         let tangle = tangle(5000, &random)
         var paths: [[UInt8]] = []
@@ -42,7 +43,7 @@ import Testing
 
     @Test func randomFilesOfManySizes() throws {
         let folder = try TemporaryFolder()
-        var random = SeededGenerator(state: 1)
+        var random = SplitMix64(seed: 1)
         let paths = try (0..<300).map { index in
             let size = Int.random(in: 0...(1 << (index % 16)), using: &random)
             return try folder.makeFile([UInt8]("\(index)"), tangle(size, &random))
@@ -85,7 +86,7 @@ import Testing
     }
 
     @Test func piecesAddUpToTheWhole() {
-        var random = SeededGenerator(state: 2)
+        var random = SplitMix64(seed: 2)
         for _ in 0..<200 {
             let bytes = tangle(100, &random)
             let border = Int.random(in: 0...100, using: &random)

@@ -1,4 +1,5 @@
 import Foundation
+import SplitMix64
 import Testing
 
 @testable import WordCount
@@ -66,7 +67,7 @@ struct EndToEndTests {
 
     private func makeTree(files: Int, size: Int, in name: String = "tree") throws {
         try folder.makeDirectory(name)
-        var random = SeededGenerator(state: UInt64(files))
+        var random = SplitMix64(seed: UInt64(files))
         let bytes = (0..<size).map { _ in UInt8(truncatingIfNeeded: random.next()) & 0x3f }
         for index in 0..<files {
             try folder.makeFile([UInt8]("\(name)/file \(index)"), Array(bytes.dropFirst(index % 100)))

@@ -1,4 +1,5 @@
 import Foundation
+import SplitMix64
 import Testing
 
 @testable import WordCount
@@ -6,7 +7,7 @@ import Testing
 @Suite struct PathPrintingTests {
     /// Names which differ in what a shell, or `wc`, might take offence at.
     private func hostileNames(seed: UInt64, count: Int, upTo length: Int) -> [[UInt8]] {
-        var random = SeededGenerator(state: seed)
+        var random = SplitMix64(seed: seed)
         let special = [UInt8]("'\n'\n \t\\\"$`~#!-?*[]{}=:;&|<>()^%@,.\u{7}\u{8}\u{b}\u{c}\r\u{1b}\u{7f}0719abn")
         let names = (0..<count).map { _ -> [UInt8] in
             (0..<Int.random(in: 1...length, using: &random)).map { _ in

@@ -121,19 +121,6 @@ func text(_ bytes: [UInt8]) -> String {
     String(String.UnicodeScalarView(bytes.map { Unicode.Scalar($0) }))
 }
 
-/// The SplitMix64 generator: the same numbers in each run.
-struct SeededGenerator: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9e37_79b9_7f4a_7c15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
-        return mixed ^ (mixed >> 31)
-    }
-}
-
 /// What Linux offers to single threads, and Swift does not import.
 enum LinuxThread {
     private typealias Call = @convention(c) (CInt) -> CInt
