@@ -92,13 +92,18 @@ final class SendChannel: Sendable, CustomStringConvertible {
         while try await !suspended.isSent() { try await connect(before: connectDeadline) }
     }
 
-    /// The same, without waiting for the outcome: while there is no room, or no connection yet, the frame waits for it.
+    /// So many may wait for room when a frame is posted; whoever made the port full gets no more.
+    private static let mostWaiting = 100
+
+    /// The same, without waiting for the outcome: while there is no room, or no connection yet, the frame waits for it;
+    /// not when many wait already.
     ///
     /// - Parameter failed: Called on the housekeeping thread.
     func post(
         _ frame: consuming Frame, before deadline: MonotonicInstant,
         failed: @escaping @Sendable (any Error) -> Void
     ) throws(PortError) {
+        guard waiterCount < Self.mostWaiting else { throw .sendTimedOut(port: description) }
         if try sendAtOnce(&frame, before: deadline) { return }
         let suspended = try SuspendedSend(
             frame, to: self, before: deadline, connectBefore: Self.connectDeadline(deadline))

@@ -162,9 +162,6 @@ final class CheckInDesk: Sendable {
         }
     }
 
-    /// So many answers wait for room at one worker's port; whoever made it full gets no more.
-    private static let mostWaiting = 100
-
     /// The housekeeping thread has others to serve: an answer for which there is no room waits by itself.
     private func answer(_ worker: MachPort.SendRight, of pid: pid_t, _ message: MachPort.Message) {
         let channel = worker.channel
@@ -172,7 +169,6 @@ final class CheckInDesk: Sendable {
             PortProcess.current.complaints.warn(
                 "unanswered", about: pid, "process \(pid), which checks in, cannot be answered: \(error)")
         }
-        guard channel.waiterCount < Self.mostWaiting else { return }
         do throws(PortError) {
             try channel.post(Encoding.frame(message, to: channel), before: .now + .seconds(1), failed: fail)
         } catch {

@@ -58,16 +58,10 @@ public final class ReplyRight: Sendable {
         }
     }
 
-    /// So many answers wait for room at one asker's; the next it gets none.
-    private static let mostWaiting = 100
-
     /// Sends the answer, now or when there is room at the asker's; not for ever, and not for whoever has many waiting.
     func post(_ bytes: [UInt8]?) {
         use()
         do throws(PortError) {
-            guard asker.channel.waiterCount < Self.mostWaiting else {
-                throw .sendTimedOut(port: asker.channel.description)
-            }
             try asker.channel.post(frame(bytes), before: .now + .seconds(10)) { self.fail($0) }
         } catch {
             fail(error)
