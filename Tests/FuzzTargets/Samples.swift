@@ -13,10 +13,10 @@ enum Samples {
     }
 
     static func frame(
-        _ kind: Wire.Kind = .message, reply: [UInt8] = [], components: [(bytes: [UInt8], isPort: Bool)] = []
+        _ kind: Wire.Kind = .message, id: UInt32 = 100, request: UInt64 = 9, reply: [UInt8] = [],
+        components: [(bytes: [UInt8], isPort: Bool)] = []
     ) -> [UInt8] {
-        let header = WireHeader(
-            kind: kind, id: 100, request: kind == .message ? 0 : 9, count: components.count, replySize: reply.count)
+        let header = WireHeader(kind: kind, id: id, request: request, count: components.count, replySize: reply.count)
         var bytes = [UInt8](repeating: 0, count: header.replyOffset)
         bytes.withUnsafeMutableBytes { bytes in
             header.write(to: bytes)

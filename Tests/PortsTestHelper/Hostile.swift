@@ -248,7 +248,7 @@ func holdManyPorts(_ count: Int, connected: Int) throws -> Never {
     func measured(_ body: () throws -> Void) rethrows -> Int {
         let before = Int(heap_use())
         try body()
-        return Int(Int(heap_use())) - Int(before)
+        return Int(heap_use()) - before
     }
     // What all ports share is made with the first.
     let first = try MachPort()

@@ -4,6 +4,7 @@ import OwnThread
 import RunLoops
 import Testing
 
+@testable import FuzzTargets
 @testable import Ports
 
 /// What strangers do at a control socket.
@@ -41,19 +42,6 @@ import Testing
         }
     }
 
-    private static func hello(_ incarnation: Incarnation, major: UInt8 = ControlHello.major) -> [UInt8] {
-        var bytes = [UInt8](repeating: 0, count: ControlHello.size)
-        bytes.withUnsafeMutableBytes { ControlHello(incarnation: incarnation).write(to: $0) }
-        bytes[4] = major
-        return bytes
-    }
-
-    private static func packet(_ message: ControlMessage) -> [UInt8] {
-        var bytes = [UInt8](repeating: 0, count: ControlMessage.largestSize)
-        let size = bytes.withUnsafeMutableBytes { message.write(to: $0) }
-        return Array(bytes[..<size])
-    }
-
     /// A port that is known outside, and the path of its process's control socket.
     private func exposed() throws -> (MachPort, String) {
         let port = try MachPort(nameServer: sandbox.names)
@@ -81,7 +69,7 @@ import Testing
     @Test func `whoever speaks another version learns ours, and is refused`() throws {
         let (port, path) = try exposed()
         let stranger = try Raw(callingAt: path)
-        stranger.send(Self.hello(.random(), major: 9))
+        stranger.send(Samples.hello(.random(), major: 9))
         let answer = try #require(stranger.receive())
         #expect(
             answer.withUnsafeBytes { ControlHello($0) } == ControlHello(incarnation: PortProcess.current.incarnation))
@@ -93,7 +81,7 @@ import Testing
     func `a peer that sends garbage after its hello is cut off`(_ garbage: [UInt8]) throws {
         let (port, path) = try exposed()
         let peer = try Raw(callingAt: path)
-        peer.send(Self.hello(.random()))
+        peer.send(Samples.hello(.random()))
         #expect(peer.receive()?.count == ControlHello.size)
         peer.send(garbage)
         #expect(peer.receive() == [])
@@ -103,13 +91,13 @@ import Testing
     @Test func `a peer is told of a port's end, and of one that never was`() throws {
         let (port, path) = try exposed()
         let peer = try Raw(callingAt: path)
-        peer.send(Self.hello(.random()))
+        peer.send(Samples.hello(.random()))
         #expect(peer.receive()?.count == ControlHello.size)
-        peer.send(Self.packet(.watch(port.id.number)))
-        peer.send(Self.packet(.watch(.max)))
-        #expect(peer.receive() == Self.packet(.invalidated(.max)))
+        peer.send(Samples.packet(.watch(port.id.number)))
+        peer.send(Samples.packet(.watch(.max)))
+        #expect(peer.receive() == Samples.packet(.invalidated(.max)))
         port.invalidate()
-        #expect(peer.receive() == Self.packet(.invalidated(port.id.number)))
+        #expect(peer.receive() == Samples.packet(.invalidated(port.id.number)))
     }
 
     @Test func `who has our hello can be told at once that a request has no answer`() throws {
@@ -117,12 +105,12 @@ import Testing
         for request in 1...(300 as UInt64) {
             let peer = try Raw(callingAt: path)
             let incarnation = Incarnation.random()
-            peer.send(Self.hello(incarnation))
+            peer.send(Samples.hello(incarnation))
             #expect(peer.receive()?.count == ControlHello.size)
             PortProcess.current.peers.tellUnanswered(request, to: incarnation)
             PortProcess.current.peers.tellUnanswered(0, to: incarnation)
             try #require(peer.isReadable(before: .now + .seconds(1)), "request \(request)")
-            #expect(peer.receive() == Self.packet(.unanswered(request)))
+            #expect(peer.receive() == Samples.packet(.unanswered(request)))
         }
         withExtendedLifetime(port) {}
     }
@@ -131,7 +119,7 @@ import Testing
         var pair: [Int32] = [-1, -1]
         #expect(socketpair(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue), 0, &pair) == 0)
         let (ours, theirs) = (Peer(pair[0], incarnation: .random(), pid: 0), Raw(pair[1]))
-        for _ in 0..<100 { theirs.send(Self.packet(.unanswered(0))) }
+        for _ in 0..<100 { theirs.send(Samples.packet(.unanswered(0))) }
         #expect(ours.receive())
         #expect(Raw.isReadable(ours.descriptor, before: .now))
         #expect(ours.receive())
@@ -168,8 +156,8 @@ import Testing
         #expect(try RemoteMessagePort(right).request(id: 1, [1]) == [1])
         for incarnation in [right.channel.id.incarnation, PortProcess.current.incarnation] {
             let impostor = try Raw(callingAt: path)
-            impostor.send(Self.hello(incarnation))
-            impostor.send(Self.packet(.invalidated(right.channel.id.number)))
+            impostor.send(Samples.hello(incarnation))
+            impostor.send(Samples.packet(.invalidated(right.channel.id.number)))
             #expect(impostor.receive() == [])
         }
         #expect(right.isValid)
@@ -203,12 +191,12 @@ import Testing
         let owner = Helper { () -> Raw in
             let caller = Raw(crl_poll(listener.descriptor, -1, -1) > 0 ? crl_accept(listener.descriptor) : -1)
             #expect(caller.receive()?.count == ControlHello.size)
-            caller.send(Self.hello(incarnation))
+            caller.send(Samples.hello(incarnation))
             return caller
         }
         first.onInvalidation {}
         let connection = try #require(owner.value())
-        #expect(connection.receive() == Self.packet(.watch(1)))
+        #expect(connection.receive() == Samples.packet(.watch(1)))
 
         let second = MachPort.SendRight(
             PortProcess.current.channel(
@@ -217,8 +205,8 @@ import Testing
         let told = Gate()
         try PortProcess.current.housekeepingLoop().perform { second.onInvalidation { told.open() } }
         try #require(connection.isReadable(before: .now + .seconds(2)))
-        #expect(connection.receive() == Self.packet(.watch(2)))
-        connection.send(Self.packet(.invalidated(2)))
+        #expect(connection.receive() == Samples.packet(.watch(2)))
+        connection.send(Samples.packet(.invalidated(2)))
         #expect(told.wait(until: .patience) && first.isValid && !second.isValid)
     }
 
@@ -229,9 +217,9 @@ import Testing
         let (listener, right) = try stand()
         let incarnation = right.channel.id.incarnation
         var caller: Raw? = try Raw(callingAt: path)
-        caller?.send(Self.hello(incarnation))
+        caller?.send(Samples.hello(incarnation))
         #expect(caller?.receive()?.count == ControlHello.size)
-        if says { caller?.send(Self.packet(.watch(port.id.number))) }
+        if says { caller?.send(Samples.packet(.watch(port.id.number))) }
         caller = nil
         #expect(waitUntil { !PortProcess.current.peers.isConnected(to: incarnation) })
         let done = Gate()
@@ -243,7 +231,7 @@ import Testing
 
     @Test func `an owner of another version is said to be`() throws {
         let (listener, right) = try stand()
-        let answered = answer(listener, Self.hello(right.channel.id.incarnation, major: 7))
+        let answered = answer(listener, Samples.hello(right.channel.id.incarnation, major: 7))
         let error = portError { try right.send(MachPort.Message(), before: .patience) }
         #expect(kind(error) == "incompatibleVersion")
         #expect(error?.description.contains("version 7") == true)
@@ -252,7 +240,7 @@ import Testing
 
     @Test func `an owner of another incarnation is not the owner`() throws {
         let (listener, right) = try stand()
-        let answered = answer(listener, Self.hello(.random()))
+        let answered = answer(listener, Samples.hello(.random()))
         #expect(errorKind { try right.send(MachPort.Message(), before: .patience) } == "isInvalid")
         #expect(answered.value() == true && !right.isValid)
     }
@@ -287,15 +275,15 @@ import Testing
     /// A peer that has said hello.
     private func peer(at path: String) throws -> Raw {
         let peer = try Raw(callingAt: path)
-        peer.send(Self.hello(.random()))
+        peer.send(Samples.hello(.random()))
         #expect(peer.receive()?.count == ControlHello.size)
         return peer
     }
 
     /// Everything that the peer has sent before was read.
     private func expectRead(_ peer: Raw) {
-        peer.send(Self.packet(.watch(.max)))
-        while let packet = peer.receive(), packet != Self.packet(.invalidated(.max)) {
+        peer.send(Samples.packet(.watch(.max)))
+        while let packet = peer.receive(), packet != Samples.packet(.invalidated(.max)) {
             if packet.isEmpty { return #expect(Bool(false), "it was cut off") }
         }
     }
@@ -305,12 +293,12 @@ import Testing
         let number = port.id.number
         let liars = try (0..<3).map { _ in try peer(at: path) }
         try port.sendRight.send(MachPort.Message())
-        for liar in liars { liar.send(Self.packet(.sent(number, count: .max))) }
+        for liar in liars { liar.send(Samples.packet(.sent(number, count: .max))) }
         for liar in liars { expectRead(liar) }
         #expect(try port.sendRight.statistics().waiting >= 1)
         _ = try port.receive(before: .patience)
         for _ in 0..<3 { #expect(try port.sendRight.statistics().received == 1) }
-        liars[0].send(Self.packet(.sent(number, count: 0)))
+        liars[0].send(Samples.packet(.sent(number, count: 0)))
         expectRead(liars[0])
         #expect(try port.sendRight.statistics().received == 1)
     }
@@ -319,7 +307,7 @@ import Testing
         let (port, path) = try exposed()
         for _ in 0..<20 {
             let sender = try peer(at: path)
-            sender.send(Self.packet(.sent(port.id.number, count: 2)))
+            sender.send(Samples.packet(.sent(port.id.number, count: 2)))
             expectRead(sender)
             #expect(port.knownSenderCount > 0)
         }
@@ -330,14 +318,14 @@ import Testing
     @Test func `however often a peer asks, the others are asked one at a time`() throws {
         let (port, path) = try exposed()
         let (asker, silent) = (try peer(at: path), try peer(at: path))
-        silent.send(Self.packet(.watch(port.id.number)))
+        silent.send(Samples.packet(.watch(port.id.number)))
         expectRead(silent)
         let began = MonotonicInstant.now
-        for query in 0..<(200 as UInt64) { asker.send(Self.packet(.ask(query: query, port.id.number))) }
+        for query in 0..<(200 as UInt64) { asker.send(Samples.packet(.ask(query: query, port.id.number))) }
         expectRead(asker)
         var count = 0
         while silent.isReadable(before: .now) {
-            #expect(silent.receive() == Self.packet(.count(port.id.number)))
+            #expect(silent.receive() == Samples.packet(.count(port.id.number)))
             count += 1
         }
         // One waits a tenth of a second for its answer.

@@ -2,6 +2,7 @@ import RunLoops
 import Testing
 import ZeroMQ
 
+@testable import FuzzTargets
 @testable import Ports
 
 @Suite struct WireFormatTests {
@@ -27,16 +28,7 @@ import ZeroMQ
         _ kind: Wire.Kind = .message, id: UInt32 = 0, request: UInt64 = 0, reply: [UInt8] = [],
         components: [(bytes: [UInt8], isPort: Bool)] = []
     ) -> [UInt8] {
-        let header = WireHeader(kind: kind, id: id, request: request, count: components.count, replySize: reply.count)
-        var bytes = [UInt8](repeating: 0, count: header.replyOffset)
-        bytes.withUnsafeMutableBytes { bytes in
-            header.write(to: bytes)
-            for (index, component) in components.enumerated() {
-                let size = UInt32(component.bytes.count) | (component.isPort ? Wire.portBit : 0)
-                bytes.setLittle(size, at: header.sizesOffset + 4 * index)
-            }
-        }
-        return bytes + reply + components.flatMap(\.bytes)
+        Samples.frame(kind, id: id, request: request, reply: reply, components: components)
     }
 
     private var rich: [UInt8] {
