@@ -27,15 +27,21 @@ import Testing
         return try child.wait() == 0 && waitUntil { try target.seen().handled == before + 1 }
     }
 
-    @Test(.enabled(if: Scale.isLong && limit >= 1000), arguments: [LocalSocket.Kind.stream, .sequencedPackets])
+    @Test(.enabled(if: limit >= 1000), arguments: [LocalSocket.Kind.stream, .sequencedPackets])
     func `a flood of connections leaves a process its reserve, and its good peers`(_ kind: LocalSocket.Kind) throws {
         let target = try Target(sandbox, setUp: "ulimit -n 160")
         let path = kind == .stream ? target.path : target.controlPath
         let before = try target.seen()
         #expect(try greet(target))
         for round in 0..<(Scale.isLong ? 50 : 2) {
-            let connections = try flood(path, kind, 400)
-            #expect(try waitUntil { try target.newPort().contains("the limit is 160") })
+            var connections = try flood(path, kind, 400)
+            // What it still had of an earlier peer, or had given up by now, leaves room for more.
+            #expect(
+                try waitUntil {
+                    if try target.newPort().contains("the limit is 160") { return true }
+                    connections += try flood(path, kind, 10)
+                    return false
+                })
             #expect(try target.seen().descriptors <= 160 - 60)
             #expect(waitUntil { target.hasLogged("process \(getpid())", "finds no descriptor left") })
             for connection in connections { close(connection) }

@@ -47,6 +47,8 @@ final class ControlListener: Sendable {
         let peers = PortProcess.current.peers
         let credentials = LocalSocket.credentials(of: caller)
         guard credentials?.uid == geteuid() else { return peers.refuse(caller, credentials, "is another user's") }
+        // Those who have gone take no room from those who wait behind them.
+        if hasGone(caller) { return _ = close(caller) }
         let isOneTooMany = peers.count >= Peers.most || peers.callers.load(ordering: .relaxed) >= Peers.mostCallers
         guard !isOneTooMany else { return peers.refuse(caller, credentials, "is one too many") }
         let hasRoom = (try? PortProcess.current.checkReserve()) != nil
@@ -56,13 +58,7 @@ final class ControlListener: Sendable {
             turn.source.invalidate()
             timer.invalidate()
             peers.callers.subtract(1, ordering: .relaxed)
-            var byte: UInt8 = 0
-            // Whoever only wanted to know whether we are alive has gone already.
-            if recv(caller, &byte, 1, Int32(MSG_PEEK | MSG_DONTWAIT)) > 0 {
-                peers.accept(caller)
-            } else {
-                close(caller)
-            }
+            if hasGone(caller) { close(caller) } else { peers.accept(caller) }
             return true
         }
         guard (try? loop.add(hello)) != nil else {
@@ -76,6 +72,13 @@ final class ControlListener: Sendable {
                 peers.callers.subtract(1, ordering: .relaxed)
                 peers.refuse(caller, credentials, "says no hello")
             }, on: loop)
+    }
+
+    /// Whether the caller, who may only have wanted to know whether we are alive, has hung up.
+    private static func hasGone(_ caller: Int32) -> Bool {
+        var byte: UInt8 = 0
+        let count = recv(caller, &byte, 1, Int32(MSG_PEEK | MSG_DONTWAIT))
+        return count == 0 || (count < 0 && errno != EAGAIN)
     }
 
     /// The caller's hello ends its timer, which in turn ends the wait for the hello.
