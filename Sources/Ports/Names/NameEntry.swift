@@ -77,8 +77,7 @@ struct NameEntry: Sendable, Equatable {
             let queue = facts["queue"].flatMap({ UInt32($0) }),
             let limit = facts["limit"].flatMap({ Int($0) }), limit >= 0,
             let byteLimit = facts["bytes"].flatMap({ Int($0) }), byteLimit >= 0,
-            let directory = facts["directory"].flatMap(Self.percentDecoded),
-            directory.hasPrefix("/"), directory.utf8.count <= WireRight.longestPath
+            let directory = facts["directory"].flatMap(Self.percentDecoded), WireRight.isDirectory(directory.utf8)
         else { throw malformed }
         self.name = name
         self.pid = pid

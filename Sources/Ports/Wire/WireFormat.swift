@@ -127,8 +127,6 @@ extension WireHeader {
 struct WireRight: Equatable {
     static let fixedSize = 48
     static let version: UInt8 = 1
-    /// A path has to leave room for a socket's name in 107 bytes.
-    static let longestPath = 107
 
     var id: PortID
     var queueLimit: UInt32
@@ -151,9 +149,7 @@ struct WireRight: Equatable {
         guard bytes.count >= Self.fixedSize else { throw .badRight }
         guard bytes[0] == Self.version else { throw .badRightVersion(bytes[0]) }
         let length = Int(bytes.little(at: 2) as UInt16)
-        guard bytes[1] == 0, length <= Self.longestPath, bytes.count == Self.fixedSize + length else {
-            throw .badRight
-        }
+        guard bytes[1] == 0, bytes.count == Self.fixedSize + length else { throw .badRight }
         queueLimit = bytes.little(at: 4)
         let high: UInt64 = bytes.little(at: 24)
         let low: UInt64 = bytes.little(at: 16)
@@ -165,10 +161,14 @@ struct WireRight: Equatable {
         self.limit = limit
         self.byteLimit = byteLimit
         let pathBytes = bytes[Self.fixedSize...]
-        guard length == 0 || (pathBytes.first == UInt8(ascii: "/") && !pathBytes.contains(0)),
-            let path = String(validating: pathBytes, as: UTF8.self)
+        guard length == 0 || Self.isDirectory(pathBytes), let path = String(validating: pathBytes, as: UTF8.self)
         else { throw .badRight }
         self.path = path
+    }
+
+    /// Whether it can be the path of a registry directory, as far as its text says.
+    static func isDirectory(_ path: some Collection<UInt8>) -> Bool {
+        path.first == UInt8(ascii: "/") && !path.contains(0) && path.count <= LocalSocket.longestPath
     }
 
     func write(to bytes: UnsafeMutableRawBufferPointer) {
