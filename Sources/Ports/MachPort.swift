@@ -448,6 +448,9 @@ public final class MachPort: Sendable, CustomStringConvertible {
                 if size > 0 { took(size, from: frame.sender.pid) }
                 if let error = frame.malformed {
                     noteMalformed(error, in: frame)
+                } else if frame.header.kind == .drainQuestion {
+                    receiver.withLock { $0.takenCount -= 1 }
+                    PortProcess.current.peers.tellDrained(frame.header.request, of: id.number, to: frame.sender.pid)
                 } else {
                     return Delivery(frame: frame, handler: handler, isFirst: isFirst)
                 }

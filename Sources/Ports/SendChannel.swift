@@ -18,8 +18,12 @@ final class SendChannel: Sendable, CustomStringConvertible {
         var socket: Socket?
         /// How many messages the socket has taken.
         var sentCount = 0
+        /// How many it was when the socket was made: more are sent by this socket and no other.
+        var sentBefore = 0
         /// Whether the socket is known to have a connection: it has sent something.
-        var hasSent: Bool { sentCount > 0 }
+        var hasSent: Bool { sentCount > sentBefore }
+        /// The port was asked whether it has taken so many, by a number that only this question has.
+        var drainQuestion: (number: UInt64, sentCount: Int)?
         /// How many bytes were sent that the port has not said it has taken; counted only where there is a limit.
         var bytesOnTheirWay = 0
         /// Whether it is the bytes that there is no room for. The socket knows nothing of that.
@@ -103,8 +107,8 @@ final class SendChannel: Sendable, CustomStringConvertible {
         _ frame: consuming Frame, before deadline: MonotonicInstant,
         failed: @escaping @Sendable (any Error) -> Void
     ) throws(PortError) {
-        guard waiterCount < Self.mostWaiting else { throw .sendTimedOut(port: description) }
         if try sendAtOnce(&frame, before: deadline) { return }
+        guard waiterCount < Self.mostWaiting else { throw .sendTimedOut(port: description) }
         let suspended = try SuspendedSend(
             frame, to: self, before: deadline, connectBefore: Self.connectDeadline(deadline))
         suspended.start { [self] end in
@@ -255,9 +259,11 @@ final class SendChannel: Sendable, CustomStringConvertible {
         // An optional, because a closure cannot consume what it captures.
         var made: Socket? = try madeSocket("ipc://" + socketPath)
         state.withLock { state in
-            if state.socket == nil, state.invalidity == nil { swap(&state.socket, &made) }
+            guard state.socket == nil, state.invalidity == nil else { return }
+            swap(&state.socket, &made)
+            state.sentBefore = state.sentCount
         }
-        PortProcess.current.keepConnected(self)
+        PortProcess.current.connections.opened(self)
     }
 
     /// Makes sure that the death of the port, and of its owner, will be told.
@@ -292,6 +298,41 @@ final class SendChannel: Sendable, CustomStringConvertible {
             try socket.connect(address)
             return socket
         }
+    }
+
+    // MARK: An unused connection
+
+    var hasSocket: Bool { state.withLock { $0.socket != nil } }
+
+    /// The port will say when it has taken all that was sent, and if nothing has followed by then, the connection is
+    /// closed. Otherwise messages could be lost with it, or overtaken by those of the next one.
+    func askWhetherDrained() {
+        state.withLock { state in
+            guard state.waiters.isEmpty, state.hasSent, state.drainQuestion?.sentCount != state.sentCount else {
+                return
+            }
+            let number = UInt64.random(in: 0 ... .max)
+            // Without room now, another time.
+            guard var frame = try? Encoding.drainQuestion(number), (try? state.socket?.sendNow(&frame)) == true else {
+                return
+            }
+            state.drainQuestion = (number, state.sentCount)
+        }
+    }
+
+    /// The port has taken all that came before the question.
+    func drained(_ number: UInt64) {
+        let isClosed = state.withLock { state in
+            guard let question = state.drainQuestion, question == (number, state.sentCount), state.waiters.isEmpty
+            else {
+                return false
+            }
+            state.drainQuestion = nil
+            state.socket = nil
+            state.sentBefore = state.sentCount
+            return true
+        }
+        if isClosed { PortProcess.current.connections.closed(self) }
     }
 
     // MARK: Invalidity
@@ -334,7 +375,7 @@ final class SendChannel: Sendable, CustomStringConvertible {
         PortProcess.current.replies.portBecameInvalid(id)
         PortProcess.current.sentCounts.portBecameInvalid(id)
         PortProcess.current.tellNameWatchers()
-        PortProcess.current.letGo(self)
+        PortProcess.current.connections.letGo(self)
         for handler in handlers { handler() }
     }
 

@@ -11,7 +11,7 @@ private final class Seen: @unchecked Sendable {
     var hoard: [Int32] = []
 }
 
-private func descriptors() -> Int {
+func descriptors() -> Int {
     guard let directory = opendir("/proc/self/fd") else { return 0 }
     defer { closedir(directory) }
     var count = 0

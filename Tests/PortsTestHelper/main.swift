@@ -208,6 +208,9 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
         let numbers = arguments.compactMap { Int($0) }
         try holdManyPorts(numbers[0], connected: numbers[1])
 
+    case "visit":
+        try visit(rounds: UInt32(arguments[0]) ?? 0, fromTask: arguments[1] == "task")
+
     default:
         fail("unknown command")
     }

@@ -38,7 +38,7 @@ import ZeroMQ
             components: [([1, 2, 3], false), (right, true), ([], false), (right, true)])
     }
 
-    @Test(arguments: [Wire.Kind.message, .request, .reply])
+    @Test(arguments: [Wire.Kind.message, .request, .reply, .drainQuestion])
     func `every field of a header makes the round trip`(_ kind: Wire.Kind) throws {
         let right = bytes(of: Self.right)
         let sent = frame(

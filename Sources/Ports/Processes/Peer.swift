@@ -58,8 +58,12 @@ final class Peer: Sendable {
             }
             state.isUsed = true
             if state.outbox.isEmpty, write(message) { return false }
-            // Whoever does not read is not asked: others may ask without end how many messages it has sent.
-            if case .count = message { return false }
+            // Whoever does not read is not asked, and not answered: others may ask without end how many messages it has
+            // sent, and it may.
+            switch message {
+            case .count, .drained: return false
+            default: break
+            }
             guard state.outbox.count < Self.longestOutbox else { return true }
             state.outbox.append(message)
             if state.flush == nil { startFlushing(&state) }
@@ -167,6 +171,8 @@ final class Peer: Sendable {
             process.replies.wasRefused(request, by: incarnation)
         case .taken(let number, let bytes):
             channel(number)?.taken(bytes: Int(clamping: bytes))
+        case .drained(let number, let question):
+            channel(number)?.drained(question)
         case .count(let number):
             send(.sent(number, count: UInt64(channel(number)?.sentCount ?? 0)))
         case .sent(let number, let count):

@@ -241,6 +241,14 @@ final class Peers: Sendable {
         peer?.send(.taken(port, bytes: UInt64(bytes)))
     }
 
+    /// A port of ours has taken all that came before a question of the process's.
+    func tellDrained(_ question: UInt64, of port: UInt64, to pid: pid_t) {
+        // Of processes that are all known as 0, the one that has asked knows its question.
+        for peer in connected.withLock({ $0.values.joined().filter { $0.pid == pid } }) {
+            peer.send(.drained(port, question: question))
+        }
+    }
+
     /// So many messages were sent to a port of the process's.
     func tellSent(_ count: Int, to port: PortID) {
         existing(port.incarnation)?.send(.sent(port.number, count: UInt64(count)))

@@ -11,6 +11,7 @@ final class PortProcess: Sendable {
 
     let incarnation = Incarnation.random()
     let peers = Peers()
+    let connections = Connections()
     let replies = PendingReplies()
     let sentCounts = SentCounts()
     let complaints = Complaints()
@@ -33,10 +34,6 @@ final class PortProcess: Sendable {
         var context: Context?
         var ports: [UInt64: Weak<MachPort>] = [:]
         var channels: [PortID: Weak<SendChannel>] = [:]
-        /// Connections that are kept although nobody may have a right any more, as long as their ports live: a
-        /// server sees the same asker again, and what was sent through a new connection could overtake what was
-        /// sent through the old one. Only live ports of live processes are in here.
-        var connected: [PortID: SendChannel] = [:]
         var directories: [String: PortDirectory] = [:]
         var desks: [String: CheckInDesk] = [:]
         var lastNumber: UInt64 = 0
@@ -147,6 +144,12 @@ final class PortProcess: Sendable {
 
     /// The one channel to the port, made if need be.
     func channel(to right: WireRight) -> SendChannel {
+        // The lock may have been another thread's at the time of the fork.
+        if crl_is_forked() {
+            let unusable = SendChannel(right, isLocal: false)
+            unusable.shut()
+            return unusable
+        }
         // Each request brings its asker's right, and all but the first find the channel here.
         if let channel = existingChannel(to: right.id) { return channel }
         let isLocal = right.id.incarnation == incarnation
@@ -168,21 +171,6 @@ final class PortProcess: Sendable {
         state.withLock { state in
             if state.channels[port]?.identity == identity { state.channels[port] = nil }
         }
-    }
-
-    /// Keeps the channel's connection until its port is invalid.
-    func keepConnected(_ channel: SendChannel) {
-        let former = state.withLock { $0.connected.updateValue(channel, forKey: channel.id) }
-        withExtendedLifetime(former) {}
-        // It may have become invalid, and been let go of, a moment before.
-        if !channel.isValid { letGo(channel) }
-    }
-
-    func letGo(_ channel: SendChannel) {
-        let released = state.withLock { state in
-            state.connected[channel.id] === channel ? state.connected.removeValue(forKey: channel.id) : nil
-        }
-        withExtendedLifetime(released) {}
     }
 
     /// A process is gone, and all of its ports with it.
@@ -265,6 +253,6 @@ final class PortProcess: Sendable {
         }
         // A receiver whose queue is full when the connection ends loses what it has not read from the socket by then.
         for copy in copies { LocalSocket.waitUntilRead(copy, before: deadline) }
-        for directory in directories { directory.removeOwnFiles(before: .now + .milliseconds(bound)) }
+        for directory in directories { directory.removeOwnFiles(before: max(deadline, .now + .milliseconds(100))) }
     }
 }

@@ -9,6 +9,8 @@
 //     sent         6 UInt8, number UInt64, count UInt64: so many to this port of yours
 //     ask          7 UInt8, query UInt64, number UInt64: tell me how this port of yours does
 //     statistics   8 UInt8, query UInt64, received UInt64, waiting UInt64: the answer to that
+//     drained      9 UInt8, number UInt64, question UInt64: this port of mine has taken all that came before that
+//                  question of yours
 
 enum ControlMessage: Equatable {
     case watch(UInt64)
@@ -19,6 +21,7 @@ enum ControlMessage: Equatable {
     case sent(UInt64, count: UInt64)
     case ask(query: UInt64, UInt64)
     case statistics(query: UInt64, received: UInt64, waiting: UInt64)
+    case drained(UInt64, question: UInt64)
 
     static let largestSize = 25
 
@@ -35,6 +38,7 @@ enum ControlMessage: Equatable {
         case (6, 2): self = .sent(field(0), count: field(1))
         case (7, 2): self = .ask(query: field(0), field(1))
         case (8, 3): self = .statistics(query: field(0), received: field(1), waiting: field(2))
+        case (9, 2): self = .drained(field(0), question: field(1))
         default: return nil
         }
     }
@@ -52,6 +56,7 @@ enum ControlMessage: Equatable {
         case .ask(let query, let number): Self.write(7, query, number, to: bytes)
         case .statistics(let query, let received, let waiting):
             Self.write(8, query, received, waiting, to: bytes)
+        case .drained(let number, let question): Self.write(9, number, question, to: bytes)
         }
     }
 

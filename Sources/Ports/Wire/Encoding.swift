@@ -63,6 +63,14 @@ enum Encoding {
         return frame
     }
 
+    /// The question whether all that came before has been taken.
+    static func drainQuestion(_ number: UInt64) throws(PortError) -> Frame {
+        let header = WireHeader(kind: .drainQuestion, request: number)
+        var frame = try zeroMQ { () throws(ZeroMQError) in try Frame(count: header.componentsOffset) }
+        frame.withUnsafeMutableBytes { header.write(to: $0) }
+        return frame
+    }
+
     private static func emptyFrame(size: Int, to port: SendChannel) throws(PortError) -> Frame {
         let limit = min(port.messageLimit, Wire.largestMessage)
         guard size <= limit else {

@@ -4,12 +4,12 @@ import Glibc
 //
 //     0   magic     UInt8     0xB7
 //     1   version   UInt8     the major version
-//     2   kind      UInt8     message, request or reply
+//     2   kind      UInt8     message, request, reply, or the question whether all before it have been taken
 //     3   zero      UInt8
 //     4   id        UInt32    the message's id
 //     8   count     UInt32    how many components
 //    12   reply     UInt32    how many bytes of reply right; 0: none
-//         request   UInt64    only in requests and replies: which request
+//         request   UInt64    not in messages: which request, or which question
 //         sizes     UInt32    one for each component: its size in bytes; the top bit is set for a port
 //         the reply right, the components, one after the other
 //
@@ -28,6 +28,7 @@ enum Wire {
         case message = 0
         case request = 1
         case reply = 2
+        case drainQuestion = 3
     }
 
     enum Malformed: Error, Equatable, CustomStringConvertible {

@@ -1,0 +1,59 @@
+import Glibc
+import OwnThread
+import RunLoops
+import Testing
+
+@testable import Ports
+
+/// A process keeps so many connections, and sends to any number of ports.
+@Suite(.ownThread) struct ConnectionTests {
+    let sandbox = Sandbox()
+
+    @Test(.enabled(if: Descriptor.limit >= 2000), arguments: ["thread", "task"])
+    func `a process sends in order to more ports than it has room for connections to`(_ sender: String) throws {
+        let (count, rounds) = (Scale.count(150, long: 400), UInt32(Scale.count(4, long: 50)))
+        let desk = try Desk(sandbox)
+        let thread = try RunLoopThread()
+        let got = Shared<[[UInt32]]>(Array(repeating: [], count: count))
+        let ports = try (0..<count).map { index in
+            try MachPort(nameServer: sandbox.names) { message in got.withLock { $0[index].append(message.id) } }
+        }
+        // The first reads nothing until all was sent: its connection has to stay.
+        for port in ports.dropFirst() { try port.schedule(in: thread.loop) }
+        let child = Child(
+            "visit", "\(rounds)", sender, in: sandbox,
+            wrapper: ["/bin/sh", "-c", "ulimit -n 256; exec \"$0\" \"$@\""])
+        try desk.report().send(MachPort.Message(ports.map { .port($0.sendRight) }), before: .patience)
+        let descriptors = try desk.port.receive(before: .patience).id
+        #expect(descriptors < 256 - 64)
+        try ports[0].schedule(in: thread.loop)
+        #expect(waitUntil { got.withLock { $0.allSatisfy { $0.count == rounds } } })
+        #expect(got.withLock { $0.allSatisfy { $0 == Array(0..<rounds) } })
+        for port in [ports[0], ports[1], ports[count - 1]] {
+            #expect(try port.sendRight.statistics() == .init(received: Int(rounds), waiting: 0))
+        }
+        withExtendedLifetime(child) {}
+    }
+
+    @Test func `a connection is closed only when its port has taken everything, and nothing has followed`() throws {
+        let desk = try Desk(sandbox)
+        let child = Child("echo", in: sandbox)
+        let right = try desk.report()
+        let channel = right.channel
+        func send() throws { try right.send(MachPort.Message(id: 1), before: .patience) }
+        /// What the port has said before has arrived here by then.
+        func received() throws -> Int { try right.statistics(before: .patience).received }
+        try send()
+        channel.drained(0)
+        #expect(channel.hasSocket, "nobody has asked")
+        child.stop()
+        channel.askWhetherDrained()
+        try send()
+        child.signal(SIGCONT)
+        #expect(try waitUntil { try received() == 2 } && channel.hasSocket, "something has followed")
+        channel.askWhetherDrained()
+        #expect(waitUntil { !channel.hasSocket } && right.isValid)
+        try send()
+        #expect(try waitUntil { try received() == 3 } && channel.hasSocket)
+    }
+}
