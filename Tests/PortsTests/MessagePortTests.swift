@@ -246,8 +246,12 @@ import Testing
 
     // MARK: Slow askers
 
-    @Test func `an asker that takes no replies does not hold up the others`() throws {
-        let server = try Server { _, data in data }
+    @Test(arguments: [false, true])
+    func `an asker that takes no replies does not hold up the others`(_ usesRights: Bool) throws {
+        let server =
+            usesRights
+            ? try Server(LocalMessagePort(requestHandler: { try? $0.replyRight?.reply(with: $0.data) }))
+            : try Server { _, data in data }
         let slow = try MachPort(queueLimit: 1)
         var full = 0
         while (try? slow.sendRight.send(MachPort.Message(), before: .distantPast)) != nil { full += 1 }

@@ -44,8 +44,11 @@ public final class LocalMessagePort: Sendable {
             name: name, nameServer: nameServer, queueLimit: queueLimit, messageLimit: messageLimit,
             requestHandler: { request in
                 let answer = handler(request.id, request.data)
-                // A slow asker must not hold up the others.
-                request.replyRight?.post(answer)
+                do throws(PortError) {
+                    try request.replyRight?.reply(with: answer)
+                } catch {
+                    log.info("a reply could not be sent: \(error)")
+                }
             })
     }
 

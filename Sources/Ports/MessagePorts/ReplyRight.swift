@@ -19,15 +19,33 @@ public final class ReplyRight: Sendable {
         if !isUsed.withLock({ $0 }) { refuse() }
     }
 
-    /// Sends the answer. It blocks while there is no room at the asker's.
+    /// Sends the answer, now or when there is room at the asker's: a slow or dead asker holds up nobody.
+    ///
+    /// Any thread may call it. Up to a hundred answers wait for one asker, each for ten seconds; an asker that gets no
+    /// answer in the end is told so.
+    /// - Parameter bytes: The answer's data; nil for an answer without data.
+    /// - Throws: ``PortError`` when it can't be sent: `messageTooLarge`, `isInvalid`, `sendTimedOut` when a hundred
+    ///   wait already… The right is used up all the same.
+    public func reply(with bytes: [UInt8]? = nil) throws(PortError) {
+        use()
+        do throws(PortError) {
+            try asker.channel.post(frame(bytes), before: .now + .seconds(10)) { error in
+                log.info("a reply could not be sent: \(error)")
+                self.refuse()
+            }
+        } catch {
+            refuse()
+            throw error
+        }
+    }
+
+    /// Sends the answer. It blocks its thread while there is no room at the asker's.
     ///
     /// - Parameters:
     ///   - bytes: The answer's data; nil for an answer without data.
-    ///   - deadline: How long to wait for room at the asker's; a slow asker must not hold up a server.
+    ///   - deadline: How long to wait for room at the asker's.
     /// - Throws: ``PortError`` when it could not be sent: the right is used up all the same.
-    public func reply(
-        with bytes: [UInt8]? = nil, before deadline: MonotonicInstant = .now + .seconds(1)
-    ) throws(PortError) {
+    public func reply(with bytes: [UInt8]? = nil, before deadline: MonotonicInstant) throws(PortError) {
         use()
         do throws(PortError) {
             var frame = try frame(bytes)
@@ -56,21 +74,6 @@ public final class ReplyRight: Sendable {
             refuse()
             throw error
         }
-    }
-
-    /// Sends the answer, now or when there is room at the asker's; not for ever, and not for whoever has many waiting.
-    func post(_ bytes: [UInt8]?) {
-        use()
-        do throws(PortError) {
-            try asker.channel.post(frame(bytes), before: .now + .seconds(10)) { self.fail($0) }
-        } catch {
-            fail(error)
-        }
-    }
-
-    private func fail(_ error: any Error) {
-        log.info("a reply could not be sent: \(error)")
-        refuse()
     }
 
     private func use() {
