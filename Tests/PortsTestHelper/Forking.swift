@@ -9,6 +9,8 @@ func forkWhileBusy(_ count: Int) throws -> Never {
     let isOver = Gate()
     let (one, other) = (try MachPort(queueLimit: 50), try MachPort(queueLimit: 50))
     try PortNameServer.shared.register(one, name: "busy")
+    try one.sendRight.send(MachPort.Message([.port(other.sendRight)]))
+    let received = try one.receive(before: .now + .seconds(30))
     let ends = try [one, other].map { port in
         let ended = Gate()
         let sender = try RunLoopThread { _ in
@@ -40,6 +42,10 @@ func forkWhileBusy(_ count: Int) throws -> Never {
                 { _ = try other.receive() },
                 { _ = try MachPort() },
                 { _ = try PortNameServer.shared.port(forName: "busy") },
+                {
+                    guard case .port(let right)? = received.components.first else { return }
+                    try right.send(MachPort.Message())
+                },
             ]
             for attempt in attempts {
                 do {
