@@ -124,14 +124,14 @@ import Testing
         #expect(getpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0) == before)
     }
 
-    @Test(.enabled(if: !isThreadSanitized)) func `a thread that may not be so important is an error`() {
+    @Test func `a thread that may not be so important is an error`() {
         #expect(helper("niceness") == 0)
     }
 
     @Test func `a thread has the stack it was given`() throws {
-        // The system's default is 8 MiB as a rule.
+        // The system's default is 8 MiB as a rule. The thread sanitizer cannot count 20,000 calls inside each other.
         let thread = try RunLoopThread(stackSize: 128 << 20)
-        #expect(try thread.run { depth(20_000) } == 20_000)
+        #expect(try thread.run { depth(10_000) } == 10_000)
     }
 
     @Test func `the smallest stack is enough for a loop`() throws {
