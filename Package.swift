@@ -71,7 +71,7 @@ let package = Package(
                 "Ports", "CRunLoopShims", "ZeroMQ", "HeapUse", "PortsTestHelper", "FuzzTargets", "OwnThread",
                 "SplitMix64",
             ]),
-        .testTarget(name: "WordCountTests", dependencies: ["WordCount", "SplitMix64"]),
+        .testTarget(name: "WordCountTests", dependencies: ["WordCount", "SplitMix64", "OwnThread"]),
         .testTarget(name: "PortctlTests", dependencies: ["portctl", "PortsTestHelper", "OwnThread"]),
         .testTarget(name: "ReadmeTests"),
     ],

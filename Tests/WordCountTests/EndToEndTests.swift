@@ -1,4 +1,5 @@
 import Foundation
+import OwnThread
 import SplitMix64
 import Testing
 
@@ -28,6 +29,7 @@ struct EndToEndTests {
         process.executableURL = URL(fileURLWithPath: try #require(Self.program))
         process.arguments = arguments
         process.environment = ["PORTS_DIRECTORY": registry, "LC_ALL": "C", "SWIFT_BACKTRACE": "enable=no"]
+            .merging(sanitizerOptions) { $1 }
         process.currentDirectoryURL = URL(fileURLWithPath: folder.path)
         process.standardInput = FileHandle.nullDevice
         for file in [output, errors] { try Data().write(to: file) }
