@@ -130,7 +130,8 @@ public final class MachPort: Sendable, CustomStringConvertible {
         let socket = try zeroMQ { () throws(ZeroMQError) in
             let socket = try Socket(.pull, in: context)
             try socket.set(.receiveHighWaterMark(Int32(queueLimit)))
-            try socket.set(.maxMessageSize(Int64(messageLimit)))
+            // It counts for what a peer says first, too: with less, no other process could connect.
+            try socket.set(.maxMessageSize(Int64(max(messageLimit, 64))))
             try socket.set(.ipcPeerUser(geteuid()))
             try socket.set(.linger(0))
             try socket.bind("inproc://\(id.number)")

@@ -16,7 +16,10 @@ import Testing
         let thread = try RunLoopThread()
         let got = Shared<[[UInt32]]>(Array(repeating: [], count: count))
         let ports = try (0..<count).map { index in
-            try MachPort(nameServer: sandbox.names) { message in got.withLock { $0[index].append(message.id) } }
+            // The last takes nothing that is larger than these messages.
+            try MachPort(messageLimit: index == count - 1 ? 16 : 64 << 20, nameServer: sandbox.names) { message in
+                got.withLock { $0[index].append(message.id) }
+            }
         }
         // The first reads nothing until all was sent: its connection has to stay.
         for port in ports.dropFirst() { try port.schedule(in: thread.loop) }
