@@ -111,7 +111,11 @@ final class SendChannel: Sendable, CustomStringConvertible {
         guard waiterCount < Self.mostWaiting else { throw .sendTimedOut(port: description) }
         let suspended = try SuspendedSend(
             frame, to: self, before: deadline, connectBefore: Self.connectDeadline(deadline))
+        // Within the process nothing arrives after the exit.
+        let (process, count) = (PortProcess.current, isLocal ? 0 : 1)
+        process.postedCount.add(count, ordering: .relaxed)
         suspended.start { [self] end in
+            process.postedCount.subtract(count, ordering: .relaxed)
             withExtendedLifetime(suspended) {}
             switch end {
             case .sent: break

@@ -56,3 +56,16 @@ func leave(_ way: String, _ count: UInt32, flushBound: Duration) throws {
         }
     }
 }
+
+/// Answers one request, and ends the process at once.
+func answerAndLeave(_ way: String) throws -> Never {
+    let server =
+        switch way {
+        case "right": try LocalMessagePort { request in try? request.replyRight?.reply(with: request.data) }
+        default: try LocalMessagePort { _, data in data }
+        }
+    try server.schedule(in: .current)
+    try report(server.sendRight)
+    try ThreadRunLoop.current.runInMode(.default, seconds: 30, returnAfterSourceHandled: true)
+    exit(0)
+}

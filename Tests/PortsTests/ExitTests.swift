@@ -57,4 +57,17 @@ import Testing
         Scale.show("\(way): ended at the bound of 300 ms and \(late.summary)")
         if Scale.isMeasured { #expect(late.percentile(100) < .seconds(1)) }
     }
+
+    @Test(arguments: ["right", "handler"])
+    func `a reply arrives although the process ends right after it`(_ way: String) throws {
+        let sandbox = Sandbox()
+        for _ in 0..<Scale.count(3, long: 40) {
+            let desk = try Desk(sandbox)
+            let child = Child("answer", way, in: sandbox)
+            let server = RemoteMessagePort(try desk.report())
+            #expect(try server.request(id: 1, [5]) == [5])
+            #expect(child.wait() == 0)
+            desk.port.invalidate()
+        }
+    }
 }
