@@ -161,7 +161,7 @@ final class SendChannel: Sendable, CustomStringConvertible {
                 return
             case .waitForTurn(let isConnected):
                 guard waiter.wait(for: nil, until: isConnected ? deadline : connectDeadline) else {
-                    throw .sendTimedOut(port: description)
+                    throw isConnected ? .sendTimedOut(port: description) : isNotAccepted
                 }
             case .connect:
                 try connect(before: connectDeadline)

@@ -59,4 +59,15 @@ import Testing
         try send()
         #expect(try waitUntil { try received() == 3 } && channel.hasSocket)
     }
+
+    @Test func `of two that cannot connect each is told so`() throws {
+        let desk = try Desk(sandbox)
+        let child = Child("echo", in: sandbox)
+        let right = try desk.report()
+        child.stop()
+        let first = Helper { errorKind { try right.send(MachPort.Message(), before: .now + .milliseconds(1500)) } }
+        #expect(waitUntil { right.channel.waiterCount == 1 })
+        #expect(errorKind { try right.send(MachPort.Message(), before: .distantPast) } == "cannotConnect")
+        #expect(first.value() == "cannotConnect")
+    }
 }
