@@ -261,7 +261,13 @@ final class SendChannel: Sendable, CustomStringConvertible {
 
     private func makeSocket() throws(PortError) {
         // An optional, because a closure cannot consume what it captures.
-        var made: Socket? = try madeSocket("ipc://" + socketPath)
+        var made: Socket?
+        do throws(PortError) {
+            made = try madeSocket("ipc://" + socketPath)
+        } catch {
+            PortProcess.current.connections.makeRoom()
+            throw error
+        }
         state.withLock { state in
             guard state.socket == nil, state.invalidity == nil else { return }
             swap(&state.socket, &made)

@@ -211,6 +211,9 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
     case "visit":
         try visit(rounds: UInt32(arguments[0]) ?? 0, fromTask: arguments[1] == "task")
 
+    case "fill-up":
+        try fillUp()
+
     case "answer":
         try answerAndLeave(arguments.first ?? "")
 

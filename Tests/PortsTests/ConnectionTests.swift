@@ -60,6 +60,24 @@ import Testing
         #expect(try waitUntil { try received() == 3 } && channel.hasSocket)
     }
 
+    @Test(.enabled(if: Descriptor.limit >= 2000))
+    func `a process without a descriptor left closes what has become unused`() throws {
+        let desk = try Desk(sandbox)
+        let ports = try (0..<100).map { _ in try MachPort(queueLimit: 1, nameServer: sandbox.names) }
+        let child = Child(
+            "fill-up", in: sandbox, wrapper: ["/bin/sh", "-c", "ulimit -n 256; exec \"$0\" \"$@\""])
+        try desk.report().send(MachPort.Message(ports.map { .port($0.sendRight) }), before: .patience)
+        #expect(waitUntil { access(sandbox.file("full"), F_OK) == 0 })
+        let thread = try RunLoopThread()
+        let arrived = Gate()
+        for port in ports {
+            port.setHandler { message in if message.id == 2 { arrived.open() } }
+            try port.schedule(in: thread.loop)
+        }
+        #expect(arrived.wait(until: .patience))
+        withExtendedLifetime(child) {}
+    }
+
     @Test func `of two that cannot connect each is told so`() throws {
         let desk = try Desk(sandbox)
         let child = Child("echo", in: sandbox)

@@ -21,6 +21,7 @@ final class Connections: Sendable {
         var closed: [PortID: SendChannel] = [:]
         var round = 0
         var openedSinceRound = 0
+        var isMakingRoom = false
     }
 
     private let state = Mutex(State())
@@ -50,9 +51,20 @@ final class Connections: Sendable {
         if isDue { try? PortProcess.current.housekeepingLoop().perform { self.closeUnused(leaving: most) } }
     }
 
+    /// No descriptor was left for a connection. Those that could not be closed before may be unused by now, and as none
+    /// is opened, nobody else would ask.
+    func makeRoom() {
+        let isDue = state.withLock { state in
+            defer { state.isMakingRoom = true }
+            return !state.isMakingRoom
+        }
+        if isDue { try? PortProcess.current.housekeepingLoop().perform { self.closeUnused(leaving: 0) } }
+    }
+
     /// Asks the ports of those that were not used for the longest time whether they have taken everything.
     private func closeUnused(leaving most: Int) {
         let unused = state.withLock { state in
+            state.isMakingRoom = false
             state.round += 1
             for (port, connection) in state.open {
                 let sentCount = connection.channel.sentCount
