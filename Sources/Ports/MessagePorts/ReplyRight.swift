@@ -85,6 +85,8 @@ public final class ReplyRight: Sendable {
     }
 
     private func frame(_ bytes: [UInt8]?) throws(PortError) -> Frame {
+        // The channel's lock may have been another thread's at the time of a fork.
+        try PortProcess.checkUsable()
         let components = bytes.map { [MachPort.Message.Component.bytes($0)] } ?? []
         return try Encoding.frame(MachPort.Message(components), kind: .reply, request: request, to: asker.channel)
     }
