@@ -446,15 +446,15 @@ public final class MachPort: Sendable, CustomStringConvertible {
                 isFirst = isFirst || isFirstNow
                 let size = byteLimit == nil ? 0 : frame.count
                 let frame = ReceivedFrame(frame)
-                if size > 0 { took(size, from: frame.sender.pid) }
-                if let error = frame.malformed {
-                    noteMalformed(error, in: frame)
-                } else if frame.header.kind == .drainQuestion {
-                    receiver.withLock { $0.takenCount -= 1 }
+                guard frame.header.kind != .drainQuestion else {
                     PortProcess.current.peers.tellDrained(frame.header.request, of: id.number, to: frame.sender.pid)
-                } else {
+                    continue
+                }
+                if size > 0 { took(size, from: frame.sender.pid) }
+                guard let error = frame.malformed else {
                     return Delivery(frame: frame, handler: handler, isFirst: isFirst)
                 }
+                noteMalformed(error, in: frame)
             }
         }
         tellOthers()
@@ -493,7 +493,8 @@ public final class MachPort: Sendable, CustomStringConvertible {
             }
             let isFirst = !receiver.mayHaveMore
             receiver.mayHaveMore = true
-            receiver.takenCount += 1
+            // A question is no message. Nobody asks a port that no other process can connect to.
+            if !receiver.isExposed || !Wire.isDrainQuestion(frame) { receiver.takenCount += 1 }
             return .frame(frame, handler, isFirst: isFirst)
         }
     }
