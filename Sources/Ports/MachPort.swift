@@ -362,7 +362,8 @@ public final class MachPort: Sendable, CustomStringConvertible {
                 guard receiver.isValid else { throw .becameInvalid(port: description) }
                 return try receiver.socket?.watchedDescriptor()
             }
-            guard waiter.wait(for: descriptor, until: deadline) else {
+            // Something may come all the time that is no message.
+            guard !deadline.hasPassed, waiter.wait(for: descriptor, until: deadline) else {
                 throw .receiveTimedOut(port: description)
             }
         }
