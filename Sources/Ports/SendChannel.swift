@@ -315,19 +315,25 @@ final class SendChannel: Sendable, CustomStringConvertible {
     var hasSocket: Bool { state.withLock { $0.socket != nil } }
 
     /// The port will say when it has taken all that was sent, and if nothing has followed by then, the connection is
-    /// closed. Otherwise messages could be lost with it, or overtaken by those of the next one.
+    /// closed. Otherwise messages could be lost with it, or overtaken by those of the next one. One that nothing was sent
+    /// through, because the owner did not accept it, is closed at once.
     func askWhetherDrained() {
-        state.withLock { state in
-            guard state.waiters.isEmpty, state.hasSent, state.drainQuestion?.sentCount != state.sentCount else {
-                return
+        let isClosed = state.withLock { state in
+            guard state.waiters.isEmpty else { return false }
+            guard state.hasSent else {
+                state.socket = nil
+                return true
             }
+            guard state.drainQuestion?.sentCount != state.sentCount else { return false }
             let number = UInt64.random(in: 0 ... .max)
             // Without room now, another time.
             guard var frame = try? Encoding.drainQuestion(number), (try? state.socket?.sendNow(&frame)) == true else {
-                return
+                return false
             }
             state.drainQuestion = (number, state.sentCount)
+            return false
         }
+        if isClosed { PortProcess.current.connections.closed(self) }
     }
 
     /// The port has taken all that came before the question.

@@ -88,4 +88,19 @@ import Testing
         #expect(errorKind { try right.send(MachPort.Message(), before: .distantPast) } == "cannotConnect")
         #expect(first.value() == "cannotConnect")
     }
+
+    @Test func `a connection that was not accepted is closed as one that is unused`() throws {
+        let desk = try Desk(sandbox)
+        let child = Child("echo", in: sandbox)
+        let right = try desk.report()
+        child.stop()
+        #expect(errorKind { try right.send(MachPort.Message(), before: .distantPast) } == "cannotConnect")
+        // Nobody knows whether the owner will accept it later.
+        #expect(right.channel.hasSocket)
+        right.channel.askWhetherDrained()
+        #expect(!right.channel.hasSocket && right.isValid)
+        child.signal(SIGCONT)
+        #expect(errorKind { try right.send(MachPort.Message(), before: .patience) } == "none")
+        #expect(right.channel.hasSocket)
+    }
 }
