@@ -48,7 +48,7 @@ final class Connections: Sendable {
         withExtendedLifetime(former) {}
         // It may have become invalid, and been let go of, a moment before.
         if !channel.isValid { letGo(channel) }
-        if isDue { try? PortProcess.current.housekeepingLoop().perform { self.closeUnused(leaving: most) } }
+        if isDue { soonCloseUnused(leaving: most) }
     }
 
     /// No descriptor was left for a connection. Those that could not be closed before may be unused by now, and as none
@@ -58,7 +58,14 @@ final class Connections: Sendable {
             defer { state.isMakingRoom = true }
             return !state.isMakingRoom
         }
-        if isDue { try? PortProcess.current.housekeepingLoop().perform { self.closeUnused(leaving: 0) } }
+        if isDue { soonCloseUnused(leaving: 0) }
+    }
+
+    private func soonCloseUnused(leaving most: Int) {
+        guard let loop = try? PortProcess.current.housekeepingLoop() else { return }
+        loop.perform { self.closeUnused(leaving: most) }
+        // A block from the loop's own thread does not keep it from going to sleep.
+        if loop.isCurrent { loop.wakeUp() }
     }
 
     /// Asks the ports of those that were not used for the longest time whether they have taken everything.
