@@ -234,6 +234,7 @@ func forkAndGoOn() throws -> Never {
     try PortNameServer.shared.register(extra, name: "extra")
     try server.schedule(in: .current)
     try extra.schedule(in: .current)
+    let watch = try PortNameWatch(.shared)
     let tester = try test()
     try tester.send(MachPort.Message(id: 1, replyPort: server.sendRight))
     let child = fork()
@@ -257,6 +258,7 @@ func forkAndGoOn() throws -> Never {
             { _ = try tester.statistics(before: .now + .seconds(5)) },
             { try extra.setQueue(.main) },
             { try server.schedule(in: .current) },
+            { _ = try watch.next(before: .now + .seconds(5)) },
         ]
         for (number, attempt) in attempts.enumerated() {
             do {
