@@ -130,7 +130,8 @@ public final class MachPort: Sendable, CustomStringConvertible {
         let socket = try zeroMQ { () throws(ZeroMQError) in
             let socket = try Socket(.pull, in: context)
             try socket.set(.receiveHighWaterMark(Int32(queueLimit)))
-            try socket.set(.maxMessageSize(Int64(messageLimit)))
+            // It counts for what a peer says first, too: with less, no other process could connect.
+            try socket.set(.maxMessageSize(Int64(max(messageLimit, 64))))
             try socket.set(.ipcPeerUser(geteuid()))
             try socket.set(.linger(0))
             try socket.bind("inproc://\(id.number)")
@@ -361,7 +362,8 @@ public final class MachPort: Sendable, CustomStringConvertible {
                 guard receiver.isValid else { throw .becameInvalid(port: description) }
                 return try receiver.socket?.watchedDescriptor()
             }
-            guard waiter.wait(for: descriptor, until: deadline) else {
+            // Something may come all the time that is no message.
+            guard !deadline.hasPassed, waiter.wait(for: descriptor, until: deadline) else {
                 throw .receiveTimedOut(port: description)
             }
         }
@@ -445,15 +447,15 @@ public final class MachPort: Sendable, CustomStringConvertible {
                 isFirst = isFirst || isFirstNow
                 let size = byteLimit == nil ? 0 : frame.count
                 let frame = ReceivedFrame(frame)
-                if size > 0 { took(size, from: frame.sender.pid) }
-                if let error = frame.malformed {
-                    noteMalformed(error, in: frame)
-                } else if frame.header.kind == .drainQuestion {
-                    receiver.withLock { $0.takenCount -= 1 }
+                guard frame.header.kind != .drainQuestion else {
                     PortProcess.current.peers.tellDrained(frame.header.request, of: id.number, to: frame.sender.pid)
-                } else {
+                    continue
+                }
+                if size > 0 { took(size, from: frame.sender.pid) }
+                guard let error = frame.malformed else {
                     return Delivery(frame: frame, handler: handler, isFirst: isFirst)
                 }
+                noteMalformed(error, in: frame)
             }
         }
         tellOthers()
@@ -492,7 +494,8 @@ public final class MachPort: Sendable, CustomStringConvertible {
             }
             let isFirst = !receiver.mayHaveMore
             receiver.mayHaveMore = true
-            receiver.takenCount += 1
+            // A question is no message. Nobody asks a port that no other process can connect to.
+            if !receiver.isExposed || !Wire.isDrainQuestion(frame) { receiver.takenCount += 1 }
             return .frame(frame, handler, isFirst: isFirst)
         }
     }

@@ -111,7 +111,11 @@ final class SendChannel: Sendable, CustomStringConvertible {
         guard waiterCount < Self.mostWaiting else { throw .sendTimedOut(port: description) }
         let suspended = try SuspendedSend(
             frame, to: self, before: deadline, connectBefore: Self.connectDeadline(deadline))
+        // Within the process nothing arrives after the exit.
+        let (process, count) = (PortProcess.current, isLocal ? 0 : 1)
+        process.postedCount.add(count, ordering: .relaxed)
         suspended.start { [self] end in
+            process.postedCount.subtract(count, ordering: .relaxed)
             withExtendedLifetime(suspended) {}
             switch end {
             case .sent: break
@@ -157,7 +161,7 @@ final class SendChannel: Sendable, CustomStringConvertible {
                 return
             case .waitForTurn(let isConnected):
                 guard waiter.wait(for: nil, until: isConnected ? deadline : connectDeadline) else {
-                    throw .sendTimedOut(port: description)
+                    throw isConnected ? .sendTimedOut(port: description) : isNotAccepted
                 }
             case .connect:
                 try connect(before: connectDeadline)
@@ -257,7 +261,13 @@ final class SendChannel: Sendable, CustomStringConvertible {
 
     private func makeSocket() throws(PortError) {
         // An optional, because a closure cannot consume what it captures.
-        var made: Socket? = try madeSocket("ipc://" + socketPath)
+        var made: Socket?
+        do throws(PortError) {
+            made = try madeSocket("ipc://" + socketPath)
+        } catch {
+            PortProcess.current.connections.makeRoom()
+            throw error
+        }
         state.withLock { state in
             guard state.socket == nil, state.invalidity == nil else { return }
             swap(&state.socket, &made)
@@ -305,19 +315,25 @@ final class SendChannel: Sendable, CustomStringConvertible {
     var hasSocket: Bool { state.withLock { $0.socket != nil } }
 
     /// The port will say when it has taken all that was sent, and if nothing has followed by then, the connection is
-    /// closed. Otherwise messages could be lost with it, or overtaken by those of the next one.
+    /// closed. Otherwise messages could be lost with it, or overtaken by those of the next one. One that nothing was sent
+    /// through, because the owner did not accept it, is closed at once.
     func askWhetherDrained() {
-        state.withLock { state in
-            guard state.waiters.isEmpty, state.hasSent, state.drainQuestion?.sentCount != state.sentCount else {
-                return
+        let isClosed = state.withLock { state in
+            guard state.waiters.isEmpty else { return false }
+            guard state.hasSent else {
+                state.socket = nil
+                return true
             }
+            guard state.drainQuestion?.sentCount != state.sentCount else { return false }
             let number = UInt64.random(in: 0 ... .max)
             // Without room now, another time.
             guard var frame = try? Encoding.drainQuestion(number), (try? state.socket?.sendNow(&frame)) == true else {
-                return
+                return false
             }
             state.drainQuestion = (number, state.sentCount)
+            return false
         }
+        if isClosed { PortProcess.current.connections.closed(self) }
     }
 
     /// The port has taken all that came before the question.

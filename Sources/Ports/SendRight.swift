@@ -39,8 +39,8 @@ extension MachPort {
         /// port's queue is full it blocks.
         /// - Parameters:
         ///   - message: What to send. After an error it was not sent.
-        ///   - deadline: How long to wait for room. A deadline in the past does not wait; only a right's first use
-        ///     may take up to a second more, to connect to another process.
+        ///   - deadline: How long to wait for room. A deadline in the past does not wait; only to connect to another
+        ///     process, at a right's first use or after one of many has long been unused, may take up to a second more.
         /// - Throws: ``PortError``: `sendTimedOut`, `isInvalid`, `becameInvalid`, `messageTooLarge`, `cannotConnect`…
         public func send(_ message: Message, before deadline: MonotonicInstant = .distantFuture) throws(PortError) {
             try PortProcess.checkUsable()
@@ -54,8 +54,8 @@ extension MachPort {
         /// Tasks and threads that wait for room get it in the order they came.
         /// - Parameters:
         ///   - message: What to send. After an error it was not sent.
-        ///   - deadline: How long to wait for room. A deadline in the past does not wait; only a right's first use
-        ///     may take up to a second more, to connect to another process.
+        ///   - deadline: How long to wait for room. A deadline in the past does not wait; only to connect to another
+        ///     process, at a right's first use or after one of many has long been unused, may take up to a second more.
         /// - Throws: ``PortError``, as the one that blocks, except `ownQueueFull`: the loop goes on meanwhile.
         ///   `CancellationError` when the task was cancelled before the message was sent.
         public nonisolated(nonsending) func send(

@@ -56,3 +56,23 @@ func leave(_ way: String, _ count: UInt32, flushBound: Duration) throws {
         }
     }
 }
+
+/// Answers one request, and ends the process or invalidates the port at once.
+func answerAndLeave(_ way: String) throws -> Never {
+    let made = Mutex<LocalMessagePort?>(nil)
+    let server =
+        switch way {
+        case "handler": try LocalMessagePort { _, data in data }
+        default:
+            try LocalMessagePort { request in
+                try? request.replyRight?.reply(with: request.data)
+                if way == "invalidate" { made.withLock { $0 }?.invalidate() }
+            }
+        }
+    made.withLock { $0 = server }
+    try server.schedule(in: .current)
+    try report(server.sendRight)
+    try ThreadRunLoop.current.runInMode(.default, seconds: 30, returnAfterSourceHandled: true)
+    if way == "invalidate" { try runForEver() }
+    exit(0)
+}

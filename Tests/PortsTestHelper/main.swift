@@ -211,6 +211,12 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
     case "visit":
         try visit(rounds: UInt32(arguments[0]) ?? 0, fromTask: arguments[1] == "task")
 
+    case "fill-up":
+        try fillUp()
+
+    case "answer":
+        try answerAndLeave(arguments.first ?? "")
+
     default:
         fail("unknown command")
     }
@@ -228,6 +234,7 @@ func forkAndGoOn() throws -> Never {
     try PortNameServer.shared.register(extra, name: "extra")
     try server.schedule(in: .current)
     try extra.schedule(in: .current)
+    let watch = try PortNameWatch(.shared)
     let tester = try test()
     try tester.send(MachPort.Message(id: 1, replyPort: server.sendRight))
     let child = fork()
@@ -251,6 +258,7 @@ func forkAndGoOn() throws -> Never {
             { _ = try tester.statistics(before: .now + .seconds(5)) },
             { try extra.setQueue(.main) },
             { try server.schedule(in: .current) },
+            { _ = try watch.next(before: .now + .seconds(5)) },
         ]
         for (number, attempt) in attempts.enumerated() {
             do {

@@ -16,7 +16,10 @@ import Testing
         let thread = try RunLoopThread()
         let got = Shared<[[UInt32]]>(Array(repeating: [], count: count))
         let ports = try (0..<count).map { index in
-            try MachPort(nameServer: sandbox.names) { message in got.withLock { $0[index].append(message.id) } }
+            // The last takes nothing that is larger than these messages.
+            try MachPort(messageLimit: index == count - 1 ? 16 : 64 << 20, nameServer: sandbox.names) { message in
+                got.withLock { $0[index].append(message.id) }
+            }
         }
         // The first reads nothing until all was sent: its connection has to stay.
         for port in ports.dropFirst() { try port.schedule(in: thread.loop) }
@@ -55,5 +58,49 @@ import Testing
         #expect(waitUntil { !channel.hasSocket } && right.isValid)
         try send()
         #expect(try waitUntil { try received() == 3 } && channel.hasSocket)
+    }
+
+    @Test(.enabled(if: Descriptor.limit >= 2000))
+    func `a process without a descriptor left closes what has become unused`() throws {
+        let desk = try Desk(sandbox)
+        let ports = try (0..<100).map { _ in try MachPort(queueLimit: 1, nameServer: sandbox.names) }
+        let child = Child(
+            "fill-up", in: sandbox, wrapper: ["/bin/sh", "-c", "ulimit -n 256; exec \"$0\" \"$@\""])
+        try desk.report().send(MachPort.Message(ports.map { .port($0.sendRight) }), before: .patience)
+        #expect(waitUntil { access(sandbox.file("full"), F_OK) == 0 })
+        let thread = try RunLoopThread()
+        let arrived = Gate()
+        for port in ports {
+            port.setHandler { message in if message.id == 2 { arrived.open() } }
+            try port.schedule(in: thread.loop)
+        }
+        #expect(arrived.wait(until: .patience))
+        withExtendedLifetime(child) {}
+    }
+
+    @Test func `of two that cannot connect each is told so`() throws {
+        let desk = try Desk(sandbox)
+        let child = Child("echo", in: sandbox)
+        let right = try desk.report()
+        child.stop()
+        let first = Helper { errorKind { try right.send(MachPort.Message(), before: .now + .milliseconds(1500)) } }
+        #expect(waitUntil { right.channel.waiterCount == 1 })
+        #expect(errorKind { try right.send(MachPort.Message(), before: .distantPast) } == "cannotConnect")
+        #expect(first.value() == "cannotConnect")
+    }
+
+    @Test func `a connection that was not accepted is closed as one that is unused`() throws {
+        let desk = try Desk(sandbox)
+        let child = Child("echo", in: sandbox)
+        let right = try desk.report()
+        child.stop()
+        #expect(errorKind { try right.send(MachPort.Message(), before: .distantPast) } == "cannotConnect")
+        // Nobody knows whether the owner will accept it later.
+        #expect(right.channel.hasSocket)
+        right.channel.askWhetherDrained()
+        #expect(!right.channel.hasSocket && right.isValid)
+        child.signal(SIGCONT)
+        #expect(errorKind { try right.send(MachPort.Message(), before: .patience) } == "none")
+        #expect(right.channel.hasSocket)
     }
 }

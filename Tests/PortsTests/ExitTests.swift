@@ -32,6 +32,8 @@ import Testing
         #expect(child.wait() == (way == "return" ? 0 : 3))
         #expect(errorKind { _ = try desk.port.receive(before: .distantPast) } == "receiveTimedOut")
         unlink(sandbox.file("leaving"))
+        // Another thread may keep it for a moment more.
+        desk.port.invalidate()
     }
 
     @Test(arguments: ways) func `a process whose messages nobody reads ends at its bound`(_ way: String) throws {
@@ -56,5 +58,18 @@ import Testing
         }
         Scale.show("\(way): ended at the bound of 300 ms and \(late.summary)")
         if Scale.isMeasured { #expect(late.percentile(100) < .seconds(1)) }
+    }
+
+    @Test(arguments: ["right", "handler", "invalidate"])
+    func `a reply arrives although its process or its port ends right after it`(_ way: String) throws {
+        let sandbox = Sandbox()
+        for _ in 0..<Scale.count(3, long: 40) {
+            let desk = try Desk(sandbox)
+            let child = Child("answer", way, in: sandbox)
+            let server = RemoteMessagePort(try desk.report())
+            #expect(try server.request(id: 1, [5]) == [5])
+            if way != "invalidate" { #expect(child.wait() == 0) }
+            desk.port.invalidate()
+        }
     }
 }

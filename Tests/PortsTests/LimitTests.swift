@@ -27,6 +27,14 @@ import Testing
         return try child.wait() == 0 && waitUntil { try target.seen().handled == before + 1 }
     }
 
+    @Test func `a port that takes only messages without components can be reached from other processes`() throws {
+        let port = try MachPort(messageLimit: 16, nameServer: sandbox.names)
+        try sandbox.names.register(port, name: "test")
+        let child = Child("send", "3", in: sandbox)
+        for number in 0..<3 as Range<UInt32> { #expect(try port.receive(before: .patience).id == number) }
+        #expect(child.wait() == 0)
+    }
+
     @Test(.enabled(if: limit >= 1000), arguments: [LocalSocket.Kind.stream, .sequencedPackets])
     func `a flood of connections leaves a process its reserve, and its good peers`(_ kind: LocalSocket.Kind) throws {
         let target = try Target(sandbox, setUp: "ulimit -n 160")

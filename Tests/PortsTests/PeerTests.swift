@@ -126,6 +126,16 @@ import Testing
         #expect(!Raw.isReadable(ours.descriptor, before: .now))
     }
 
+    @Test func `a peer that reads late is told all the same that a port has taken everything`() throws {
+        var pair: [Int32] = [-1, -1]
+        #expect(socketpair(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue | SOCK_NONBLOCK.rawValue), 0, &pair) == 0)
+        let (ours, theirs) = (Peer(pair[0], incarnation: .random(), pid: getpid()), Raw(pair[1]))
+        for number in 0..<1000 as Range<UInt64> { ours.send(.invalidated(number)) }
+        ours.send(.drained(1, question: 2))
+        for number in 0..<1000 as Range<UInt64> { #expect(theirs.receive() == Samples.packet(.invalidated(number))) }
+        #expect(theirs.receive() == Samples.packet(.drained(1, question: 2)))
+    }
+
     @Test func `a peer that reads late learns of the end although a fork lives on`() throws {
         var pair: [Int32] = [-1, -1]
         #expect(socketpair(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue), 0, &pair) == 0)

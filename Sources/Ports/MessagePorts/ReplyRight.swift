@@ -21,8 +21,8 @@ public final class ReplyRight: Sendable {
 
     /// Sends the answer, now or when there is room at the asker's: a slow or dead asker holds up nobody.
     ///
-    /// Any thread may call it. Up to a hundred answers wait for one asker, each for ten seconds; an asker that gets no
-    /// answer in the end is told so.
+    /// Any thread may call it. Up to a hundred answers wait for one asker, each for ten seconds, or for
+    /// ``MachPort/flushBound`` when the process exits; an asker that gets no answer in the end is told so.
     /// - Parameter bytes: The answer's data; nil for an answer without data.
     /// - Throws: ``PortError`` when it can't be sent: `messageTooLarge`, `isInvalid`, `sendTimedOut` when a hundred
     ///   wait already… The right is used up all the same.
@@ -85,6 +85,8 @@ public final class ReplyRight: Sendable {
     }
 
     private func frame(_ bytes: [UInt8]?) throws(PortError) -> Frame {
+        // The channel's lock may have been another thread's at the time of a fork.
+        try PortProcess.checkUsable()
         let components = bytes.map { [MachPort.Message.Component.bytes($0)] } ?? []
         return try Encoding.frame(MachPort.Message(components), kind: .reply, request: request, to: asker.channel)
     }

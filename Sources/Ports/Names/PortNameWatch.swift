@@ -1,3 +1,4 @@
+import CRunLoopShims
 import Glibc
 import RunLoops
 import Synchronization
@@ -53,7 +54,10 @@ public final class PortNameWatch: Sendable {
         waiter.wake()
     }
 
-    deinit { directory.watcher.remove(listener) }
+    deinit {
+        // The lock may have been another thread's at the time of the fork.
+        if !crl_is_forked() { directory.watcher.remove(listener) }
+    }
 
     /// Waits for the next change. Any thread may call it; each change is told once.
     ///
@@ -62,6 +66,7 @@ public final class PortNameWatch: Sendable {
     /// - Throws: ``PortError`` when the directory was removed, or cannot be read any more.
     @available(*, noasync, message: "it blocks its thread")
     public func next(before deadline: MonotonicInstant = .distantFuture) throws(PortError) -> Change? {
+        try PortProcess.checkUsable()
         while true {
             let (change, isLast) = state.withLock { state in
                 (state.untold.isEmpty ? nil : state.untold.removeFirst(), state.untold.isEmpty)

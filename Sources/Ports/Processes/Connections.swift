@@ -21,6 +21,7 @@ final class Connections: Sendable {
         var closed: [PortID: SendChannel] = [:]
         var round = 0
         var openedSinceRound = 0
+        var isMakingRoom = false
     }
 
     private let state = Mutex(State())
@@ -47,12 +48,30 @@ final class Connections: Sendable {
         withExtendedLifetime(former) {}
         // It may have become invalid, and been let go of, a moment before.
         if !channel.isValid { letGo(channel) }
-        if isDue { try? PortProcess.current.housekeepingLoop().perform { self.closeUnused(leaving: most) } }
+        if isDue { soonCloseUnused(leaving: most) }
+    }
+
+    /// No descriptor was left for a connection. Those that could not be closed before may be unused by now, and as none
+    /// is opened, nobody else would ask.
+    func makeRoom() {
+        let isDue = state.withLock { state in
+            defer { state.isMakingRoom = true }
+            return !state.isMakingRoom
+        }
+        if isDue { soonCloseUnused(leaving: 0) }
+    }
+
+    private func soonCloseUnused(leaving most: Int) {
+        guard let loop = try? PortProcess.current.housekeepingLoop() else { return }
+        loop.perform { self.closeUnused(leaving: most) }
+        // A block from the loop's own thread does not keep it from going to sleep.
+        if loop.isCurrent { loop.wakeUp() }
     }
 
     /// Asks the ports of those that were not used for the longest time whether they have taken everything.
     private func closeUnused(leaving most: Int) {
         let unused = state.withLock { state in
+            state.isMakingRoom = false
             state.round += 1
             for (port, connection) in state.open {
                 let sentCount = connection.channel.sentCount

@@ -58,10 +58,11 @@ final class Peer: Sendable {
             }
             state.isUsed = true
             if state.outbox.isEmpty, write(message) { return false }
-            // Whoever does not read is not asked, and not answered: others may ask without end how many messages it has
-            // sent, and it may.
+            // Whoever does not read is not asked how many messages it has sent: others may want to know without end. Nor
+            // is it told what another may have asked that is known as process 0, too.
             switch message {
-            case .count, .drained: return false
+            case .count: return false
+            case .drained where pid == 0: return false
             default: break
             }
             guard state.outbox.count < Self.longestOutbox else { return true }

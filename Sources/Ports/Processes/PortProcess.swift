@@ -226,9 +226,16 @@ final class PortProcess: Sendable {
     /// How many milliseconds what was sent has, at exit, to reach the system.
     let flushBound = Atomic(1000)
 
+    /// How many frames for other processes wait without a thread for room, or for a connection: sent, for their senders.
+    let postedCount = Atomic(0)
+
     /// The process exits: what was sent gets its time, everybody who waits is told, and nothing is left behind.
     private func close() {
         guard !crl_is_forked() else { return }
+        let bound = flushBound.load(ordering: .relaxed)
+        let deadline = MonotonicInstant.now + .milliseconds(bound)
+        // The housekeeping thread sends them, so it must not wait for that.
+        while postedCount.load(ordering: .relaxed) > 0, !isHousekeeping, !deadline.hasPassed { usleep(500) }
         let (context, ports, channels, directories) = state.withLock { state in
             state.isClosing = true
             return (
@@ -236,8 +243,6 @@ final class PortProcess: Sendable {
                 Array(state.directories.values)
             )
         }
-        let bound = flushBound.load(ordering: .relaxed)
-        let deadline = MonotonicInstant.now + .milliseconds(bound)
         let copies = LocalSocket.copiesOfConnections(to: Set(channels.compactMap(\.usedPath)))
         for channel in channels { channel.close(linger: Int32(clamping: bound)) }
         for port in ports { port.close() }

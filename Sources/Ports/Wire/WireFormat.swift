@@ -1,4 +1,5 @@
 import Glibc
+import ZeroMQ
 
 // How a message lies in its one ZeroMQ frame, all numbers little-endian:
 //
@@ -29,6 +30,13 @@ enum Wire {
         case request = 1
         case reply = 2
         case drainQuestion = 3
+    }
+
+    /// Before it is checked; a malformed one may be taken for one.
+    static func isDrainQuestion(_ frame: borrowing Frame) -> Bool {
+        var kind: UInt8?
+        frame.readBytes { if $0.count >= headerSize { kind = $0[2] } }
+        return kind == Kind.drainQuestion.rawValue
     }
 
     enum Malformed: Error, Equatable, CustomStringConvertible {
