@@ -107,7 +107,7 @@ final class SendChannel: Sendable, CustomStringConvertible {
         _ frame: consuming Frame, before deadline: MonotonicInstant,
         failed: @escaping @Sendable (any Error) -> Void
     ) throws(PortError) {
-        if try sendAtOnce(&frame, before: deadline) { return }
+        if try sendAtOnce(&frame, before: deadline, afterAll: true) { return }
         guard waiterCount < Self.mostWaiting else { throw .sendTimedOut(port: description) }
         let suspended = try SuspendedSend(
             frame, to: self, before: deadline, connectBefore: Self.connectDeadline(deadline))
@@ -125,11 +125,15 @@ final class SendChannel: Sendable, CustomStringConvertible {
         }
     }
 
+    /// - Parameter afterAll: Whether those who wait are to go first, as one of them may be the same thread's.
     /// - Returns: False when the frame has to wait.
-    private func sendAtOnce(_ frame: inout Frame, before deadline: MonotonicInstant) throws(PortError) -> Bool {
+    private func sendAtOnce(
+        _ frame: inout Frame, before deadline: MonotonicInstant, afterAll: Bool = false
+    ) throws(PortError) -> Bool {
         try state.withLock { (state) throws(PortError) in
             try check(state, or: .isInvalid(port: description))
-            if !state.isFull || state.waiters.isEmpty, try trySend(&frame, &state) { return true }
+            let mayTry = state.waiters.isEmpty || !afterAll && !state.isFull
+            if mayTry, try trySend(&frame, &state) { return true }
             if isLocal || state.hasSent, deadline.hasPassed { throw .sendTimedOut(port: description) }
             return false
         }
