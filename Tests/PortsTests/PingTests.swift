@@ -34,9 +34,8 @@ import Testing
         let child = Child("own", in: sandbox)
         let right = try desk.report()
         _ = try right.ping(before: .patience)
-        child.signal(SIGSTOP)
-        // What was asked before it stops may be answered.
-        #expect(waitUntil { errorKind { _ = try right.ping(before: .now + .milliseconds(20)) } == "receiveTimedOut" })
+        child.stop()
+        #expect(errorKind { _ = try right.ping(before: .now + .milliseconds(20)) } == "receiveTimedOut")
         child.signal(SIGCONT)
         _ = try right.ping(before: .patience)
         child.kill()

@@ -62,7 +62,7 @@ import Testing
         for number in 0..<100 as Range<UInt8> { #expect(try await remote.request(id: 1, [number]) == [number]) }
         let isInvalid = Shared(false)
         remote.onInvalidation { isInvalid.withLock { $0 = true } }
-        child.signal(SIGSTOP)
+        child.stop()
         let channel = remote.sendRight.channel
         let sent = channel.sentCount
         let request = Task { try await remote.request(id: 1, replyTimeout: .seconds(1000)) }
