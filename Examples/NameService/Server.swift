@@ -16,7 +16,6 @@ final class Server: Sendable {
         say("\(title): I start.")
         let port = try LocalMessagePort(name: serviceName) { [self] request in
             meet(request.message.replyPort, called: String(decoding: request.data ?? [], as: UTF8.self))
-            // With a deadline, for a client may be stopped.
             try? request.replyRight?.reply(with: Array(title.utf8))
         }
         try port.schedule(in: .main)

@@ -92,7 +92,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
     /// be in the handler already, which may invalidate the port and needs not wait for more than this.
     private let scheduling = Mutex(())
 
-    /// Makes a port.
+    /// Makes a port. Its limits have to be positive.
     ///
     /// - Parameters:
     ///   - queueLimit: How many messages of one sender wait at the port before that sender has to. All threads of a
@@ -285,7 +285,9 @@ public final class MachPort: Sendable, CustomStringConvertible {
             }
             if let source = receiver.source { return source }
             // The socket's owner takes it out before closing it; no duplicate is needed.
-            let source = ThreadRunLoop.Source1(descriptor: descriptor, duplicates: false) { turn in self.serve(&turn) }
+            let source = ThreadRunLoop.Source1(descriptor: descriptor, label: description, duplicates: false) { turn in
+                self.serve(&turn)
+            }
             receiver.source = source
             return source
         }

@@ -8,7 +8,7 @@ extension MachPort {
     ///     try right.send(MachPort.Message(id: 7, [.bytes(Array("hello".utf8)), .port(mine.sendRight)]))
     ///
     /// A received message keeps its bytes where they arrived; they are copied only when they are asked for as an array.
-    public struct Message: Sendable {
+    public struct Message: Sendable, CustomStringConvertible {
         /// A part of a message.
         public enum Component: Sendable, Hashable {
             /// Bytes, of any number, zero too.
@@ -63,6 +63,19 @@ extension MachPort {
         init(_ frame: ReceivedFrame) {
             id = frame.header.id
             content = .received(frame)
+        }
+
+        /// What it holds, but not the bytes themselves.
+        public var description: String {
+            let parts = components.map { component in
+                switch component {
+                case .bytes(let bytes): "\(bytes.count) bytes"
+                case .port(let right): right.description
+                }
+            }
+            let origin = sender.map { " of process \($0.pid)" } ?? ""
+            let reply = replyPort.map { ", reply to \($0)" } ?? ""
+            return "message \(id)\(origin): \(parts.isEmpty ? "empty" : parts.joined(separator: ", "))\(reply)"
         }
 
         /// Who sent it, in the kernel's words; nil for a message that was not received.

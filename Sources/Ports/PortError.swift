@@ -16,6 +16,8 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
     case ownQueueFull(port: String)
     /// The server let the request go without an answer.
     case unanswered(port: String)
+    /// The request has its answer; the port is the asker's.
+    case alreadyAnswered(port: String)
     /// The message is larger than the port takes; both in bytes.
     case messageTooLarge(port: String, size: Int, limit: Int)
     /// The owner's process could not be reached although it may be alive.
@@ -63,9 +65,9 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
     public var description: String {
         switch self {
         case .sendTimedOut(let port):
-            "\(port) had no room before the deadline: its owner does not read; allow more time or a longer queue"
+            "\(port) had no room before the deadline: its owner does not read; allow more time, or raise its limits"
         case .receiveTimedOut(let port):
-            "nothing arrived at \(port) before the deadline"
+            "nothing came of \(port) before the deadline: allow more time, or see whether who should send or answer is stuck"
         case .isInvalid(let port):
             "\(port) is invalid: it was invalidated, or its owner is gone; ask for a new right"
         case .becameInvalid(let port):
@@ -74,8 +76,10 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
             "\(port) is full, and this thread's own loop would have to empty it: return to the loop first"
         case .unanswered(let port):
             "\(port) let the request go without an answer"
+        case .alreadyAnswered(let port):
+            "\(port) has its answer: a request is answered once"
         case .messageTooLarge(let port, let size, let limit):
-            "a message of \(size) bytes is too large for \(port), which takes \(limit): raise its message limit"
+            "a message of \(size) bytes is too large for \(port), which takes \(limit): raise its limits"
         case .cannotConnect(let port, let reason):
             "\(port) cannot be connected to: \(reason)"
         case .incompatibleVersion(let what, let ours, let theirs):
@@ -83,7 +87,7 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
         case .nameNotFound(let name, let directory):
             "nobody has registered the name \(quoted(name)) in \(directory)"
         case .nameInUse(let name, let pid):
-            "the name \(quoted(name)) belongs to process \(pid)"
+            "the name \(quoted(name)) belongs to " + (pid == getpid() ? "this process" : "process \(pid)")
         case .badName(let name, let reason):
             "\(quoted(name)) cannot be a port's name: \(reason)"
         case .untrustedDirectory(let path, let reason):
@@ -107,7 +111,10 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
         }
     }
 
-    private func quoted(_ name: String) -> String { "“\(name.utf8.count > 320 ? name.prefix(80) + "…" : name[...])”" }
+    private func quoted(_ name: String) -> String {
+        let shown = (name.utf8.count > 320 ? name.prefix(80) + "…" : name[...]).unicodeScalars
+        return "“" + shown.map { $0.value < 32 ? $0.escaped(asASCII: true) : String($0) }.joined() + "”"
+    }
 
     init(_ error: ZeroMQError) {
         self =

@@ -23,6 +23,9 @@ extension MachPort {
         /// Whether the port is not known to be invalid.
         public var isValid: Bool { channel.isValid }
 
+        /// The largest message that the port takes, in bytes.
+        public var messageLimit: Int { channel.messageLimit }
+
         /// Calls a handler when the port becomes invalid: at once when it is already.
         ///
         /// The port was invalidated, or its process is gone. To notice the latter, the right connects to the process,

@@ -5,7 +5,7 @@ import CRunLoopShims
 /// It never jumps when somebody sets the wall clock, and it stands still while the machine is suspended, as
 /// CFRunLoop's own time does.
 ///
-///     try port.send(message, before: .now + .seconds(5))
+///     try right.send(message, before: .now + .seconds(5))
 public struct MonotonicInstant: InstantProtocol, Sendable, Hashable {
     /// Nanoseconds since the clock's beginning, which is some point before the process started.
     public let nanoseconds: UInt64

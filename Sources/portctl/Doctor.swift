@@ -24,9 +24,10 @@ struct Doctor: ParsableCommand {
     }
 
     func run() throws {
-        // The order matters: making a port sweeps.
-        let findings = [directory, leftovers, descriptors, sockets, notifications, library, port]
-            .map { check in check() }
+        let directory = directory()
+        // They would only find the same. The order matters: making a port sweeps.
+        let inDirectory = directory.state == .error ? [] : [leftovers, notifications, port]
+        let findings = [directory] + ([descriptors, sockets, library] + inDirectory).map { check in check() }
         if output.isJSON {
             print("\(JSON.array(findings.map(json)))")
         } else {
@@ -58,8 +59,6 @@ struct Doctor: ParsableCommand {
     private func remedy(for error: PortError) -> String? {
         let path = PortNameServer.shared.path
         return switch error {
-        case .untrustedDirectory:
-            "set PORTS_DIRECTORY to a directory of your own; if \(path) is yours: chmod 700 it"
         case .directory(_, "mkdir", ENOENT): "make the directory that \(path) is to be in, or set PORTS_DIRECTORY"
         case .directory(_, _, ENOSPC): "the disk is full: make room, or set PORTS_DIRECTORY to another"
         case .directory(_, _, EACCES), .directory(_, _, EROFS): "set PORTS_DIRECTORY to a directory you may write to"

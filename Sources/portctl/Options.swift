@@ -9,6 +9,16 @@ struct NameArgument: ParsableArguments {
         help: "The port's name.",
         completion: .custom { _, _, _ in ((try? PortNameServer.shared.registrations()) ?? []).map(\.name).sorted() })
     var name: String
+
+    /// The right to send to it. An owner that is there and does not answer is late, whatever else it may be.
+    func right(before deadline: MonotonicInstant) throws -> MachPort.SendRight {
+        let outcome = Result { () throws(PortError) in try PortNameServer.shared.port(forName: name, before: deadline) }
+        if case .failure(let error) = outcome, case .cannotConnect = error, deadline.hasPassed {
+            Portctl.report(error)
+            throw ExitCode(3)
+        }
+        return try outcome.get()
+    }
 }
 
 struct JSONFlag: ParsableArguments {
@@ -25,7 +35,7 @@ struct MessageArguments: ParsableArguments {
     var data: String?
 
     /// The bytes to send; nil for none.
-    func bytes() throws(PortError) -> [UInt8]? {
+    func bytes(upTo limit: Int, for name: String) throws(PortError) -> [UInt8]? {
         guard data == "-" else { return data.map { Array($0.utf8) } }
         var bytes: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 64 << 10)
@@ -35,6 +45,9 @@ struct MessageArguments: ParsableArguments {
             guard count >= 0 else { throw .transport(call: "read of the standard input", errno: errno) }
             guard count > 0 else { return bytes }
             bytes += buffer[..<count]
+            guard bytes.count <= limit else {
+                throw .messageTooLarge(port: "“\(name)”", size: bytes.count, limit: limit)
+            }
         }
     }
 }

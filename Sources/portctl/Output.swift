@@ -17,6 +17,19 @@ func write(_ bytes: some Collection<UInt8>, to descriptor: Int32 = STDOUT_FILENO
 /// Writes a line at once: somebody may read along.
 func print(_ line: String, to descriptor: Int32 = STDOUT_FILENO) { write((line + "\n").utf8, to: descriptor) }
 
+/// Standard descriptors that were closed stay out of the library's reach, and using them goes on being an error.
+func openMissingDescriptors() {
+    for descriptor in STDIN_FILENO...STDERR_FILENO where fcntl(descriptor, F_GETFD) < 0 {
+        _ = open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY)
+    }
+}
+
+/// Whether whoever read the standard output has closed it.
+func isOutputClosed() -> Bool {
+    var output = pollfd(fd: STDOUT_FILENO, events: 0, revents: 0)
+    return poll(&output, 1, 0) > 0 && Int32(output.revents) & POLLERR != 0
+}
+
 /// The text with nothing in it that a terminal would obey: a name may have any characters.
 func printable(_ text: String) -> String {
     text.unicodeScalars.reduce(into: "") { shown, scalar in

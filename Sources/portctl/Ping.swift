@@ -25,7 +25,7 @@ struct Ping: ParsableCommand {
 
     func run() throws {
         let names = PortNameServer.shared
-        let right = try names.port(forName: port.name)
+        let right = try port.right(before: timeout.deadline)
         let owner = try names.registration(forName: port.name)?.pid ?? 0
         if !output.isJSON { print("PING \(printable(port.name)): process \(owner)") }
 

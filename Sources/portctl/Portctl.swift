@@ -23,6 +23,7 @@ struct Portctl: ParsableCommand {
     )
 
     static func main() {
+        openMissingDescriptors()
         do {
             var command = try parseAsRoot()
             try command.run()

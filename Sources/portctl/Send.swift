@@ -8,30 +8,32 @@ struct Send: ParsableCommand {
 
     @OptionGroup var port: NameArgument
     @OptionGroup var message: MessageArguments
-    @Option(help: "How many seconds to wait for room at the port.")
+    @Option(help: "How many seconds to wait for the owner, and again for room at the port.")
     var timeout = Seconds(.seconds(10))
 
     func run() throws {
-        let remote = try RemoteMessagePort(name: port.name)
-        try remote.send(id: message.id, message.bytes(), timeout: timeout.duration)
+        let right = try port.right(before: timeout.deadline)
+        let bytes = try message.bytes(upTo: right.messageLimit, for: port.name)
+        try RemoteMessagePort(right).send(id: message.id, bytes, timeout: timeout.duration)
     }
 }
 
 struct Request: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Send a request to a message port, and write its reply's data.",
-        usage: "portctl request NAME [--id N] [DATA | -] [--timeout S]")
+        usage: "portctl request NAME [--id N] [DATA | -] [--timeout S] [--json]")
 
     @OptionGroup var port: NameArgument
     @OptionGroup var message: MessageArguments
-    @Option(help: "How many seconds to wait for room at the port, and again for the reply.")
+    @Option(help: "How many seconds to wait for the owner, for room at the port, and for the reply.")
     var timeout = Seconds(.seconds(10))
     @OptionGroup var output: JSONFlag
 
     func run() throws {
-        let remote = try RemoteMessagePort(name: port.name)
-        let reply = try remote.request(
-            id: message.id, message.bytes(), sendTimeout: timeout.duration, replyTimeout: timeout.duration)
+        let right = try port.right(before: timeout.deadline)
+        let bytes = try message.bytes(upTo: right.messageLimit, for: port.name)
+        let reply = try RemoteMessagePort(right).request(
+            id: message.id, bytes, sendTimeout: timeout.duration, replyTimeout: timeout.duration)
         if output.isJSON { return print("\(json(reply))") }
         guard let reply, !reply.isEmpty else { return }
         write(reply)

@@ -1,5 +1,7 @@
 import ArgumentParser
+import Glibc
 import Ports
+import RunLoops
 
 struct Watch: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -9,10 +11,12 @@ struct Watch: ParsableCommand {
 
     func run() throws {
         let watch = try PortNameWatch()
-        while let change = try watch.next() {
-            switch change {
-            case .came(let registration): show("+", "came", registration)
-            case .went(let registration): show("-", "went", registration)
+        while true {
+            switch try watch.next(before: MonotonicInstant.now + .seconds(1)) {
+            case .came(let registration)?: show("+", "came", registration)
+            case .went(let registration)?: show("-", "went", registration)
+            case nil where isOutputClosed(): raise(SIGPIPE)  // As a write would.
+            case nil: break
             }
         }
     }
@@ -70,7 +74,11 @@ struct Sweep: ParsableCommand {
             ]
             return print("\(JSON.object(members))")
         }
-        print("removed what \(swept.processes) killed process\(swept.processes == 1 ? "" : "es") left")
+        switch swept.processes {
+        case 0: print("killed processes have left nothing")
+        case 1: print("removed what 1 killed process left")
+        default: print("removed what \(swept.processes) killed processes left")
+        }
         for name in names { print("removed the name \(printable(name))") }
     }
 }

@@ -106,7 +106,7 @@ import Testing
         other.waitUntilExit()
         #expect(
             try registry.portctl("sweep", "--json") == Outcome(0, #"{"processes":1,"names":["other"]}"# + "\n"))
-        #expect(try registry.portctl("sweep") == Outcome(0, "removed what 0 killed processes left\n"))
+        #expect(try registry.portctl("sweep") == Outcome(0, "killed processes have left nothing\n"))
         #expect(registry.files == [])
     }
 
@@ -150,6 +150,38 @@ import Testing
         #expect(outcome.status == 64 && outcome.output == "" && outcome.errors.contains("Usage: portctl"))
     }
 
+    @Test func `standard streams that are closed are errors, and no way to the owner`() throws {
+        _ = try registry.serve("echo")
+        let unwritten = try registry.shell(#""$0" request echo hello >&-"#)
+        #expect(unwritten.status == 1 && unwritten.errors.contains("standard output"))
+        let unread = try registry.shell(#""$0" request echo - <&-"#)
+        #expect(unread.status == 1 && unread.errors.contains("standard input"))
+        #expect(try registry.portctl("request", "echo", "hello") == Outcome(0, "hello"))
+    }
+
+    @Test func `more data than the port takes is not read to its end`() throws {
+        _ = try registry.serve("echo")
+        let outcome = try registry.shell(#""$0" send echo - </dev/zero"#)
+        #expect(outcome.status == 1 && outcome.errors.contains("too large for “echo”"))
+    }
+
+    @Test func `an owner that is stopped is late`() throws {
+        let server = try registry.serve("echo")
+        kill(server.processIdentifier, SIGSTOP)
+        for command in ["request", "send", "ping"] {
+            let outcome = try registry.portctl(command, "echo", "--timeout", "0.1")
+            #expect(outcome.status == 3 && outcome.errors.contains("in time"), "\(command): \(outcome)")
+        }
+        kill(server.processIdentifier, SIGCONT)
+        #expect(try registry.portctl("request", "echo", "hello") == Outcome(0, "hello"))
+    }
+
+    @Test func `watch ends when nobody reads what it writes`() throws {
+        _ = try registry.serve("echo")
+        let outcome = try registry.shell(#"set -o pipefail; timeout 30 "$0" watch | head -n 1"#)
+        #expect(outcome.status == 128 + SIGPIPE && outcome.output.contains("echo"))
+    }
+
     @Test func `a ping shows round trips`() throws {
         let server = try registry.serve("echo")
         let ping = try registry.portctl("ping", "echo", "--count", "3", "--interval", "0")
@@ -188,7 +220,7 @@ import Testing
         #expect(well.status == 0)
         let subjects = well.output.split(separator: "\n").map { $0.split(separator: ":")[0].split(separator: " ")[1] }
         #expect(
-            subjects == ["directory", "leftovers", "descriptors", "sockets", "notifications", "libzmq", "port"])
+            subjects == ["directory", "descriptors", "sockets", "libzmq", "leftovers", "notifications", "port"])
         let findings = try #require(try registry.json("doctor", "--json") as? [[String: Any]])
         #expect(findings.map { $0["check"] as? String } == subjects.map(String.init))
 
@@ -197,6 +229,7 @@ import Testing
         #expect(ill.status == 1)
         #expect(ill.output.contains("error    directory: the registry directory \(registry.path) cannot be trusted"))
         #expect(ill.output.contains("chmod 700"))
+        #expect(!ill.output.contains("port:"), "what is wrong is said once")
         #expect(try registry.portctl("list").status == 1)
     }
 

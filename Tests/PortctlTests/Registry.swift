@@ -66,9 +66,9 @@ final class Registry {
         }
     }
 
-    private func start(_ name: String, _ arguments: [String], input: String? = nil) throws -> Run {
+    private func start(_ program: URL, _ arguments: [String], input: String? = nil) throws -> Run {
         let process = Process()
-        process.executableURL = try program(name)
+        process.executableURL = program
         process.arguments = arguments
         process.environment = ["PORTS_DIRECTORY": path, "LC_ALL": "C", "SWIFT_BACKTRACE": "enable=no"]
             .merging(sanitizerOptions) { $1 }
@@ -84,13 +84,18 @@ final class Registry {
     }
 
     func start(_ arguments: [String], input: String? = nil) throws -> Run {
-        try start("portctl", arguments, input: input)
+        try start(program("portctl"), arguments, input: input)
     }
 
     func start(_ arguments: String...) throws -> Run { try start(arguments) }
 
     func portctl(_ arguments: String..., input: String? = nil) throws -> Outcome {
         try start(arguments, input: input).outcome()
+    }
+
+    /// What comes of a shell script, in which `"$0"` is the program.
+    func shell(_ script: String) throws -> Outcome {
+        try start(URL(fileURLWithPath: "/bin/bash"), ["-c", script, program("portctl").path]).outcome()
     }
 
     /// What the program says, read as JSON.
@@ -102,7 +107,7 @@ final class Registry {
 
     /// Starts a server, and waits until its name is there.
     func serve(_ name: String, as command: String = "serve") throws -> Process {
-        let server = try start("PortsTestHelper", [command, name]).process
+        let server = try start(program("PortsTestHelper"), [command, name]).process
         let isThere = try portctl("wait", name, "--timeout", "20")
         try #require(isThere.status == 0, "\(isThere.errors)")
         return server

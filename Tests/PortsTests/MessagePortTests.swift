@@ -244,6 +244,19 @@ import Testing
         thread.stop()
     }
 
+    @Test func `a reply that cannot be sent leaves its right for another, and one that was sent does not`() throws {
+        let outcomes = Shared<[String]>([])
+        let port = try LocalMessagePort(requestHandler: { request in
+            for count in [65 << 20, 1, 2] {
+                let outcome = errorKind { try request.replyRight?.reply(with: [UInt8](repeating: 7, count: count)) }
+                outcomes.withLock { $0.append(outcome) }
+            }
+        })
+        let server = try Server(port)
+        #expect(try server.remote.request(id: 1, replyTimeout: .seconds(20)) == [7])
+        #expect(waitUntil { outcomes.withLock { $0 } == ["messageTooLarge", "none", "alreadyAnswered"] })
+    }
+
     // MARK: Slow askers
 
     @Test(arguments: [false, true])

@@ -8,7 +8,7 @@ import Synchronization
 ///     let server = try LocalMessagePort(name: "com.example.echo") { id, data in data }
 ///     try server.schedule(in: .current)
 ///     try ThreadRunLoop.current.run()
-public final class LocalMessagePort: Sendable {
+public final class LocalMessagePort: Sendable, CustomStringConvertible {
     /// Answers a request by returning data, or none. The corresponding CF type is `CFMessagePortCallBack`.
     public typealias DataHandler = @Sendable (_ id: UInt32, _ data: [UInt8]?) -> [UInt8]?
 
@@ -25,12 +25,16 @@ public final class LocalMessagePort: Sendable {
     /// take it. The corresponding CF function is `CFMessagePortGetName`.
     public var name: String? { currentName.withLock { $0 } }
 
-    /// Makes a port whose handler answers at once.
+    /// Its name, and which port it is.
+    public var description: String { (name.map { "“\($0)”, " } ?? "") + port.description }
+
+    /// Makes a port whose handler answers at once. Its limits have to be positive.
     ///
     /// - Parameters:
     ///   - name: The name by which others find it; nil for none.
     ///   - nameServer: Where the name is registered.
     ///   - queueLimit: How many requests of one sender wait at the port before that sender has to.
+    ///   - byteLimit: How many bytes of one sender's requests wait before that sender has to; nil for any number.
     ///   - messageLimit: The largest request that it takes, in bytes.
     ///   - handler: Called on the loops that the port is scheduled in, and on its queue. What it returns is sent to the
     ///     asker; to one who wants no reply, nothing is. An asker that takes no replies does not hold up the port: up to
@@ -38,10 +42,11 @@ public final class LocalMessagePort: Sendable {
     /// - Throws: ``PortError``, as ``PortNameServer/register(_:name:)``.
     public convenience init(
         name: String? = nil, nameServer: PortNameServer = .shared, queueLimit: Int = 1000,
-        messageLimit: Int = 64 << 20, handler: @escaping DataHandler
+        byteLimit: Int? = nil, messageLimit: Int = 64 << 20, handler: @escaping DataHandler
     ) throws(PortError) {
         try self.init(
-            name: name, nameServer: nameServer, queueLimit: queueLimit, messageLimit: messageLimit,
+            name: name, nameServer: nameServer, queueLimit: queueLimit, byteLimit: byteLimit,
+            messageLimit: messageLimit,
             requestHandler: { request in
                 let answer = handler(request.id, request.data)
                 do throws(PortError) {
@@ -52,23 +57,24 @@ public final class LocalMessagePort: Sendable {
             })
     }
 
-    /// Makes a port whose handler is given a right to reply, to use when it likes.
+    /// Makes a port whose handler is given a right to reply, to use when it likes. Its limits have to be positive.
     ///
     /// - Parameters:
     ///   - name: The name by which others find it; nil for none.
     ///   - nameServer: Where the name is registered.
     ///   - queueLimit: How many requests of one sender wait at the port before that sender has to.
+    ///   - byteLimit: How many bytes of one sender's requests wait before that sender has to; nil for any number.
     ///   - messageLimit: The largest request that it takes, in bytes.
     ///   - requestHandler: Called on the loops that the port is scheduled in, and on its queue.
     /// - Throws: ``PortError``, as ``PortNameServer/register(_:name:)``.
     public init(
         name: String? = nil, nameServer: PortNameServer = .shared, queueLimit: Int = 1000,
-        messageLimit: Int = 64 << 20, requestHandler: @escaping RequestHandler
+        byteLimit: Int? = nil, messageLimit: Int = 64 << 20, requestHandler: @escaping RequestHandler
     ) throws(PortError) {
         self.nameServer = nameServer
         currentName = Mutex(name)
         port = try MachPort(
-            queueLimit: queueLimit, messageLimit: messageLimit, nameServer: nameServer,
+            queueLimit: queueLimit, byteLimit: byteLimit, messageLimit: messageLimit, nameServer: nameServer,
             handlers: .init { requestHandler(MessagePortRequest($0)) })
         if let name { try nameServer.register(port, name: name) }
         let made = Made(self)

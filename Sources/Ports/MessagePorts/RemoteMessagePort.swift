@@ -21,9 +21,15 @@ public struct RemoteMessagePort: Sendable {
 
     /// Finds a port by its name.
     ///
+    /// - Parameters:
+    ///   - name: The name.
+    ///   - nameServer: Where it is registered.
+    ///   - deadline: How long the owner may take to answer.
     /// - Throws: ``PortError``, as ``PortNameServer/port(forName:before:)``.
-    public init(name: String, nameServer: PortNameServer = .shared) throws(PortError) {
-        sendRight = try nameServer.port(forName: name)
+    public init(
+        name: String, nameServer: PortNameServer = .shared, before deadline: MonotonicInstant = .now + .seconds(5)
+    ) throws(PortError) {
+        sendRight = try nameServer.port(forName: name, before: deadline)
         self.name = name
     }
 

@@ -4,6 +4,9 @@ import Synchronization
 import ZeroMQ
 
 /// The right to answer one request, once. Let go of without an answer, it tells the asker so at once.
+///
+/// A reply that throws was not sent: another may be, of the error for instance. After one that was sent,
+/// ``PortError/alreadyAnswered(port:)`` is thrown.
 public final class ReplyRight: Sendable {
     private let asker: MachPort.SendRight
     private let request: UInt64
@@ -25,16 +28,16 @@ public final class ReplyRight: Sendable {
     /// ``MachPort/flushBound`` when the process exits; an asker that gets no answer in the end is told so.
     /// - Parameter bytes: The answer's data; nil for an answer without data.
     /// - Throws: ``PortError`` when it can't be sent: `messageTooLarge`, `isInvalid`, `sendTimedOut` when a hundred
-    ///   wait already… The right is used up all the same.
+    ///   wait already…
     public func reply(with bytes: [UInt8]? = nil) throws(PortError) {
-        use()
+        try use()
         do throws(PortError) {
             try asker.channel.post(frame(bytes), before: .now + .seconds(10)) { error in
                 log.info("a reply could not be sent: \(error)")
                 self.refuse()
             }
         } catch {
-            refuse()
+            giveBack()
             throw error
         }
     }
@@ -44,14 +47,14 @@ public final class ReplyRight: Sendable {
     /// - Parameters:
     ///   - bytes: The answer's data; nil for an answer without data.
     ///   - deadline: How long to wait for room at the asker's.
-    /// - Throws: ``PortError`` when it could not be sent: the right is used up all the same.
+    /// - Throws: ``PortError`` when it could not be sent.
     public func reply(with bytes: [UInt8]? = nil, before deadline: MonotonicInstant) throws(PortError) {
-        use()
+        try use()
         do throws(PortError) {
             var frame = try frame(bytes)
             try asker.channel.send(&frame, before: deadline)
         } catch {
-            refuse()
+            giveBack()
             throw error
         }
     }
@@ -61,32 +64,34 @@ public final class ReplyRight: Sendable {
     /// - Parameters:
     ///   - bytes: The answer's data; nil for an answer without data.
     ///   - deadline: How long to wait for room at the asker's.
-    /// - Throws: ``PortError`` when it could not be sent, `CancellationError` when the task was cancelled before: the
-    ///   right is used up all the same.
+    /// - Throws: ``PortError`` when it could not be sent, `CancellationError` when the task was cancelled before.
     public nonisolated(nonsending) func reply(
         with bytes: [UInt8]? = nil, before deadline: MonotonicInstant = .now + .seconds(1)
     ) async throws {
-        use()
+        try use()
         do {
             try Task.checkCancellation()
             try await asker.channel.send(frame(bytes), before: deadline)
         } catch {
-            refuse()
+            giveBack()
             throw error
         }
     }
 
-    private func use() {
+    private func use() throws(PortError) {
+        // The locks may have been another thread's at the time of a fork.
+        try PortProcess.checkUsable()
         let wasUsed = isUsed.withLock { isUsed in
             defer { isUsed = true }
             return isUsed
         }
-        precondition(!wasUsed, "a request is answered once")
+        if wasUsed { throw .alreadyAnswered(port: asker.description) }
     }
 
+    /// Nothing was sent.
+    private func giveBack() { isUsed.withLock { $0 = false } }
+
     private func frame(_ bytes: [UInt8]?) throws(PortError) -> Frame {
-        // The channel's lock may have been another thread's at the time of a fork.
-        try PortProcess.checkUsable()
         let components = bytes.map { [MachPort.Message.Component.bytes($0)] } ?? []
         return try Encoding.frame(MachPort.Message(components), kind: .reply, request: request, to: asker.channel)
     }

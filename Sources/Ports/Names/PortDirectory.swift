@@ -63,13 +63,14 @@ final class PortDirectory: Sendable {
         switch status.st_mode & S_IFMT {
         case S_IFDIR: break
         case S_IFLNK: throw .untrustedDirectory(path, reason: "it is a symbolic link; name the directory itself")
-        default: throw .untrustedDirectory(path, reason: "it is not a directory")
+        default: throw .untrustedDirectory(path, reason: "it is not a directory; name one")
         }
         guard status.st_uid == geteuid() else {
-            throw .untrustedDirectory(path, reason: "it belongs to user \(status.st_uid), not to \(geteuid())")
+            throw .untrustedDirectory(
+                path, reason: "it belongs to user \(status.st_uid), not to \(geteuid()); name another")
         }
         guard status.st_mode & 0o077 == 0 else {
-            throw .untrustedDirectory(path, reason: "others may use it; name one of your own, with mode 0700")
+            throw .untrustedDirectory(path, reason: "others may use it; chmod 700 it, or name another")
         }
     }
 
@@ -281,7 +282,8 @@ final class PortDirectory: Sendable {
                 for (file, entry) in missing { try restore(entry, in: file) }
             }
         } catch {
-            log.error("\(missing.count) names whose entries were removed from \(path) could not be restored: \(error)")
+            log.error(
+                "entries that were removed from \(path), \(missing.count) in all, could not be restored: \(error)")
         }
     }
 
