@@ -1,3 +1,4 @@
+import Glibc
 import OwnThread
 import RunLoops
 import Testing
@@ -30,6 +31,15 @@ import Testing
         let calls = switchboard.calls.withLock { $0 }
         #expect(calls.map(\.id) == [0, 1] && calls.map(\.port) == ports.map(ObjectIdentifier.init))
         for port in ports { port.invalidate() }
+    }
+
+    @Test func `a message says what is in it, and who has sent it`() throws {
+        let port = try MachPort()
+        let right = port.sendRight
+        let message = MachPort.Message(id: 7, [.bytes([1, 2]), .port(right)], replyPort: right)
+        #expect("\(message)" == "message 7: 2 bytes, \(right), reply to \(right)")
+        try right.send(MachPort.Message())
+        #expect("\(try port.receive(before: .patience))" == "message 0 of process \(getpid()): empty")
     }
 
     @Test func `bytes that are sent without an array arrive as such, with their reply port`() throws {
