@@ -5,10 +5,7 @@ func write(_ bytes: some Collection<UInt8>, to descriptor: Int32 = STDOUT_FILENO
     while !rest.isEmpty {
         let count = rest.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
         if count < 0, errno == EINTR { continue }
-        if count < 0, descriptor != STDERR_FILENO {
-            write("portctl: standard output: \(String(cString: strerror(errno)))\n".utf8, to: STDERR_FILENO)
-            exit(1)
-        }
+        if count < 0, descriptor != STDERR_FILENO { failOutput(errno) }
         guard count > 0 else { return }
         rest = rest.dropFirst(count)
     }
@@ -24,10 +21,18 @@ func openMissingDescriptors() {
     }
 }
 
-/// Whether whoever read the standard output has closed it.
-func isOutputClosed() -> Bool {
+private func failOutput(_ error: Int32) -> Never {
+    write("portctl: standard output: \(String(cString: strerror(error)))\n".utf8, to: STDERR_FILENO)
+    exit(1)
+}
+
+/// Ends as a write would, if whoever read the standard output has closed it.
+func endUnread() {
     var output = pollfd(fd: STDOUT_FILENO, events: 0, revents: 0)
-    return poll(&output, 1, 0) > 0 && Int32(output.revents) & POLLERR != 0
+    guard poll(&output, 1, 0) > 0, Int32(output.revents) & POLLERR != 0 else { return }
+    raise(SIGPIPE)
+    // It is ignored here.
+    failOutput(EPIPE)
 }
 
 /// The text with nothing in it that a terminal would obey: a name may have any characters.

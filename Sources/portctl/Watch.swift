@@ -1,5 +1,4 @@
 import ArgumentParser
-import Glibc
 import Ports
 import RunLoops
 
@@ -15,8 +14,7 @@ struct Watch: ParsableCommand {
             switch try watch.next(before: MonotonicInstant.now + .seconds(1)) {
             case .came(let registration)?: show("+", "came", registration)
             case .went(let registration)?: show("-", "went", registration)
-            case nil where isOutputClosed(): raise(SIGPIPE)  // As a write would.
-            case nil: break
+            case nil: endUnread()
             }
         }
     }

@@ -178,8 +178,9 @@ import Testing
 
     @Test func `watch ends when nobody reads what it writes`() throws {
         _ = try registry.serve("echo")
-        let outcome = try registry.shell(#"set -o pipefail; timeout 30 "$0" watch | head -n 1"#)
-        #expect(outcome.status == 128 + SIGPIPE && outcome.output.contains("echo"))
+        let outcome = try registry.shell(#"set -o pipefail; "$0" watch | head -n 1"#)
+        // Whoever runs the tests may have had the signal ignored.
+        #expect([1, 128 + SIGPIPE].contains(outcome.status) && outcome.output.contains("echo"))
     }
 
     @Test func `a ping shows round trips`() throws {
