@@ -121,7 +121,8 @@ FUZZ_BUILD = SWIFT_PORTS_FUZZ=1 $(SWIFT) build --scratch-path .build/fuzz --prod
 	-Xswiftc -sanitize-coverage=edge,inline-8bit-counters,pc-table,trace-cmp
 fuzz: dependencies
 	@$(FUZZ_BUILD)
-	@bin=$$($(FUZZ_BUILD) --show-bin-path)/Fuzz; export SWIFT_BACKTRACE=enable=no FUZZ_TARGET FUZZ_SEEDS; \
+	@bin=$$($(FUZZ_BUILD) --show-bin-path)/Fuzz; export FUZZ_TARGET FUZZ_SEEDS; \
+	export SWIFT_BACKTRACE=enable=no ASAN_OPTIONS=detect_leaks=0; \
 	for FUZZ_TARGET in frame control entry; do \
 		found=.build/fuzz/found/$$FUZZ_TARGET; FUZZ_SEEDS=.build/fuzz/seeds/$$FUZZ_TARGET; \
 		mkdir -p $$found $$FUZZ_SEEDS; \
