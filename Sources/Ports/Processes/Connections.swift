@@ -9,9 +9,9 @@ final class Connections: Sendable {
     private struct Connection {
         let channel: SendChannel
         /// How many messages were sent to its port when it was last looked at.
-        var sentCount: Int
+        let sentCount: Int
         /// The last round in which it was found to have been used.
-        var lastUsed: Int
+        let lastUsed: Int
     }
 
     private struct State {
@@ -28,8 +28,6 @@ final class Connections: Sendable {
 
     /// So many stay open, give or take a sixteenth.
     static var most: Int { min(1024, Int(clamping: Descriptor.limit) / 8) }
-
-    var openCount: Int { state.withLock { $0.open.count } }
 
     /// The channel has a connection now.
     func opened(_ channel: SendChannel) {
