@@ -1,6 +1,9 @@
 // swift-tools-version: 6.1
 import PackageDescription
 
+let argumentParser = Target.Dependency.product(
+    name: "ArgumentParser", package: "swift-argument-parser", condition: .when(traits: ["CommandLine"]))
+
 let package = Package(
     name: "swift-ports",
     products: [
@@ -8,8 +11,12 @@ let package = Package(
         .library(name: "Ports", targets: ["Ports"]),
         .library(name: "ZeroMQ", targets: ["ZeroMQ"]),
         .executable(name: "portctl", targets: ["portctl"]),
-        .executable(name: "hello", targets: ["Hello"]),
-        .executable(name: "wordcount", targets: ["WordCount"]),
+    ],
+    // A package that uses less than all of the products names the traits of what it uses, and fetches no more.
+    traits: [
+        .default(enabledTraits: ["Ports", "CommandLine"]),
+        .trait(name: "Ports", description: "The library Ports, which needs swift-log."),
+        .trait(name: "CommandLine", description: "The command portctl, which needs swift-argument-parser."),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
@@ -31,22 +38,16 @@ let package = Package(
         .target(
             name: "Ports",
             dependencies: [
-                "RunLoops", "ZeroMQ", "CRunLoopShims", "CAcceptGuard", .product(name: "Logging", package: "swift-log"),
+                "RunLoops", "ZeroMQ", "CRunLoopShims", "CAcceptGuard",
+                .product(name: "Logging", package: "swift-log", condition: .when(traits: ["Ports"])),
             ]
         ),
         .executableTarget(
             name: "portctl",
-            dependencies: [
-                "Ports", "RunLoops", "ZeroMQ", .product(name: "ArgumentParser", package: "swift-argument-parser"),
-            ]
+            dependencies: ["Ports", "RunLoops", "ZeroMQ", argumentParser]
         ),
         .executableTarget(
-            name: "Hello", dependencies: ["Ports", "RunLoops"], path: "Examples/Hello", exclude: ["expected.txt"]),
-        .executableTarget(
-            name: "WordCount",
-            dependencies: ["Ports", "RunLoops", .product(name: "ArgumentParser", package: "swift-argument-parser")],
-            path: "Examples/WordCount"
-        ),
+            name: "wordcount", dependencies: ["Ports", "RunLoops", argumentParser], path: "Examples/WordCount"),
         .testTarget(name: "ZeroMQTests", dependencies: ["ZeroMQ"]),
         .target(name: "OwnThread", dependencies: ["RunLoops"], path: "Tests/OwnThread"),
         .target(name: "SplitMix64", path: "Tests/SplitMix64"),
@@ -71,38 +72,27 @@ let package = Package(
                 "Ports", "CRunLoopShims", "ZeroMQ", "HeapUse", "PortsTestHelper", "FuzzTargets", "OwnThread",
                 "SplitMix64",
             ]),
-        .testTarget(name: "WordCountTests", dependencies: ["WordCount", "SplitMix64", "OwnThread"]),
+        .testTarget(name: "WordCountTests", dependencies: ["wordcount", "SplitMix64", "OwnThread"]),
         .testTarget(name: "PortctlTests", dependencies: ["portctl", "PortsTestHelper", "OwnThread"]),
         .testTarget(name: "ReadmeTests"),
     ],
     swiftLanguageModes: [.v6]
 )
 
-// Examples that need the run loop alone: the folder of each, and its command.
-for (folder, command) in [
-    ("Observer", "observer"), ("SkeletonThread", "skeleton-thread"), ("CustomSource", "custom-source"),
-    ("Timers", "timers"), ("ResidentThread", "resident-thread"), ("CommonModes", "common-modes"),
-    ("IdleWork", "idle-work"), ("StallMonitor", "stall-monitor"),
+// The examples: the folder of each, its command, and what it needs. None is a product: a product takes the place of a
+// dependent's target of the same name. SwiftPM builds and runs them here all the same.
+let ports: [Target.Dependency] = ["Ports", "RunLoops"]
+for (folder, command, dependencies) in [
+    ("Observer", "observer", ["RunLoops"]), ("SkeletonThread", "skeleton-thread", ["RunLoops"]),
+    ("CustomSource", "custom-source", ["RunLoops"]), ("Timers", "timers", ["RunLoops"]),
+    ("ResidentThread", "resident-thread", ["RunLoops"]), ("CommonModes", "common-modes", ["RunLoops"]),
+    ("IdleWork", "idle-work", ["RunLoops"]), ("StallMonitor", "stall-monitor", ["RunLoops"]),
+    ("Hello", "hello", ports), ("MachPortCheckIn", "mach-port-check-in", ports), ("NamedPort", "named-port", ports),
+    ("MessagePorts", "message-ports", ports), ("NameService", "name-service", ports + [argumentParser]),
 ] {
-    let target = "\(folder)Example"
-    package.products.append(.executable(name: command, targets: [target]))
     package.targets.append(
         .executableTarget(
-            name: target, dependencies: ["RunLoops"], path: "Examples/\(folder)", exclude: ["expected.txt"]))
-}
-
-// The same for ports.
-for (folder, command, parser) in [
-    ("MachPortCheckIn", "mach-port-check-in", false), ("NamedPort", "named-port", false),
-    ("MessagePorts", "message-ports", false), ("NameService", "name-service", true),
-] {
-    let target = "\(folder)Example"
-    var dependencies: [Target.Dependency] = ["Ports", "RunLoops"]
-    if parser { dependencies.append(.product(name: "ArgumentParser", package: "swift-argument-parser")) }
-    package.products.append(.executable(name: command, targets: [target]))
-    package.targets.append(
-        .executableTarget(
-            name: target, dependencies: dependencies, path: "Examples/\(folder)", exclude: ["expected.txt"]))
+            name: command, dependencies: dependencies, path: "Examples/\(folder)", exclude: ["expected.txt"]))
 }
 
 // For `make fuzz` alone: its program has no `main` but libFuzzer's, which is there only with `--sanitize fuzzer`.

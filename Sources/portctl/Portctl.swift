@@ -2,6 +2,10 @@ import ArgumentParser
 import Glibc
 import Ports
 
+#if !CommandLine
+    #error("add the trait “CommandLine” to the dependency on swift-ports: portctl needs swift-argument-parser")
+#endif
+
 @main
 struct Portctl: ParsableCommand {
     static let configuration = CommandConfiguration(

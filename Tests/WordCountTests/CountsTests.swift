@@ -2,7 +2,7 @@ import Foundation
 import SplitMix64
 import Testing
 
-@testable import WordCount
+@testable import wordcount
 
 @Suite struct CountsTests {
     /// Compares the whole report, sums and all, with that of `wc`.

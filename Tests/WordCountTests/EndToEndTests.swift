@@ -3,7 +3,7 @@ import OwnThread
 import SplitMix64
 import Testing
 
-@testable import WordCount
+@testable import wordcount
 
 /// The program as a user runs it, beside `wc`. Each test has a registry directory of its own, and looks at it in the
 /// end: nothing may be left.

@@ -2,7 +2,7 @@ import Foundation
 import SplitMix64
 import Testing
 
-@testable import WordCount
+@testable import wordcount
 
 @Suite struct PathPrintingTests {
     /// Names which differ in what a shell, or `wc`, might take offence at.

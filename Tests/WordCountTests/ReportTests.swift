@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-@testable import WordCount
+@testable import wordcount
 
 @Suite struct ReportTests {
     private func expectAsWC(

@@ -1,6 +1,6 @@
 import Foundation
 
-@testable import WordCount
+@testable import wordcount
 
 extension [UInt8] {
     init(_ text: String) { self = Array(text.utf8) }
