@@ -11,7 +11,7 @@ func forkWithLoops() throws {
     var isRead = false
     let source = ThreadRunLoop.Source1.descriptor(
         reader,
-        handler: ThreadRunLoop.local { _ in
+        handler: ThreadRunLoop.local { _, _ in
             var byte: UInt8 = 0
             _ = read(reader, &byte, 1)
             isRead = true
@@ -28,7 +28,7 @@ func forkWithLoops() throws {
         alarm(20)
         let isRefused =
             refuses { try loop.run() } && refuses { try loop.runInMode(seconds: 0) }
-            && refuses { try loop.add(ThreadRunLoop.Source1.descriptor(reader) { _ in }) }
+            && refuses { try loop.add(ThreadRunLoop.Source1.descriptor(reader) { _, _ in }) }
             && refuses { _ = try RunLoopThread() }
         loop.remove(source)
         source.invalidate()

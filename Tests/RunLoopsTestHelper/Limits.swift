@@ -49,7 +49,7 @@ private func use(_ free: Int) throws -> Int {
 
 private func sources() -> [() throws -> ThreadRunLoop.Source1] {
     [
-        { .descriptor(ends[0]) { _ in } },
+        { .descriptor(ends[0]) { _, _ in } },
         { try .signal(SIGUSR1) { _ in } },
         { try .file("/") { _ in } },
         { try .child(child()) { _ in } },

@@ -8,7 +8,9 @@ import Testing
     @Test func `a handler is told as long as there is something to read`() {
         let trace = onThread {
             let (loop, pipe, trace) = (ThreadRunLoop.current, Pipe(), Trace())
-            add(.descriptor(pipe.reader) { trace("\($0 == .readable) \(pipe.read())") }, to: loop)
+            add(
+                .descriptor(pipe.reader) { _, readiness in trace("\(readiness == .readable) \(pipe.read())") }, to: loop
+            )
             pipe.write(2)
             for _ in 0..<3 { trace("\(run(loop, seconds: 0, returning: true))") }
             return trace.all
@@ -20,8 +22,8 @@ import Testing
         let trace = onThread {
             let (loop, pipe, trace) = (ThreadRunLoop.current, Pipe(), Trace())
             loop.add(ThreadRunLoop.Source0 {})
-            let source = ThreadRunLoop.Source1.descriptor(pipe.reader) {
-                trace("\($0.contains(.hangUp)) \(pipe.read())")
+            let source = ThreadRunLoop.Source1.descriptor(pipe.reader) { _, readiness in
+                trace("\(readiness.contains(.hangUp)) \(pipe.read())")
             }
             add(source, to: loop)
             pipe.write(2)
@@ -29,14 +31,14 @@ import Testing
             for _ in 0..<4 { trace("\(run(loop, seconds: 0, returning: true)) \(loop.contains(source))") }
             return trace.all
         }
-        let once = ["true 1", "handledSource true", "true 1", "handledSource false"]
-        #expect(trace == once + ["timedOut false", "timedOut false"])
+        let once = ["true 1", "handledSource true", "true 1", "handledSource true", "true 0", "handledSource false"]
+        #expect(trace == once + ["timedOut false"])
     }
 
     @Test func `a hang-up that nobody reads is told once`() {
         let (calls, result) = onThread {
             let (loop, pipe, calls) = (ThreadRunLoop.current, Pipe(), Shared(0))
-            add(.descriptor(pipe.reader) { _ in calls.withLock { $0 += 1 } }, to: loop)
+            add(.descriptor(pipe.reader) { _, _ in calls.withLock { $0 += 1 } }, to: loop)
             pipe.closeWriter()
             let result = run(loop, seconds: 20)
             return (calls.withLock { $0 }, result)
@@ -55,7 +57,7 @@ import Testing
             let socket = UDPSocket()
             socket.connect(to: address)
             socket.send()
-            let source = ThreadRunLoop.Source1.descriptor(socket.descriptor) { readiness in
+            let source = ThreadRunLoop.Source1.descriptor(socket.descriptor) { _, readiness in
                 if readiness.contains(.error) { calls.withLock { $0 += 1 } }
                 socket.receive()
             }
@@ -71,7 +73,7 @@ import Testing
     @Test func `closing the original behind the loop's back neither spins nor reaches a stranger`() {
         let (passes, calls) = onThread {
             let (loop, pipe, passes, calls) = (ThreadRunLoop.current, Pipe(), Shared(0), Shared(0))
-            let source = ThreadRunLoop.Source1.descriptor(pipe.reader) { _ in calls.withLock { $0 += 1 } }
+            let source = ThreadRunLoop.Source1.descriptor(pipe.reader) { _, _ in calls.withLock { $0 += 1 } }
             add(source, to: loop)
             loop.add(ThreadRunLoop.Source0 {})
             loop.add(ThreadRunLoop.Observer(.beforeTimers) { _, _ in passes.withLock { $0 += 1 } })
@@ -91,7 +93,7 @@ import Testing
         let isThere = onThread {
             let (loop, pipe) = (ThreadRunLoop.current, Pipe())
             let sources = Shared<[ThreadRunLoop.Source1]>([])
-            let source = ThreadRunLoop.Source1.descriptor(pipe.reader) { _ in
+            let source = ThreadRunLoop.Source1.descriptor(pipe.reader) { _, _ in
                 for source in sources.withLock({ $0 }) {
                     loop.remove(source)
                     add(source, to: loop)
@@ -107,13 +109,161 @@ import Testing
         #expect(isThere)
     }
 
+    @Test(arguments: [false, true])
+    func `a handler that closes its descriptor at the end is called once, and the peer sees it`(_ hasBytesLeft: Bool) {
+        let (calls, seesTheEnd, result) = onThread {
+            let (loop, pair, calls) = (ThreadRunLoop.current, SocketPair(), Shared(0))
+            let source = ThreadRunLoop.Source1.descriptor(pair.mine) { _, _ in
+                calls.withLock { $0 += 1 }
+                if !hasBytesLeft || pair.read(pair.mine) == 0 { close(pair.mine) }
+            }
+            add(source, to: loop)
+            if hasBytesLeft { pair.write(2, to: pair.theirs) }
+            shutdown(pair.theirs, Int32(SHUT_WR))
+            let result = run(loop, seconds: 20)
+            return (calls.withLock { $0 }, pair.read(pair.theirs) == 0, result)
+        }
+        #expect(calls == (hasBytesLeft ? 3 : 1))
+        #expect(seesTheEnd)
+        #expect(result == .finished)
+    }
+
+    @Test func `a peer that sends no more is told once`() {
+        let (told, isValid, result) = onThread {
+            let (loop, pair) = (ThreadRunLoop.current, SocketPair())
+            let told = Shared<[ThreadRunLoop.Readiness]>([])
+            let source = ThreadRunLoop.Source1.descriptor(pair.mine) { _, readiness in
+                told.withLock { $0.append(readiness) }
+            }
+            add(source, to: loop)
+            add(source, to: loop, "other")
+            shutdown(pair.theirs, Int32(SHUT_WR))
+            let result = run(loop, seconds: 20)
+            return (told.withLock { $0 }, source.isValid, result)
+        }
+        #expect(told == [[.readable, .readHangUp]])
+        #expect(!isValid)
+        #expect(result == .finished)
+    }
+
+    @Test func `after its peer sends no more a source goes on waiting for room to write`() {
+        let (told, isValid) = onThread {
+            let (loop, pair) = (ThreadRunLoop.current, SocketPair())
+            pair.fill(pair.mine)
+            let told = Shared<[ThreadRunLoop.Readiness]>([])
+            let source = ThreadRunLoop.Source1.descriptor(pair.mine, [.readable, .writable]) { _, readiness in
+                told.withLock { $0.append(readiness) }
+            }
+            add(source, to: loop)
+            shutdown(pair.theirs, Int32(SHUT_WR))
+            run(loop, seconds: 0.02)
+            pair.drain(pair.theirs)
+            run(loop, seconds: 20, returning: true)
+            return (told.withLock { $0 }, source.isValid)
+        }
+        #expect(told == [[.readable, .readHangUp], .writable])
+        #expect(isValid)
+    }
+
+    @Test func `those who only write are told of a hang-up once, whatever is left to read`() {
+        let (calls, result) = onThread {
+            let (loop, pair, calls) = (ThreadRunLoop.current, SocketPair(), Shared(0))
+            pair.fill(pair.mine)
+            add(.descriptor(pair.mine, .writable) { _, _ in calls.withLock { $0 += 1 } }, to: loop)
+            pair.write(1, to: pair.theirs)
+            close(pair.theirs)
+            return (calls, run(loop, seconds: 20))
+        }
+        #expect(calls.withLock { $0 } == 1)
+        #expect(result == .finished)
+    }
+
+    @Test func `a terminal's hang-up is told once`() {
+        let (calls, result) = onThread {
+            let (loop, calls, pipe) = (ThreadRunLoop.current, Shared(0), Terminal())
+            add(.descriptor(pipe.controller) { _, _ in calls.withLock { $0 += 1 } }, to: loop)
+            pipe.hangUp()
+            return (calls, run(loop, seconds: 20))
+        }
+        #expect(calls.withLock { $0 } == 1)
+        #expect(result == .finished)
+    }
+
+    @Test func `a handler is not called for the file that has got a closed descriptor's number`() {
+        let (calls, isValid, result) = onThread {
+            let (loop, pair, calls) = (ThreadRunLoop.current, SocketPair(), Shared(0))
+            let source = ThreadRunLoop.Source1.descriptor(pair.mine) { _, _ in calls.withLock { $0 += 1 } }
+            add(source, to: loop)
+            let stranger = Pipe()
+            #expect(dup2(stranger.reader, pair.mine) == pair.mine)
+            pair.write(1, to: pair.theirs)
+            return (calls, source.isValid, run(loop, seconds: 20))
+        }
+        #expect(calls.withLock { $0 } == 0)
+        #expect(isValid)
+        #expect(result == .finished)
+    }
+
+    @Test(arguments: [false, true])
+    func `a source that owns its descriptor closes it at its end`(_ isInvalidated: Bool) {
+        let isClosed = onThread {
+            let (loop, pair) = (ThreadRunLoop.current, SocketPair())
+            let source = ThreadRunLoop.Source1.descriptor(pair.mine, closesOnInvalidation: true) { source, _ in
+                if isInvalidated, pair.read(pair.mine) == 1 { source.invalidate() }
+                // Open as long as the handler may use it.
+                #expect(fcntl(pair.mine, F_GETFD) >= 0)
+            }
+            add(source, to: loop)
+            add(source, to: loop, "other")
+            if isInvalidated { pair.write(1, to: pair.theirs) } else { shutdown(pair.theirs, Int32(SHUT_WR)) }
+            run(loop, seconds: 20)
+            return withExtendedLifetime(source) { pair.read(pair.theirs) == 0 }
+        }
+        #expect(isClosed)
+    }
+
+    @Test func `a source that owns its descriptor keeps it while the handler runs, and closes it when let go of`()
+        throws
+    {
+        let (pair, isCalled, mayReturn) = (SocketPair(), Gate(), Gate())
+        let thread = try RunLoopThread()
+        var source: ThreadRunLoop.Source1? = .descriptor(pair.mine, closesOnInvalidation: true) { _, _ in
+            isCalled.open()
+            #expect(mayReturn.wait(until: .patience))
+            #expect(fcntl(pair.mine, F_GETFD) >= 0)
+        }
+        if let source { try thread.loop.add(source) }
+        pair.write(1, to: pair.theirs)
+        #expect(isCalled.wait(until: .patience))
+        source?.invalidate()
+        #expect(pair.read(pair.theirs) == -1)
+        mayReturn.open()
+        waitUntil { pair.read(pair.theirs) == 0 }
+        #expect(pair.read(pair.theirs) == 0)
+
+        let other = SocketPair()
+        source = .descriptor(other.mine, closesOnInvalidation: true) { _, _ in }
+        source = nil
+        #expect(other.read(other.theirs) == 0)
+    }
+
+    @Test func `a source that owns its descriptor does not close a stranger's`() {
+        let (pair, stranger) = (SocketPair(), Pipe())
+        var source: ThreadRunLoop.Source1? = .descriptor(pair.mine, closesOnInvalidation: true) { _, _ in }
+        #expect(dup2(stranger.reader, pair.mine) == pair.mine)
+        source?.invalidate()
+        source = nil
+        #expect(fcntl(pair.mine, F_GETFD) >= 0)
+        close(pair.mine)
+    }
+
     @Test func `a regular file cannot be waited for`() throws {
         let file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC)
         defer { close(file) }
         let errors = onThread {
             [file, -1].map { descriptor -> RunLoopError? in
                 do throws(RunLoopError) {
-                    try ThreadRunLoop.current.add(.descriptor(descriptor) { _ in })
+                    try ThreadRunLoop.current.add(.descriptor(descriptor) { _, _ in })
                     return nil
                 } catch {
                     return error
@@ -145,7 +295,7 @@ import Testing
             }
             let before = copies()
             for _ in 0..<100 {
-                let source = ThreadRunLoop.Source1.descriptor(pipe.reader) { _ in }
+                let source = ThreadRunLoop.Source1.descriptor(pipe.reader) { _, _ in }
                 add(source, to: loop)
                 add(source, to: loop, "other")
                 source.invalidate()
@@ -154,6 +304,51 @@ import Testing
         }
         #expect(before == after)
     }
+}
+
+/// A pair of connected sockets that do not block. Who closes them is for each test to say.
+private struct SocketPair: Sendable {
+    let mine: Int32
+    let theirs: Int32
+
+    init() {
+        var ends: [Int32] = [-1, -1]
+        let kind = Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue)
+        precondition(socketpair(AF_UNIX, kind, 0, &ends) == 0, "no sockets")
+        (mine, theirs) = (ends[0], ends[1])
+    }
+
+    func read(_ end: Int32) -> Int {
+        var byte: UInt8 = 0
+        return Glibc.read(end, &byte, 1)
+    }
+
+    func write(_ count: Int, to end: Int32) { _ = Glibc.write(end, [UInt8](repeating: 7, count: count), count) }
+
+    func fill(_ end: Int32) {
+        let bytes = [UInt8](repeating: 7, count: 4096)
+        while Glibc.write(end, bytes, bytes.count) > 0 {}
+    }
+
+    func drain(_ end: Int32) {
+        var bytes = [UInt8](repeating: 0, count: 4096)
+        while Glibc.read(end, &bytes, bytes.count) > 0 {}
+    }
+}
+
+/// A pseudo-terminal.
+private struct Terminal: Sendable {
+    let controller = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC)
+    private let terminal: Int32
+
+    init() {
+        // TIOCSPTLCK and TIOCGPTPEER, which Swift does not import.
+        var isLocked: Int32 = 0
+        precondition(ioctl(controller, 0x4004_5431, &isLocked) == 0, "no terminal")
+        terminal = ioctl(controller, 0x5441, O_RDWR | O_NOCTTY | O_CLOEXEC)
+    }
+
+    func hangUp() { close(terminal) }
 }
 
 private final class UDPSocket: Sendable {

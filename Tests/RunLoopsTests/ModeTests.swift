@@ -8,7 +8,7 @@ import Testing
     @Test func `a common source that cannot be waited for is in no mode`() {
         let (error, isThere) = onThread {
             let loop = ThreadRunLoop.current
-            let source = ThreadRunLoop.Source1.descriptor(-1) { _ in }
+            let source = ThreadRunLoop.Source1.descriptor(-1) { _, _ in }
             do throws(RunLoopError) {
                 try loop.add(source, forMode: .common)
                 return (nil as RunLoopError?, true)
@@ -52,7 +52,7 @@ import Testing
             let (loop, pipe) = (ThreadRunLoop.current, Pipe())
             let first = ThreadRunLoop.Source0 {}
             loop.add(first, forMode: .common)
-            add(ThreadRunLoop.Source1.descriptor(pipe.reader) { _ in }, to: loop, .common)
+            add(ThreadRunLoop.Source1.descriptor(pipe.reader) { _, _ in }, to: loop, .common)
             // The number stays in use, by what cannot be waited for.
             let (number, file) = (pipe.reader, open("/proc/self/exe", O_RDONLY))
             dup2(file, number)

@@ -13,6 +13,8 @@ extension ThreadRunLoop {
         public static let readable = Readiness(rawValue: EPOLLIN.rawValue)
         /// There is room to write.
         public static let writable = Readiness(rawValue: EPOLLOUT.rawValue)
+        /// The other side sends no more: what is left to read is the last.
+        public static let readHangUp = Readiness(rawValue: EPOLLRDHUP.rawValue)
         /// The descriptor is in error. Always told, asked for or not.
         public static let error = Readiness(rawValue: EPOLLERR.rawValue)
         /// The other side is gone. Always told, asked for or not.

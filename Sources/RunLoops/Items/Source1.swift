@@ -4,8 +4,11 @@ import Synchronization
 extension ThreadRunLoop {
     /// A source that a descriptor wakes. The corresponding CF type is a `CFRunLoopSource` of version 1.
     ///
-    /// The descriptor stays its owner's: each mode that takes the source in waits on a duplicate of its own, so closing
-    /// the original neither makes a loop spin nor hits a stranger's descriptor of the same number.
+    /// The descriptor stays its owner's: each mode that takes the source in waits on a duplicate of its own, so the loop
+    /// never waits on a stranger's descriptor of the same number. A duplicate keeps the file open and tells of it: the
+    /// owner invalidates the source, and then closes the descriptor.
+    ///
+    /// An error and a hang-up are told once, when nothing is left to read; then the source is invalid.
     ///
     /// A source may know more than its descriptor does: ``raise()`` says that there is work although the descriptor
     /// is silent, and ``clear()`` takes that back. A descriptor that speaks in edges, such as ZeroMQ's, needs that.

@@ -18,11 +18,27 @@ package enum Descriptor {
 
     static func close(_ descriptor: Int32) { Glibc.close(descriptor) }
 
-    /// Whether it is in error or hung up for good: still, after its handler was told, and with nothing left to read.
-    static func isOver(_ descriptor: Int32) -> Bool {
-        var poll = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
-        guard Glibc.poll(&poll, 1, 0) == 1, poll.revents & Int16(POLLERR | POLLHUP) != 0 else { return false }
+    /// What will not be ready in any other way any more.
+    enum End {
+        case reading
+        case everything
+    }
+
+    /// What a descriptor that was waited for would only repeat: with nothing left to read for those who read.
+    static func end(of descriptor: Int32, waitedFor interest: ThreadRunLoop.Readiness) -> End? {
+        // poll's bits are epoll's.
+        let asked = ThreadRunLoop.Readiness([.readable, .readHangUp])
+        var poll = pollfd(fd: descriptor, events: Int16(asked.rawValue), revents: 0)
+        guard Glibc.poll(&poll, 1, 0) == 1 else { return nil }
+        let told = ThreadRunLoop.Readiness(rawValue: UInt32(UInt16(bitPattern: poll.revents)))
         var unread: Int32 = 0
-        return poll.revents & Int16(POLLIN) == 0 || ioctl(descriptor, UInt(FIONREAD), &unread) != 0 || unread == 0
+        if interest.contains(.readable), told.contains(.readable), ioctl(descriptor, UInt(FIONREAD), &unread) == 0,
+            unread > 0
+        {
+            return nil
+        }
+        if !told.isDisjoint(with: [.error, .hangUp]) { return .everything }
+        guard told.contains(.readHangUp), interest.contains(.readHangUp) else { return nil }
+        return interest.contains(.writable) ? .reading : .everything
     }
 }

@@ -37,6 +37,10 @@ final class WaitSet: Sendable {
         }
     }
 
+    func modify(_ descriptor: Int32, _ interest: ThreadRunLoop.Readiness, token: Token) {
+        _ = crl_epoll_control(set, EPOLL_CTL_MOD, descriptor, interest.rawValue, token)
+    }
+
     func remove(_ descriptor: Int32) {
         _ = crl_epoll_control(set, EPOLL_CTL_DEL, descriptor, 0, 0)
     }

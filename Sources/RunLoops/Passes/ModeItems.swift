@@ -186,6 +186,18 @@ struct ModeItems {
         if watched.source.duplicates { Descriptor.close(watched.descriptor) }
     }
 
+    /// What the source's descriptor will not tell anything new of.
+    func end(of token: WaitSet.Token) -> Descriptor.End? {
+        sources1[token].flatMap { Descriptor.end(of: $0.descriptor, waitedFor: $0.source.interest) }
+    }
+
+    /// Waits on for what is not reading.
+    func stopReading(_ token: WaitSet.Token) {
+        guard let watched = sources1[token] else { return }
+        let rest = watched.source.interest.subtracting([.readable, .readHangUp])
+        waitSet?.modify(watched.descriptor, rest, token: token)
+    }
+
     mutating func hasTimerDue() -> Bool {
         guard let soonest = timers.soonest() else { return false }
         // The exact time takes five times as long to ask for.

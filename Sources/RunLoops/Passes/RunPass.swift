@@ -341,16 +341,24 @@ extension ThreadRunLoop {
         {
             return false
         }
+        let mayBeOver =
+            !readiness.isDisjoint(with: [.error, .hangUp, .readHangUp])
+            && state.withLock { $0.modes[mode.index].end(of: watched.token) } != nil
         var turn = Turn(watched.source, in: self, mode: mode.index, readiness: readiness, one: one)
         let handled = progress.calling(Callout(.source1, watched.source)) { watched.source.perform(&turn) }
-        if !readiness.isDisjoint(with: [.error, .hangUp]) {
-            // Told once: the descriptor would only say the same again, for ever.
-            let isOver = state.withLock { state in
-                state.modes[mode.index].sources1[watched.token] != nil && Descriptor.isOver(watched.descriptor)
-            }
-            if isOver { removeEverywhere(.source1(watched.source)) }
-        }
+        if mayBeOver { settleEnd(watched, mode) }
         return handled
+    }
+
+    /// Tells an end once: the descriptor would only say the same again, for ever. The handler may have taken an error
+    /// away, or the source out.
+    private func settleEnd(_ watched: ModeItems.Watched, _ mode: OpenMode) {
+        let isOver = state.withLock { state in
+            let end = state.modes[mode.index].end(of: watched.token)
+            if end == .reading { state.modes[mode.index].stopReading(watched.token) }
+            return end == .everything
+        }
+        if isOver { watched.source.invalidate() }
     }
 }
 

@@ -1,20 +1,79 @@
+import Glibc
+
 extension ThreadRunLoop.Source1 {
-    /// A source for a descriptor: the handler is called each time the loop finds it ready.
+    /// A source for a descriptor: the handler is called each time the loop finds the descriptor ready.
+    /// The corresponding CF type is `CFFileDescriptor`.
     ///
-    /// The descriptor is told of as long as it is ready, so the handler reads or writes, or invalidates the source.
-    /// An error or a hang-up is told once; then the source is removed.
+    ///     let source = ThreadRunLoop.Source1.descriptor(socket, closesOnInvalidation: true) { source, _ in
+    ///         if receive(from: socket) == nil { source.invalidate() }
+    ///     }
+    ///
+    /// The loop calls the handler as long as the descriptor is ready, so the handler reads, writes, or invalidates the
+    /// source.
+    ///
+    /// The handler is told of an end once: of an error, of a hang-up, and of a peer that sends no more, when nothing is
+    /// left to read. Then the source is invalid. A source that also waits for room to write goes on with that after its
+    /// peer sends no more.
+    ///
+    /// Closing the descriptor ends the source, but the loop notices only after a call of the handler, or when the
+    /// descriptor would have been ready again; until then the loop's duplicate keeps the file open, and the peer does not
+    /// see the close. Invalidate the source first, or have the source close the descriptor. The handler is not called
+    /// for another file that has got the number. (Eventfds and timerfds cannot be told apart that way.)
     ///
     /// - Parameters:
-    ///   - descriptor: The descriptor; the loop waits on a duplicate and never closes this one.
+    ///   - descriptor: The descriptor.
     ///   - interest: What to wait for.
-    ///   - handler: Called on the loop's thread with what the descriptor is ready for.
+    ///   - closesOnInvalidation: Whether the source owns the descriptor. An owned descriptor is closed when the source
+    ///     is invalid or let go of, after a call of the handler in progress. Otherwise the loop waits on a duplicate and
+    ///     never closes the descriptor itself.
+    ///   - label: What dumps and reports call the source.
+    ///   - handler: Called on the loop's thread with the source, and with what the descriptor is ready for.
     public static func descriptor(
-        _ descriptor: Int32, _ interest: ThreadRunLoop.Readiness = .readable,
-        handler: @escaping @Sendable (ThreadRunLoop.Readiness) -> Void
+        _ descriptor: Int32, _ interest: ThreadRunLoop.Readiness = .readable, closesOnInvalidation: Bool = false,
+        label: String? = nil,
+        handler: @escaping @Sendable (ThreadRunLoop.Source1, ThreadRunLoop.Readiness) -> Void
     ) -> ThreadRunLoop.Source1 {
-        ThreadRunLoop.Source1(descriptor: descriptor, interest: interest) { turn in
-            handler(turn.readiness)
-            return true
+        let file = OpenFile(descriptor, isOwned: closesOnInvalidation)
+        return ThreadRunLoop.Source1(
+            descriptor: descriptor, interest: interest.contains(.readable) ? interest.union(.readHangUp) : interest,
+            label: label, duplicates: !closesOnInvalidation
+        ) { turn in
+            let isOpen = file.isOpen
+            if isOpen { handler(turn.source, turn.readiness) }
+            if !file.isOpen { turn.source.invalidate() }
+            return isOpen
         }
+    }
+}
+
+/// A descriptor, and the file that it named when its source was made.
+private final class OpenFile: Sendable {
+    private let descriptor: Int32
+    private let isOwned: Bool
+    private let identity: Identity?
+
+    private struct Identity: Equatable {
+        let device: dev_t
+        let inode: ino_t
+
+        init?(_ descriptor: Int32) {
+            var status = stat()
+            guard fstat(descriptor, &status) == 0 else { return nil }
+            (device, inode) = (status.st_dev, status.st_ino)
+        }
+    }
+
+    init(_ descriptor: Int32, isOwned: Bool) {
+        self.descriptor = descriptor
+        self.isOwned = isOwned
+        identity = Identity(descriptor)
+    }
+
+    /// Whether the descriptor still names the file.
+    var isOpen: Bool { identity != nil && Identity(descriptor) == identity }
+
+    // An invalid source lets go of this after it has left its loops, and a call of the handler keeps it.
+    deinit {
+        if isOwned, isOpen { close(descriptor) }
     }
 }

@@ -70,7 +70,10 @@ extension ThreadRunLoop.Activity: CustomStringConvertible {
 extension ThreadRunLoop.Readiness: CustomStringConvertible {
     /// The names of what it is.
     public var description: String {
-        names([(.readable, "readable"), (.writable, "writable"), (.error, "error"), (.hangUp, "hangUp")])
+        names([
+            (.readable, "readable"), (.writable, "writable"), (.readHangUp, "readHangUp"), (.error, "error"),
+            (.hangUp, "hangUp"),
+        ])
     }
 }
 
