@@ -572,7 +572,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
     private func noteMalformed(_ error: Wire.Malformed, in frame: ReceivedFrame) {
         receiver.withLock { $0.malformed += 1 }
         let (pid, text) = (frame.sender.pid, "\(error)")
-        PortProcess.current.complaints.warn(text, about: pid, "\(self): dropped a frame from process \(pid): \(text)")
+        log.warning(about: .process(pid), once: text, "\(self): dropped a frame from process \(pid): \(text)")
     }
 
     /// How many malformed frames were thrown away.

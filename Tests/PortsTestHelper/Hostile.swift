@@ -43,6 +43,8 @@ func standAsTarget() throws -> Never {
         case 4:
             for taken in seen.hoard { close(taken) }
             seen.hoard = []
+        case 5:
+            exit(0)
         default:
             seen.handled += 1
         }

@@ -146,8 +146,9 @@ final class CheckInDesk: Sendable {
             span.withUnsafeBytes { $0.count == 8 ? $0.little(at: 0) : nil }
         }.flatMap(\.self)
         guard let number, let expectation = state.withLock({ $0.expected.removeValue(forKey: number) }) else {
-            PortProcess.current.complaints.warn(
-                "unexpected", about: sender.pid, "process \(sender.pid) wanted to check in, and was not expected")
+            log.warning(
+                about: .process(sender.pid), once: "unexpected",
+                "process \(sender.pid) wanted to check in, and was not expected")
             return answer(worker, of: sender.pid, MachPort.Message(id: CheckIn.refusalID))
         }
         guard expectation.isMet(by: sender) else {
@@ -166,8 +167,9 @@ final class CheckInDesk: Sendable {
     private func answer(_ worker: MachPort.SendRight, of pid: pid_t, _ message: MachPort.Message) {
         let channel = worker.channel
         let fail: @Sendable (any Error) -> Void = { error in
-            PortProcess.current.complaints.warn(
-                "unanswered", about: pid, "process \(pid), which checks in, cannot be answered: \(error)")
+            log.warning(
+                about: .process(pid), once: "unanswered",
+                "process \(pid), which checks in, cannot be answered: \(error)")
         }
         do throws(PortError) {
             try channel.post(Encoding.frame(message, to: channel), before: .now + .seconds(1), failed: fail)

@@ -49,11 +49,8 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
             messageLimit: messageLimit,
             requestHandler: { request in
                 let answer = handler(request.id, request.data)
-                do throws(PortError) {
-                    try request.replyRight?.reply(with: answer)
-                } catch {
-                    log.info("a reply could not be sent: \(error)")
-                }
+                guard let right = request.replyRight else { return }
+                do throws(PortError) { try right.reply(with: answer) } catch { right.noteUnsent(error) }
             })
     }
 

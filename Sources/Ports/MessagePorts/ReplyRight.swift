@@ -33,7 +33,7 @@ public final class ReplyRight: Sendable {
         try use()
         do throws(PortError) {
             try asker.channel.post(frame(bytes), before: .now + .seconds(10)) { error in
-                log.info("a reply could not be sent: \(error)")
+                self.noteUnsent(error)
                 self.refuse()
             }
         } catch {
@@ -76,6 +76,11 @@ public final class ReplyRight: Sendable {
             giveBack()
             throw error
         }
+    }
+
+    /// No one else is told of it.
+    func noteUnsent(_ error: any Error) {
+        log.info(about: .incarnation(asker.channel.id.incarnation), "a reply could not be sent: \(error)")
     }
 
     private func use() throws(PortError) {

@@ -374,8 +374,8 @@ final class PortDirectory: Sendable {
         defer { Glibc.close(descriptor) }
         var status = stat()
         guard fstat(descriptor, &status) == 0, status.st_uid == geteuid() else {
-            PortProcess.current.complaints.warn(
-                path, about: 0, "\(path) belongs to user \(status.st_uid); it is not read")
+            log.warning(
+                once: path, "\(path) belongs to user \(status.st_uid); it is not read")
             throw .untrustedDirectory(path, reason: "it belongs to user \(status.st_uid); remove it")
         }
         guard status.st_mode & S_IFMT == S_IFREG, status.st_size <= Self.largestEntry

@@ -145,8 +145,8 @@ final class Peer: Sendable {
                 if count < 0, errno == EAGAIN { return true }
                 guard count > 0, let message = ControlMessage(UnsafeRawBufferPointer(rebasing: buffer[..<count])) else {
                     if count > 0 {
-                        PortProcess.current.complaints.warn(
-                            "malformed", about: pid,
+                        log.warning(
+                            about: .process(pid), once: "malformed",
                             "process \(pid) has sent a malformed control message; it is cut off")
                     }
                     return false

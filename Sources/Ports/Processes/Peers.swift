@@ -1,10 +1,7 @@
 import CRunLoopShims
 import Glibc
-import Logging
 import RunLoops
 import Synchronization
-
-let log = Logger(label: "swift-ports")
 
 /// The processes that this one has rights to, or that have rights to ports of this one.
 final class Peers: Sendable {
@@ -92,8 +89,8 @@ final class Peers: Sendable {
         let credentials = LocalSocket.credentials(of: descriptor)
         guard credentials?.uid == geteuid() else {
             let (pid, user) = (credentials?.pid ?? 0, credentials.map { Int($0.uid) } ?? -1)
-            PortProcess.current.complaints.warn(
-                "poses", about: pid, "process \(pid) of user \(user) poses as the owner of \(channel)")
+            log.warning(
+                about: .process(pid), once: "poses", "process \(pid) of user \(user) poses as the owner of \(channel)")
             throw .cannotConnect(
                 port: channel.description, reason: "process \(pid), in its owner's place, belongs to user \(user)")
         }
@@ -150,7 +147,7 @@ final class Peers: Sendable {
     func refuse(_ descriptor: Int32, _ credentials: LocalSocket.Credentials?, _ reason: String) {
         close(descriptor)
         let (pid, user) = (credentials?.pid ?? 0, credentials.map { Int($0.uid) } ?? -1)
-        PortProcess.current.complaints.warn(reason, about: pid, "refused process \(pid) of user \(user): it \(reason)")
+        log.warning(about: .process(pid), once: reason, "refused process \(pid) of user \(user): it \(reason)")
     }
 
     // MARK: Both

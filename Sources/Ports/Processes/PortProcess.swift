@@ -14,7 +14,6 @@ final class PortProcess: Sendable {
     let connections = Connections()
     let replies = PendingReplies()
     let sentCounts = SentCounts()
-    let complaints = Complaints()
 
     /// A table's entry. Its object may be let go of by anybody at any time, and its deinit takes the table's lock: so
     /// a strong reference must never end while that is held, only leave with the result.
@@ -77,16 +76,17 @@ final class PortProcess: Sendable {
     /// Has a listening socket, of a port or of the control connections, let in only whom there is room for.
     func guardListener(_ descriptor: Int32) {
         let isGuarded = cag_guard(descriptor, Int32(Peers.most + Peers.mostCallers)) && cag_is_in_force()
-        if !isGuarded, complaints.isFirst("unguarded", about: getpid()) {
-            log.warning("ports of this process are not safe from connections that come in when no descriptor is left")
+        if !isGuarded {
+            log.warning(
+                once: "unguarded",
+                "ports of this process are not safe from connections that come in when no descriptor is left")
         }
     }
 
-    /// A connection was refused. Called on libzmq's own thread, which must not wait for a log.
+    /// A connection was refused. Called on libzmq's own thread.
     private func refused(_ pid: pid_t, _ uid: uid_t, _ reason: cag_reason) {
         let text = Self.text(reason)
-        guard complaints.isFirst(text, about: pid) else { return }
-        try? housekeepingLoop().perform { log.warning("refused process \(pid) of user \(uid): it \(text)") }
+        log.warning(about: .process(pid), once: text, "refused process \(pid) of user \(uid): it \(text)")
     }
 
     private static func text(_ reason: cag_reason) -> String {
@@ -259,5 +259,6 @@ final class PortProcess: Sendable {
         // A receiver whose queue is full when the connection ends loses what it has not read from the socket by then.
         for copy in copies { LocalSocket.waitUntilRead(copy, before: deadline) }
         for directory in directories { directory.removeOwnFiles(before: max(deadline, .now + .milliseconds(100))) }
+        log.close(before: max(deadline, .now + .milliseconds(100)))
     }
 }

@@ -9,17 +9,18 @@ final class Target: Sendable {
     let right: MachPort.SendRight
     private let mine: MachPort
     private let sandbox: Sandbox
+    private let logFile: String
 
-    /// What the process writes to its standard error goes to a file.
-    private var logFile: String { sandbox.path + ".log" }
-
-    /// - Parameter setUp: Shell commands before it starts.
-    init(_ sandbox: Sandbox, setUp: String = ":") throws {
+    /// - Parameters:
+    ///   - setUp: Shell commands before it starts.
+    ///   - log: Where it writes its standard error to; a file unless given.
+    init(_ sandbox: Sandbox, setUp: String = ":", log: String? = nil) throws {
         self.sandbox = sandbox
+        logFile = log ?? sandbox.path + ".log"
         let desk = try Desk(sandbox)
         child = Child(
             "target", in: sandbox,
-            wrapper: ["/bin/sh", "-c", "\(setUp); exec \"$0\" \"$@\" 2>\(sandbox.path).log"])
+            wrapper: ["/bin/sh", "-c", "\(setUp); exec \"$0\" \"$@\" 2>\(logFile)"])
         right = try desk.report()
         mine = try MachPort(nameServer: sandbox.names)
         desk.port.invalidate()
@@ -55,6 +56,9 @@ final class Target: Sendable {
     /// Has it take all descriptors that there are, or let go of them.
     func hoard(_ isOn: Bool) throws { try right.send(MachPort.Message(id: isOn ? 3 : 4), before: .patience) }
 
+    /// Has it end by itself.
+    func exit() throws { try right.send(MachPort.Message(id: 5), before: .patience) }
+
     private var folder: String { "\(sandbox.path)/\(right.channel.id.incarnation)" }
 
     /// Where its port's socket is, and its control socket.
@@ -62,8 +66,10 @@ final class Target: Sendable {
     var controlPath: String { "\(folder)/c" }
 
     /// The lines that it has written to its standard error.
-    var log: [Substring] {
-        String(decoding: FileManager.default.contents(atPath: logFile) ?? Data(), as: UTF8.self).split(separator: "\n")
+    var log: [Substring] { Self.lines(of: logFile) }
+
+    static func lines(of file: String) -> [Substring] {
+        String(decoding: FileManager.default.contents(atPath: file) ?? Data(), as: UTF8.self).split(separator: "\n")
     }
 
     func hasLogged(_ words: String...) -> Bool { log.contains { line in words.allSatisfy { line.contains($0) } } }

@@ -1,0 +1,138 @@
+import CRunLoopShims
+import Glibc
+import OwnThread
+import RunLoops
+import Testing
+
+@testable import FuzzTargets
+@testable import Ports
+
+/// What the library says in the log of a process that others do harm to.
+@Suite(.ownThread) struct LogTests {
+    let sandbox = Sandbox()
+
+    /// A pipe that holds a few lines, in the place of a process's standard error.
+    private final class Pipe {
+        let path: String
+        private(set) var reader: Int32
+
+        init(_ sandbox: Sandbox) {
+            path = sandbox.file("stderr")
+            #expect(mkfifo(path, 0o600) == 0)
+            reader = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC)
+            #expect(fcntl(reader, 1031, 4096) == 4096)
+        }
+
+        func close() {
+            if reader >= 0 { Glibc.close(reader) }
+            reader = -1
+        }
+
+        deinit { close() }
+    }
+
+    /// Calls the process with hellos of many versions, each of which is worth a line.
+    private func annoy(_ target: Target, _ versions: ClosedRange<UInt8>) throws {
+        var buffer = [UInt8](repeating: 0, count: 64)
+        for version in versions {
+            let caller = try LocalSocket.make(.sequencedPackets)
+            defer { close(caller) }
+            try #require(waitUntil { LocalSocket.connect(caller, to: target.controlPath) == 0 })
+            let hello = Samples.hello(major: version)
+            #expect(Glibc.send(caller, hello, hello.count, Int32(MSG_NOSIGNAL)) == hello.count)
+            try #require(crl_poll(caller, -1, MonotonicInstant.patience.timeout) > 0, "version \(version)")
+            #expect(recv(caller, &buffer, buffer.count, 0) == ControlHello.size)
+        }
+    }
+
+    /// Frames of many versions.
+    private func spoil(_ target: Target, _ versions: ClosedRange<UInt8>) throws {
+        for version in versions {
+            var frame = Samples.frame()
+            frame[1] = version
+            let stream = try RawStream(to: target.path, saying: RawStream.announced(UInt64(frame.count)) + frame)
+            withExtendedLifetime(stream) {}
+        }
+        let count = versions.count
+        #expect(try waitUntil { try target.seen().malformed == count })
+    }
+
+    @Test func `a log that nobody reads holds up nobody`() throws {
+        let pipe = Pipe(sandbox)
+        let target = try Target(sandbox, log: pipe.path)
+        try annoy(target, 2...200)
+        _ = try target.right.ping(before: .patience)
+        try spoil(target, 2...50)
+        _ = try target.right.ping(before: .patience)
+        // Nor the exit.
+        try target.exit()
+        #expect(target.child.wait() == 0)
+        withExtendedLifetime(pipe) {}
+    }
+
+    @Test func `a process whose log is closed goes on`() throws {
+        let pipe = Pipe(sandbox)
+        let target = try Target(sandbox, log: pipe.path)
+        pipe.close()
+        try annoy(target, 2...10)
+        try spoil(target, 2...10)
+        _ = try target.right.ping(before: .patience)
+        #expect(try target.seen().handled == 0)
+    }
+
+    @Test func `after a minute there are lines again, and what was said once is not said again`() {
+        var limit = LineLimit()
+        let began = MonotonicInstant.now
+        func omitted() -> Int { limit.takeOmitted() }
+        func says(_ pid: pid_t, once kind: String? = nil, after time: Duration) -> Bool {
+            limit.admits(.process(pid), once: kind, at: began + time)
+        }
+        #expect(says(1, once: "bad", after: .zero))
+        #expect(!says(1, once: "bad", after: .zero))
+        #expect(says(2, once: "bad", after: .zero))
+        #expect(omitted() == 0)
+        let counts = (0..<100).map { pid in
+            (0..<20).count { _ in says(pid, after: .seconds(59)) }
+        }
+        #expect(counts.reduce(2, +) == LineLimit.most && counts.max() == LineLimit.mostAboutOne)
+        #expect(omitted() == 2002 - LineLimit.most)
+        #expect(says(99, after: .seconds(61)))
+        #expect(!says(1, once: "bad", after: .seconds(61)))
+        #expect(omitted() == 0)
+    }
+
+    @Test func `one peer causes a few lines, and the last says how many were left out`() throws {
+        let target = try Target(sandbox)
+        try annoy(target, 2...200)
+        #expect(waitUntil { target.log.count == LineLimit.mostAboutOne })
+        try spoil(target, 2...50)
+        #expect(target.log.count == LineLimit.mostAboutOne)
+        try target.exit()
+        #expect(target.child.wait() == 0)
+        #expect(target.log.count == LineLimit.mostAboutOne + 1)
+        #expect(target.hasLogged("\(199 + 49 - LineLimit.mostAboutOne) more"))
+    }
+
+    @Test func `hundreds of askers that are gone cause no more lines than the log takes in a minute`() throws {
+        let log = sandbox.path + ".log"
+        defer { unlink(log) }
+        let desk = try Desk(sandbox)
+        let server = Child(
+            "echo", in: sandbox, wrapper: ["/bin/sh", "-c", "exec \"$0\" \"$@\" 2>\(log)"])
+        let right = try desk.report()
+        for number in 0..<400 as Range<UInt32> {
+            let asker = WireRight(
+                id: PortID(incarnation: .random(), number: 1), queueLimit: 1, limit: 1000, path: sandbox.path)
+            let reply = MachPort.SendRight(PortProcess.current.channel(to: asker))
+            var frame = try Encoding.frame(
+                MachPort.Message(id: 1, replyPort: reply), kind: .request, request: UInt64(number), to: right.channel)
+            try right.channel.send(&frame, before: .patience)
+        }
+        #expect(try RemoteMessagePort(right).request(id: 1, [7]) == [7])
+        #expect(throws: PortError.self) { try RemoteMessagePort(right).request(id: 99) }
+        #expect(server.wait() == 0)
+        let lines = Target.lines(of: log)
+        #expect(lines.count == LineLimit.most + 1)
+        #expect(lines.last?.contains("\(400 - LineLimit.most) more") == true)
+    }
+}
