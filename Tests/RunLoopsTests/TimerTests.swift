@@ -168,6 +168,11 @@ import Testing
         // Foundation's date and interval are gone then; ours can still be asked for.
         #expect(CFRunLoopTimerGetNextFireDate(theirs) == 0)
         #expect(MonotonicInstant.now.duration(to: ours.nextFireDate) > .seconds(900))
+        // A new one is not kept by either.
+        CFRunLoopTimerSetNextFireDate(theirs, CFAbsoluteTimeGetCurrent() + 10)
+        ours.nextFireDate = .now + .seconds(10)
+        #expect(CFRunLoopTimerGetNextFireDate(theirs) == 0)
+        #expect(MonotonicInstant.now.duration(to: ours.nextFireDate) > .seconds(900))
     }
 
     @Test func `a date in the past counts as now, in Foundation's timer when it fires only`() {

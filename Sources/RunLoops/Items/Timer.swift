@@ -67,13 +67,15 @@ extension ThreadRunLoop {
         /// Whether it goes on after the first time. The corresponding CF function is `CFRunLoopTimerDoesRepeat`.
         public var repeats: Bool { interval != nil }
 
-        /// When it fires next. Setting it moves the grid; a time in the past counts as now. Any thread may do so.
+        /// When it fires next. Setting it moves the grid; a time in the past counts as now. Any thread may do so. The
+        /// date of an invalid timer stays what it was.
         /// The corresponding CF functions are `CFRunLoopTimerGetNextFireDate` and `CFRunLoopTimerSetNextFireDate`.
         public var nextFireDate: MonotonicInstant {
             get { state.withLock { $0.fireDate } }
             set {
                 let date = max(newValue, .now)
-                let loop = state.withLock { state in
+                let loop = state.withLock { state -> ThreadRunLoop? in
+                    guard state.handler != nil else { return nil }
                     state.fireDate = date
                     return state.belonging.loop
                 }
