@@ -29,6 +29,9 @@ public final class ThreadRunLoop: Sendable {
         var modes = [ModeItems(.default, isCommon: true, number: 0)]
         var commonModes: [Mode] = [.default]
         var commonItems: [Item] = []
+        /// The walks of items through the common modes that are in progress, and not overtaken by another thread's.
+        var commonWalks: [Int: (item: ObjectIdentifier, thread: Int32)] = [:]
+        var lastCommonWalk = 0
         /// The runs in progress, the innermost last.
         var runs: [Run] = []
         /// No run begins any more.
@@ -169,7 +172,7 @@ public final class ThreadRunLoop: Sendable {
             for item in state.withLock({ $0.commonItems }) {
                 let joins = try insert(item) { state in
                     // Unless it was removed meanwhile.
-                    state.commonItems.contains { $0.id == item.id } ? [state.madeIndex(of: mode, blocks)] : []
+                    Walk(modes: state.commonItems.contains { $0.id == item.id } ? [mode] : [])
                 }
                 if joins { joined.append(item) }
             }

@@ -14,16 +14,10 @@ package final class CFStage: Stage, @unchecked Sendable {
     /// What a source's C functions are given.
     private final class Info {
         let perform: Action
-        let trace: Trace
-        let name: String
         var descriptor: Int32 = -1
-        var moved: @Sendable (String) -> Void = { _ in }
+        var moved: @Sendable (Move) -> Void = { _ in }
 
-        init(_ perform: @escaping Action, _ trace: Trace, _ name: String) {
-            self.perform = perform
-            self.trace = trace
-            self.name = name
-        }
+        init(_ perform: @escaping Action) { self.perform = perform }
 
         static func of(_ info: UnsafeMutableRawPointer?) -> Info {
             guard let info else { preconditionFailure("a source without its info") }
@@ -80,32 +74,22 @@ package final class CFStage: Stage, @unchecked Sendable {
     }
 
     package func makeSource0(
-        _ name: String, order: Int, moved: @escaping @Sendable (String) -> Void, perform: @escaping Action
+        _ name: String, order: Int, moved: @escaping @Sendable (Move) -> Void, perform: @escaping Action
     ) {
-        let info = Info(perform, trace, name)
+        let info = Info(perform)
         info.moved = moved
         shared.infos.append(info)
         var context = CFRunLoopSourceContext()
         context.info = Unmanaged.passUnretained(info).toOpaque()
-        context.schedule = { info, _, mode in
-            let info = Info.of(info)
-            let mode = CFStage.name(mode) ?? ""
-            info.trace("\(info.name) joins \(mode)")
-            info.moved(mode)
-        }
-        context.cancel = { info, _, mode in
-            let info = Info.of(info)
-            let mode = CFStage.name(mode) ?? ""
-            info.trace("\(info.name) leaves \(mode)")
-            info.moved(mode)
-        }
+        context.schedule = { info, _, mode in Info.of(info).moved(.joins(CFStage.name(mode) ?? "")) }
+        context.cancel = { info, _, mode in Info.of(info).moved(.leaves(CFStage.name(mode) ?? "")) }
         context.perform = { Info.of($0).perform() }
         shared.items[name] = .source0(CFRunLoopSourceCreate(nil, order, &context))
     }
 
     package func makePort(_ name: String, perform: @escaping Action) {
         let event = madeEvent()
-        let info = Info(perform, trace, name)
+        let info = Info(perform)
         info.descriptor = event.descriptor
         shared.infos.append(info)
         var context = CFRunLoopSourceContext1()

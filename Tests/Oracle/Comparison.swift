@@ -61,12 +61,14 @@ package enum Comparison: Sendable {
         var moves: [String] = []
         // Common items are in the common modes of former plays, too.
         for event in trace where !event.contains("#") {
-            let isMove = event.contains(" joins ") || event.contains(" leaves ")
-            if isMove {
+            // Not those of a walk, which name no mode.
+            let verb = [" joins ", " leaves "].first(where: event.contains)
+            if let verb, moves.allSatisfy({ $0.contains(verb) }) {
                 moves.append(event)
             } else {
-                result += moves.sorted() + [event.hasPrefix("twin") ? event.filter { $0 != "'" } : event]
-                moves = []
+                result += moves.sorted()
+                moves = verb == nil ? [] : [event]
+                if verb == nil { result.append(event.hasPrefix("twin") ? event.filter { $0 != "'" } : event) }
             }
         }
         return result + moves.sorted()

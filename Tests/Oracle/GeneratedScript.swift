@@ -14,8 +14,7 @@ package struct GeneratedScript: Sendable {
 
         let name: String
         let kind: Kind
-        /// Its like: of two sources of one order, two descriptors ready together and two timers due together either
-        /// may be first. What happens to one happens to the other, and they do nothing but be heard of.
+        /// Its like: of two descriptors ready together and two timers due together either may be first. What happens to one happens to the other, and they do nothing but be heard of.
         var twin: Int?
         /// What it does when it is called first, second, and so on; then it does nothing.
         var callouts: [[Action]] = []
@@ -67,7 +66,7 @@ package struct GeneratedScript: Sendable {
     static let common = -1
     /// All have the default mode and two more, used or not.
     static let modes = 0..<3
-    /// A mode that nothing is ever added to.
+    /// A mode that nothing is added to but common items, if it becomes a common one.
     static let nowhere = 3
     static let slot = 5
     /// Of a timer that repeats within the script, in milliseconds.

@@ -80,10 +80,7 @@ private struct Generator {
 
     private mutating func addItem(_ index: Int) {
         switch below(20) {
-        case 0...5:
-            // No two of one order but twins: Foundation performs those in the order of their addresses.
-            items.append(Item(name: "s\(index)", kind: .source0(order: (index * 5 + 3) % 23)))
-        case 6: addTwins(index, .source0(order: (index * 5 + 3) % 23))
+        case 0...6: items.append(Item(name: "s\(index)", kind: .source0(order: below(3))))
         case 7...8: items.append(Item(name: "p\(index)", kind: .port))
         case 9: addTwins(index, .port)
         case 10...13:
@@ -135,7 +132,8 @@ private struct Generator {
     // MARK: Actions
 
     private mutating func run(depth: Int) -> Action {
-        let mode = chance(60) ? 0 : chance(8) ? (chance(30) ? GeneratedScript.common : GeneratedScript.nowhere) : mode()
+        let mode =
+            chance(60) ? 0 : chance(10) ? (chance(30) ? GeneratedScript.common : GeneratedScript.nowhere) : mode()
         var limit = GeneratedScript.Limit.poll
         if isTimed, depth < 2, chance(6), let slot = helpers.popLast() {
             limit = .stop(slot)
@@ -166,7 +164,7 @@ private struct Generator {
         case 62...67: return .wakeUp
         case 68...71: return .ask(item(), mode: anyMode())
         case 72: return .askLoop
-        case 73...74: return .joinCommon(mode: mode())
+        case 73...74: return .joinCommon(mode: chance(20) ? GeneratedScript.nowhere : mode())
         case 75...77: return isTimed ? .spin(1 + below(3)) : .wakeUp
         case 78...85:
             let name = block("b")

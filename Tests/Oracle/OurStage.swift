@@ -37,20 +37,12 @@ package final class OurStage: Stage, @unchecked Sendable {
     }
 
     package func makeSource0(
-        _ name: String, order: Int, moved: @escaping @Sendable (String) -> Void, perform: @escaping Action
+        _ name: String, order: Int, moved: @escaping @Sendable (Move) -> Void, perform: @escaping Action
     ) {
-        let trace = trace
         shared.items[name] = .source0(
             .init(
-                order: order,
-                schedule: { _, mode in
-                    trace("\(name) joins \(mode)")
-                    moved(mode.rawValue)
-                },
-                cancel: { _, mode in
-                    trace("\(name) leaves \(mode)")
-                    moved(mode.rawValue)
-                }, perform: perform))
+                order: order, schedule: { _, mode in moved(.joins(mode.rawValue)) },
+                cancel: { _, mode in moved(.leaves(mode.rawValue)) }, perform: perform))
     }
 
     package func makePort(_ name: String, perform: @escaping Action) {

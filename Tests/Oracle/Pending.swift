@@ -4,7 +4,8 @@ import RunLoops
 struct Pending {
     var raised: Set<Int> = []
     var dues: [Int: MonotonicInstant] = [:]
-    var signaled: Set<Int> = []
+    /// In the order of their signals.
+    var signaled: [Int] = []
     /// How many runs were in progress when each Source0 in progress was called.
     var performing: [Int] = []
     /// On the main queue, and whether one of them is in progress.

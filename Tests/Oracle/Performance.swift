@@ -18,10 +18,8 @@ final class Performance: @unchecked Sendable {
     private var companion: (thread: Companion, id: pthread_t, stage: any Stage)?
     private var commonModes: Set = [0]
     private var isOver = false
-    /// The sources that are being told of a mode they join or leave.
-    private var moving: [Int] = []
-    /// Those that were in no mode when they were invalidated.
-    private var lost: Set<Int> = []
+    /// How many walks of sources through several modes are in progress, one inside another.
+    private var walks = 0
     private let over = Gate()
 
     /// - Parameter suffix: Makes the modes' names this play's own, on a loop that outlives it.
@@ -106,16 +104,16 @@ final class Performance: @unchecked Sendable {
         let item = script.items[index]
         switch item.kind {
         case .source0(let order):
-            first.makeSource0(item.name, order: order) { [self] mode in
+            first.makeSource0(item.name, order: order) { [self] move in
                 // The main loop has the common modes of former plays, too.
-                guard !mode.contains("#") || mode.hasSuffix(suffix) else { return }
-                moving.append(index)
+                guard !move.mode.contains("#") || move.mode.hasSuffix(suffix) else { return }
+                stage.trace("\(item.name) \(walks > 0 ? move.verb : move.description)")
                 call(item.name + " moved", item.moves)
-                moving.removeLast()
             } perform: { [self] in
                 let last = pending.withLock { pending in
-                    pending.signaled.remove(index)
-                    return pending.signaled.max { self.order($0) < self.order($1) }
+                    pending.signaled.removeAll { $0 == index }
+                    return pending.signaled.enumerated()
+                        .max { (self.order($0.element), $0.offset) < (self.order($1.element), $1.offset) }?.element
                 }
                 pending.withLock { $0.performing.append($0.runs.count) }
                 call(index, item.name)
@@ -134,7 +132,9 @@ final class Performance: @unchecked Sendable {
                 call(index, item.name)
             }
         case .timer(let date, let every):
-            first.makeTimer(item.name, milliseconds: noteDate(index, date), every: every) { [self] in
+            let milliseconds = milliseconds(until: date)
+            noteDate(index, milliseconds)
+            first.makeTimer(item.name, milliseconds: milliseconds, every: every) { [self] in
                 fire(index, every: every)
             }
         case .observer(let activities, let repeats, let order):
@@ -244,15 +244,16 @@ final class Performance: @unchecked Sendable {
 
     private func instant(_ slot: Int) -> MonotonicInstant { start + .milliseconds(slot * GeneratedScript.slot) }
 
-    private func noteDate(_ index: Int, _ date: GeneratedScript.Date) -> Int {
-        let milliseconds =
-            switch date {
-            case .past: -1000
-            case .slot(let slot): slot * GeneratedScript.slot - Int(start.duration(to: .now) / .milliseconds(1))
-            case .far: 60_000
-            }
+    private func milliseconds(until date: GeneratedScript.Date) -> Int {
+        switch date {
+        case .past: -1000
+        case .slot(let slot): slot * GeneratedScript.slot - Int(start.duration(to: .now) / .milliseconds(1))
+        case .far: 60_000
+        }
+    }
+
+    private func noteDate(_ index: Int, _ milliseconds: Int) {
         pending.withLock { $0.dues[index] = .now + .milliseconds(milliseconds) }
-        return milliseconds
     }
 
     /// Something was served: was there another thing to choose? The kernel's order is another for each loop.
@@ -303,14 +304,35 @@ final class Performance: @unchecked Sendable {
     /// Whether a source acts when it joins or leaves modes.
     private func actsOnMoves(_ item: Int) -> Bool { !script.items[item].moves.isEmpty }
 
-    /// The items' modes, and an item's places, are sets in Foundation: no order is right.
-    private func noteMoves(_ item: Int, _ mode: Int?) {
-        guard actsOnMoves(item) else { return }
-        let places = GeneratedScript.modes.filter { first.contains(name(of: item), in: name($0)) }.count
+    /// Has a source join or leave. The modes of a walk through several are a set in Foundation, so that a source that
+    /// acts on its moves is told in no order: the modes go unnamed, and have to be alike in the end.
+    private func move(_ item: Int, _ mode: Int?, _ change: () -> Void) {
+        let isWalk: Bool
         switch mode {
-        case GeneratedScript.common?: if commonModes.count > 1 { part(.movesTogether) }
-        case nil: if places > 1 || companion != nil { part(.movesTogether) }
-        default: break
+        case GeneratedScript.common?: isWalk = commonModes.count > 1
+        case nil:
+            isWalk =
+                (GeneratedScript.modes.map { $0 } + [GeneratedScript.nowhere])
+                .count { first.contains(name(of: item), in: name($0)) } > 1
+        default: isWalk = false
+        }
+        guard actsOnMoves(item), isWalk else { return change() }
+        // It may be in two loops, which are a set, too.
+        if mode == nil, companion != nil { part(.movesTogether) }
+        walks += 1
+        change()
+        walks -= 1
+        let isEven = script.items.indices.allSatisfy { index in
+            let places = commonModes.count { first.contains(name(of: index), in: name($0)) }
+            return places == 0 || places == commonModes.count
+        }
+        if walks == 0, !isEven { part(.movesTogether) }
+    }
+
+    private func isOfOneMode(_ action: Action) -> Bool {
+        switch action {
+        case .add(_, let mode), .remove(_, let mode), .ask(_, let mode): mode != GeneratedScript.common
+        default: false
         }
     }
 
@@ -321,33 +343,31 @@ final class Performance: @unchecked Sendable {
     }
 
     private func perform(_ action: Action) {
+        if walks > 0, isOfOneMode(action) { part(.movesTogether) }
         switch action {
         case .add(let item, let mode):
             if script.isOrderly, pending.withLock({ $0.dues[item]?.hasPassed == true && $0.isReady }) { break }
             for item in script.both(item) {
-                noteMoves(item, mode)
-                stage.add(name(of: item), to: name(mode))
+                move(item, mode) { stage.add(name(of: item), to: name(mode)) }
                 noteTimerSet(item)
             }
         case .remove(let item, let mode):
             for item in script.both(item) {
-                noteMoves(item, mode)
                 leave(item, from: mode == GeneratedScript.common ? nil : mode)
-                stage.remove(name(of: item), from: name(mode))
+                move(item, mode) { stage.remove(name(of: item), from: name(mode)) }
             }
         case .invalidate(let item):
             for item in script.both(item) {
-                noteMoves(item, nil)
                 leave(item)
-                if !GeneratedScript.modes.contains(where: { first.contains(name(of: item), in: name($0)) }) {
-                    lost.insert(item)
+                pending.withLock { pending in
+                    pending.raised.remove(item)
+                    pending.dues[item] = nil
                 }
-                pending.withLock { _ = $0.raised.remove(item) }
-                stage.invalidate(name(of: item))
+                move(item, nil) { stage.invalidate(name(of: item)) }
             }
         case .signal(let item):
             for item in script.both(item) {
-                if stage.isValid(name(of: item)) { pending.withLock { _ = $0.signaled.insert(item) } }
+                pending.withLock { if !$0.signaled.contains(item) { $0.signaled.append(item) } }
                 stage.signal(name(of: item))
             }
         case .raise(let item):
@@ -360,9 +380,13 @@ final class Performance: @unchecked Sendable {
             }
         case .redate(let item, let date):
             if script.isOrderly, case .past = date, pending.withLock({ $0.isReady }) { break }
-            // From another thread that is a wake-up, too.
-            if !isOwnThread { pending.withLock { $0.wake() } }
-            stage.redate(name(of: item), milliseconds: noteDate(item, date))
+            let milliseconds = self.milliseconds(until: date)
+            if stage.isValid(name(of: item)) {
+                // From another thread that is a wake-up, too.
+                if !isOwnThread { pending.withLock { $0.wake() } }
+                noteDate(item, milliseconds)
+            }
+            stage.redate(name(of: item), milliseconds: milliseconds)
             noteTimerSet(item)
         case .block(let name, let modes, let body):
             pending.withLock { $0.blocks.queued += 1 }
@@ -381,11 +405,12 @@ final class Performance: @unchecked Sendable {
             pending.withLock { $0.wake() }
             stage.wakeUp()
             settleIfPolling()
-        case .run(let mode, let limit, let returning): run(mode, limit, returning: returning)
+        case .run(let mode, let limit, let returning):
+            // A common item may have come there since; nobody watches that mode.
+            if mode == GeneratedScript.nowhere, first.modes.contains(name(mode)) { break }
+            run(mode, limit, returning: returning)
         case .ask(let item, let mode):
-            // Foundation takes an invalid source out of the common ones last, or not at all if it is in no mode.
-            let isGoing =
-                mode == GeneratedScript.common && (moving.contains(item) || lost.contains(item) || goesByItself(item))
+            let isGoing = mode == GeneratedScript.common && goesByItself(item)
             let item = name(of: item)
             stage.trace("\(item) \(stage.isValid(item)) \(!isGoing && stage.contains(item, in: name(mode)))")
         case .askLoop: askLoop()
@@ -422,8 +447,9 @@ final class Performance: @unchecked Sendable {
     }
 
     private func joinCommon(_ mode: Int) {
+        let common = script.items.indices.filter { stage.contains(name(of: $0), in: "common") }
+        if mode == GeneratedScript.nowhere, !common.isEmpty { return }
         if !isCompanion, commonModes.insert(mode).inserted {
-            let common = script.items.indices.filter { first.contains(name(of: $0), in: "common") }
             if common.count > 1, common.contains(where: actsOnMoves) { part(.movesTogether) }
             if pending.withLock({ $0.blocks.running > 0 && $0.blocks.queued > 0 }) { part(.blocksSettled) }
         }

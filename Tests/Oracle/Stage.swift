@@ -9,8 +9,7 @@ package protocol Stage: AnyObject, Sendable {
     /// The calling thread's loop, with the same items and the same trace.
     func sibling() -> any Stage
 
-    /// - Parameter moved: Told after the trace of each mode that the source joins or leaves.
-    func makeSource0(_ name: String, order: Int, moved: @escaping @Sendable (String) -> Void, perform: @escaping Action)
+    func makeSource0(_ name: String, order: Int, moved: @escaping @Sendable (Move) -> Void, perform: @escaping Action)
     /// A version 1 source with an eventfd of its own, lowered when it is performed.
     func makePort(_ name: String, perform: @escaping Action)
     func makeTimer(_ name: String, milliseconds: Int, every: Int, fire: @escaping Action)
@@ -40,9 +39,31 @@ package protocol Stage: AnyObject, Sendable {
     func runOnce(_ mode: String, seconds: Double, returnAfterSourceHandled: Bool) -> String
 }
 
+/// What a source of version 0 is told of.
+package enum Move: Sendable, CustomStringConvertible {
+    case joins(String)
+    case leaves(String)
+
+    package var description: String { "\(verb) \(mode)" }
+
+    package var verb: String {
+        switch self {
+        case .joins: "joins"
+        case .leaves: "leaves"
+        }
+    }
+
+    package var mode: String {
+        switch self {
+        case .joins(let mode), .leaves(let mode): mode
+        }
+    }
+}
+
 extension Stage {
     package func makeSource0(_ name: String, order: Int, perform: @escaping Action) {
-        makeSource0(name, order: order, moved: { _ in }, perform: perform)
+        let trace = trace
+        makeSource0(name, order: order, moved: { trace("\(name) \($0)") }, perform: perform)
     }
 
     package func source0(_ name: String, order: Int = 0, in mode: String = "default", _ action: @escaping Action = {}) {

@@ -56,6 +56,10 @@ func serveTheMainThread() throws {
         }
         try run(until: { model.ticks == 9 }, "a task of the main actor")
 
+        try ThreadRunLoop.main.addCommonMode("unused")
+        let result = try ThreadRunLoop.main.runInMode("unused", seconds: 20)
+        check(result == .finished, "a common mode to which nothing was ever added was run")
+
         // Not in a mode of its own; once a pass in a common one, as long as there is something.
         ThreadRunLoop.main.add(ThreadRunLoop.Source0 {}, forMode: "private")
         DispatchQueue.main.async { MainActor.assumeIsolated { model.tick() } }

@@ -47,6 +47,29 @@ import Testing
         for mode in modes { #expect(!sources.contains { loop.contains($0, forMode: mode) }) }
     }
 
+    @Test func `the last of two threads to change a common source has it in all the modes or in none`() throws {
+        let thread = try RunLoopThread()
+        let loop = thread.loop
+        try loop.addCommonMode("other")
+        let calls = Shared([String]())
+        let (removal, addition) = (Gate(), Gate())
+        let source = ThreadRunLoop.Source0(
+            schedule: { _, _ in
+                calls.withLock { $0.append("joins") }
+                removal.open()
+                _ = addition.wait(until: .patience)
+            }, cancel: { _, _ in calls.withLock { $0.append("leaves") } }, perform: {})
+        let helper = Helper { loop.add(source, forMode: .common) }
+        #expect(removal.wait(until: .patience))
+        loop.remove(source, forMode: .common)
+        addition.open()
+        helper.join()
+        #expect(calls.withLock { $0 } == ["joins", "leaves"])
+        for mode in [.common, .default, "other"] as [ThreadRunLoop.Mode] {
+            #expect(!loop.contains(source, forMode: mode))
+        }
+    }
+
     @Test func `a mode that a common source cannot join does not become a common one`() {
         let (isRight, sources) = onThread {
             let (loop, pipe) = (ThreadRunLoop.current, Pipe())

@@ -1,6 +1,7 @@
 import Glibc
 import Oracle
 import RunLoops
+import Synchronization
 import Testing
 
 /// What is played on both loops.
@@ -205,6 +206,38 @@ extension Script {
             s.source0("late", order: 3) { s.stop() }
             s.signal("middle")
             s.run("default", 5)
+            s.run()
+        },
+        Script("sources of equal order are performed in the order they were signalled") { s in
+            s.watch("default")
+            for name in ["a", "b", "c", "d", "e"] { s.source0(name) }
+            s.source0("first", order: -1)
+            for name in ["c", "e", "a", "c", "first", "d", "c", "b"] { s.signal(name) }
+            s.run()
+        },
+        Script("a source that signals itself again lets those of its order go first") { s in
+            s.watch("default")
+            for name in ["a", "b", "c"] { s.source0(name) { s.signal(name) } }
+            for name in ["b", "c", "a"] { s.signal(name) }
+            for _ in 0..<5 { s.run("default", 5, returning: true) }
+            s.run()
+        },
+        Script("a source performed in one mode and signalled again comes last in another") { s in
+            s.watch("default", "other")
+            for name in ["a", "b"] { s.source0(name) }
+            s.add("a", to: "other")
+            s.signal("a")
+            s.signal("b")
+            s.run("other")
+            s.signal("a")
+            s.run()
+        },
+        Script("a source keeps the place of its signal in a mode that it joins later") { s in
+            s.watch("default")
+            for name in ["a", "b", "c"] { s.source0(name, in: name == "b" ? "other" : "default") }
+            for name in ["b", "c", "a"] { s.signal(name) }
+            s.remove("c", from: "default")
+            for name in ["c", "b"] { s.add(name, to: "default") }
             s.run()
         },
         Script("a source signalled before it is added") { s in
@@ -1003,7 +1036,69 @@ extension Script {
             s.addCommonMode("other")
             s.addCommonMode("default")
         },
+        movingScript("a common source is told of each mode before it joins or leaves the next") { _, _ in },
+        movingScript("a common source removes itself as it joins the first mode") { s, count in
+            if count == 1 { s.remove("a", from: "common") }
+        },
+        movingScript("a common source leaves one mode as it joins the first") { s, count in
+            if count == 1 { for mode in ["default", "other"] { s.remove("a", from: mode) } }
+        },
+        movingScript("a common source is invalidated as it joins the first mode") { s, count in
+            if count == 1 { s.invalidate("a") }
+        },
+        movingScript("a common source is invalidated as it joins the second mode") { s, count in
+            if count == 2 { s.invalidate("a") }
+        },
+        movingScript("a common source adds itself again as it leaves the first mode") { s, count in
+            if count == 3 { s.add("a", to: "common") }
+        },
+        movingScript("a common source adds itself to both modes as it leaves the second") { s, count in
+            if count == 4 { for mode in ["default", "other"] { s.add("a", to: mode) } }
+        },
+        movingScript("a common source is invalidated as it leaves the first mode") { s, count in
+            if count == 3 { s.invalidate("a") }
+        },
+        movingScript("a common source adds itself again as it leaves the last mode for good") { s, count in
+            if count > 3 { s.add("a", to: "common") }
+        },
+        Script("a source that goes as it joins a new common mode") { s in
+            s.makeSource0("a", order: 0) { move in
+                s.trace("a \(move)")
+                if case .joins("other") = move { s.invalidate("a") }
+            } perform: {
+            }
+            s.add("a", to: "common")
+            s.addCommonMode("other")
+            s.trace("\(s.contains("a", in: "default")) \(s.contains("a", in: "common"))")
+        },
     ]
+
+    /// A source that joins and leaves two common modes, in no order, and acts at one of these moves.
+    private static func movingScript(
+        _ name: String, _ act: @escaping @Sendable (any Stage, Int) -> Void
+    ) -> Script {
+        Script(name) { s in
+            let modes = ["default", "other"]
+            let count = Atomic(0)
+            s.source0("keep", in: "other")
+            s.addCommonMode("other")
+            s.makeSource0("a", order: 0) { move in
+                let here = modes.count { s.contains("a", in: $0) }
+                s.trace("a \(move.verb), is in \(here), \(s.contains("a", in: "common")) \(s.isValid("a"))")
+                act(s, count.add(1, ordering: .relaxed).newValue)
+                s.trace("told")
+            } perform: {
+            }
+            for step in [
+                { s.add("a", to: "common") }, { s.remove("a", from: "common") }, { s.add("a", to: "common") },
+                { s.invalidate("a") },
+            ] {
+                step()
+                let here = modes.count { s.contains("a", in: $0) }
+                s.trace("in \(here), \(s.contains("a", in: "common"))")
+            }
+        }
+    }
 
     // MARK: Wake-ups
 

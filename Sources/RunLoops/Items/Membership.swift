@@ -1,14 +1,22 @@
 import CRunLoopShims
 
-// How items join modes and leave them.
+// How items join modes and leave them: one mode after another, each with its callout, as in CFRunLoop. So what the
+// callout of one mode does, the change of the next sees.
 
 extension ThreadRunLoop {
+    /// What is left of an item's way through modes.
+    struct Walk {
+        var modes: ArraySlice<Mode>
+        /// Its number among those through the common modes.
+        var number: Int?
+    }
+
     func insert(_ item: Item, forMode mode: Mode) throws(RunLoopError) {
         do throws(RunLoopError) {
             try insert(item) { state in
-                guard mode == .common else { return [state.madeIndex(of: mode, blocks)] }
+                guard mode == .common else { return Walk(modes: [mode]) }
                 if !state.commonItems.contains(where: { $0.id == item.id }) { state.commonItems.append(item) }
-                return state.commonModes.map { state.madeIndex(of: $0, blocks) }
+                return state.beginCommonWalk(item)
             }
         } catch {
             remove(item, forMode: mode)
@@ -16,34 +24,26 @@ extension ThreadRunLoop {
         }
     }
 
-    /// Whether it was in none of the modes before, and is in one now.
+    /// Whether it was not in one of the modes before, and has joined it.
     @discardableResult
-    func insert(_ item: Item, into targets: (inout State) -> [Int]) throws(RunLoopError) -> Bool {
+    func insert(_ item: Item, into modes: (inout State) -> Walk) throws(RunLoopError) -> Bool {
         // A lock may have been taken by a thread that the child does not have.
         if crl_is_forked() { throw .forked }
-        var (added, schedule): ([Mode], Source0.Callback?) = ([], nil)
-        let error = state.withLock { state -> RunLoopError? in
-            guard !state.hasEnded, item.mayJoin(self) else { return nil }
-            if case .source0(let source) = item { schedule = source.schedule }
-            do throws(RunLoopError) {
-                for index in targets(&state) where try state.modes[index].insert(item, in: self) {
-                    added.append(state.modes[index].mode)
-                    if case .timer = item { armIfAsleep(index, &state) }
-                }
-                return nil
-            } catch {
-                return error
-            }
+        func mayJoin(_ state: borrowing State) -> Bool { !state.hasEnded && item.mayJoin(self) }
+        let hasJoined = try walk(item, telling: \.schedule) { state in
+            mayJoin(state) ? modes(&state) : Walk(modes: [])
+        } change: { (state, mode) throws(RunLoopError) in
+            guard mayJoin(state) else { return false }
+            let index = state.madeIndex(of: mode, blocks)
+            guard try state.modes[index].insert(item, in: self) else { return false }
+            if case .timer = item { armIfAsleep(index, &state) }
+            return true
         }
-        if let schedule {
-            for mode in added { schedule(self, mode) }
-        }
-        if let error { throw error }
         // It sleeps in ignorance of what the source knows and the descriptor does not tell.
-        if case .source1(let source) = item, source.isRaised, !added.isEmpty, !isCurrent { wakeUp() }
+        if case .source1(let source) = item, source.isRaised, hasJoined, !isCurrent { wakeUp() }
         // Invalidated while it was being added: the invalidation may have missed this loop.
-        if !item.isValid { removeEverywhere(item) }
-        return !added.isEmpty
+        if hasJoined, !item.isValid { removeEverywhere(item) }
+        return hasJoined
     }
 
     func insertWithoutDescriptor(_ item: Item, _ mode: Mode) {
@@ -53,34 +53,56 @@ extension ThreadRunLoop {
 
     func remove(_ item: Item, forMode mode: Mode) {
         remove(item) { state in
-            guard mode == .common else { return state.index(of: mode).map { [$0] } ?? [] }
-            guard let index = state.commonItems.firstIndex(where: { $0.id == item.id }) else { return [] }
+            guard mode == .common else { return Walk(modes: [mode]) }
+            guard let index = state.commonItems.firstIndex(where: { $0.id == item.id }) else { return Walk(modes: []) }
             state.commonItems.remove(at: index)
-            return state.commonModes.compactMap { state.index(of: $0) }
+            return state.beginCommonWalk(item)
         }
     }
 
     func removeEverywhere(_ item: Item) {
-        remove(item) { state in
-            state.commonItems.removeAll { $0.id == item.id }
-            return Array(state.modes.indices)
+        // By index: a mode taken out would be a copy of all it holds.
+        remove(item) { state in Walk(modes: state.modes.indices.map { state.modes[$0].mode } + [.common]) }
+    }
+
+    private func remove(_ item: Item, from modes: (inout State) -> Walk) {
+        if crl_is_forked() { return }
+        // Only a Source1 that joins throws.
+        _ = try? walk(item, telling: \.cancel, begin: modes) { state, mode in
+            if mode == .common { state.commonItems.removeAll { $0.id == item.id } }
+            guard let index = state.index(of: mode), state.modes[index].remove(item, from: self) else { return false }
+            if case .timer = item { armIfAsleep(index, &state) }
+            changes.add(1, ordering: .releasing)
+            return true
         }
     }
 
-    private func remove(_ item: Item, from targets: (inout State) -> [Int]) {
-        if crl_is_forked() { return }
-        var (removed, cancel): ([Mode], Source0.Callback?) = ([], nil)
-        state.withLock { state in
-            // Known before an invalidation that is under way elsewhere lets go of it.
-            if case .source0(let source) = item { cancel = source.cancel }
-            for index in targets(&state) where state.modes[index].remove(item, from: self) {
-                removed.append(state.modes[index].mode)
-                if case .timer = item { armIfAsleep(index, &state) }
+    /// Changes the item's modes, until one is changed that its client has to be told of, tells it, and goes on.
+    /// Whether any was changed.
+    private func walk(
+        _ item: Item, telling callback: (Source0) -> Source0.Callback?, begin: (inout State) -> Walk,
+        change: (inout State, Mode) throws(RunLoopError) -> Bool
+    ) throws(RunLoopError) -> Bool {
+        var (walk, hasChanged): (Walk?, Bool) = (nil, false)
+        var tell: Source0.Callback?
+        while true {
+            let changed = try state.withLock { state throws(RunLoopError) -> Mode? in
+                if walk == nil, case .source0(let source) = item {
+                    // Known before an invalidation that is under way elsewhere lets go of it.
+                    tell = callback(source)
+                }
+                var rest = walk ?? begin(&state)
+                defer { walk = rest }
+                while !state.isOvertaken(rest), let mode = rest.modes.popFirst() {
+                    guard try change(&state, mode) else { continue }
+                    hasChanged = true
+                    if tell != nil { return mode }
+                }
+                if let number = rest.number { state.commonWalks[number] = nil }
+                return nil
             }
-        }
-        changes.add(1, ordering: .releasing)
-        if let cancel {
-            for mode in removed { cancel(self, mode) }
+            guard let changed, let tell else { return hasChanged }
+            tell(self, changed)
         }
     }
 
@@ -124,5 +146,23 @@ extension ThreadRunLoop {
             && state.withLock { state in
                 state.runs.last?.isStopped == false && state.modes[mode].contains(.source1(source))
             }
+    }
+}
+
+extension ThreadRunLoop.State {
+    /// A walk through the common modes. It is the last: the ones of other threads with the item end, so that the item
+    /// is in all of the modes or in none. Those of the same thread, inside whose callouts it is, go on, as CFRunLoop's.
+    fileprivate mutating func beginCommonWalk(_ item: Item) -> ThreadRunLoop.Walk {
+        // No other calls out between two modes.
+        guard case .source0 = item else { return ThreadRunLoop.Walk(modes: commonModes[...]) }
+        let thread = crl_thread_id()
+        commonWalks = commonWalks.filter { $0.value.item != item.id || $0.value.thread == thread }
+        lastCommonWalk += 1
+        commonWalks[lastCommonWalk] = (item.id, thread)
+        return ThreadRunLoop.Walk(modes: commonModes[...], number: lastCommonWalk)
+    }
+
+    fileprivate func isOvertaken(_ walk: ThreadRunLoop.Walk) -> Bool {
+        walk.number.map { commonWalks[$0] == nil } ?? false
     }
 }

@@ -6,7 +6,7 @@ extension ThreadRunLoop {
     /// Signalling does not wake a loop that sleeps; ``ThreadRunLoop/wakeUp()`` does. A source can be in several loops
     /// and modes; the first pass that finds it signalled performs it.
     public final class Source0: Sendable {
-        /// Lower orders are performed first; equal ones in the order they were added.
+        /// Lower orders are performed first; equal ones in the order they were signalled.
         /// The corresponding CF function is `CFRunLoopSourceGetOrder`.
         public let order: Int
 
@@ -26,7 +26,9 @@ extension ThreadRunLoop {
         }
 
         private let state: Mutex<State>
-        private let signaled = Atomic(false)
+        /// The number of its first signal since it was performed, among those of all sources; 0 when there was none.
+        private let signaled = Atomic<UInt64>(0)
+        private static let signals = Atomic<UInt64>(0)
         let placements = Placements()
 
         /// Makes a source. The corresponding CF function is `CFRunLoopSourceCreate`.
@@ -51,15 +53,19 @@ extension ThreadRunLoop {
         /// The corresponding CF function is `CFRunLoopSourceSignal`.
         public func signal() {
             state.withLock { state in
-                guard state.perform != nil else { return }
-                signaled.store(true, ordering: .releasing)
+                // A second signal keeps the place of the first.
+                guard state.perform != nil, !isSignaled else { return }
+                signaled.store(Self.signals.add(1, ordering: .relaxed).newValue, ordering: .releasing)
                 for mode in state.modes { mode.list(self) }
             }
         }
 
         /// Whether it is signalled and not yet performed; never when it is invalid. The corresponding CF function is
         /// `CFRunLoopSourceIsSignalled`, which is in no header of the toolchain's.
-        public var isSignaled: Bool { signaled.load(ordering: .acquiring) }
+        public var isSignaled: Bool { signaled.load(ordering: .acquiring) != 0 }
+
+        /// Its place among the signalled sources of a mode: lower ones are performed first.
+        var place: (order: Int, signal: UInt64) { (order, signaled.load(ordering: .acquiring)) }
 
         /// False once it was invalidated. The corresponding CF function is `CFRunLoopSourceIsValid`.
         public var isValid: Bool { state.withLock { $0.perform != nil } }
@@ -70,7 +76,7 @@ extension ThreadRunLoop {
             // The closures go after the lock: what they have captured may call back in here when it is let go of.
             let perform = state.withLock { state in
                 defer { state.perform = nil }
-                signaled.store(false, ordering: .releasing)
+                signaled.store(0, ordering: .releasing)
                 return state.perform
             }
             guard perform != nil else { return }
@@ -103,7 +109,7 @@ extension ThreadRunLoop {
 
         /// Performs it if it is signalled and valid.
         func performIfSignaled(in loop: ThreadRunLoop) -> Bool {
-            guard signaled.exchange(false, ordering: .acquiringAndReleasing) else { return false }
+            guard signaled.exchange(0, ordering: .acquiringAndReleasing) != 0 else { return false }
             let perform = state.withLock { state in
                 state.callCount += 1
                 return state.perform

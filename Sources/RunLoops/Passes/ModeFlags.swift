@@ -48,13 +48,17 @@ final class ModeFlags: Sendable {
         _ = signaled.withLock { $0.removeValue(forKey: ObjectIdentifier(source)) }
     }
 
-    /// Those that still are signalled, in no order. They stay listed, for a run inside the first one's callout.
+    /// Those that still are signalled, as they are to be performed. They stay listed, for a run inside the first one's
+    /// callout.
     func signaledSources() -> [ThreadRunLoop.Source0] {
-        signaled.withLock { signaled in
+        let sources = signaled.withLock { signaled in
             // The mode retains them: none is let go of here.
             signaled = signaled.filter { $0.value.isSignaled }
             hasSignaled.store(!signaled.isEmpty, ordering: .releasing)
             return Array(signaled.values)
         }
+        if sources.count < 2 { return sources }
+        // Each place is read once: another loop that performs a source takes its signal.
+        return sources.map { ($0, $0.place) }.sorted { $0.1 < $1.1 }.map(\.0)
     }
 }

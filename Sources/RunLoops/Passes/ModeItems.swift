@@ -4,7 +4,7 @@ import CRunLoopShims
 struct ModeItems {
     let mode: ThreadRunLoop.Mode
 
-    private var sources0: [ObjectIdentifier: Ranked] = [:]
+    private var sources0: [ObjectIdentifier: Member] = [:]
     private(set) var sources1: [WaitSet.Token: Watched] = [:]
     private(set) var observers: [ThreadRunLoop.Observer] = []
     var timers = TimerQueue()
@@ -27,8 +27,8 @@ struct ModeItems {
     static let mainQueueToken: WaitSet.Token = 2
     private static let firstSourceToken: WaitSet.Token = 16
 
-    /// A source with its place among those of the same order: the number of its coming.
-    private struct Ranked {
+    /// A source, and the number of its coming.
+    private struct Member {
         let source: ThreadRunLoop.Source0
         let number: Int
     }
@@ -50,7 +50,9 @@ struct ModeItems {
     var hasNoSourceOrTimer: Bool { sources0.isEmpty && sources1.isEmpty && timers.isEmpty }
 
     var items: [Item] {
-        rankedSources(sources0.values).map(Item.source0)
+        sources0.values.sorted { ($0.source.order, $0.number) < ($1.source.order, $1.number) }.map {
+            .source0($0.source)
+        }
             + sources1.values.sorted { $0.token < $1.token }.map { .source1($0.source) }
             + timers.timers.map(Item.timer)
             + observers.map(Item.observer)
@@ -71,7 +73,7 @@ struct ModeItems {
         switch item {
         case .source0(let source):
             lastNumber += 1
-            sources0[ObjectIdentifier(source)] = Ranked(source: source, number: lastNumber)
+            sources0[ObjectIdentifier(source)] = Member(source: source, number: lastNumber)
             source.attach(flags)
             source.placements.joined(loop)
         case .source1(let source):
@@ -110,16 +112,6 @@ struct ModeItems {
             observer.detach()
         }
         return true
-    }
-
-    /// The signalled Source0s, by order.
-    func signaledSources() -> [ThreadRunLoop.Source0] {
-        let signaled = flags.signaledSources()
-        return signaled.count < 2 ? signaled : rankedSources(signaled.compactMap { sources0[ObjectIdentifier($0)] })
-    }
-
-    private func rankedSources(_ ranked: some Sequence<Ranked>) -> [ThreadRunLoop.Source0] {
-        ranked.sorted { ($0.source.order, $0.number) < ($1.source.order, $1.number) }.map(\.source)
     }
 
     // MARK: The wait set

@@ -150,7 +150,7 @@ extension ThreadRunLoop {
     /// Opens a run of the mode, unless it has nothing to run.
     private func begin(_ mode: Mode) throws(RunLoopError) -> OpenMode? {
         try state.withLock { state throws(RunLoopError) -> OpenMode? in
-            guard !state.isStoppedForGood, let index = index(of: mode, &state), !isEmpty(state, mode: index) else {
+            guard !state.isStoppedForGood, let index = state.index(of: mode), !isEmpty(state, mode: index) else {
                 return nil
             }
             let waitSet = try prepare(index, &state)
@@ -204,15 +204,10 @@ extension ThreadRunLoop {
         if crl_is_forked() { throw .forked }
     }
 
-    /// The mode, if it exists. The main queue alone makes a common mode of the main thread worth running.
-    private func index(of mode: Mode, _ state: inout State) -> Int? {
-        isMain && state.commonModes.contains(mode) ? state.madeIndex(of: mode, blocks) : state.index(of: mode)
-    }
-
     /// Whether a run of the mode would have nothing to do.
     func isFinished(_ mode: Mode) -> Bool {
         state.withLock { state in
-            state.isStoppedForGood || index(of: mode, &state).map { isEmpty(state, mode: $0) } ?? true
+            state.isStoppedForGood || state.index(of: mode).map { isEmpty(state, mode: $0) } ?? true
         }
     }
 
@@ -254,9 +249,8 @@ extension ThreadRunLoop {
 
     private func performSources0(_ mode: OpenMode, onlyFirst: Bool) -> Bool {
         guard mode.flags.hasSignaledSources else { return false }
-        let sources = state.withLock { $0.modes[mode.index].signaledSources() }
         var handled = false
-        for source in sources where source.performIfSignaled(in: self) {
+        for source in mode.flags.signaledSources() where source.performIfSignaled(in: self) {
             handled = true
             if onlyFirst { break }
         }
