@@ -2,6 +2,7 @@
 #include "CRunLoopShims.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
@@ -11,6 +12,8 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -258,39 +261,78 @@ void crl_signal_unwatch(int signal, int descriptor) {
     while (atomic_load(&telling) != 0) sched_yield();
 }
 
-// A child of fork may call nothing that takes a lock, so the list is an array of atomics. Descriptor + 1; 0 is free.
-enum { closed_in_child_count = 4096 };
-static atomic_int closed_in_child[closed_in_child_count];
+// Descriptors that a forked child closes, a bit for each. A fork takes the lock first: so no child has a descriptor that
+// is open and not marked yet, or marked no more and not closed yet, and the child itself needs no lock.
+static pthread_mutex_t fork_lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t *closed_in_child;
+static size_t closed_in_child_words;
 bool crl_forked;
 
-static void note_fork(void) {
+static void before_fork(void) { pthread_mutex_lock(&fork_lock); }
+static void after_fork_in_parent(void) { pthread_mutex_unlock(&fork_lock); }
+
+static void after_fork_in_child(void) {
     __atomic_store_n(&crl_forked, true, __ATOMIC_RELAXED);
-    for (int i = 0; i < closed_in_child_count; i++) {
-        int slot = atomic_exchange(&closed_in_child[i], 0);
-        if (slot > 0) close(slot - 1);
+    for (size_t word = 0; word < closed_in_child_words; word++) {
+        for (int bit = 0; bit < 64; bit++)
+            if (closed_in_child[word] >> bit & 1) close((int)(word * 64) + bit);
+        closed_in_child[word] = 0;
     }
+    pthread_mutex_unlock(&fork_lock);
 }
 
-static void register_fork(void) { pthread_atfork(NULL, NULL, note_fork); }
+static void register_fork(void) { pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child); }
 
 void crl_prepare_fork(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, register_fork);
 }
 
-bool crl_close_in_child(int descriptor) {
-    for (int i = 0; i < closed_in_child_count; i++) {
-        int free_slot = 0;
-        if (atomic_compare_exchange_strong(&closed_in_child[i], &free_slot, descriptor + 1)) return true;
+// With the lock held. Closes the descriptor when there is no memory to mark it.
+static int marked(int descriptor) {
+    if (descriptor < 0) return descriptor;
+    size_t word = (size_t)descriptor / 64;
+    if (word >= closed_in_child_words) {
+        size_t words = word < 8 ? 16 : word * 2;
+        uint64_t *more = realloc(closed_in_child, words * sizeof *more);
+        if (!more) {
+            close(descriptor);
+            errno = ENOMEM;
+            return -1;
+        }
+        memset(more + closed_in_child_words, 0, (words - closed_in_child_words) * sizeof *more);
+        closed_in_child = more;
+        closed_in_child_words = words;
     }
-    return false;
+    closed_in_child[word] |= (uint64_t)1 << descriptor % 64;
+    return descriptor;
 }
 
-void crl_keep_in_child(int descriptor) {
-    for (int i = 0; i < closed_in_child_count; i++) {
-        int slot = descriptor + 1;
-        if (atomic_compare_exchange_strong(&closed_in_child[i], &slot, 0)) return;
-    }
+#define UNLESS_FORKING(call)             \
+    pthread_mutex_lock(&fork_lock);      \
+    int descriptor = marked(call);       \
+    pthread_mutex_unlock(&fork_lock);    \
+    return descriptor
+
+int crl_unforked_socket(int type) { UNLESS_FORKING(socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); }
+
+int crl_unforked_accept(int listener) { UNLESS_FORKING(accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)); }
+
+int crl_unforked_duplicate(int of) { UNLESS_FORKING(fcntl(of, F_DUPFD_CLOEXEC, 0)); }
+
+int crl_unforked_open(const char *path, int flags) { UNLESS_FORKING(open(path, flags | O_CLOEXEC)); }
+
+void crl_unforked_close(int descriptor) {
+    pthread_mutex_lock(&fork_lock);
+    if ((size_t)descriptor / 64 < closed_in_child_words)
+        closed_in_child[descriptor / 64] &= ~((uint64_t)1 << descriptor % 64);
+    close(descriptor);
+    pthread_mutex_unlock(&fork_lock);
+}
+
+bool crl_has_hung_up(int descriptor) {
+    struct pollfd polled = {.fd = descriptor, .events = POLLRDHUP};
+    return poll(&polled, 1, 0) > 0 && (polled.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }
 
 int crl_poll(int first, int second, int64_t nanoseconds) {
@@ -298,8 +340,6 @@ int crl_poll(int first, int second, int64_t nanoseconds) {
     struct timespec timeout = {.tv_sec = nanoseconds / 1000000000, .tv_nsec = nanoseconds % 1000000000};
     return ppoll(polled, 2, nanoseconds < 0 ? NULL : &timeout, NULL);
 }
-
-int crl_accept(int listener) { return accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK); }
 
 bool crl_peer_credentials(int descriptor, int *pid, unsigned *uid) {
     struct ucred credentials;

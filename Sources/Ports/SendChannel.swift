@@ -37,6 +37,8 @@ final class SendChannel: Sendable, CustomStringConvertible {
         var handlers: [@Sendable () -> Void] = []
         /// Whether the handlers have been called.
         var hasTold = false
+        /// Whether somebody wants to know the port's end.
+        var isWatched = false
     }
 
     private enum Invalidity {
@@ -47,13 +49,15 @@ final class SendChannel: Sendable, CustomStringConvertible {
 
     private let state = Lock(State())
 
-    init(_ right: WireRight, isLocal: Bool) {
+    /// - Parameter sentCount: How many messages were sent to the port already, through another channel.
+    init(_ right: WireRight, isLocal: Bool, sentCount: Int = 0) {
         id = right.id
         queueLimit = Int32(clamping: max(right.queueLimit, 1))
         messageLimit = right.limit
         byteLimit = right.byteLimit
         path = right.path
         self.isLocal = isLocal
+        state.withLock { ($0.sentCount, $0.sentBefore) = (sentCount, sentCount) }
     }
 
     deinit { PortProcess.current.forgetChannel(id, ObjectIdentifier(self)) }
@@ -253,6 +257,7 @@ final class SendChannel: Sendable, CustomStringConvertible {
     }
 
     nonisolated(nonsending) private func connect(before deadline: MonotonicInstant) async throws {
+        noteWatched()
         do {
             let peer = try await PortProcess.current.peers.peer(of: self, before: deadline)
             peer.send(.watch(id.number))
@@ -286,6 +291,7 @@ final class SendChannel: Sendable, CustomStringConvertible {
     @discardableResult
     func joinPeer(before deadline: MonotonicInstant) throws(PortError) -> Peer? {
         guard !isLocal else { return nil }
+        noteWatched()
         do {
             let peer = try PortProcess.current.peers.peer(of: self, before: deadline)
             peer.send(.watch(id.number))
@@ -295,6 +301,14 @@ final class SendChannel: Sendable, CustomStringConvertible {
             throw error
         }
     }
+
+    /// Where its owner is to be found.
+    var controlAddress: ControlAddress { ControlAddress(incarnation: id.incarnation, directory: path) }
+
+    /// Whether somebody wants to know the port's end: each new connection to the owner asks for it.
+    var isWatched: Bool { state.withLock { $0.isWatched } }
+
+    private func noteWatched() { state.withLock { $0.isWatched = true } }
 
     private func madeSocket(_ address: String) throws(PortError) -> Socket {
         try PortProcess.current.checkReserve()
@@ -366,13 +380,9 @@ final class SendChannel: Sendable, CustomStringConvertible {
             return state.hasTold
         }
         if isInvalid { return handler() }
-        if PortProcess.current.isHousekeeping {
-            // It must not wait for a new connection.
-            PortProcess.current.peers.watch(id)
-        } else {
-            // A failure leaves the port what it is; one that is invalid has called the handler.
-            _ = try? joinPeer(before: .now + .seconds(1))
-        }
+        guard !isLocal else { return }
+        noteWatched()
+        PortProcess.current.peers.watch(self)
     }
 
     /// No message goes there any more, and all who wait learn it.

@@ -134,6 +134,12 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
         kill(getpid(), Int32(arguments.first ?? "") ?? 0)
         while true { pause() }
 
+    case "look":
+        try look()
+
+    case "fork-on-demand":
+        try forkOnDemand()
+
     case "fork":
         try forkAndGoOn()
 

@@ -139,10 +139,11 @@ import Testing
     @Test func `a peer that reads late learns of the end although a fork lives on`() throws {
         var pair: [Int32] = [-1, -1]
         #expect(socketpair(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue), 0, &pair) == 0)
-        #expect(crl_close_in_child(pair[0]))
+        let unforked = crl_unforked_duplicate(pair[0])
+        close(pair[0])
         let theirs = Raw(pair[1])
-        var ours: Peer? = Peer(pair[0], incarnation: .random(), pid: 0)
-        #expect(fcntl(pair[0], F_SETFL, O_NONBLOCK) == 0)
+        var ours: Peer? = Peer(unforked, incarnation: .random(), pid: 0)
+        #expect(fcntl(unforked, F_SETFL, O_NONBLOCK) == 0)
         for request in 0..<(2000 as UInt64) { ours?.send(.unanswered(request)) }
         let child = fork()
         if child == 0 {
@@ -188,7 +189,7 @@ import Testing
     private func answer(_ listener: Raw, _ bytes: [UInt8]?) -> Helper<Bool> {
         Helper {
             guard crl_poll(listener.descriptor, -1, MonotonicInstant.patience.timeout) > 0 else { return false }
-            let caller = Raw(crl_accept(listener.descriptor))
+            let caller = Raw(crl_unforked_accept(listener.descriptor))
             guard caller.receive()?.count == ControlHello.size else { return false }
             if let bytes { caller.send(bytes) }
             return true
@@ -199,7 +200,7 @@ import Testing
         let (listener, first) = try stand()
         let incarnation = first.channel.id.incarnation
         let owner = Helper { () -> Raw in
-            let caller = Raw(crl_poll(listener.descriptor, -1, -1) > 0 ? crl_accept(listener.descriptor) : -1)
+            let caller = Raw(crl_poll(listener.descriptor, -1, -1) > 0 ? crl_unforked_accept(listener.descriptor) : -1)
             #expect(caller.receive()?.count == ControlHello.size)
             caller.send(Samples.hello(incarnation))
             return caller
@@ -218,25 +219,6 @@ import Testing
         #expect(connection.receive() == Samples.packet(.watch(2)))
         connection.send(Samples.packet(.invalidated(2)))
         #expect(told.wait(until: .patience) && first.isValid && !second.isValid)
-    }
-
-    @Test(arguments: [false, true])
-    func `a process that calls and hangs up is not dead unless it has said something`(_ says: Bool) throws {
-        let (port, path) = try exposed()
-        // Known by a third one's message, and not used yet.
-        let (listener, right) = try stand()
-        let incarnation = right.channel.id.incarnation
-        var caller: Raw? = try Raw(callingAt: path)
-        caller?.send(Samples.hello(incarnation))
-        #expect(caller?.receive()?.count == ControlHello.size)
-        if says { caller?.send(Samples.packet(.watch(port.id.number))) }
-        caller = nil
-        #expect(waitUntil { !PortProcess.current.peers.isConnected(to: incarnation) })
-        let done = Gate()
-        try PortProcess.current.housekeepingLoop().perform { done.open() }
-        #expect(done.wait(until: .patience))
-        #expect(right.isValid != says)
-        withExtendedLifetime(listener) {}
     }
 
     @Test func `an owner of another version is said to be`() throws {

@@ -85,19 +85,25 @@ int crl_signal_watch(int signal, int descriptor);
 // Takes it out again; the last one restores what was in force before.
 void crl_signal_unwatch(int signal, int descriptor);
 
-// Has every later fork note itself in the child, and close there what crl_close_in_child names.
+// Has every later fork note itself in the child, and close there what crl_unforked_… has opened.
 void crl_prepare_fork(void);
 extern bool crl_forked;
 static inline bool crl_is_forked(void) { return __atomic_load_n(&crl_forked, __ATOMIC_RELAXED); }
-// False when there are as many already as can be.
-bool crl_close_in_child(int descriptor);
-void crl_keep_in_child(int descriptor);
+// Descriptors that no forked child keeps, not even for a moment: each would make a dead parent seem alive. All are closed
+// on exec; sockets are local ones that do not block. -1 with errno.
+int crl_unforked_socket(int type);
+int crl_unforked_accept(int listener);
+int crl_unforked_duplicate(int of);
+int crl_unforked_open(const char *path, int flags);
+// Closes one of them; not in a forked child, where it is closed already.
+void crl_unforked_close(int descriptor);
 
 // Waits until one of two descriptors (or the one that is not -1) is readable. `nanoseconds` < 0 waits for ever.
 // Returns how many are, 0 on timeout, or -1 with errno.
 int crl_poll(int first, int second, int64_t nanoseconds);
 
-int crl_accept(int listener);
+// Whether the other side has closed its end, whatever there is left to read.
+bool crl_has_hung_up(int descriptor);
 // The kernel's word on who is at the other end of a local socket.
 bool crl_peer_credentials(int descriptor, int *pid, unsigned *uid);
 

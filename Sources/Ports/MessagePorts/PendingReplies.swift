@@ -90,22 +90,18 @@ final class PendingReplies: Sendable {
         pending?.finish(.failure(.unanswered(port: pending?.port.description ?? "")))
     }
 
-    func portBecameInvalid(_ port: PortID) { failSoon { $0 == port } }
-
-    func processDied(_ incarnation: Incarnation) { failSoon { $0.incarnation == incarnation } }
-
     /// A reply that was sent before the end comes another way than the news of it, and may take so much longer.
     private static let patience = Duration.milliseconds(50)
 
-    private func failSoon(_ isGone: @escaping @Sendable (PortID) -> Bool) {
-        guard state.withLock({ $0.pending.values.contains { isGone($0.port) } }) else { return }
-        guard let loop = try? PortProcess.current.housekeepingLoop() else { return fail(isGone) }
-        loop.add(ThreadRunLoop.Timer(after: Self.patience) { _ in self.fail(isGone) })
+    func portBecameInvalid(_ port: PortID) {
+        guard pendingCount(to: port) > 0 else { return }
+        guard let loop = try? PortProcess.current.housekeepingLoop() else { return fail(port) }
+        loop.add(ThreadRunLoop.Timer(after: Self.patience) { _ in self.fail(port) })
     }
 
-    private func fail(_ isGone: (PortID) -> Bool) {
+    private func fail(_ port: PortID) {
         let gone = state.withLock { state in
-            let gone = state.pending.filter { isGone($0.value.port) }
+            let gone = state.pending.filter { $0.value.port == port }
             for request in gone.keys { state.pending[request] = nil }
             return gone.values
         }

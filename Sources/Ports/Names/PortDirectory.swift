@@ -81,12 +81,10 @@ final class PortDirectory: Sendable {
         before deadline: MonotonicInstant = .now + .seconds(10), _ body: () throws(PortError) -> Result
     ) throws(PortError) -> Result {
         // The kernel lets two descriptors of one process lock each other out, so threads are kept apart as well.
-        let directory = Glibc.open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+        // A forked child that kept the descriptor would keep the lock.
+        let directory = crl_unforked_open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
         guard directory >= 0 else { throw .directory(path, call: "open", errno: errno) }
-        defer { Glibc.close(directory) }
-        // The lock outlives its holder's thread in a forked child only if that child keeps the descriptor.
-        _ = crl_close_in_child(directory)
-        defer { crl_keep_in_child(directory) }
+        defer { crl_unforked_close(directory) }
         var pause: UInt32 = 50
         while flock(directory, LOCK_EX | LOCK_NB) != 0 {
             guard errno == EWOULDBLOCK || errno == EINTR, !deadline.hasPassed else {
@@ -129,12 +127,11 @@ final class PortDirectory: Sendable {
     }
 
     private func makeListener() throws(PortError) -> ControlListener {
-        let descriptor = try LocalSocket.listen(at: ownPath("c"), kind: .sequencedPackets)
+        let descriptor = try LocalSocket.listenForControl(at: ownPath("c"))
         do throws(PortError) {
             return try ControlListener(descriptor)
         } catch {
-            crl_keep_in_child(descriptor)
-            Glibc.close(descriptor)
+            crl_unforked_close(descriptor)
             unlink(ownPath("c"))
             throw error
         }

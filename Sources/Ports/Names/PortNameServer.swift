@@ -55,7 +55,7 @@ public final class PortNameServer: Sendable {
         let process = PortProcess.current
         let directory = try process.directory(path)
         guard let entry = try directory.entry(name) else { throw .nameNotFound(name, directory: path) }
-        let right = MachPort.SendRight(process.channel(to: entry.right))
+        let right = MachPort.SendRight(process.channel(to: entry.right, replacesInvalid: true))
         do throws(PortError) {
             let peer = try right.channel.joinPeer(before: deadline)
             guard peer.map({ PIDNamespace.isProcess($0.pid, knownToItselfAs: entry.pid) }) ?? true else {

@@ -108,7 +108,7 @@ public final class PortNameWatch: Sendable {
             let isAlive = known.right.isValid && (known.isConnected || directory.isAlive(entry.right.id.incarnation))
             return isAlive ? known : nil
         }
-        let right = MachPort.SendRight(PortProcess.current.channel(to: entry.right))
+        let right = MachPort.SendRight(PortProcess.current.channel(to: entry.right, replacesInvalid: true))
         var isConnected = true
         do throws(PortError) {
             try right.channel.joinPeer(before: .now + .seconds(1))

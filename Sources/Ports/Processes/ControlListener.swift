@@ -13,13 +13,12 @@ final class ControlListener: Sendable {
     /// Takes the listening descriptor over.
     init(_ descriptor: Int32) throws(PortError) {
         let loop = try PortProcess.current.housekeepingLoop()
-        // Else a forked child would keep us seeming alive; so would a duplicate.
-        _ = crl_close_in_child(descriptor)
         PortProcess.current.guardListener(descriptor)
+        // A forked child would keep a duplicate, and this process would seem alive.
         source = ThreadRunLoop.Source1(descriptor: descriptor, duplicates: false) { turn in
             var handled = false
             while turn.next() {
-                let caller = crl_accept(descriptor)
+                let caller = crl_unforked_accept(descriptor)
                 guard caller >= 0 else {
                     // No descriptor left: a rest, in which some may be closed, instead of a spin.
                     if errno == EMFILE || errno == ENFILE || errno == ENOMEM { Self.rest(turn) }
@@ -47,8 +46,8 @@ final class ControlListener: Sendable {
         let peers = PortProcess.current.peers
         let credentials = LocalSocket.credentials(of: caller)
         guard credentials?.uid == geteuid() else { return peers.refuse(caller, credentials, "is another user's") }
-        // Those who have gone take no room from those who wait behind them.
-        if hasGone(caller) { return _ = close(caller) }
+        // Callers that have hung up take no room from those behind them.
+        if crl_has_hung_up(caller) { return crl_unforked_close(caller) }
         let isOneTooMany = peers.count >= Peers.most || peers.callers.load(ordering: .relaxed) >= Peers.mostCallers
         guard !isOneTooMany else { return peers.refuse(caller, credentials, "is one too many") }
         let hasRoom = (try? PortProcess.current.checkReserve()) != nil
@@ -58,7 +57,8 @@ final class ControlListener: Sendable {
             turn.source.invalidate()
             timer.invalidate()
             peers.callers.subtract(1, ordering: .relaxed)
-            if hasGone(caller) { close(caller) } else { peers.accept(caller) }
+            // A caller that gave up is not let in: nobody reads at its end, and the end of its call says nothing of it.
+            if crl_has_hung_up(caller) { crl_unforked_close(caller) } else { peers.accept(caller) }
             return true
         }
         guard (try? loop.add(hello)) != nil else {
@@ -72,13 +72,6 @@ final class ControlListener: Sendable {
                 peers.callers.subtract(1, ordering: .relaxed)
                 peers.refuse(caller, credentials, "says no hello")
             }, on: loop)
-    }
-
-    /// Whether the caller, who may only have wanted to know whether we are alive, has hung up.
-    private static func hasGone(_ caller: Int32) -> Bool {
-        var byte: UInt8 = 0
-        let count = recv(caller, &byte, 1, Int32(MSG_PEEK | MSG_DONTWAIT))
-        return count == 0 || (count < 0 && errno != EAGAIN)
     }
 
     /// The caller's hello ends its timer, which in turn ends the wait for the hello.

@@ -27,18 +27,45 @@ enum LocalSocket {
         return descriptor
     }
 
-    /// A socket that listens at a path where there is nothing yet, and that only its own user can connect to.
+    /// A socket of a control connection. No forked child has it; `crl_unforked_close` closes it.
+    static func makeControl() throws(PortError) -> Int32 {
+        let descriptor = crl_unforked_socket(Kind.sequencedPackets.type)
+        guard descriptor >= 0 else { throw .last("socket") }
+        return descriptor
+    }
+
+    /// A control socket that listens at a path.
+    static func listenForControl(at path: String) throws(PortError) -> Int32 {
+        let descriptor = try makeControl()
+        do throws(PortError) {
+            try listen(descriptor, at: path)
+        } catch {
+            crl_unforked_close(descriptor)
+            throw error
+        }
+        return descriptor
+    }
+
+    /// A socket that listens at a path.
     static func listen(at path: String, kind: Kind) throws(PortError) -> Int32 {
-        guard path.utf8.count <= longestPath else { throw .pathTooLong(path, limit: longestPath) }
         let descriptor = try make(kind)
+        do throws(PortError) {
+            try listen(descriptor, at: path)
+        } catch {
+            close(descriptor)
+            throw error
+        }
+        return descriptor
+    }
+
+    /// Listens at a path where there is nothing yet, for the socket's own user alone.
+    private static func listen(_ descriptor: Int32, at path: String) throws(PortError) {
+        guard path.utf8.count <= longestPath else { throw .pathTooLong(path, limit: longestPath) }
         // The mode has to be right from the first moment, whatever the umask.
         fchmod(descriptor, 0o600)
         guard withAddress(path, { bind(descriptor, $0, $1) }) == 0, Glibc.listen(descriptor, SOMAXCONN) == 0 else {
-            let error = errno
-            close(descriptor)
-            throw .directory(path, call: "bind", errno: error)
+            throw .directory(path, call: "bind", errno: errno)
         }
-        return descriptor
     }
 
     /// Connects without waiting: 0, or an `errno`.
@@ -82,8 +109,8 @@ enum LocalSocket {
 
     /// Whether a process that is there listens at the path.
     static func hasListener(_ path: String) -> Bool {
-        guard let descriptor = try? make(.sequencedPackets) else { return true }
-        defer { close(descriptor) }
+        guard let descriptor = try? makeControl() else { return true }
+        defer { crl_unforked_close(descriptor) }
         switch connect(descriptor, to: path) {
         case 0: return !ProcessStatus.isEnding(credentials(of: descriptor)?.pid ?? 0)
         case ENOENT, ECONNREFUSED, ENAMETOOLONG, ENOTDIR: return false

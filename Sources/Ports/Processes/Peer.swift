@@ -3,7 +3,8 @@ import Glibc
 import RunLoops
 import Synchronization
 
-/// Another process, at the other end of a control connection. The end of a connection that was used is the process's.
+/// Another process, at the other end of a control connection. The end of the connection does not prove the end of the
+/// process: a live one may have cut it off.
 final class Peer: Sendable {
     let incarnation: Incarnation
     let pid: pid_t
@@ -19,8 +20,6 @@ final class Peer: Sendable {
         /// How many of its questions for statistics are not answered yet.
         var askCount = 0
         var flush: (source: ThreadRunLoop.Source1, descriptor: Int32)?
-        /// Whether anything was said after the hellos.
-        var isUsed = false
         var isClosed = false
     }
 
@@ -42,21 +41,15 @@ final class Peer: Sendable {
     deinit {
         // A fork has closed it already.
         guard !crl_is_forked() else { return }
-        crl_keep_in_child(descriptor)
-        close(descriptor)
+        crl_unforked_close(descriptor)
     }
 
     // MARK: Telling it
 
     func send(_ message: ControlMessage) {
-        var isTooLate = false
         let isOverrun = state.withLock { state in
             if case .watch(let number) = message, !state.asked.insert(number).inserted { return false }
-            if state.isClosed {
-                isTooLate = true
-                return false
-            }
-            state.isUsed = true
+            guard !state.isClosed else { return false }
             if state.outbox.isEmpty, write(message) { return false }
             // Whoever does not read is not asked how many messages it has sent: others may want to know without end. Nor
             // is it told what another may have asked that is known as process 0, too.
@@ -71,8 +64,6 @@ final class Peer: Sendable {
             return false
         }
         if isOverrun { shutdown(descriptor, Int32(SHUT_RDWR)) }
-        // Nobody would tell.
-        if isTooLate, case .watch(let number) = message { channel(number)?.invalidate() }
     }
 
     /// True when it was sent, or can never be.
@@ -90,18 +81,14 @@ final class Peer: Sendable {
     private func startFlushing(_ state: inout State) {
         // The loop watches the connection already, for what it brings. A duplicate that the loop makes would stay open in
         // a forked child, and the peer take us for alive as long as that lives.
-        let copy = fcntl(descriptor, F_DUPFD_CLOEXEC, 0)
+        let copy = crl_unforked_duplicate(descriptor)
         guard copy >= 0 else { return }
         let source = ThreadRunLoop.Source1(descriptor: copy, interest: .writable, duplicates: false) { [weak self] _ in
             self?.flush()
             return true
         }
-        guard crl_close_in_child(copy), let loop = try? PortProcess.current.housekeepingLoop(),
-            (try? loop.add(source)) != nil
-        else {
-            crl_keep_in_child(copy)
-            close(copy)
-            return
+        guard let loop = try? PortProcess.current.housekeepingLoop(), (try? loop.add(source)) != nil else {
+            return crl_unforked_close(copy)
         }
         state.flush = (source, copy)
     }
@@ -110,8 +97,7 @@ final class Peer: Sendable {
         guard let (source, copy) = state.flush else { return }
         state.flush = nil
         source.invalidate()
-        crl_keep_in_child(copy)
-        close(copy)
+        crl_unforked_close(copy)
     }
 
     private func flush() {
@@ -159,7 +145,6 @@ final class Peer: Sendable {
 
     private func handle(_ message: ControlMessage) {
         let process = PortProcess.current
-        state.withLock { $0.isUsed = true }
         switch message {
         case .watch(let number):
             state.withLock { _ = $0.watched.insert(number) }
@@ -202,15 +187,12 @@ final class Peer: Sendable {
         PortProcess.current.existingChannel(to: PortID(incarnation: incarnation, number: number))
     }
 
-    /// - Returns: Whether it is the process that has ended: not when it has called in vain. A caller that does not wait
-    ///   for our hello any longer has said nothing after its own, and nobody here has asked it for anything.
-    @discardableResult
-    func closed() -> Bool {
+    /// The connection has ended.
+    func closed() {
         state.withLock { state in
             state.isClosed = true
             state.outbox = []
             stopFlushing(&state)
-            return state.isUsed
         }
     }
 }

@@ -5,7 +5,15 @@ import Synchronization
 
 /// The processes that this one has rights to, or that have rights to ports of this one.
 final class Peers: Sendable {
-    private let connected = Mutex<[Incarnation: [Peer]]>([:])
+    private struct State {
+        /// Two processes that call each other at the same time have two connections, which do no harm.
+        var connected: [Incarnation: [Peer]] = [:]
+        var calls: [ControlAddress: ControlCall] = [:]
+        /// Where live processes have refused a call; they are called again after a rest.
+        var resting: Set<ControlAddress> = []
+    }
+
+    private let state = Mutex(State())
 
     /// So many processes at once may have a control connection to this one.
     static let most = 2048
@@ -13,30 +21,22 @@ final class Peers: Sendable {
     static let mostCallers = 256
     let callers = Atomic(0)
 
-    private func existing(_ incarnation: Incarnation) -> Peer? { connected.withLock { $0[incarnation]?.first } }
+    private func existing(_ incarnation: Incarnation) -> Peer? { state.withLock { $0.connected[incarnation]?.first } }
 
-    var count: Int { connected.withLock { $0.values.reduce(0) { $0 + $1.count } } }
+    private var all: [Peer] { state.withLock { $0.connected.values.flatMap(\.self) } }
+
+    var count: Int { state.withLock { $0.connected.values.reduce(0) { $0 + $1.count } } }
 
     /// Whether there is a connection to the process already.
     func isConnected(to incarnation: Incarnation) -> Bool { existing(incarnation) != nil }
 
+    // MARK: Calling
+
     /// The peer that owns the channel's port, connected to if need be.
     func peer(of channel: SendChannel, before deadline: MonotonicInstant) throws(PortError) -> Peer {
         if let peer = existing(channel.id.incarnation) { return peer }
-        let descriptor = try LocalSocket.make(.sequencedPackets)
-        let peer: Peer
-        do throws(PortError) {
-            while try !connect(descriptor, channel, before: deadline) { usleep(2_000) }
-            try greet(descriptor, channel)
-            _ = isReadable(descriptor, before: deadline)
-            peer = try greeted(descriptor, channel)
-        } catch {
-            close(descriptor)
-            throw error
-        }
-        // Another thread may have been as fast; two connections do no harm.
-        try join(peer)
-        return peer
+        let call = try call(channel.controlAddress)
+        return try peer(of: channel, call, call.wait(until: deadline))
     }
 
     /// The same, suspending the task.
@@ -44,89 +44,85 @@ final class Peers: Sendable {
         of channel: SendChannel, before deadline: MonotonicInstant
     ) async throws -> Peer {
         if let peer = existing(channel.id.incarnation) { return peer }
-        let descriptor = try LocalSocket.make(.sequencedPackets)
-        let peer: Peer
-        do {
-            while try !connect(descriptor, channel, before: deadline) { try await Task.sleep(for: .milliseconds(2)) }
-            try greet(descriptor, channel)
-            let waiter = TaskWaiter()
-            while !isReadable(descriptor, before: .distantPast), !deadline.hasPassed {
-                try waiter.watch(descriptor)
-                try await waiter.wait(until: deadline)
-                try Task.checkCancellation()
-            }
-            peer = try greeted(descriptor, channel)
-        } catch {
-            close(descriptor)
-            throw error
-        }
-        try join(peer)
-        return peer
+        let call = try call(channel.controlAddress)
+        return try await peer(of: channel, call, call.outcome.value(before: deadline))
     }
 
-    // MARK: Calling
-
-    /// - Returns: False when it has to be tried again: so many wait to be let in that the kernel takes no more, and it
-    ///   does not tell when it would.
-    private func connect(
-        _ descriptor: Int32, _ channel: SendChannel, before deadline: MonotonicInstant
-    ) throws(PortError) -> Bool {
-        switch LocalSocket.connect(descriptor, to: controlPath(of: channel)) {
-        case 0:
-            return true
-        case EAGAIN, EINTR:
-            if !deadline.hasPassed { return false }
-            throw .cannotConnect(port: channel.description, reason: "its owner takes no connection in time")
-        case ENOENT, ECONNREFUSED, ENOTDIR, ENAMETOOLONG:
-            throw .isInvalid(port: channel.description)
-        case let error:
-            throw .cannotConnect(port: channel.description, reason: String(cString: strerror(error)))
+    private func peer(
+        of channel: SendChannel, _ call: ControlCall, _ outcome: ControlCall.Outcome?
+    ) throws(PortError) -> Peer {
+        switch outcome {
+        case nil: throw call.lateError(channel.description)
+        case .connected(let peer)?: return peer
+        case .dead?: throw .isInvalid(port: channel.description)
+        case .failed(let failure)?: throw failure.error(channel.description)
         }
     }
 
-    /// Says hello.
-    private func greet(_ descriptor: Int32, _ channel: SendChannel) throws(PortError) {
-        let credentials = LocalSocket.credentials(of: descriptor)
-        guard credentials?.uid == geteuid() else {
-            let (pid, user) = (credentials?.pid ?? 0, credentials.map { Int($0.uid) } ?? -1)
-            log.warning(
-                about: .process(pid), once: "poses", "process \(pid) of user \(user) poses as the owner of \(channel)")
-            throw .cannotConnect(
-                port: channel.description, reason: "process \(pid), in its owner's place, belongs to user \(user)")
+    /// The call that is under way, or a new one.
+    private func call(_ address: ControlAddress) throws(PortError) -> ControlCall {
+        let (call, isNew) = try state.withLock { (state) throws(PortError) in
+            if let call = state.calls[address] { return (call, false) }
+            let made = try ControlCall(address, self)
+            state.calls[address] = made
+            return (made, true)
         }
-        sendHello(descriptor)
+        if isNew { call.begin() }
+        return call
     }
 
-    /// Makes sure that the one who answers is the one meant.
-    private func greeted(_ descriptor: Int32, _ channel: SendChannel) throws(PortError) -> Peer {
-        let pid = LocalSocket.credentials(of: descriptor)?.pid ?? 0
-        guard isReadable(descriptor, before: .distantPast) else {
-            throw .cannotConnect(
-                port: channel.description, reason: "process \(pid), its owner, does not answer in time")
+    /// A call has come to its end.
+    func ended(_ call: ControlCall, _ outcome: ControlCall.Outcome) {
+        let address = call.address
+        state.withLock { $0.calls[address] = nil }
+        switch outcome {
+        case .connected: break
+        case .dead: PortProcess.current.processDied(address)
+        // Another version will not answer the next time either.
+        case .failed(.version): break
+        case .failed: callLater(address)
         }
-        switch receiveHello(descriptor) {
-        case .success(let hello)? where hello.major != ControlHello.major:
-            throw .incompatibleVersion(
-                what: "process \(pid), which owns \(channel.description),", ours: Int(ControlHello.major),
-                theirs: Int(hello.major))
-        case .success(let hello)? where hello.incarnation == channel.id.incarnation:
-            return Peer(descriptor, incarnation: hello.incarnation, pid: pid)
-        case nil where LocalSocket.hasListener(controlPath(of: channel)):
-            throw .cannotConnect(
-                port: channel.description, reason: "process \(pid), its owner, refuses the connection")
-        default:
-            throw .isInvalid(port: channel.description)
-        }
+        call.outcome.set(outcome)
     }
 
-    private func controlPath(of channel: SendChannel) -> String { "\(channel.path)/\(channel.id.incarnation)/c" }
+    private static let rest = Duration.seconds(1)
+
+    /// Nobody would tell the end of a process that refuses connections now; so it is called again as long as there are
+    /// rights to its ports.
+    private func callLater(_ address: ControlAddress) {
+        guard !PortProcess.current.channels(of: address).isEmpty,
+            state.withLock({ $0.resting.insert(address).inserted }),
+            let loop = try? PortProcess.current.housekeepingLoop()
+        else { return }
+        loop.add(
+            ThreadRunLoop.Timer(after: Self.rest) { _ in
+                self.state.withLock { _ = $0.resting.remove(address) }
+                self.callIfNeeded(address)
+            })
+        if loop.isCurrent { loop.wakeUp() }
+    }
+
+    /// Calls a process that there are rights to, and no connection.
+    private func callIfNeeded(_ address: ControlAddress) {
+        guard !isConnected(to: address.incarnation), !PortProcess.current.channels(of: address).isEmpty else { return }
+        if (try? call(address)) == nil { callLater(address) }
+    }
+
+    /// Has the port's owner tell its end, now or when there is a connection. Waits for nothing.
+    func watch(_ channel: SendChannel) {
+        if let peer = existing(channel.id.incarnation) {
+            peer.send(.watch(channel.id.number))
+        } else if (try? call(channel.controlAddress)) == nil {
+            callLater(channel.controlAddress)
+        }
+    }
 
     // MARK: Being called
 
     /// Somebody has said hello at a control socket of ours.
     func accept(_ descriptor: Int32) {
         let credentials = LocalSocket.credentials(of: descriptor)
-        guard case .success(let hello)? = receiveHello(descriptor) else {
+        guard case .success(let hello)? = ControlHello.receive(from: descriptor) else {
             return refuse(descriptor, credentials, "says no hello")
         }
         // A process's incarnation is its own; with another's, this one could end the rights to that one's ports.
@@ -136,7 +132,7 @@ final class Peers: Sendable {
         }
         guard hello.major == ControlHello.major else {
             // Its own library tells it whose version is the older.
-            sendHello(descriptor)
+            ControlHello.send(to: descriptor)
             return refuse(
                 descriptor, credentials,
                 "speaks version \(hello.major) of the control protocol, and this library version \(ControlHello.major)")
@@ -145,52 +141,21 @@ final class Peers: Sendable {
     }
 
     func refuse(_ descriptor: Int32, _ credentials: LocalSocket.Credentials?, _ reason: String) {
-        close(descriptor)
+        crl_unforked_close(descriptor)
         let (pid, user) = (credentials?.pid ?? 0, credentials.map { Int($0.uid) } ?? -1)
         log.warning(about: .process(pid), once: reason, "refused process \(pid) of user \(user): it \(reason)")
     }
 
     // MARK: Both
 
-    private enum HelloError: Error { case malformed }
-
-    private func sendHello(_ descriptor: Int32) {
-        withUnsafeTemporaryAllocation(byteCount: ControlHello.size, alignment: 8) { buffer in
-            ControlHello(incarnation: PortProcess.current.incarnation).write(to: buffer)
-            // The first packet always has room.
-            _ = Glibc.send(descriptor, buffer.baseAddress, buffer.count, Int32(MSG_NOSIGNAL))
-        }
-    }
-
-    /// Nil at the end of the connection.
-    private func receiveHello(_ descriptor: Int32) -> Result<ControlHello, HelloError>? {
-        withUnsafeTemporaryAllocation(byteCount: 256, alignment: 8) { buffer in
-            let count = recv(descriptor, buffer.baseAddress, buffer.count, Int32(MSG_DONTWAIT))
-            guard count > 0 else { return nil }
-            return ControlHello(UnsafeRawBufferPointer(rebasing: buffer[..<count])).map { .success($0) }
-                ?? .failure(.malformed)
-        }
-    }
-
-    private func isReadable(_ descriptor: Int32, before deadline: MonotonicInstant) -> Bool {
-        while true {
-            let count = crl_poll(descriptor, -1, deadline.timeout)
-            if count > 0 { return true }
-            if count == 0 || errno != EINTR { return false }
-        }
-    }
-
     /// - Parameter greets: Whether it waits for our hello.
-    private func join(_ peer: Peer, greets: Bool = false) throws(PortError) {
+    func join(_ peer: Peer, greets: Bool = false) throws(PortError) {
         let loop = try PortProcess.current.housekeepingLoop()
-        guard crl_close_in_child(peer.descriptor) else {
-            throw .cannotConnect(port: "process \(peer.pid)", reason: "this process has too many peers")
-        }
-        connected.withLock { connected in
-            connected[peer.incarnation, default: []].append(peer)
+        state.withLock { state in
+            state.connected[peer.incarnation, default: []].append(peer)
             // Nothing may reach it before our hello; and what it asks right after that is another thread's to refuse,
             // which has to find it.
-            if greets { sendHello(peer.descriptor) }
+            if greets { ControlHello.send(to: peer.descriptor) }
         }
         // A duplicate would stay open in a forked child.
         let source = ThreadRunLoop.Source1(descriptor: peer.descriptor, duplicates: false) { turn in
@@ -206,44 +171,50 @@ final class Peers: Sendable {
             leave(peer)
             throw error
         }
+        renewWatches(at: peer)
     }
 
-    /// - Returns: Whether the peer's process has ended.
-    @discardableResult
-    private func leave(_ peer: Peer) -> Bool {
-        let hasEnded = peer.closed()
-        connected.withLock { connected in
-            connected[peer.incarnation]?.removeAll { $0 === peer }
-            if connected[peer.incarnation]?.isEmpty == true { connected[peer.incarnation] = nil }
+    /// Asks for the ends of all ports that somebody wants to know the end of.
+    private func renewWatches(at peer: Peer) {
+        for channel in PortProcess.current.channels(of: peer.incarnation) where channel.isWatched {
+            peer.send(.watch(channel.id.number))
         }
-        return hasEnded
     }
 
+    private func leave(_ peer: Peer) {
+        peer.closed()
+        state.withLock { state in
+            state.connected[peer.incarnation]?.removeAll { $0 === peer }
+            if state.connected[peer.incarnation]?.isEmpty == true { state.connected[peer.incarnation] = nil }
+        }
+    }
+
+    /// A connection has ended. Whether its process has, a new call will show.
     private func ended(_ peer: Peer) {
-        if leave(peer) { PortProcess.current.processDied(peer.incarnation) }
+        leave(peer)
+        if let other = existing(peer.incarnation) {
+            renewWatches(at: other)
+        } else {
+            let channels = PortProcess.current.channels(of: peer.incarnation)
+            for address in Set(channels.map(\.controlAddress)) { callIfNeeded(address) }
+        }
         PortProcess.current.sentCounts.connectionEnded(peer.incarnation)
     }
 
     /// A port of ours is invalid: those who asked are told.
     func tellInvalidated(_ number: UInt64) {
-        for peer in connected.withLock({ $0.values.flatMap(\.self) }) { peer.tellInvalidated(number) }
+        for peer in all { peer.tellInvalidated(number) }
     }
-
-    /// Asks the port's owner to tell its end, if there is a connection already.
-    func watch(_ port: PortID) { existing(port.incarnation)?.send(.watch(port.number)) }
 
     /// A port of ours has taken so many bytes of what the process has sent to it.
     func tellTaken(bytes: Int, of port: UInt64, to pid: pid_t) {
-        let peer = connected.withLock { $0.values.joined().first { $0.pid == pid } }
-        peer?.send(.taken(port, bytes: UInt64(bytes)))
+        all.first { $0.pid == pid }?.send(.taken(port, bytes: UInt64(bytes)))
     }
 
     /// A port of ours has taken all that came before a question of the process's.
     func tellDrained(_ question: UInt64, of port: UInt64, to pid: pid_t) {
         // Of processes that are all known as 0, the one that has asked knows its question.
-        for peer in connected.withLock({ $0.values.joined().filter { $0.pid == pid } }) {
-            peer.send(.drained(port, question: question))
-        }
+        for peer in all where peer.pid == pid { peer.send(.drained(port, question: question)) }
     }
 
     /// So many messages were sent to a port of the process's.
@@ -253,7 +224,7 @@ final class Peers: Sendable {
 
     /// Those who may have sent something to a port of ours.
     func watching(_ port: UInt64) -> [Peer] {
-        connected.withLock { $0.values.compactMap { $0.first { $0.watches(port) } } }
+        state.withLock { $0.connected.values.compactMap { $0.first { $0.watches(port) } } }
     }
 
     /// A request of the process's will have no reply.

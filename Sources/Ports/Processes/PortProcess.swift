@@ -32,11 +32,20 @@ final class PortProcess: Sendable {
     private struct State {
         var context: Context?
         var ports: [UInt64: Weak<MachPort>] = [:]
-        var channels: [PortID: Weak<SendChannel>] = [:]
+        /// By process, and by the port's number.
+        var channels: [Incarnation: [UInt64: Weak<SendChannel>]] = [:]
         var directories: [String: PortDirectory] = [:]
         var desks: [String: CheckInDesk] = [:]
         var lastNumber: UInt64 = 0
         var isClosing = false
+
+        subscript(port: PortID) -> Weak<SendChannel>? {
+            get { channels[port.incarnation]?[port.number] }
+            set {
+                channels[port.incarnation, default: [:]][port.number] = newValue
+                if newValue == nil, channels[port.incarnation]?.isEmpty == true { channels[port.incarnation] = nil }
+            }
+        }
     }
 
     private let state = Mutex(State())
@@ -131,19 +140,24 @@ final class PortProcess: Sendable {
     func add(_ port: MachPort, _ channel: SendChannel) {
         state.withLock { state in
             state.ports[port.id.number] = Weak(port)
-            state.channels[port.id] = Weak(channel)
+            state[port.id] = Weak(channel)
         }
     }
 
     /// How many ports and channels there are.
-    var counts: (ports: Int, channels: Int) { state.withLock { ($0.ports.count, $0.channels.count) } }
+    var counts: (ports: Int, channels: Int) {
+        state.withLock { state in (state.ports.count, state.channels.values.reduce(0) { $0 + $1.count }) }
+    }
 
     func remove(_ port: PortID) { _ = state.withLock { $0.ports.removeValue(forKey: port.number) } }
 
     func port(_ number: UInt64) -> MachPort? { state.withLock { $0.ports[number]?.object } }
 
     /// The one channel to the port, made if need be.
-    func channel(to right: WireRight) -> SendChannel {
+    ///
+    /// - Parameter replacesInvalid: Whether a channel that is invalid gets a successor: for those who have just heard
+    ///   that the port has an owner.
+    func channel(to right: WireRight, replacesInvalid: Bool = false) -> SendChannel {
         // The lock may have been another thread's at the time of the fork.
         if crl_is_forked() {
             let unusable = SendChannel(right, isLocal: false)
@@ -151,35 +165,43 @@ final class PortProcess: Sendable {
             return unusable
         }
         // Each request brings its asker's right, and all but the first find the channel here.
-        if let channel = existingChannel(to: right.id) { return channel }
         let isLocal = right.id.incarnation == incarnation
-        let made = SendChannel(right, isLocal: isLocal)
+        let former = existingChannel(to: right.id)
+        if let former, !replacesInvalid || isLocal || former.isValid { return former }
+        let made = SendChannel(right, isLocal: isLocal, sentCount: former?.sentCount ?? 0)
         let channel = state.withLock { state in
-            if let channel = state.channels[right.id]?.object { return channel }
-            state.channels[right.id] = Weak(made)
+            if let channel = state[right.id]?.object, channel !== former { return channel }
+            state[right.id] = Weak(made)
             return made
         }
         if channel === made, isLocal ? port(right.id.number) == nil : right.path.isEmpty { channel.invalidate() }
         return channel
     }
 
-    func existingChannel(to port: PortID) -> SendChannel? { state.withLock { $0.channels[port]?.object } }
+    func existingChannel(to port: PortID) -> SendChannel? { state.withLock { $0[port]?.object } }
 
     func forgetChannel(_ port: PortID, _ identity: ObjectIdentifier) {
         // The lock may have been another thread's at the time of the fork.
         guard !crl_is_forked() else { return }
         state.withLock { state in
-            if state.channels[port]?.identity == identity { state.channels[port] = nil }
+            if state[port]?.identity == identity { state[port] = nil }
         }
     }
 
+    /// The channels to ports of another process that are valid.
+    func channels(of incarnation: Incarnation) -> [SendChannel] {
+        let channels = state.withLock { $0.channels[incarnation]?.values.compactMap(\.object) ?? [] }
+        return channels.filter(\.isValid)
+    }
+
+    /// Those by whose rights the process is to be found there.
+    func channels(of address: ControlAddress) -> [SendChannel] {
+        channels(of: address.incarnation).filter { $0.path == address.directory }
+    }
+
     /// A process is gone, and all of its ports with it.
-    func processDied(_ incarnation: Incarnation) {
-        let channels = state.withLock { state in
-            state.channels.compactMap { $0.key.incarnation == incarnation ? $0.value.object : nil }
-        }
-        for channel in channels { channel.invalidate() }
-        replies.processDied(incarnation)
+    func processDied(_ address: ControlAddress) {
+        for channel in channels(of: address) { channel.invalidate() }
     }
 
     func directory(_ path: String) throws(PortError) -> PortDirectory {
@@ -239,7 +261,8 @@ final class PortProcess: Sendable {
         let (context, ports, channels, directories) = state.withLock { state in
             state.isClosing = true
             return (
-                state.context, state.ports.values.compactMap(\.object), state.channels.values.compactMap(\.object),
+                state.context, state.ports.values.compactMap(\.object),
+                state.channels.values.flatMap { $0.values.compactMap(\.object) },
                 Array(state.directories.values)
             )
         }

@@ -1,0 +1,195 @@
+import CRunLoopShims
+import Glibc
+import OwnThread
+import RunLoops
+import Testing
+
+@testable import FuzzTargets
+@testable import Ports
+
+/// Who is taken for dead, and who learns of a death.
+@Suite(.ownThread) struct LivenessTests {
+    let sandbox = Sandbox()
+
+    @Test func `a process that has called a stopped one in vain is found by it afterwards`() throws {
+        for round in 0..<Scale.count(4, long: 100) { try Self.callInVain(callers: 2 + round * 7 % 29) }
+    }
+
+    private static func callInVain(callers: Int) throws {
+        let sandbox = Sandbox()
+        let desk = try Desk(sandbox)
+        // It is connected to nobody.
+        let looker = Child("look", in: sandbox)
+        #expect(waitUntil { (try? sandbox.names.names().contains("looker")) == true })
+        looker.stop()
+        let attempts = (0..<callers).map { caller in
+            Helper {
+                errorKind {
+                    _ = try sandbox.names.port(
+                        forName: "looker", before: .now + .milliseconds(Int64(5 + caller * 3)))
+                }
+            }
+        }
+        for attempt in attempts { #expect(attempt.value() == "cannotConnect") }
+        looker.signal(SIGCONT)
+        let report = try desk.port.receive(before: .patience)
+        #expect(
+            report.withBytes { String(decoding: $0.withUnsafeBytes { Array($0) }, as: UTF8.self) }
+                == "found 50 times, 0 ended")
+    }
+
+    /// The control socket of a process that does not exist, and a right to a port of that process.
+    private func stand() throws -> (listener: Int32, MachPort.SendRight) {
+        let incarnation = Incarnation.random()
+        #expect(mkdir(sandbox.file("\(incarnation)"), 0o700) == 0)
+        let listener = try LocalSocket.listen(at: sandbox.file("\(incarnation)/c"), kind: .sequencedPackets)
+        let right = WireRight(
+            id: PortID(incarnation: incarnation, number: 1), queueLimit: 1, limit: 1000, path: sandbox.path)
+        return (listener, MachPort.SendRight(PortProcess.current.channel(to: right)))
+    }
+
+    @Test(arguments: [false, true])
+    func `a connection that is cut proves no death, and nobody at the socket does`(_ isDead: Bool) throws {
+        let port = try MachPort(nameServer: sandbox.names)
+        try sandbox.names.register(port, name: "test")
+        let (listener, right) = try stand()
+        let told = Gate()
+        right.onInvalidation { told.open() }
+        // The call of this process, answered.
+        func accept() -> Int32 {
+            let caller =
+                crl_poll(listener, -1, MonotonicInstant.patience.timeout) > 0 ? crl_unforked_accept(listener) : -1
+            #expect(packet(from: caller)?.count == ControlHello.size)
+            let hello = Samples.hello(right.channel.id.incarnation)
+            #expect(send(caller, hello, hello.count, Int32(MSG_NOSIGNAL)) == hello.count)
+            #expect(packet(from: caller) == Samples.packet(.watch(1)))
+            return caller
+        }
+        let first = accept()
+        if isDead {
+            close(listener)
+            crl_unforked_close(first)
+            #expect(told.wait(until: .patience) && !right.isValid)
+        } else {
+            crl_unforked_close(first)
+            // It calls again, and asks again.
+            let second = accept()
+            #expect(right.isValid)
+            let packet = Samples.packet(.invalidated(1))
+            #expect(send(second, packet, packet.count, 0) == packet.count)
+            #expect(told.wait(until: .patience) && !right.isValid)
+            crl_unforked_close(second)
+            close(listener)
+        }
+    }
+
+    @Test func `a process whose caller hangs up after its hello does not take that one for dead`() throws {
+        let port = try MachPort(nameServer: sandbox.names)
+        try sandbox.names.register(port, name: "test")
+        let (listener, right) = try stand()
+        defer { close(listener) }
+        let calls = Shared(0)
+        right.onInvalidation { calls.withLock { $0 += 1 } }
+        let hello = Samples.hello(right.channel.id.incarnation)
+        for packets in 1...3 {
+            for _ in 0..<20 {
+                let caller = try LocalSocket.make(.sequencedPackets)
+                #expect(LocalSocket.connect(caller, to: sandbox.file("\(PortProcess.current.incarnation)/c")) == 0)
+                #expect(send(caller, hello, hello.count, Int32(MSG_NOSIGNAL)) == hello.count)
+                for _ in 1..<packets {
+                    let packet = Samples.packet(.watch(port.id.number))
+                    _ = send(caller, packet, packet.count, Int32(MSG_NOSIGNAL))
+                }
+                close(caller)
+            }
+        }
+        // What came before is done with when this is.
+        #expect(try port.sendRight.statistics().waiting == 0)
+        let child = Child("send", "1", in: sandbox)
+        #expect(try port.receive(before: .patience).id == 0 && child.wait() == 0)
+        #expect(right.isValid && calls.withLock { $0 } == 0)
+    }
+
+    @Test func `a handler set while the owner is stopped is told when that is killed`() throws {
+        // Nobody is connected to it.
+        let owner = Child("hold", "held", in: sandbox)
+        #expect(waitUntil { (try? sandbox.names.names().contains("held")) == true })
+        owner.stop()
+        var wire = try #require(try PortProcess.current.directory(sandbox.path).entry("held")).right
+        let right = MachPort.SendRight(PortProcess.current.channel(to: wire))
+        wire.id = PortID(incarnation: wire.id.incarnation, number: wire.id.number + 1000)
+        let other = MachPort.SendRight(PortProcess.current.channel(to: wire))
+        let (told, otherTold) = (Gate(), Gate())
+        right.onInvalidation {
+            other.onInvalidation { otherTold.open() }
+            told.open()
+        }
+        owner.kill()
+        #expect(told.wait(until: .patience) && !right.isValid)
+        #expect(otherTold.wait(until: .patience) && !other.isValid)
+    }
+
+    @Test func `a handler may send to a port that its thread has to connect to first`() throws {
+        let desk = try Desk(sandbox)
+        let owner = Child("own", in: sandbox)
+        let right = try desk.report()
+        let echo = Child("echo", in: sandbox)
+        let fresh = try desk.report()
+        let outcome = Shared("not called")
+        let done = Gate()
+        right.onInvalidation {
+            outcome.withLock { $0 = errorKind { try fresh.send(MachPort.Message(id: 1), before: .now + .seconds(5)) } }
+            done.open()
+        }
+        owner.kill()
+        #expect(done.wait(until: .patience))
+        #expect(outcome.withLock { $0 } == "none")
+        withExtendedLifetime(echo) {}
+    }
+
+    /// The next packet; empty at the end of the connection, nil when none came in time.
+    private func packet(from descriptor: Int32) -> [UInt8]? {
+        guard crl_poll(descriptor, -1, MonotonicInstant.patience.timeout) > 0 else { return nil }
+        var bytes = [UInt8](repeating: 0, count: 64)
+        let count = recv(descriptor, &bytes, bytes.count, 0)
+        return Array(bytes.prefix(max(count, 0)))
+    }
+
+    @Test(arguments: [false, true])
+    func `a fork in the middle of a handshake hides no death`(_ isCaller: Bool) throws {
+        let desk = try Desk(sandbox)
+        let parent = Child("fork-on-demand", in: sandbox)
+        let right = try desk.report()
+        let (listener, stranger) = try stand()
+        defer { close(listener) }
+        let connection: Int32
+        if isCaller {
+            // It says hello, and waits for ours.
+            try right.send(MachPort.Message([.port(stranger)]), before: .patience)
+            #expect(crl_poll(listener, -1, MonotonicInstant.patience.timeout) > 0)
+            connection = crl_unforked_accept(listener)
+            #expect(packet(from: connection)?.count == ControlHello.size)
+        } else {
+            // It waits for our hello.
+            connection = try LocalSocket.makeControl()
+            #expect(LocalSocket.connect(connection, to: right.channel.controlAddress.path) == 0)
+            for _ in 0..<3 { _ = try right.ping(before: .patience) }
+        }
+        defer { crl_unforked_close(connection) }
+        try right.send(MachPort.Message(), before: .patience)
+        let child = try desk.port.receive(before: .patience).withBytes {
+            $0.unsafeLoadUnaligned(as: pid_t.self)
+        }
+        let forked = try #require(child)
+        defer { kill(forked, SIGKILL) }
+        if !isCaller {
+            let hello = Samples.hello(.random())
+            #expect(send(connection, hello, hello.count, 0) == hello.count)
+            #expect(packet(from: connection)?.count == ControlHello.size)
+        }
+        parent.kill()
+        #expect(parent.wait() == -SIGKILL)
+        #expect(packet(from: connection) == [])
+        #expect(kill(forked, 0) == 0)
+    }
+}
