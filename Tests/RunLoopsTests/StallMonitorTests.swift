@@ -123,16 +123,34 @@ import Testing
         #expect(helper("idle") == 0)
     }
 
-    @Test func `nothing is told after the monitor has stopped, or was let go of`() throws {
+    @Test(arguments: [false, true])
+    func `nothing is told after the monitor has stopped, or was let go of`(_ stops: Bool) throws {
         let thread = try RunLoopThread()
-        let count = Shared(0)
-        var monitor: StallMonitor? = try StallMonitor(thread.loop, threshold: Self.threshold) { _ in
+        let (count, isToldOfFirst) = (Shared(0), Gate())
+        var monitor: StallMonitor? = try StallMonitor(thread.loop, threshold: Self.threshold) { stall in
             count.withLock { $0 += 1 }
+            if stall.isOver { isToldOfFirst.open() }
         }
-        withExtendedLifetime(monitor) {}
-        monitor = nil
+        thread.loop.perform { spin(milliseconds: 60) }
+        #expect(isToldOfFirst.wait(until: .patience))
+        try thread.run {}
+        let (isInside, mayGoOn) = (Gate(), Gate())
+        thread.loop.perform {
+            isInside.open()
+            _ = mayGoOn.wait(until: .patience)
+        }
+        #expect(isInside.wait(until: .patience))
+        if stops { monitor?.stop() } else { monitor = nil }
+        // A call of the handler that was in progress may still be.
+        let before = MonotonicInstant.now + .milliseconds(5)
+        waitUntil { before.hasPassed }
+        let told = count.withLock { $0 }
+        let end = MonotonicInstant.now + .milliseconds(100)
+        waitUntil { end.hasPassed }
+        mayGoOn.open()
         try thread.run { spin(milliseconds: 60) }
-        #expect(count.withLock { $0 } == 0)
+        #expect(count.withLock { $0 } == told)
+        withExtendedLifetime(monitor) {}
     }
 
     @Test func `a monitor knows nothing of a pass in which the one before it was stopped`() throws {
