@@ -194,6 +194,7 @@ static struct {
     atomic_int slots[watchers_per_signal];
     int used;
     struct sigaction previous;
+    pid_t owner;
 } watched[NSIG];
 static pthread_mutex_t watched_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -203,6 +204,13 @@ static atomic_int telling;
 static void tell_watchers(int signal) {
     int saved = errno;
     uint64_t one = 1;
+    // A forked child's eventfds are its parent's: there the signal has its former action, as soon as this one returns.
+    if (getpid() != watched[signal].owner) {
+        sigaction(signal, &watched[signal].previous, NULL);
+        raise(signal);
+        errno = saved;
+        return;
+    }
     atomic_fetch_add(&telling, 1);
     for (int i = 0; i < watchers_per_signal; i++) {
         int slot = atomic_load(&watched[signal].slots[i]);
@@ -226,6 +234,7 @@ int crl_signal_watch(int signal, int descriptor) {
         if (watched[signal].used == 0) {
             struct sigaction action = {.sa_handler = tell_watchers, .sa_flags = SA_RESTART};
             sigemptyset(&action.sa_mask);
+            watched[signal].owner = getpid();
             result = sigaction(signal, &action, &watched[signal].previous);
         }
         if (result == 0) {

@@ -92,7 +92,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
     /// be in the handler already, which may invalidate the port and needs not wait for more than this.
     private let scheduling = Mutex(())
 
-    /// Makes a port. Its limits have to be positive.
+    /// Makes a port. Each limit is 1 or more.
     ///
     /// - Parameters:
     ///   - queueLimit: How many messages of one sender wait at the port before that sender has to. All threads of a
@@ -106,7 +106,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
     ///   - nameServer: Where the port's socket lives, should the port become known outside this process.
     ///   - handler: Called with each message on the loops that the port is scheduled in, and on its queue. Without one,
     ///     messages wait for `receive(before:)`.
-    /// - Throws: ``PortError`` when there is no descriptor left, or the process is a fork.
+    /// - Throws: ``PortError`` when a limit is less than 1, there is no descriptor left, or the process is a fork.
     public convenience init(
         queueLimit: Int = 1000, byteLimit: Int? = nil, messageLimit: Int = 64 << 20,
         nameServer: PortNameServer = .shared, handler: Handler? = nil
@@ -120,7 +120,9 @@ public final class MachPort: Sendable, CustomStringConvertible {
         queueLimit: Int = 1000, byteLimit: Int? = nil, messageLimit: Int = 64 << 20,
         nameServer: PortNameServer = .shared, handlers: Handlers
     ) throws(PortError) {
-        precondition(queueLimit > 0 && byteLimit ?? 1 > 0 && messageLimit > 0, "a port's limits are positive")
+        try Self.check(queueLimit, "queueLimit")
+        try Self.check(byteLimit ?? 1, "byteLimit")
+        try Self.check(messageLimit, "messageLimit")
         let process = PortProcess.current
         let context = try process.context()
         try process.checkReserve()
@@ -151,6 +153,10 @@ public final class MachPort: Sendable, CustomStringConvertible {
     }
 
     deinit { invalidate() }
+
+    private static func check(_ limit: Int, _ name: String) throws(PortError) {
+        if limit < 1 { throw .invalidLimit(name: name, value: limit) }
+    }
 
     /// The right to send to it as it travels.
     func wireRight(path: String) -> WireRight {
@@ -261,7 +267,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
     /// handled once. Any thread may call it.
     /// The corresponding method is NSPort's `scheduleInRunLoop:forMode:`.
     ///
-    /// - Throws: ``PortError`` when the port is invalid, or no descriptor is left.
+    /// - Throws: ``PortError`` when the port is invalid, no descriptor is left, or the loop's thread has ended.
     public func schedule(in loop: ThreadRunLoop, forMode mode: ThreadRunLoop.Mode = .default) throws(PortError) {
         // What has arrived before is told by no descriptor.
         try add(to: loop, forMode: mode).raise()

@@ -44,6 +44,10 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
     case outOfFileSources(limit: Int)
     /// The user watches as many files as are allowed.
     case outOfFileWatches(limit: Int)
+    /// The run loop's thread was stopped, or has ended: the loop takes no port any more.
+    case loopEnded
+    /// A limit of a port is less than 1.
+    case invalidLimit(name: String, value: Int)
     /// The process is a fork of the one that used the library, or is about to end.
     case unavailable(reason: String)
     /// A call into libzmq or the system failed for another reason.
@@ -104,6 +108,10 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
             RunLoopError.outOfFileSources(limit: limit).description
         case .outOfFileWatches(let limit):
             RunLoopError.outOfFileWatches(limit: limit).description
+        case .loopEnded:
+            RunLoopError.loopEnded.description
+        case .invalidLimit(let name, let value):
+            "a port cannot have a \(name) of \(value): ask for 1 or more"
         case .unavailable(let reason):
             "ports are unavailable: \(reason)"
         case .transport(let call, let errno):
@@ -131,6 +139,7 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
         case .outOfDescriptors(let limit): self = .outOfDescriptors(limit: Int(clamping: limit))
         case .outOfFileSources(let limit): self = .outOfFileSources(limit: limit)
         case .outOfFileWatches(let limit): self = .outOfFileWatches(limit: limit)
+        case .loopEnded: self = .loopEnded
         case .system(let call, let errno): self = .transport(call: call, errno: errno)
         case .threadNotStarted(let errno): self = .transport(call: "pthread_create", errno: errno)
         default: self = .unavailable(reason: error.description)
@@ -153,6 +162,7 @@ func zeroMQ<Result: ~Copyable>(_ body: () throws(ZeroMQError) -> Result) throws(
 }
 
 /// Runs a piece of the loops' world with our errors.
+@discardableResult
 func runLoop<Result: ~Copyable>(_ body: () throws(RunLoopError) -> Result) throws(PortError) -> Result {
     do { return try body() } catch { throw PortError(error) }
 }

@@ -22,7 +22,7 @@ public enum RunLoopError: Error, Equatable, Sendable, CustomStringConvertible {
     case invalidStackSize(Int, minimum: Int)
     /// The system refuses the thread this nice value.
     case nicenessRefused(Int)
-    /// The loop's thread ended before the closure was called.
+    /// The loop's thread was stopped, or has ended: the loop takes nothing any more, and will not call the closure.
     case loopEnded
     /// The path names nothing.
     case noSuchFile(path: String)
@@ -63,8 +63,8 @@ public enum RunLoopError: Error, Equatable, Sendable, CustomStringConvertible {
             "the thread may not have the nice value \(niceness): going lower than the process's own takes CAP_SYS_NICE or "
                 + "a higher limit (ulimit -e)"
         case .loopEnded:
-            "the loop's thread was stopped or has ended, and will not call the closure: keep the RunLoopThread, and do not "
-                + "stop it, until all that was asked of it is done"
+            "the loop's thread was stopped or has ended, and calls nothing any more: keep the RunLoopThread, and do not stop "
+                + "it, until all that was asked of it is done"
         case .noSuchFile(let path):
             "there is no file or directory at \"\(path)\": make it first, or watch the directory that it will be in"
         case .noPermission(let path):

@@ -38,6 +38,8 @@ public final class ThreadRunLoop: Sendable {
         var isStoppedForGood = false
         /// Nothing can be added any more.
         var hasEnded = false
+        /// Called when the loop has ended.
+        var whenEnded: (@Sendable () -> Void)?
         /// Made with the first run.
         var wake: EventDescriptor?
         var watches: [StallWatch] = []
@@ -84,7 +86,7 @@ public final class ThreadRunLoop: Sendable {
             _ = crl_thread_value_set(value, nil)
             ThreadRunLoop.endCurrent()
         }
-        precondition(kept, "the process has no thread-specific key left for its run loops")
+        contract(kept, "the process has no thread-specific key left for its run loops")
         return loop
     }
 
@@ -144,37 +146,50 @@ public final class ThreadRunLoop: Sendable {
     /// Any thread may call it; a call from another thread wakes the loop. A block does not count as a source that was
     /// handled; what ``perform(order:inModes:owner:_:)`` is given does.
     /// The corresponding CF function is `CFRunLoopPerformBlock`, which leaves the waking to its caller.
-    public func perform(inModes modes: [Mode] = Mode.onlyDefault, _ block: @escaping @Sendable () -> Void) {
-        precondition(!modes.isEmpty, "a block that is for no mode would never be performed")
-        if crl_is_forked() { return }
+    ///
+    /// - Parameters:
+    ///   - modes: The modes in which the block may be performed; one at least.
+    ///   - block: Called once on the loop's thread, unless the thread ends first.
+    /// - Returns: False when the loop's thread has ended, or the process is a forked child: the block is not performed.
+    @discardableResult
+    public func perform(inModes modes: [Mode] = Mode.onlyDefault, _ block: @escaping @Sendable () -> Void) -> Bool {
+        contract(!modes.isEmpty, Self.noMode)
+        if crl_is_forked() { return false }
         let isCurrent = isCurrent
         while true {
             switch blocks.append(modes, block, wakes: !isCurrent) {
-            case .queued, .loopEnded: return
-            case .queuedFirst: return wakeUp()
+            case .loopEnded: return false
+            case .queued: return true
+            case .queuedFirst:
+                wakeUp()
+                return true
             case .modeUnknown: makeModes(modes)
             }
         }
     }
+
+    static let noMode = "what is to be performed in no mode at all would never be performed: name one mode or more"
 
     // MARK: Adding and removing
 
     /// Adds a mode to the common ones, and the common items to it. The corresponding CF function is
     /// `CFRunLoopAddCommonMode`.
     ///
-    /// - Throws: ``RunLoopError`` when a common ``Source1`` needs a descriptor and there is none; then nothing has
-    ///   changed.
+    /// - Throws: ``RunLoopError`` when the loop's thread has ended, or a common ``Source1`` needs a descriptor and there is
+    ///   none; then nothing has changed.
     public func addCommonMode(_ mode: Mode) throws(RunLoopError) {
+        if crl_is_forked() { throw .forked }
+        if hasEnded { throw .loopEnded }
         let isNew = setCommon(mode, true)
         guard isNew else { return }
         var joined: [Item] = []
         do throws(RunLoopError) {
             for item in state.withLock({ $0.commonItems }) {
-                let joins = try insert(item) { state in
+                let joining = try insert(item) { state in
                     // Unless it was removed meanwhile.
                     Walk(modes: state.commonItems.contains { $0.id == item.id } ? [mode] : [])
                 }
-                if joins { joined.append(item) }
+                if joining == .joined { joined.append(item) }
             }
         } catch {
             // All or nothing.
@@ -197,23 +212,39 @@ public final class ThreadRunLoop: Sendable {
     }
 
     /// Adds a source; once, however often it is added. The corresponding CF function is `CFRunLoopAddSource`.
-    public func add(_ source: Source0, forMode mode: Mode = .default) {
+    ///
+    /// - Returns: False when the source is invalid, the loop's thread has ended, or the process is a forked child: the
+    ///   source is not added.
+    @discardableResult
+    public func add(_ source: Source0, forMode mode: Mode = .default) -> Bool {
         insertWithoutDescriptor(.source0(source), mode)
     }
 
     /// Adds a source; once, however often it is added. The corresponding CF function is `CFRunLoopAddSource`.
     ///
-    /// - Throws: ``RunLoopError`` when the descriptor cannot be waited for, or no descriptor is left for its duplicate.
-    public func add(_ source: Source1, forMode mode: Mode = .default) throws(RunLoopError) {
+    /// - Returns: False when the source is invalid: it is not added.
+    /// - Throws: ``RunLoopError`` when the descriptor cannot be waited for, no descriptor is left for its duplicate, the
+    ///   loop's thread has ended, or the process is a forked child.
+    @discardableResult
+    public func add(_ source: Source1, forMode mode: Mode = .default) throws(RunLoopError) -> Bool {
         try insert(.source1(source), forMode: mode)
     }
 
-    /// Adds a timer; nothing happens when it is another loop's. The corresponding CF function is `CFRunLoopAddTimer`.
-    public func add(_ timer: Timer, forMode mode: Mode = .default) { insertWithoutDescriptor(.timer(timer), mode) }
+    /// Adds a timer. The corresponding CF function is `CFRunLoopAddTimer`.
+    ///
+    /// - Returns: False when the timer is invalid or another loop's, the loop's thread has ended, or the process is a
+    ///   forked child: the timer is not added.
+    @discardableResult
+    public func add(_ timer: Timer, forMode mode: Mode = .default) -> Bool {
+        insertWithoutDescriptor(.timer(timer), mode)
+    }
 
-    /// Adds an observer; nothing happens when it is another loop's.
-    /// The corresponding CF function is `CFRunLoopAddObserver`.
-    public func add(_ observer: Observer, forMode mode: Mode = .default) {
+    /// Adds an observer. The corresponding CF function is `CFRunLoopAddObserver`.
+    ///
+    /// - Returns: False when the observer is invalid or another loop's, the loop's thread has ended, or the process is a
+    ///   forked child: the observer is not added.
+    @discardableResult
+    public func add(_ observer: Observer, forMode mode: Mode = .default) -> Bool {
         insertWithoutDescriptor(.observer(observer), mode)
     }
 
@@ -327,10 +358,13 @@ extension ThreadRunLoop {
         let blocks = blocks.close()
         for case .job(let job) in blocks.map(\.work) { orphan(job) }
         // Whoever keeps the loop keeps no descriptor with it.
-        let descriptors = state.withLock { state in
-            defer { state.wake = nil }
-            return (state.wake, state.modes.indices.map { state.modes[$0].takeDescriptors() })
+        let (descriptors, whenEnded) = state.withLock { state in
+            // A handler may have ended the thread inside a run.
+            state.runs = []
+            defer { (state.wake, state.whenEnded) = (nil, nil) }
+            return ((state.wake, state.modes.indices.map { state.modes[$0].takeDescriptors() }), state.whenEnded)
         }
         withExtendedLifetime(descriptors) {}
+        whenEnded?()
     }
 }

@@ -441,7 +441,35 @@ import Testing
         #expect(after.ports - before.ports < 1000 && after.channels - before.channels < 2000)
     }
 
-    @Test func `limits have to be positive and rights compare by port`() throws {
+    @Test(arguments: [0, -1, Int.min])
+    func `a limit below 1 is an error that names it`(_ limit: Int) {
+        #expect(throws: PortError.invalidLimit(name: "queueLimit", value: limit)) { try MachPort(queueLimit: limit) }
+        #expect(throws: PortError.invalidLimit(name: "byteLimit", value: limit)) { try MachPort(byteLimit: limit) }
+        #expect(throws: PortError.invalidLimit(name: "messageLimit", value: limit)) {
+            try MachPort(messageLimit: limit)
+        }
+        #expect(throws: PortError.invalidLimit(name: "queueLimit", value: limit)) {
+            try LocalMessagePort(queueLimit: limit) { _, _ in nil }
+        }
+    }
+
+    @Test func `a loop that has ended takes no port`() throws {
+        let (port, served) = (try MachPort(), Gate())
+        let thread = try RunLoopThread()
+        thread.stop()
+        #expect(thread.join(before: .patience))
+        #expect(throws: PortError.loopEnded) { try port.schedule(in: thread.loop) }
+        #expect(throws: PortError.loopEnded) { try LocalMessagePort { _, _ in nil }.schedule(in: thread.loop) }
+        #expect(!port.isScheduled(in: thread.loop))
+        // Another loop takes it.
+        let other = try RunLoopThread()
+        port.setHandler { _ in served.open() }
+        try port.schedule(in: other.loop)
+        try port.sendRight.send(MachPort.Message(id: 1))
+        #expect(served.wait(until: .patience))
+    }
+
+    @Test func `rights compare by port`() throws {
         let (one, other) = (try MachPort(), try MachPort())
         #expect(one.sendRight == one.sendRight && one.sendRight != other.sendRight)
         #expect(Set([one.sendRight, other.sendRight, one.sendRight]).count == 2)

@@ -29,7 +29,10 @@ func forkWithLoops() throws {
         let isRefused =
             refuses { try loop.run() } && refuses { try loop.runInMode(seconds: 0) }
             && refuses { try loop.add(ThreadRunLoop.Source1.descriptor(reader) { _, _ in }) }
-            && refuses { _ = try RunLoopThread() }
+            && refuses { _ = try RunLoopThread() } && refuses { _ = try ThreadRunLoop.Source1.signal(SIGUSR1) { _ in } }
+            && refuses { _ = try ThreadRunLoop.Source1.file("/") { _ in } }
+            && refuses { _ = try ThreadRunLoop.Source1.child(getppid()) { _ in } }
+            && !loop.perform { fail("performed a child's block") } && !loop.add(ThreadRunLoop.Source0 {})
         loop.remove(source)
         source.invalidate()
         timer.nextFireDate = .distantFuture
@@ -40,8 +43,7 @@ func forkWithLoops() throws {
         loop.stop()
         _exit(isRefused ? 0 : 1)
     }
-    var status: Int32 = 0
-    check(waitpid(child, &status, 0) == child && status == 0, "the child ended with \(status)")
+    expectSuccess(of: child)
 
     // All is as it was.
     var byte: UInt8 = 1
@@ -52,6 +54,70 @@ func forkWithLoops() throws {
     try thread.run {}
     check(!thread.join(before: .now), "the thread was stopped")
     try forkInCallout(loop)
+    for kind in ["blocks", "requests", "timers", "observers", "changes"] { try forkAmongOthers(loop, kind) }
+    for signal in [SIGTERM, SIGUSR2] { try signalAChild(loop, signal) }
+}
+
+/// A child that a callout makes calls nothing else that its parent's pass is about to call.
+private func forkAmongOthers(_ loop: ThreadRunLoop, _ kind: String) throws {
+    let mode = ThreadRunLoop.Mode(kind)
+    let idle = ThreadRunLoop.Source0 {}
+    loop.add(idle, forMode: mode)
+    var (child, calls): (pid_t, Int) = (-1, 0)
+    let call = ThreadRunLoop.local {
+        check(child != 0, "\(kind) of the parent's were called in the child")
+        calls += 1
+        if calls == 1 { child = fork() }
+        if child == 0 { alarm(20) }
+    }
+    guard let made = mkdtemp(strdup("/tmp/fork.XXXXXX")) else { fail("no directory") }
+    let path = String(cString: made)
+    switch kind {
+    case "blocks": for _ in 0..<3 { loop.perform(inModes: [mode], call) }
+    case "requests": for _ in 0..<3 { loop.perform(order: 0, inModes: [mode], call) }
+    case "timers": for _ in 0..<3 { loop.perform(after: .zero, inModes: [mode], call) }
+    case "observers": for _ in 0..<3 { loop.add(.init(.entry) { _, _ in call() }, forMode: mode) }
+    default:
+        try loop.add(.file(path, .entryCreated) { change in if change.name != nil { call() } }, forMode: mode)
+        for number in 0..<3 { close(open("\(path)/\(number)", O_CREAT | O_WRONLY, 0o600)) }
+    }
+    let isRefused = refuses { try loop.runInMode(mode, seconds: 0) }
+    if child == 0 { _exit(isRefused && calls == 1 ? 0 : 1) }
+    check(!isRefused && calls == 3, "\(calls) \(kind) were called")
+    for number in 0..<3 { unlink("\(path)/\(number)") }
+    rmdir(path)
+    expectSuccess(of: child)
+}
+
+/// A signal to a child is the child's: its action is the former one, and the parent's source is not told.
+private func signalAChild(_ loop: ThreadRunLoop, _ number: Int32) throws {
+    // Ignored where it is so: the child goes on.
+    if number == SIGUSR2 { signal(number, SIG_IGN) }
+    var told = 0
+    let source = try ThreadRunLoop.Source1.signal(
+        number, handler: ThreadRunLoop.local { (count: Int) in told += count })
+    let mode = ThreadRunLoop.Mode("signal \(number)")
+    try loop.add(source, forMode: mode)
+    let child = fork()
+    if child == 0 {
+        alarm(20)
+        for _ in 0..<3 { kill(getpid(), number) }
+        _exit(0)
+    }
+    var status: Int32 = 0
+    check(waitpid(child, &status, 0) == child, "no child")
+    check(status == (number == SIGUSR2 ? 0 : number), "the child has ended with \(status)")
+    try loop.runInMode(mode, seconds: 0)
+    check(told == 0, "the parent was told of a child's signal \(number)")
+    kill(getpid(), number)
+    try loop.runInMode(mode, seconds: 20, returnAfterSourceHandled: true)
+    check(told == 1, "the parent was told \(told) times of its own signal \(number)")
+    source.invalidate()
+}
+
+private func expectSuccess(of child: pid_t) {
+    var status: Int32 = 0
+    check(waitpid(child, &status, 0) == child && status == 0, "the child ended with \(status)")
 }
 
 /// A child that a callout makes ends its parent's run for itself.
@@ -68,8 +134,7 @@ private func forkInCallout(_ loop: ThreadRunLoop) throws {
     let isRefused = refuses { try loop.runInMode(seconds: 20) }
     if child == 0 { _exit(isRefused && ticks == 3 ? 0 : 1) }
     check(!isRefused && ticks == 100, "the parent's timer has fired \(ticks) times")
-    var status: Int32 = 0
-    check(waitpid(child, &status, 0) == child && status == 0, "the child ended with \(status)")
+    expectSuccess(of: child)
 }
 
 private func refuses(_ body: () throws -> Void) -> Bool {

@@ -1,3 +1,4 @@
+import Glibc
 import RunLoops
 
 // Broken contracts, each of which has to stop the process.
@@ -27,6 +28,29 @@ func assumeAnActorElsewhere() throws -> Never {
     let thread = try RunLoopThread()
     Resident(thread.loop).call()
     fail("the actor was somewhere else")
+}
+
+/// The loop's own descriptors of a kind, closed by somebody else.
+func closeBehindTheLoopsBack(_ kind: String) throws -> Never {
+    alarm(20)
+    let loop = ThreadRunLoop.current
+    loop.addTimer(after: .seconds(60)) { _ in }
+    try loop.runInMode(seconds: 0)
+    for descriptor in Int32(3)..<64 where link(of: descriptor).contains("[\(kind)]") { close(descriptor) }
+    loop.addTimer(after: .seconds(30)) { _ in }
+    let waker = Worker {
+        while !loop.isWaiting { usleep(100) }
+        loop.wakeUp()
+    }
+    try loop.runInMode(seconds: 1)
+    waker.join()
+    fail("the loop went on")
+}
+
+private func link(of descriptor: Int32) -> String {
+    var buffer = [CChar](repeating: 0, count: 256)
+    let count = readlink("/proc/self/fd/\(descriptor)", &buffer, buffer.count)
+    return String(decoding: buffer.prefix(max(count, 0)).map(UInt8.init(bitPattern:)), as: UTF8.self)
 }
 
 private actor Resident {

@@ -45,6 +45,25 @@ import Testing
         #expect(mode.withLock { $0 } == "other")
     }
 
+    @Test func `a closure for no mode in particular is called in every common mode`() async throws {
+        let thread = try RunLoopThread()
+        let (isOver, isInside) = (Shared(false), Gate())
+        try thread.loop.addCommonMode("inner")
+        thread.loop.add(ThreadRunLoop.Source0 {}, forMode: "inner")
+        thread.loop.perform {
+            isInside.open()
+            while !isOver.withLock({ $0 }) { run(thread.loop, "inner", seconds: 0.001) }
+        }
+        #expect(onThread { isInside.wait(until: .patience) })
+        #expect(try await thread.loop.execute { thread.loop.currentMode } == "inner")
+        #expect(try await thread.run { thread.loop.currentMode } == "inner")
+        let waited = onThread {
+            [try? thread.loop.performAndWait { thread.loop.currentMode }, try? thread.run { thread.loop.currentMode }]
+        }
+        #expect(waited == ["inner", "inner"])
+        isOver.withLock { $0 = true }
+    }
+
     @Test func `a loop that has ended is an error at once`() async {
         let loop = onThread { ThreadRunLoop.current }
         let error = onThread { Self.waitError(loop) }

@@ -19,14 +19,27 @@ import Testing
         #expect(trace == ["1 of -1", "3 of 0", "0 of 3", "2 of 3", "finished", "finished", "other"])
     }
 
-    @Test func `a run that returns when a source was handled calls one request`() throws {
+    @Test func `a run that returns when a source was handled calls all requests that wait, or one source`() throws {
         let trace = onThread {
             let (loop, trace) = (ThreadRunLoop.current, Trace())
-            for number in 0..<2 { loop.perform(order: 0) { trace("\(number)") } }
-            for _ in 0..<3 { trace("\(run(loop, seconds: 20, returning: true))") }
+            for order in [-1, 2] {
+                let source = ThreadRunLoop.Source0(order: order) { trace("source \(order)") }
+                loop.add(source)
+                source.signal()
+                loop.perform(order: 3) { source.invalidate() }
+            }
+            loop.perform(order: 1) {
+                trace("1")
+                loop.perform(order: 0) { trace("later") }
+            }
+            loop.perform(order: 4) { trace("4") }
+            for _ in 0..<4 { trace("\(run(loop, seconds: 20, returning: true))") }
             return trace.all
         }
-        #expect(trace == ["0", "handledSource", "1", "handledSource", "finished"])
+        let passes = [
+            ["source -1", "handledSource"], ["1", "4", "handledSource"], ["later", "handledSource"], ["finished"],
+        ]
+        #expect(trace == passes.flatMap(\.self))
     }
 
     @Test func `a request from another thread wakes the loop`() throws {

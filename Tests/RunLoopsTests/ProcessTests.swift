@@ -18,7 +18,15 @@ import Testing
 
     @Test(arguments: ["local", "timer", "main-actor", "actor"])
     func `what belongs to one thread stops the process on another`(_ what: String) {
-        let status = helper("misuse-\(what)")
+        expectTrap(helper("misuse-\(what)"))
+    }
+
+    @Test(arguments: ["eventpoll", "eventfd", "timerfd"])
+    func `a loop's own descriptor closed behind its back stops the process`(_ kind: String) {
+        expectTrap(helper("misuse-\(kind)"))
+    }
+
+    private func expectTrap(_ status: Int32) {
         // Whichever signal the processor's trap is.
         #expect(status == -SIGILL || status == -SIGTRAP, "\(status)")
     }

@@ -158,10 +158,10 @@ private final class AnItem: Sendable {
     }
 
     func add(to loop: ThreadRunLoop) {
-        source0.withLock { $0 }.map { loop.add($0) }
-        source1.withLock { $0 }.map { RunLoopsTests.add($0, to: loop) }
-        timer.withLock { $0 }.map { loop.add($0) }
-        observer.withLock { $0 }.map { loop.add($0) }
+        if let source = source0.withLock({ $0 }) { loop.add(source) }
+        if let source = source1.withLock({ $0 }) { RunLoopsTests.add(source, to: loop) }
+        if let timer = timer.withLock({ $0 }) { loop.add(timer) }
+        if let observer = observer.withLock({ $0 }) { loop.add(observer) }
     }
 
     func remove(from loop: ThreadRunLoop) {

@@ -117,6 +117,28 @@ import Testing
         }
     }
 
+    @Test func `a thread that finishes calls what waits, and then ends`() throws {
+        for _ in 0..<100 {
+            let (thread, trace) = (try RunLoopThread(), Trace())
+            let last = ThreadRunLoop.Source0(order: .max) { trace("source") }
+            thread.loop.add(last)
+            let body = { @Sendable (name: String) in { @Sendable in trace(name) } }
+            thread.loop.perform(order: .max, body("request"))
+            thread.loop.perform(body("block"))
+            thread.loop.perform(inModes: [.common]) {
+                trace("common")
+                thread.loop.perform(body("inner"))
+            }
+            thread.loop.perform(after: .seconds(60), body("late"))
+            thread.loop.perform(inModes: ["other"], body("other"))
+            last.signal()
+            thread.finish()
+            #expect(thread.join(before: .patience))
+            #expect(trace.all.filter { $0 != "inner" }.sorted() == ["block", "common", "request", "source"])
+            thread.finish()
+        }
+    }
+
     @Test func `a thread gives way as it was told`() throws {
         let thread = try RunLoopThread(niceness: 7)
         let before = getpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0)
@@ -167,6 +189,14 @@ import Testing
         #expect(isInside.wait(until: .patience))
         thread.stop()
         #expect(thread.join(before: .patience))
+    }
+
+    @Test func `a handler that ends its thread ends the loop, and those who wait for the thread go on`() throws {
+        let thread = try RunLoopThread()
+        thread.loop.add(ThreadRunLoop.Timer(after: .zero) { _ in pthread_exit(nil) })
+        #expect(thread.join(before: .patience))
+        #expect(thread.loop.currentMode == nil)
+        #expect(refusal { try thread.run {} } == .loopEnded)
     }
 
     @Test func `threads that are started and stopped leave no thread and no descriptor behind`() {

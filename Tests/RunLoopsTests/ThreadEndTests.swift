@@ -87,6 +87,35 @@ import Testing
         #expect(former.areIn(thread.loop))
     }
 
+    @Test func `a loop that has ended refuses work`() throws {
+        let event = madeEvent()
+        let loop = onThread { ThreadRunLoop.current }
+        let items = Items(event.descriptor)
+        #expect(!loop.add(items.source0) && !loop.add(items.timer) && !loop.add(items.observer))
+        #expect(throws: RunLoopError.loopEnded) { try loop.add(items.source1) }
+        #expect(throws: RunLoopError.loopEnded) { try loop.addCommonMode("other") }
+        #expect(throws: RunLoopError.loopEnded) { try StallMonitor(loop) { _ in } }
+        #expect(!loop.perform { Issue.record("performed") })
+        #expect(!loop.perform(order: 0) {}.isPending && !loop.perform(after: .zero) {}.isPending)
+        #expect(!ThreadRunLoop.IdleQueue(in: loop).add {}.isPending)
+    }
+
+    @Test func `a loop says whether it takes work`() throws {
+        let event = madeEvent()
+        let (thread, other, items) = (try RunLoopThread(), try RunLoopThread(), Items(event.descriptor))
+        for loop in [thread.loop, thread.loop] {
+            #expect(loop.add(items.source0) && loop.add(items.timer) && loop.add(items.observer))
+            #expect(try loop.add(items.source1))
+            #expect(loop.perform {})
+        }
+        // Timers and observers are one loop's.
+        #expect(other.loop.add(items.source0) && !other.loop.add(items.timer) && !other.loop.add(items.observer))
+        items.invalidate()
+        let loop = thread.loop
+        #expect(!loop.add(items.source0) && !loop.add(items.timer) && !loop.add(items.observer))
+        #expect(try !loop.add(items.source1))
+    }
+
     @Test func `calls from other threads may come while the thread ends`() {
         let event = madeEvent()
         for _ in 0..<100 {
@@ -121,7 +150,7 @@ import Testing
             _ = loop.nextTimerFireDate(forMode: mode)
         }
         loop.cancelPerformRequests(of: items)
-        do { try loop.addCommonMode("other") } catch { Issue.record("\(error)") }
+        unlessEnded { () throws(RunLoopError) in try loop.addCommonMode("other") }
         items.source0.signal()
         items.source1.raise()
         items.source1.clear()
@@ -130,6 +159,11 @@ import Testing
         loop.stop()
         _ = (loop.currentMode, loop.allModes, loop.isWaiting, loop.isCurrent)
     }
+}
+
+/// What a loop may refuse because it has ended.
+private func unlessEnded(_ body: () throws(RunLoopError) -> Void) {
+    do { try body() } catch { #expect(error == .loopEnded) }
 }
 
 /// One of each kind, none of which is ever called.
@@ -143,7 +177,7 @@ private final class Items: Sendable {
 
     func add(to loop: ThreadRunLoop, _ mode: ThreadRunLoop.Mode) {
         loop.add(source0, forMode: mode)
-        RunLoopsTests.add(source1, to: loop, mode)
+        unlessEnded { () throws(RunLoopError) in _ = try loop.add(source1, forMode: mode) }
         loop.add(timer, forMode: mode)
         loop.add(observer, forMode: mode)
     }

@@ -11,27 +11,37 @@ extension ThreadRunLoop {
         var number: Int?
     }
 
-    func insert(_ item: Item, forMode mode: Mode) throws(RunLoopError) {
+    /// What becomes of an item that is to join modes.
+    enum Joining {
+        /// It is invalid, or another loop's.
+        case refused
+        case alreadyIn
+        case joined
+    }
+
+    /// Whether the loop takes the item, or has it already.
+    func insert(_ item: Item, forMode mode: Mode) throws(RunLoopError) -> Bool {
         do throws(RunLoopError) {
-            try insert(item) { state in
+            let joining = try insert(item) { state in
                 guard mode == .common else { return Walk(modes: [mode]) }
                 if !state.commonItems.contains(where: { $0.id == item.id }) { state.commonItems.append(item) }
                 return state.beginCommonWalk(item)
             }
+            return joining != .refused
         } catch {
             remove(item, forMode: mode)
             throw error
         }
     }
 
-    /// Whether it was not in one of the modes before, and has joined it.
-    @discardableResult
-    func insert(_ item: Item, into modes: (inout State) -> Walk) throws(RunLoopError) -> Bool {
+    func insert(_ item: Item, into modes: (inout State) -> Walk) throws(RunLoopError) -> Joining {
         // A lock may have been taken by a thread that the child does not have.
         if crl_is_forked() { throw .forked }
         func mayJoin(_ state: borrowing State) -> Bool { !state.hasEnded && item.mayJoin(self) }
+        var (hasEnded, isRefused) = (false, false)
         let hasJoined = try walk(item, telling: \.schedule) { state in
-            mayJoin(state) ? modes(&state) : Walk(modes: [])
+            (hasEnded, isRefused) = (state.hasEnded, !mayJoin(state))
+            return isRefused ? Walk(modes: []) : modes(&state)
         } change: { (state, mode) throws(RunLoopError) in
             guard mayJoin(state) else { return false }
             let index = state.madeIndex(of: mode, blocks)
@@ -39,16 +49,17 @@ extension ThreadRunLoop {
             if case .timer = item { armIfAsleep(index, &state) }
             return true
         }
+        if hasEnded { throw .loopEnded }
         // It sleeps in ignorance of what the source knows and the descriptor does not tell.
         if case .source1(let source) = item, source.isRaised, hasJoined, !isCurrent { wakeUp() }
         // Invalidated while it was being added: the invalidation may have missed this loop.
         if hasJoined, !item.isValid { removeEverywhere(item) }
-        return hasJoined
+        return isRefused ? .refused : hasJoined ? .joined : .alreadyIn
     }
 
-    func insertWithoutDescriptor(_ item: Item, _ mode: Mode) {
-        // Only a Source1 throws.
-        try? insert(item, forMode: mode)
+    func insertWithoutDescriptor(_ item: Item, _ mode: Mode) -> Bool {
+        // Only a Source1 needs a descriptor. CFRunLoop's users expect no errors of the others.
+        (try? insert(item, forMode: mode)) ?? false
     }
 
     func remove(_ item: Item, forMode mode: Mode) {

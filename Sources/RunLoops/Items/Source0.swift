@@ -30,6 +30,8 @@ extension ThreadRunLoop {
         private let signaled = Atomic<UInt64>(0)
         private static let signals = Atomic<UInt64>(0)
         let placements = Placements()
+        /// Whether it stands for a closure that is to be performed.
+        let isRequest: Bool
 
         /// Makes a source. The corresponding CF function is `CFRunLoopSourceCreate`.
         ///
@@ -39,13 +41,26 @@ extension ThreadRunLoop {
         ///   - schedule: Called on the thread that adds the source to a mode, after it was added.
         ///   - cancel: Called on the thread that removes it, or at the end of the loop's thread.
         ///   - perform: Called on the loop's thread, once for all signals that came before.
-        public init(
+        public convenience init(
             order: Int = 0, label: String? = nil,
             schedule: Callback? = nil, cancel: Callback? = nil,
             perform: @escaping @Sendable () -> Void
         ) {
+            self.init(order, label, schedule, cancel, isRequest: false, perform: perform)
+        }
+
+        /// Makes a source that stands for a closure.
+        convenience init(requestOfOrder order: Int, perform: @escaping @Sendable () -> Void) {
+            self.init(order, nil, nil, nil, isRequest: true, perform: perform)
+        }
+
+        private init(
+            _ order: Int, _ label: String?, _ schedule: Callback?, _ cancel: Callback?, isRequest: Bool,
+            perform: @escaping @Sendable () -> Void
+        ) {
             self.order = order
             self.label = label
+            self.isRequest = isRequest
             state = Mutex(State(perform: perform, schedule: schedule, cancel: cancel))
         }
 

@@ -1,3 +1,4 @@
+import CRunLoopShims
 import Glibc
 import Synchronization
 
@@ -161,6 +162,8 @@ extension ThreadRunLoop {
         public mutating func next() -> Bool {
             guard left > 0 else { return false }
             left -= 1
+            // What a forked child would take is its parent's.
+            if crl_is_forked() { return false }
             let now = loop.changes.load(ordering: .acquiring)
             if now == changes { return true }
             changes = now

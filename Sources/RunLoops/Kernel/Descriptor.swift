@@ -16,6 +16,13 @@ package enum Descriptor {
         return copy
     }
 
+    /// Stops the process: a loop without its own descriptors would spin, or sleep for ever.
+    static func wasClosed(_ descriptor: Int32, _ name: String) -> Never {
+        contractBroken(
+            "\(name), number \(descriptor), was closed behind the loop's back (\(String(cString: strerror(errno)))): some code "
+                + "of this process closes a descriptor that it does not own, or closes one twice")
+    }
+
     static func close(_ descriptor: Int32) { Glibc.close(descriptor) }
 
     /// What will not be ready in any other way any more.

@@ -14,13 +14,16 @@ package final class EventDescriptor: Sendable {
         // A forked child's is its parent's.
         if crl_is_forked() { return }
         var one: UInt64 = 1
-        // The only failure, a full counter, means that it is raised already.
-        _ = write(descriptor, &one, 8)
+        guard write(descriptor, &one, 8) < 0 else { return }
+        // A full counter means that it is raised already.
+        if errno == EBADF || errno == EINVAL { Descriptor.wasClosed(descriptor, "an eventfd that wakes a run loop") }
     }
 
     /// Lowers it, and says how often it was raised.
     @discardableResult
     package func clear() -> UInt64 {
+        // A forked child's is its parent's.
+        if crl_is_forked() { return 0 }
         var count: UInt64 = 0
         return read(descriptor, &count, 8) == 8 ? count : 0
     }

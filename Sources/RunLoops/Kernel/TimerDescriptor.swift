@@ -13,7 +13,8 @@ final class TimerDescriptor: Sendable {
     /// Sets when it expires, once; nil: never. Either way it is no longer expired.
     func arm(_ instant: MonotonicInstant?) {
         // 0 would disarm it, and an instant in the far future does not fit the kernel's seconds.
-        _ = crl_timer_arm(descriptor, instant.map { min(max($0.nanoseconds, 1), UInt64(Int64.max)) } ?? 0)
+        let result = crl_timer_arm(descriptor, instant.map { min(max($0.nanoseconds, 1), UInt64(Int64.max)) } ?? 0)
+        if result != 0 { Descriptor.wasClosed(descriptor, "a run loop's timerfd") }
     }
 
     deinit { close(descriptor) }

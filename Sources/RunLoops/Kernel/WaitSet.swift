@@ -53,7 +53,8 @@ final class WaitSet: Sendable {
         while true {
             let count = crl_epoll_wait_one(set, &event, deadline.timeout)
             if count == 1 { return Event(token: event.token, readiness: .init(rawValue: event.events)) }
-            if count == 0 || errno != EINTR { return nil }
+            if count == 0 { return nil }
+            if errno != EINTR { Descriptor.wasClosed(set, "a run loop's epoll descriptor") }
         }
     }
 }

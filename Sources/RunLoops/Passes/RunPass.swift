@@ -52,7 +52,8 @@ extension ThreadRunLoop {
     /// Only the loop's own thread may call it.
     /// - Parameters:
     ///   - mode: The mode to run in.
-    ///   - seconds: How long at most. Zero or less makes one pass that does not sleep.
+    ///   - seconds: How long at most. Zero or less makes one pass that does not sleep. A run of infinitely many seconds
+    ///     has no end, and neither has a run of `.nan` seconds, as in CFRunLoop.
     ///   - returnAfterSourceHandled: Whether to return when one source was handled.
     /// - Returns: Why it has returned.
     /// - Throws: ``RunLoopError`` when no descriptor is left to sleep on.
@@ -63,7 +64,6 @@ extension ThreadRunLoop {
     ) throws(RunLoopError) -> RunResult {
         func limit() -> MonotonicInstant {
             if seconds <= 0 { return .distantPast }
-            // What is no number has no end, as in CFRunLoop.
             return seconds <= 1e9 ? .now + .seconds(seconds) : .distantFuture
         }
         return try run(mode, until: limit(), returnAfterSourceHandled: returnAfterSourceHandled)
@@ -199,7 +199,7 @@ extension ThreadRunLoop {
     }
 
     private func checkThread() throws(RunLoopError) {
-        precondition(
+        contract(
             isCurrent, "a ThreadRunLoop can be run by its own thread only: have it perform something, or stop it")
         if crl_is_forked() { throw .forked }
     }
@@ -229,7 +229,7 @@ extension ThreadRunLoop {
 
     private func tell(_ activity: Activity, _ mode: OpenMode) {
         let observers = state.withLock { $0.modes[mode.index].observers.filter { $0.activities.contains(activity) } }
-        for observer in observers { observer.tell(activity, in: self) }
+        for observer in observers where !crl_is_forked() { observer.tell(activity, in: self) }
     }
 
     private func performBlocks(_ mode: OpenMode) {
@@ -238,27 +238,30 @@ extension ThreadRunLoop {
         let count = due.count
         guard count > 0 else { return }
         // Each is let go of before the next begins.
-        while let block = due.popFirst() {
+        while !crl_is_forked(), let block = due.popFirst() {
             switch block.work {
             case .closure(let body): progress.calling(.block, body)
             case .job(let job): progress.calling(.job) { run(job) }
             }
         }
-        blocks.reuse(due, count: count)
+        if due.isEmpty { blocks.reuse(due, count: count) }
     }
 
     private func performSources0(_ mode: OpenMode, onlyFirst: Bool) -> Bool {
         guard mode.flags.hasSignaledSources else { return false }
-        var handled = false
-        for source in mode.flags.signaledSources() where source.performIfSignaled(in: self) {
+        var (handled, onlyRequests) = (false, false)
+        for source in mode.flags.signaledSources() where !crl_is_forked() && (source.isRequest || !onlyRequests) {
+            guard source.performIfSignaled(in: self) else { continue }
             handled = true
-            if onlyFirst { break }
+            // Of requests a pass performs all that wait, unlike of sources, as Apple's guide says.
+            if onlyFirst && !source.isRequest { break }
+            onlyRequests = onlyFirst
         }
         return handled
     }
 
     private func mainQueueIsReady(_ mode: OpenMode) -> Bool {
-        guard isMain, state.withLock({ servesMainQueue($0, mode: mode.index) }) else { return false }
+        guard isMain, !crl_is_forked(), state.withLock({ servesMainQueue($0, mode: mode.index) }) else { return false }
         var main = pollfd(fd: crl_main_queue_descriptor(), events: Int16(POLLIN), revents: 0)
         return poll(&main, 1, 0) == 1
     }
@@ -325,7 +328,10 @@ extension ThreadRunLoop {
         // Those due now: one that a timer adds waits, even if it is due. Each looks again when its turn comes, for the
         // ones before may have removed it, moved it, or run the loop and had it fire.
         let now = MonotonicInstant.now
-        for timer in state.withLock({ $0.modes[mode.index].timers.due(at: now) }) { timer.fire(in: self) }
+        for timer in state.withLock({ $0.modes[mode.index].timers.due(at: now) })
+        where !crl_is_forked() {
+            timer.fire(in: self)
+        }
     }
 
     private func perform(_ watched: ModeItems.Watched, _ readiness: Readiness, _ mode: OpenMode, one: Bool) -> Bool {
@@ -340,7 +346,7 @@ extension ThreadRunLoop {
             && state.withLock { $0.modes[mode.index].end(of: watched.token) } != nil
         var turn = Turn(watched.source, in: self, mode: mode.index, readiness: readiness, one: one)
         let handled = progress.calling(Callout(.source1, watched.source)) { watched.source.perform(&turn) }
-        if mayBeOver { settleEnd(watched, mode) }
+        if mayBeOver, !crl_is_forked() { settleEnd(watched, mode) }
         return handled
     }
 

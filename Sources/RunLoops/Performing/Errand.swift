@@ -15,7 +15,7 @@ extension ThreadRunLoop {
     @available(*, noasync, message: "it blocks its thread; `execute` does not")
     @discardableResult
     public func performAndWait<Value: Sendable>(
-        inModes modes: [Mode] = [.default], _ body: @escaping @Sendable () -> Value
+        inModes modes: [Mode] = [.common], _ body: @escaping @Sendable () -> Value
     ) throws(RunLoopError) -> Value {
         if isCurrent { return body() }
         guard case .success(let value) = Errand(body).wait(for: self, inModes: modes) else { throw .loopEnded }
@@ -34,7 +34,7 @@ extension ThreadRunLoop {
     ///   the closure was called; `CancellationError` when the task was cancelled before.
     @discardableResult
     public func execute<Value: Sendable>(
-        inModes modes: [Mode] = [.default], _ body: @escaping @Sendable () throws -> Value
+        inModes modes: [Mode] = [.common], _ body: @escaping @Sendable () throws -> Value
     ) async throws -> Value {
         let errand = Errand(body)
         return try await withTaskCancellationHandler {

@@ -40,7 +40,7 @@ extension ThreadRunLoop {
         /// Adds a task behind the others. Any thread may call it; a loop that sleeps is woken.
         ///
         /// - Parameter task: Called on the loop's thread.
-        /// - Returns: A way to take the task back.
+        /// - Returns: A way to take the task back. The task is not pending when the loop's thread has ended.
         @discardableResult
         public func add(_ task: @escaping @Sendable () -> Void) -> PerformRequest {
             let request = PerformRequest()

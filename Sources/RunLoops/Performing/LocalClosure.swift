@@ -84,12 +84,16 @@ extension ThreadRunLoop {
     /// - Parameters:
     ///   - modes: The modes in which it may be called.
     ///   - body: Called once, on the main thread.
-    public static func performOnMain(inModes modes: [Mode] = [.common], _ body: @escaping @MainActor () -> Void) {
+    /// - Returns: False when the main thread has ended, or the process is a forked child: the closure is not called.
+    @discardableResult
+    public static func performOnMain(
+        inModes modes: [Mode] = [.common], _ body: @escaping @MainActor () -> Void
+    ) -> Bool {
         main.perform(inModes: modes, mainActor(body))
     }
 
     private static func checkMain() {
-        precondition(
+        contract(
             main.isCurrent, "a handler made by ThreadRunLoop.mainActor is called on another thread than the main one")
     }
 
@@ -110,14 +114,14 @@ extension ThreadRunLoop {
     ///   - mode: The mode to add it to.
     ///   - label: What dumps and reports call it.
     ///   - handler: Called on this thread.
-    /// - Returns: The timer.
+    /// - Returns: The timer. It is in no loop when this one's thread is about to end and has taken its items out.
     @available(*, noasync, message: "a task may go on on another thread; add an item with a @Sendable handler")
     @discardableResult
     public func addTimer(
         after delay: Duration, repeats: Bool = false, forMode mode: Mode = .default, label: String? = nil,
         handler: @escaping (Timer) -> Void
     ) -> Timer {
-        precondition(isCurrent, Self.notItsThread)
+        contract(isCurrent, Self.notItsThread)
         let timer = Timer(after: delay, repeats: repeats, label: label, handler: Self.local(handler))
         add(timer, forMode: mode)
         return timer
@@ -133,14 +137,14 @@ extension ThreadRunLoop {
     ///   - mode: The mode to add it to.
     ///   - label: What dumps and reports call it.
     ///   - handler: Called on this thread.
-    /// - Returns: The observer.
+    /// - Returns: The observer. It is in no loop when this one's thread is about to end and has taken its items out.
     @available(*, noasync, message: "a task may go on on another thread; add an item with a @Sendable handler")
     @discardableResult
     public func addObserver(
         _ activities: Activity, repeats: Bool = true, order: Int = 0, forMode mode: Mode = .default,
         label: String? = nil, handler: @escaping (Observer, Activity) -> Void
     ) -> Observer {
-        precondition(isCurrent, Self.notItsThread)
+        contract(isCurrent, Self.notItsThread)
         let observer = Observer(activities, repeats: repeats, order: order, label: label, handler: Self.local(handler))
         add(observer, forMode: mode)
         return observer
@@ -156,7 +160,7 @@ private final class LocalClosure<Function>: Sendable {
 
     var checked: Function {
         guard loop.isCurrent, let function = owned.function else {
-            preconditionFailure("a handler made by ThreadRunLoop.local is called on another thread than it was made on")
+            contractBroken("a handler made by ThreadRunLoop.local is called on another thread than it was made on")
         }
         return function
     }

@@ -22,7 +22,7 @@ extension ThreadRunLoop: SerialExecutor {
 
     /// Stops the process unless the caller is on the executor. Called by Swift's concurrency.
     public func checkIsolated() {
-        precondition(isIsolatingCurrentContext() == true, "not on the thread of the actor's run loop")
+        contract(isIsolatingCurrentContext() == true, "not on the thread of the actor's run loop")
     }
 
     /// The loop's thread for tasks that prefer it; see ``TaskPreference``.
@@ -75,7 +75,7 @@ extension ThreadRunLoop: SerialExecutor {
         do {
             return try RunLoopThread(name: "orphaned tasks")
         } catch {
-            preconditionFailure("the work of a run loop that has ended needs a thread: \(error)")
+            contractBroken("the work of a run loop that has ended needs a thread: \(error)")
         }
     }()
 }

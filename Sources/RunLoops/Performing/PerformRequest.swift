@@ -68,22 +68,25 @@ extension ThreadRunLoop {
     /// among the ``Source0``s. Any thread may call it; a call from another thread wakes the loop.
     /// The corresponding method is NSRunLoop's `performSelector:target:argument:order:modes:`.
     ///
-    /// Like any source, a request keeps its modes from being empty, and counts as a handled one.
+    /// Like any source, a request keeps its modes from being empty, and counts as a handled one. A pass calls all requests
+    /// that wait, in a run that returns after a source too.
     ///
     /// - Parameters:
     ///   - order: Lower orders are called first; equal ones as they were asked for.
-    ///   - modes: The modes in which it may be called.
+    ///   - modes: The modes in which it may be called; one at least.
     ///   - owner: What the request is for, to be told by ``cancelPerformRequests(of:)``. It is not retained: when it
     ///     is gone, the closure is not called.
     ///   - body: Called on the loop's thread.
-    /// - Returns: A way to take the request back.
+    /// - Returns: A way to take the request back. The request is not pending when the loop's thread has ended, or the
+    ///   process is a forked child.
     @discardableResult
     public func perform(
         order: Int, inModes modes: [Mode] = [.default], owner: (any AnyObject & Sendable)? = nil,
         _ body: @escaping @Sendable () -> Void
     ) -> PerformRequest {
+        contract(!modes.isEmpty, Self.noMode)
         let request = PerformRequest(owner: owner, in: self)
-        let source = Source0(order: order) { request.perform(body) }
+        let source = Source0(requestOfOrder: order) { request.perform(body) }
         request.isMade(of: source)
         source.signal()
         for mode in modes { add(source, forMode: mode) }
@@ -98,16 +101,18 @@ extension ThreadRunLoop {
     ///
     /// - Parameters:
     ///   - delay: The time from now on. Nothing or less: in the next pass.
-    ///   - modes: The modes in which it may be called.
+    ///   - modes: The modes in which it may be called; one at least.
     ///   - owner: What the request is for, to be told by ``cancelPerformRequests(of:)``. It is not retained: when it
     ///     is gone, the closure is not called.
     ///   - body: Called on the loop's thread.
-    /// - Returns: A way to take the request back.
+    /// - Returns: A way to take the request back. The request is not pending when the loop's thread has ended, or the
+    ///   process is a forked child.
     @discardableResult
     public func perform(
         after delay: Duration, inModes modes: [Mode] = [.default], owner: (any AnyObject & Sendable)? = nil,
         _ body: @escaping @Sendable () -> Void
     ) -> PerformRequest {
+        contract(!modes.isEmpty, Self.noMode)
         let request = PerformRequest(owner: owner, in: self)
         let timer = Timer(after: delay) { _ in request.perform(body) }
         request.isMade(of: timer)

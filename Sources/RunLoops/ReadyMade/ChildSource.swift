@@ -14,6 +14,7 @@ extension ThreadRunLoop.Source1 {
     public static func child(
         _ pid: pid_t, handler: @escaping @Sendable (ThreadRunLoop.ExitStatus) -> Void
     ) throws(RunLoopError) -> ThreadRunLoop.Source1 {
+        if crl_is_forked() { throw .forked }
         let process = try ProcessDescriptor(pid)
         return ThreadRunLoop.Source1(descriptor: process.descriptor, label: "child \(pid)") { turn in
             guard let status = process.collect() else { return false }

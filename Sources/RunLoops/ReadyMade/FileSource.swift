@@ -23,6 +23,7 @@ extension ThreadRunLoop.Source1 {
         _ path: String, _ events: ThreadRunLoop.FileEvents = .all,
         handler: @escaping @Sendable (ThreadRunLoop.FileChange) -> Void
     ) throws(RunLoopError) -> ThreadRunLoop.Source1 {
+        if crl_is_forked() { throw .forked }
         let watch = try FileWatch(path, events)
         return ThreadRunLoop.Source1(descriptor: watch.descriptor, label: "file \(path)") { turn in
             var handledAny = false

@@ -5,7 +5,8 @@ extension ThreadRunLoop.Source1 {
     /// A source for a signal of the process: the handler is called on the loop's thread, where it may do anything.
     ///
     /// From here until the source is invalidated or let go of, the signal's own action (such as ending the process)
-    /// does not happen. Several sources may watch one signal. Programs started meanwhile do not inherit this.
+    /// does not happen. Several sources may watch one signal. Programs started meanwhile do not inherit this, and neither
+    /// do forked children: what is sent to a child has the signal's former action there, and the source is not told.
     ///
     /// - Parameters:
     ///   - signal: The signal's number, such as `SIGTERM`.
@@ -15,6 +16,7 @@ extension ThreadRunLoop.Source1 {
     public static func signal(
         _ signal: Int32, handler: @escaping @Sendable (_ count: Int) -> Void
     ) throws(RunLoopError) -> ThreadRunLoop.Source1 {
+        if crl_is_forked() { throw .forked }
         let watch = try SignalWatch(signal)
         return ThreadRunLoop.Source1(descriptor: watch.event.descriptor, label: "signal \(signal)") { _ in
             let count = watch.event.clear()
@@ -41,5 +43,8 @@ private final class SignalWatch: Sendable {
         }
     }
 
-    deinit { crl_signal_unwatch(signal, event.descriptor) }
+    deinit {
+        // The lock may have been taken by a thread that a forked child does not have.
+        if !crl_is_forked() { crl_signal_unwatch(signal, event.descriptor) }
+    }
 }

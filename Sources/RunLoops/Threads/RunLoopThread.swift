@@ -55,7 +55,7 @@ public final class RunLoopThread: Sendable {
 
     // MARK: Work
 
-    /// Calls a closure on the thread, in its loop's default mode, and waits for what it returns; at once when called on
+    /// Calls a closure on the thread, in its loop's common modes, and waits for what it returns; at once when called on
     /// the thread itself. Any thread may call it. To have a closure called without waiting, ask the ``loop``.
     ///
     /// - Parameter body: Called on the thread.
@@ -67,10 +67,10 @@ public final class RunLoopThread: Sendable {
     public func run<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) throws -> Value {
         if loop.isCurrent { return try body() }
         guard !loop.isStoppedForGood else { throw RunLoopError.loopEnded }
-        return try Errand(body).wait(for: loop, inModes: [.default]).get()
+        return try Errand(body).wait(for: loop, inModes: [.common]).get()
     }
 
-    /// Calls a closure on the thread, in its loop's default mode, and suspends until it has returned.
+    /// Calls a closure on the thread, in its loop's common modes, and suspends until it has returned.
     ///
     /// - Parameter body: Called on the thread, not at all when the task is cancelled before.
     /// - Returns: What the closure returns.
@@ -86,8 +86,19 @@ public final class RunLoopThread: Sendable {
 
     /// Ends all runs of the loop, and then the thread. Any thread may call it, its own too.
     ///
-    /// The thread ends when what it calls at this moment has returned. What it has not called by then is not called.
+    /// The thread ends when what it calls at this moment has returned. What it has not called by then is not called;
+    /// ``finish()`` calls what waits.
     public func stop() { loop.stopForGood() }
+
+    /// Calls the blocks and requests that wait, and then stops. Any thread may call it, its own too.
+    ///
+    /// What was given to the loop before, for the default mode or the common ones, is called: with
+    /// ``ThreadRunLoop/perform(inModes:_:)``, ``ThreadRunLoop/perform(order:inModes:owner:_:)`` or ``run(_:)-(()->Value)``.
+    /// What is to come at a time, or waits for another mode, is not called, and what is given later may not be.
+    public func finish() {
+        // A request is called after the blocks that wait, and this one after all other requests.
+        loop.perform(order: .max) { [loop] in loop.stopForGood() }
+    }
 
     /// Waits until the thread has ended.
     ///
@@ -122,13 +133,11 @@ public final class RunLoopThread: Sendable {
         }
 
         func main() {
-            defer {
-                // Who waits for the thread waits for its items' end, too, with a deadline.
-                ThreadRunLoop.endCurrent()
-                ended.open()
-            }
+            defer { ThreadRunLoop.endCurrent() }
             crl_thread_set_name(name)
             let current = ThreadRunLoop.current
+            // Who waits for the thread waits for its items' end, too, with a deadline. A handler may end the thread.
+            current.state.withLock { $0.whenEnded = { [ended] in ended.open() } }
             // Keeps the mode from being empty.
             current.add(ThreadRunLoop.Source0(label: "kept by RunLoopThread") {})
             do throws(RunLoopError) {

@@ -66,10 +66,11 @@ public final class StallMonitor: Sendable {
     ///   - threshold: How long a pass may take; not less than the clock's tick, which is 4 ms on most systems.
     ///   - handler: Called when a pass has taken longer, again when it has taken twice as long, four times, and so on,
     ///     and when it is over.
-    /// - Throws: ``RunLoopError`` when there is no thread, or no descriptor, to watch from.
+    /// - Throws: ``RunLoopError`` when the loop's thread has ended, or there is no thread, or no descriptor, to watch from.
     public init(
         _ loop: ThreadRunLoop, threshold: Duration = .milliseconds(250), handler: @escaping Handler
     ) throws(RunLoopError) {
+        if loop.hasEnded { throw .loopEnded }
         thread = try RunLoopThread(name: "stall monitor")
         watch = StallWatch(loop, threshold: max(threshold, StallWatch.tick), monitor: thread.loop, handler: handler)
         watch.start()

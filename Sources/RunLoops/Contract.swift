@@ -1,0 +1,13 @@
+/// Stops the process when a caller has broken a contract, and says which one: `precondition` prints nothing in a release
+/// build.
+@inline(__always)
+package func contract(
+    _ isKept: Bool, _ reason: @autoclosure () -> String, file: StaticString = #fileID, line: UInt = #line
+) {
+    if !isKept { contractBroken(reason(), file: file, line: line) }
+}
+
+/// Stops the process, with the reason on the standard error.
+package func contractBroken(_ reason: String, file: StaticString = #fileID, line: UInt = #line) -> Never {
+    fatalError(reason, file: file, line: line)
+}
