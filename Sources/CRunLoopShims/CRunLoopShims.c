@@ -122,6 +122,9 @@ int crl_thread_id(void) {
     if (id == 0) id = (int)syscall(SYS_gettid);
     return id;
 }
+bool crl_thread_has_ended(int thread) {
+    return syscall(SYS_tgkill, getpid(), thread, 0) != 0 && errno == ESRCH;
+}
 int crl_process_id(void) { return getpid(); }
 void crl_thread_set_name(const char *name) {
     char kept[16];

@@ -71,6 +71,12 @@ public final class MachPort: Sendable, CustomStringConvertible {
         var isSkipping = false
         var malformed = 0
 
+        /// Whether another thread has a turn, that has not ended since: by `pthread_exit` in a handler.
+        mutating func isOthersTurn() -> Bool {
+            turns.removeAll { crl_thread_has_ended($0) }
+            return turns.contains { $0 != crl_thread_id() }
+        }
+
         /// What a connection takes to bring what was sent; what has not come after that was lost with its sender.
         private static let transit = Duration.seconds(1)
 
@@ -635,7 +641,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
         let isInCallout = crl_callout_depth().pointee > 0
         let turnsEnded = Gate()
         let mustWait = receiver.withLock { receiver in
-            guard receiver.turns.contains(where: { $0 != crl_thread_id() }) else { return false }
+            guard receiver.isOthersTurn() else { return false }
             if isInCallout {
                 receiver.afterLastTurn = { self.finish() }
             } else {
@@ -645,7 +651,8 @@ public final class MachPort: Sendable, CustomStringConvertible {
         }
         if mustWait {
             if isInCallout { return }
-            _ = turnsEnded.wait(until: .distantFuture)
+            // Asked again and again: a thread that ends inside its turn does not end the turn.
+            while !turnsEnded.wait(until: .now + .milliseconds(50)), receiver.withLock({ $0.isOthersTurn() }) {}
         }
         finish()
     }

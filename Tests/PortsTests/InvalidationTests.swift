@@ -32,6 +32,33 @@ import Testing
         #expect(caller.withLock { $0 } == pthread_self())
     }
 
+    @Test(arguments: [false, true])
+    func `a handler that ends its thread does not hang the one who invalidates`(_ isWaitedFor: Bool) throws {
+        let (isInside, mayEnd, isInvalid) = (Gate(), Gate(), Gate())
+        let port = try MachPort { _ in
+            isInside.open()
+            _ = mayEnd.wait(until: .patience)
+            pthread_exit(nil)
+        }
+        port.onInvalidation { isInvalid.open() }
+        let thread = try RunLoopThread()
+        try port.schedule(in: thread.loop)
+        try port.sendRight.send(MachPort.Message())
+        #expect(isInside.wait(until: .patience))
+        if !isWaitedFor {
+            mayEnd.open()
+            #expect(thread.join(before: .patience))
+        }
+        let caller = Helper { () -> Bool in
+            port.invalidate()
+            return true
+        }
+        if isWaitedFor { #expect(waitUntil { !port.isValid }) }
+        mayEnd.open()
+        #expect(caller.value() == true)
+        #expect(isInvalid.wait(until: .patience))
+    }
+
     @Test func `an invalid port refuses everything`() throws {
         let port = try MachPort()
         port.invalidate()

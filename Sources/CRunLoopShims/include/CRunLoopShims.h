@@ -65,6 +65,8 @@ bool crl_thread_value_set(void *value, void (*destructor)(void *));
 int32_t *crl_callout_depth(void);
 
 int crl_thread_id(void);
+// Of a thread of this process, by its id.
+bool crl_thread_has_ended(int thread);
 int crl_process_id(void);
 // Names the calling thread with the first 15 bytes of `name`.
 void crl_thread_set_name(const char *name);
