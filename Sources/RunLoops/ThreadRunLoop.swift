@@ -358,13 +358,21 @@ extension ThreadRunLoop {
         let blocks = blocks.close()
         for case .job(let job) in blocks.map(\.work) { orphan(job) }
         // Whoever keeps the loop keeps no descriptor with it.
-        let (descriptors, whenEnded) = state.withLock { state in
+        closeDescriptors()
+        let whenEnded = state.withLock { state in
             // A handler may have ended the thread inside a run.
             state.runs = []
-            defer { (state.wake, state.whenEnded) = (nil, nil) }
-            return ((state.wake, state.modes.indices.map { state.modes[$0].takeDescriptors() }), state.whenEnded)
+            defer { state.whenEnded = nil }
+            return state.whenEnded
+        }
+        whenEnded?()
+    }
+
+    private func closeDescriptors() {
+        let descriptors = state.withLock { state in
+            defer { state.wake = nil }
+            return (state.wake, state.modes.indices.map { state.modes[$0].takeDescriptors() })
         }
         withExtendedLifetime(descriptors) {}
-        whenEnded?()
     }
 }

@@ -24,8 +24,12 @@ private func use(_ free: Int) throws -> Int {
     let failures = Failures(limit: free < 100 ? openDescriptors() + free : 256)
     // Threads: what a loop has taken goes with its thread.
     for _ in 0..<2 {
-        failures.count { _ = try RunLoopThread() }
-        // Its end is waited for before descriptors are counted.
+        // Their ends are waited for before descriptors are counted.
+        failures.count {
+            let thread = try RunLoopThread()
+            thread.stop()
+            thread.join()
+        }
         let thread = Worker {
             let loop = ThreadRunLoop.current
             loop.add(ThreadRunLoop.Source0 {})
