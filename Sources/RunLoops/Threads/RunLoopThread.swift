@@ -93,8 +93,9 @@ public final class RunLoopThread: Sendable {
     /// Calls the blocks and requests that wait, and then stops. Any thread may call it, its own too.
     ///
     /// What was given to the loop before, for the default mode or the common ones, is called: with
-    /// ``ThreadRunLoop/perform(inModes:_:)``, ``ThreadRunLoop/perform(order:inModes:owner:_:)`` or ``run(_:)-(()->Value)``.
+    /// ``ThreadRunLoop/perform(inModes:_:)``, ``ThreadRunLoop/perform(order:inModes:owner:_:)`` or `run`.
     /// What is to come at a time, or waits for another mode, is not called, and what is given later may not be.
+    /// Keep the thread until ``join(before:)`` has returned: to let go of it stops it at once.
     public func finish() {
         // A request is called after the blocks that wait, and this one after all other requests.
         loop.perform(order: .max) { [loop] in loop.stopForGood() }
