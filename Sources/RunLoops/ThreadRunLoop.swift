@@ -59,6 +59,7 @@ public final class ThreadRunLoop: Sendable {
     let changes = Atomic(0)
     let blocks = BlockQueue()
     let drainsMainQueue = Atomic(false)
+    let servedMainQueueLast = Atomic(false)
     let progress = Progress()
     let ownedRequests = OwnedRequests()
     let isMain: Bool

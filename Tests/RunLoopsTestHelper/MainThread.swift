@@ -7,6 +7,7 @@ import Synchronization
 private final class Model {
     var ticks = 0
     var isOver = false
+    var turns = ""
 
     func tick() { ticks += 1 }
 
@@ -75,12 +76,41 @@ func serveTheMainThread() throws {
         try run(until: { model.isOver }, "what the main queue queues itself")
         check(passes >= 5, "the main queue was served \(5 - passes) times more than passes began")
         observer.invalidate()
+
+        var ends: [Int32] = [-1, -1]
+        check(pipe(&ends) == 0 && write(ends[1], "x", 1) == 1, "no pipe")
+        let source = ThreadRunLoop.Source1(descriptor: ends[0]) { _ in
+            MainActor.assumeIsolated { model.turns += "d" }
+            return true
+        }
+        try ThreadRunLoop.main.add(source)
+        // In runs that return after each, and in one.
+        requeue(6, each: { model.turns += "q" }) { model.isOver = false }
+        try run(until: { !model.isOver }, "the main queue beside a descriptor")
+        requeue(6, each: { model.turns += "q" }) { source.invalidate() }
+        ThreadRunLoop.main.add(
+            ThreadRunLoop.Observer(.beforeTimers) { _, _ in
+                if !source.isValid { ThreadRunLoop.main.stop() }
+            })
+        try ThreadRunLoop.main.runInMode(seconds: 20)
+        let turns = model.turns
+        check(
+            !["dd", "qq"].contains(where: turns.contains), "main queue and descriptor took turns as \(turns)")
+        for end in ends { close(end) }
     }
 }
 
-@MainActor private func requeue(_ count: Int, then body: @escaping @MainActor @Sendable () -> Void) {
+@MainActor private func requeue(
+    _ count: Int, each: @escaping @MainActor @Sendable () -> Void = {},
+    then body: @escaping @MainActor @Sendable () -> Void
+) {
     if count == 0 { return body() }
-    DispatchQueue.main.async { MainActor.assumeIsolated { requeue(count - 1, then: body) } }
+    DispatchQueue.main.async {
+        MainActor.assumeIsolated {
+            each()
+            requeue(count - 1, each: each, then: body)
+        }
+    }
 }
 
 @MainActor private func run(until isDone: () -> Bool, _ what: String) throws {

@@ -402,6 +402,64 @@ extension Script {
             s.remove("t", from: "default")
             s.trace("\(s.hasTimerFireDate) \(s.isValid("t"))")
         },
+        Script("a timer that was due before a descriptor was ready goes first", timed: true) { s in
+            s.watch("default")
+            s.port("p") { s.stop() }
+            s.timer("t", 1)
+            spin(milliseconds: 3)
+            s.raise("p")
+            s.run("default", 5)
+        },
+        Script("a descriptor that was ready before a timer was due goes first", timed: true) { s in
+            s.watch("default")
+            s.port("p")
+            s.timer("t", 3) { s.stop() }
+            s.raise("p")
+            spin(milliseconds: 6)
+            s.run("default", 5)
+        },
+        Script("a timer becomes due, and then a descriptor ready, in a callout", timed: true) { s in
+            s.watch("default")
+            s.port("p") { s.stop() }
+            s.timer("later", 8)
+            s.timer("t", -5) {
+                spin(milliseconds: 12)
+                s.raise("p")
+            }
+            s.run("default", 5)
+        },
+        Script("a timer of the past is added, and then a descriptor made ready, in a callout", timed: true) { s in
+            s.watch("default")
+            s.port("p") { s.stop() }
+            s.timer("far", 60_000)
+            s.source0("a") {
+                s.timer("t", -5)
+                spin(milliseconds: 1)
+                s.raise("p")
+            }
+            s.signal("a")
+            s.run("default", 5)
+        },
+        Script("a timer gets a date in the past, and then a descriptor is made ready", timed: true) { s in
+            s.watch("default")
+            s.port("p") { s.stop() }
+            s.timer("t", 60_000)
+            s.run()
+            s.redate("t", milliseconds: -5)
+            spin(milliseconds: 1)
+            s.raise("p")
+            s.run("default", 5)
+        },
+        Script("a timer that repeats is due again, and then a descriptor ready", timed: true) { s in
+            s.watch("default")
+            s.port("p") { s.stop() }
+            s.timer("t", -5, every: 4)
+            s.source0("a")
+            s.run()
+            spin(milliseconds: 8)
+            s.raise("p")
+            s.run("default", 5)
+        },
         Script("a timer that repeats", timed: true) { s in
             s.watch("default")
             s.timer("t", 8, every: 8) { if s.trace.all.count > 14 { s.stop() } }

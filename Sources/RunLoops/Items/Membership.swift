@@ -45,9 +45,7 @@ extension ThreadRunLoop {
         } change: { (state, mode) throws(RunLoopError) in
             guard mayJoin(state) else { return false }
             let index = state.madeIndex(of: mode, blocks)
-            guard try state.modes[index].insert(item, in: self) else { return false }
-            if case .timer = item { armIfAsleep(index, &state) }
-            return true
+            return try state.modes[index].insert(item, in: self)
         }
         if hasEnded { throw .loopEnded }
         // It sleeps in ignorance of what the source knows and the descriptor does not tell.
@@ -132,6 +130,7 @@ extension ThreadRunLoop {
         state.withLock { state in
             for index in state.modes.indices where state.modes[index].timers.contains(timer) {
                 state.modes[index].timers.requeue(timer)
+                state.modes[index].armForNew(timer)
             }
         }
         if !isCurrent { wakeUp() }

@@ -10,6 +10,7 @@ extension ThreadRunLoop {
         drainsMainQueue.store(true, ordering: .relaxed)
         progress.calling(.mainQueue) { crl_main_queue_drain() }
         drainsMainQueue.store(false, ordering: .relaxed)
+        servedMainQueueLast.store(true, ordering: .relaxed)
     }
 }
 

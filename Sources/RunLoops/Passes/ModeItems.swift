@@ -12,6 +12,7 @@ struct ModeItems {
 
     /// What the mode sleeps on; made when a source needs it, or a run.
     private(set) var waitSet: WaitSet?
+    private var isPrepared = false
     private var timerDescriptor: TimerDescriptor?
     private var armed: MonotonicInstant?
     private var watchesMainQueue = false
@@ -83,6 +84,9 @@ struct ModeItems {
         case .timer(let timer):
             guard timer.attach(to: loop) else { return false }
             timers.insert(timer)
+            // Without a descriptor for it a run will say so.
+            try? makeTimerDescriptor()
+            armForNew(timer)
         case .observer(let observer):
             guard observer.attach(to: loop) else { return false }
             observers.insert(observer, at: observers.firstIndex { $0.order > observer.order } ?? observers.endIndex)
@@ -117,23 +121,28 @@ struct ModeItems {
     // MARK: The wait set
 
     /// What a run of the mode sleeps on; nil before the first.
-    var readyWaitSet: WaitSet? { timerDescriptor == nil ? nil : waitSet }
+    var readyWaitSet: WaitSet? { isPrepared ? waitSet : nil }
 
     /// Makes the mode ready to sleep.
     mutating func prepareWaitSet(wake: EventDescriptor) throws(RunLoopError) -> WaitSet {
         let waitSet = try madeWaitSet()
-        let timerDescriptor = try TimerDescriptor()
-        // It leaves the set if the next cannot be added: it is closed.
-        try waitSet.add(timerDescriptor.descriptor, .readable, token: Self.timerToken)
+        try makeTimerDescriptor()
         // In edges: the counter need never be read, and a wake-up costs one system call less.
         try waitSet.add(wake.descriptor, .readable, trigger: .edge, token: Self.wakeToken)
-        self.timerDescriptor = timerDescriptor
+        isPrepared = true
         return waitSet
+    }
+
+    private mutating func makeTimerDescriptor() throws(RunLoopError) {
+        guard timerDescriptor == nil else { return }
+        let made = try TimerDescriptor()
+        try madeWaitSet().add(made.descriptor, .readable, token: Self.timerToken)
+        timerDescriptor = made
     }
 
     /// Gives up what it sleeps on, for good.
     mutating func takeDescriptors() -> (WaitSet?, TimerDescriptor?) {
-        defer { (waitSet, timerDescriptor) = (nil, nil) }
+        defer { (waitSet, timerDescriptor, isPrepared) = (nil, nil, false) }
         return (waitSet, timerDescriptor)
     }
 
@@ -197,17 +206,25 @@ struct ModeItems {
     }
 
     /// Sets the kernel's timer to the soonest of ours, if it is not there already.
-    mutating func armTimer() {
-        let soonest = timers.soonest()
-        guard soonest != armed else { return }
-        timerDescriptor?.arm(soonest)
-        armed = soonest
+    mutating func armTimer() { arm(timers.soonest()) }
+
+    /// Sets the kernel's timer when it would miss a timer's new date. Not at the sleep only: the kernel names what is
+    /// ready in the order in which that came, and a descriptor may become ready before the loop sleeps.
+    mutating func armForNew(_ timer: ThreadRunLoop.Timer) {
+        if let date = timer.queuedFireDate, date < armed ?? .distantFuture { arm(date) }
     }
 
-    /// The kernel's timer has expired: it has to be set again, even to the same time.
-    mutating func timerExpired() {
-        timerDescriptor?.arm(nil)
-        armed = nil
+    /// The timers that are due. The kernel's timer is set to the next of the others.
+    mutating func takeDueTimers() -> [ThreadRunLoop.Timer] {
+        let (due, next) = timers.due(at: .now)
+        arm(next)
+        return due
+    }
+
+    private mutating func arm(_ date: MonotonicInstant?) {
+        guard date != armed, let timerDescriptor else { return }
+        timerDescriptor.arm(date)
+        armed = date
     }
 
     // MARK: Raised sources

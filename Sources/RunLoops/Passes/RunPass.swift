@@ -268,7 +268,7 @@ extension ThreadRunLoop {
 
     private func sleep(_ mode: OpenMode, until limit: MonotonicInstant) -> Event {
         if crl_is_forked() { return .none }
-        var isRaised = false
+        var (isRaised, isMainQueueAlone) = (false, true)
         // What is known without the kernel.
         var known: Event?
         let isPolling = state.withLock { state -> Bool in
@@ -289,7 +289,10 @@ extension ThreadRunLoop {
                 return true
             }
             state.modes[mode.index].armTimer()
-            if isMain { state.modes[mode.index].watchMainQueue(servesMainQueue(state, mode: mode.index)) }
+            if isMain {
+                state.modes[mode.index].watchMainQueue(servesMainQueue(state, mode: mode.index))
+                isMainQueueAlone = state.modes[mode.index].hasNoSourceOrTimer
+            }
             return isPolling
         }
         if let known { return known }
@@ -299,6 +302,14 @@ extension ThreadRunLoop {
             ready = mode.waitSet.wait(until: isPolling ? .distantPast : limit)
             // An old wake-up's edge may be left in the set; one that counts has changed the state.
         } while ready?.token == ModeItems.wakeToken && (isPolling || wakeState.load(ordering: .acquiring) != .woken)
+        // The main queue has had the last turn: another's comes first, if there is one. A wake-up that this look takes
+        // from the kernel is still in the state.
+        if isMain, servedMainQueueLast.exchange(false, ordering: .relaxed), !isMainQueueAlone,
+            ready?.token == ModeItems.mainQueueToken, let other = mode.waitSet.wait(until: .distantPast),
+            other.token != ModeItems.wakeToken
+        {
+            ready = other
+        }
         if !isPolling {
             _ = wakeState.compareExchange(expected: .asleep, desired: .awake, ordering: .sequentiallyConsistent)
             passBegins()
@@ -312,9 +323,7 @@ extension ThreadRunLoop {
         switch ready?.token {
         case nil, ModeItems.wakeToken?:
             return state.modes[mode].raisedTurn().map { .source($0, []) } ?? .none
-        case ModeItems.timerToken?:
-            state.modes[mode].timerExpired()
-            return .timers
+        case ModeItems.timerToken?: return .timers
         case ModeItems.mainQueueToken?:
             return servesMainQueue(state, mode: mode) ? .mainQueue : .none
         case let token?:
@@ -325,11 +334,11 @@ extension ThreadRunLoop {
     }
 
     private func fireTimers(_ mode: OpenMode) {
+        // An observer of the end of the sleep may have forked: the kernel's timer is the parent's.
+        if crl_is_forked() { return }
         // Those due now: one that a timer adds waits, even if it is due. Each looks again when its turn comes, for the
         // ones before may have removed it, moved it, or run the loop and had it fire.
-        let now = MonotonicInstant.now
-        for timer in state.withLock({ $0.modes[mode.index].timers.due(at: now) })
-        where !crl_is_forked() {
+        for timer in state.withLock({ $0.modes[mode.index].takeDueTimers() }) where !crl_is_forked() {
             timer.fire(in: self)
         }
     }

@@ -79,16 +79,18 @@ struct TimerQueue {
         return nil
     }
 
-    /// The timers that are due, in the order of their dates. They stay queued until they fire.
-    mutating func due(at now: MonotonicInstant) -> [ThreadRunLoop.Timer] {
+    /// The timers that are due, in the order of their dates, and the date of the next one after them. They stay queued
+    /// until they fire.
+    mutating func due(at now: MonotonicInstant) -> (timers: [ThreadRunLoop.Timer], next: MonotonicInstant?) {
         var entries: [Entry] = []
         while let date = soonest(), date <= now, let entry = heap.popMin() {
             isTopCurrent = false
             entries.append(entry)
         }
+        let next = soonest()
         heap.insert(contentsOf: entries)
         isTopCurrent = false
-        return entries.compactMap { members[$0.id]?.timer }
+        return (entries.compactMap { members[$0.id]?.timer }, next)
     }
 
     private func isCurrent(_ entry: Entry) -> Bool { members[entry.id]?.number == entry.number }
