@@ -53,6 +53,8 @@ public final class MachPort: Sendable, CustomStringConvertible {
         /// How the invalidation goes on when the last turn has ended.
         var afterLastTurn: (@Sendable () -> Void)?
         var invalidationHandlers: [@Sendable () -> Void] = []
+        /// Whether all of them were called.
+        var hasTold = false
         var isExposed = false
         var names: [(PortDirectory, String)] = []
         /// How many messages were taken.
@@ -481,6 +483,9 @@ public final class MachPort: Sendable, CustomStringConvertible {
     ) -> Taken {
         // Let go of after the lock: this may be the last reference to it.
         var delegate: (any Delegate)?
+        // Woken after the lock: a task's executor may go on with the task at once.
+        var others: [any Waiter] = []
+        defer { for waiter in others where waiter !== taker { waiter.wake() } }
         return receiver.withLock { receiver in
             var frame = Frame()
             var handler = receiver.handlers.frame
@@ -491,9 +496,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
             let hasTaker = receiver.isValid && (handler != nil || !needsHandler)
             guard hasTaker else {
                 // Asking for the events makes the descriptor silent until the next message, for all who watch it.
-                if (try? receiver.socket?.events)?.contains(.receivable) == true {
-                    for waiter in receiver.waiters where waiter !== taker { waiter.wake() }
-                }
+                if (try? receiver.socket?.events)?.contains(.receivable) == true { others = receiver.waiters }
                 receiver.source?.clear()
                 return .nothing
             }
@@ -522,7 +525,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
     }
 
     private func wakeWaiters() {
-        receiver.withLock { for waiter in $0.waiters { waiter.wake() } }
+        for waiter in receiver.withLock({ $0.waiters }) { waiter.wake() }
     }
 
     // MARK: Statistics
@@ -626,13 +629,13 @@ public final class MachPort: Sendable, CustomStringConvertible {
     public func invalidate() {
         // The port, its name and its sockets are the parent's.
         guard !crl_is_forked() else { return }
-        let source: (ThreadRunLoop.Source1?)? = receiver.withLock { receiver in
-            guard receiver.isValid else { return nil }
-            receiver.isValid = false
-            for waiter in receiver.waiters { waiter.wake() }
-            return .some(receiver.source)
+        let wasValid = receiver.withLock { receiver in
+            defer { receiver.isValid = false }
+            return receiver.isValid
         }
-        guard let source else { return }
+        guard wasValid else { return }
+        wakeWaiters()
+        let source = receiver.withLock { $0.source }
         // Before the socket goes, and its descriptor's number with it.
         source?.invalidate()
         scheduling.withLock { _ in }
@@ -660,12 +663,12 @@ public final class MachPort: Sendable, CustomStringConvertible {
     private func finish() {
         refuseQueued()
         var former = Handlers()
-        let (handlers, names, isExposed, queue) = receiver.withLock { receiver in
+        let (names, isExposed, queue) = receiver.withLock { receiver in
             receiver.socket = nil
             swap(&receiver.handlers, &former)
             receiver.waiters.removeAll { $0 === receiver.queue }
-            defer { (receiver.invalidationHandlers, receiver.queue) = ([], nil) }
-            return (receiver.invalidationHandlers, receiver.names, receiver.isExposed, receiver.queue)
+            defer { receiver.queue = nil }
+            return (receiver.names, receiver.isExposed, receiver.queue)
         }
         queue?.stop()
         let process = PortProcess.current
@@ -674,7 +677,16 @@ public final class MachPort: Sendable, CustomStringConvertible {
         process.remove(id)
         sendRight.channel.invalidate()
         process.peers.tellInvalidated(id.number)
-        for handler in handlers { handler() }
+        while let handlers = nextInvalidationHandlers() { for handler in handlers { handler() } }
+    }
+
+    /// Those that were set since the last ones were called; nil when there are none.
+    private func nextInvalidationHandlers() -> [@Sendable () -> Void]? {
+        receiver.withLock { receiver in
+            receiver.hasTold = receiver.invalidationHandlers.isEmpty
+            defer { receiver.invalidationHandlers = [] }
+            return receiver.hasTold ? nil : receiver.invalidationHandlers
+        }
     }
 
     /// Whoever has a request in the queue must not wait for a reply that nobody will give.
@@ -690,14 +702,17 @@ public final class MachPort: Sendable, CustomStringConvertible {
     }
 
     /// Calls a handler when the port becomes invalid: at once when it is already.
+    ///
+    /// Handlers are called in the order they were set, after the message in hand. One that is set while the port ends,
+    /// inside another for instance, is called after those before it.
     /// The corresponding notification is `NSPortDidBecomeInvalidNotification`.
     public func onInvalidation(_ handler: @escaping @Sendable () -> Void) {
         guard !crl_is_forked() else { return }
-        let isValid = receiver.withLock { receiver in
-            if receiver.isValid { receiver.invalidationHandlers.append(handler) }
-            return receiver.isValid
+        let isLate = receiver.withLock { receiver in
+            if !receiver.hasTold { receiver.invalidationHandlers.append(handler) }
+            return receiver.hasTold
         }
-        if !isValid { handler() }
+        if isLate { handler() }
     }
 
     /// How long messages that were sent may take to leave the process when it exits; one second unless set.
@@ -717,8 +732,8 @@ public final class MachPort: Sendable, CustomStringConvertible {
         receiver.withLock { receiver in
             receiver.isValid = false
             receiver.socket = nil
-            for waiter in receiver.waiters { waiter.wake() }
         }
+        wakeWaiters()
     }
 
     // MARK: Other processes

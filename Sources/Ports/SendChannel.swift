@@ -35,10 +35,17 @@ final class SendChannel: Sendable, CustomStringConvertible {
         var waiters: [any Waiter] = []
         var invalidity: Invalidity?
         var handlers: [@Sendable () -> Void] = []
-        /// Whether the handlers have been called.
-        var hasTold = false
+        var news = News.untold
         /// Whether somebody wants to know the port's end.
         var isWatched = false
+    }
+
+    /// Of the end, to the handlers.
+    private enum News {
+        case untold
+        /// A thread is calling them, one after the other.
+        case beingTold
+        case told
     }
 
     private enum Invalidity {
@@ -211,20 +218,22 @@ final class SendChannel: Sendable, CustomStringConvertible {
 
     /// The port has taken so many bytes of what was sent.
     func taken(bytes: Int) {
-        state.withLock { state in
+        let first = state.withLock { state in
             state.bytesOnTheirWay = max(0, state.bytesOnTheirWay - bytes)
-            if state.hasTooManyBytes { state.waiters.first?.wake() }
+            return state.hasTooManyBytes ? state.waiters.first : nil
         }
+        first?.wake()
     }
 
     func join(_ waiter: some Waiter) { state.withLock { $0.waiters.append(waiter) } }
 
     func leave(_ waiter: some Waiter) {
-        state.withLock { state in
-            guard let index = state.waiters.firstIndex(where: { $0 === waiter }) else { return }
+        let next = state.withLock { state in
+            guard let index = state.waiters.firstIndex(where: { $0 === waiter }) else { return nil as (any Waiter)? }
             state.waiters.remove(at: index)
-            if index == 0 { state.waiters.first?.wake() }
+            return index == 0 ? state.waiters.first : nil
         }
+        next?.wake()
     }
 
     private func check(_ state: borrowing State, or error: @autoclosure () -> PortError) throws(PortError) {
@@ -375,11 +384,11 @@ final class SendChannel: Sendable, CustomStringConvertible {
 
     func onInvalidation(_ handler: @escaping @Sendable () -> Void) {
         guard !crl_is_forked() else { return }
-        let isInvalid = state.withLock { state in
-            if !state.hasTold { state.handlers.append(handler) }
-            return state.hasTold
+        let isLate = state.withLock { state in
+            if state.news != .told { state.handlers.append(handler) }
+            return state.news == .told
         }
-        if isInvalid { return handler() }
+        if isLate { return handler() }
         guard !isLocal else { return }
         noteWatched()
         PortProcess.current.peers.watch(self)
@@ -387,26 +396,37 @@ final class SendChannel: Sendable, CustomStringConvertible {
 
     /// No message goes there any more, and all who wait learn it.
     func shut() {
-        state.withLock { state in
+        let waiters = state.withLock { state in
             state.invalidity = state.invalidity ?? .invalidated
             state.socket = nil
-            for waiter in state.waiters { waiter.wake() }
+            return state.waiters
         }
+        for waiter in waiters { waiter.wake() }
     }
 
     /// The port is gone.
     func invalidate() {
         shut()
-        let handlers = state.withLock { state in
-            state.hasTold = true
-            defer { state.handlers = [] }
-            return state.handlers
-        }
         PortProcess.current.replies.portBecameInvalid(id)
         PortProcess.current.sentCounts.portBecameInvalid(id)
         PortProcess.current.tellNameWatchers()
         PortProcess.current.connections.letGo(self)
-        for handler in handlers { handler() }
+        let isFirst = state.withLock { state in
+            guard state.news == .untold else { return false }
+            state.news = .beingTold
+            return true
+        }
+        guard isFirst else { return }
+        while let handlers = nextHandlers() { for handler in handlers { handler() } }
+    }
+
+    /// Those that were set since the last ones were called; nil when there are none.
+    private func nextHandlers() -> [@Sendable () -> Void]? {
+        state.withLock { state in
+            if state.handlers.isEmpty { state.news = .told }
+            defer { state.handlers = [] }
+            return state.news == .told ? nil : state.handlers
+        }
     }
 
     /// The process ends: what is on its way gets so many milliseconds more.
@@ -414,15 +434,15 @@ final class SendChannel: Sendable, CustomStringConvertible {
         // The owner could not ask any more.
         if !isLocal, sentCount > 0 { PortProcess.current.peers.tellSent(sentCount, to: id) }
         // What the handlers have captured may call back in here when it is let go of.
-        let handlers = state.withLock { state in
+        let (handlers, waiters) = state.withLock { state in
             state.invalidity = .closed
             if !isLocal { try? state.socket?.set(.linger(milliseconds)) }
             state.socket = nil
-            for waiter in state.waiters { waiter.wake() }
-            state.hasTold = true
+            state.news = .told
             defer { state.handlers = [] }
-            return state.handlers
+            return (state.handlers, state.waiters)
         }
+        for waiter in waiters { waiter.wake() }
         withExtendedLifetime(handlers) {}
     }
 }

@@ -9,7 +9,7 @@ import ZeroMQ
 /// Of several that wait for room in one socket only the first may watch the socket's own descriptor: it speaks in
 /// edges, and the first to touch the socket eats the edge that the others wait for.
 protocol Waiter: AnyObject, Sendable {
-    /// Ends the wait of the moment, or the next one. Called with a lock held: it must call nothing back.
+    /// Ends the wait of the moment, or the next one. Called with no lock held: a task may go on inside.
     func wake()
 }
 

@@ -78,6 +78,100 @@ import Testing
         #expect(calls.withLock { $0 } == 2)
     }
 
+    /// A port whose message is in hand, a trace, and what lets the handler go on to set another invalidation handler.
+    private func inHand() throws -> (port: MachPort, trace: Shared<[String]>, goOn: Gate, thread: RunLoopThread) {
+        let (trace, entered, goOn) = (Shared<[String]>([]), Gate(), Gate())
+        let kept = Shared<MachPort?>(nil)
+        let port = try MachPort { _ in
+            let port = kept.withLock { $0 }
+            kept.withLock { $0 = nil }
+            entered.open()
+            _ = goOn.wait(until: .patience)
+            port?.onInvalidation { trace.withLock { $0.append("set late") } }
+            trace.withLock { $0.append("returned") }
+        }
+        kept.withLock { $0 = port }
+        port.onInvalidation { trace.withLock { $0.append("set before") } }
+        let thread = try served(port)
+        try port.sendRight.send(MachPort.Message())
+        #expect(entered.wait(until: .patience))
+        return (port, trace, goOn, thread)
+    }
+
+    @Test func `a handler set while the last message is in hand runs after that, and after those before it`() throws {
+        let (port, trace, goOn, thread) = try inHand()
+        let ender = Helper { () -> Bool in
+            port.invalidate()
+            return true
+        }
+        #expect(waitUntil { !port.isValid })
+        goOn.open()
+        #expect(ender.value() == true)
+        #expect(trace.withLock { $0 } == ["returned", "set before", "set late"])
+        thread.stop()
+    }
+
+    @Test func `the same when it was invalidated in another port's handler`() throws {
+        let (port, trace, goOn, thread) = try inHand()
+        let done = Gate()
+        let other = try MachPort { _ in
+            port.invalidate()
+            done.open()
+        }
+        let second = try served(other)
+        try other.sendRight.send(MachPort.Message())
+        #expect(done.wait(until: .patience) && !port.isValid)
+        goOn.open()
+        #expect(waitUntil { trace.withLock { $0.count } == 3 })
+        #expect(trace.withLock { $0 } == ["returned", "set before", "set late"])
+        thread.stop()
+        second.stop()
+    }
+
+    @Test(arguments: [false, true])
+    func `a handler set inside another runs after those set before`(_ isRight: Bool) throws {
+        let port = try MachPort()
+        let trace = Shared<[Int]>([])
+        let add: @Sendable (@escaping @Sendable () -> Void) -> Void = { [sendRight = port.sendRight, weak port] in
+            if isRight { sendRight.onInvalidation($0) } else { port?.onInvalidation($0) }
+        }
+        add {
+            trace.withLock { $0.append(1) }
+            add { trace.withLock { $0.append(3) } }
+        }
+        add { trace.withLock { $0.append(2) } }
+        port.invalidate()
+        #expect(trace.withLock { $0 } == [1, 2, 3])
+        add { trace.withLock { $0.append(4) } }
+        #expect(trace.withLock { $0 } == [1, 2, 3, 4])
+    }
+
+    @Test(arguments: [false, true])
+    func `of handlers set while others run, each runs once and after them`(_ isRight: Bool) throws {
+        for _ in 0..<50 {
+            let port = try MachPort()
+            let right = port.sendRight
+            let add: @Sendable (@escaping @Sendable () -> Void) -> Void = {
+                if isRight { right.onInvalidation($0) } else { port.onInvalidation($0) }
+            }
+            let (trace, entered) = (Shared<[Int]>([]), Gate())
+            add {
+                entered.open()
+                usleep(500)
+                trace.withLock { $0.append(0) }
+            }
+            let ender = Helper { () -> Bool in
+                port.invalidate()
+                return true
+            }
+            #expect(entered.wait(until: .patience))
+            for number in 1...3 { add { trace.withLock { $0.append(number) } } }
+            #expect(ender.value() == true)
+            #expect(waitUntil { trace.withLock { $0.count } == 4 })
+            #expect(trace.withLock { $0 } == [0, 1, 2, 3])
+        }
+    }
+
     @Test func `invalidating inside the handler ends the port there and then`() throws {
         // A loop may be in the handler before the thread that has scheduled the port there goes on.
         for _ in 0..<100 {
