@@ -68,7 +68,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
         /// Since when nothing has come although something seems to be on its way.
         var missing: (count: Int, takenCount: Int, since: MonotonicInstant)?
         /// What those of other processes have sent and do not know to be taken; only where bytes are limited.
-        var untoldBytes: [pid_t: Int] = [:]
+        var untoldBytes: [UInt32: Int] = [:]
         /// The rest of a multipart message, which no sender of ours makes, is passed over.
         var isSkipping = false
         var malformed = 0
@@ -143,6 +143,8 @@ public final class MachPort: Sendable, CustomStringConvertible {
             // It counts for what a peer says first, too: with less, no other process could connect.
             try socket.set(.maxMessageSize(Int64(max(messageLimit, 64))))
             try socket.set(.ipcPeerUser(geteuid()))
+            // Only a peer that speaks ZMTP 3 has the kernel's word on who it is in its messages.
+            try socket.set(.authenticationDomain("ports"))
             try socket.set(.linger(0))
             try socket.bind("inproc://\(id.number)")
             return socket
@@ -464,10 +466,10 @@ public final class MachPort: Sendable, CustomStringConvertible {
                 let size = byteLimit == nil ? 0 : frame.count
                 let frame = ReceivedFrame(frame)
                 guard frame.header.kind != .drainQuestion else {
-                    PortProcess.current.peers.tellDrained(frame.header.request, of: id.number, to: frame.sender.pid)
+                    PortProcess.current.peers.tellDrained(frame.header.request, of: id.number, to: frame.header.origin)
                     continue
                 }
-                if size > 0 { took(size, from: frame.sender.pid) }
+                if size > 0 { took(size, in: frame) }
                 guard let error = frame.malformed else {
                     return Delivery(frame: frame, handler: handler, isFirst: isFirst)
                 }
@@ -565,15 +567,18 @@ public final class MachPort: Sendable, CustomStringConvertible {
     // MARK: A limit in bytes
 
     /// A sender may send so many more. It is told of each eighth of the limit, and of the rest when nothing is left.
-    private func took(_ bytes: Int, from pid: pid_t) {
-        if pid == getpid() { return sendRight.channel.taken(bytes: bytes) }
-        let due = receiver.withLock { receiver in
-            let untold = receiver.untoldBytes[pid, default: 0] + bytes
+    private func took(_ bytes: Int, in frame: ReceivedFrame) {
+        if frame.isOwn { return sendRight.channel.taken(bytes: bytes) }
+        let origin = frame.header.origin
+        let (due, isTooMuch) = receiver.withLock { receiver in
+            let untold = receiver.untoldBytes[origin, default: 0] + bytes
             let isDue = untold >= (byteLimit ?? 0) / 8
-            receiver.untoldBytes[pid] = isDue ? nil : untold
-            return isDue ? untold : 0
+            receiver.untoldBytes[origin] = isDue ? nil : untold
+            return (isDue ? untold : 0, receiver.untoldBytes.count > Peers.most)
         }
-        if due > 0 { PortProcess.current.peers.tellTaken(bytes: due, of: id.number, to: pid) }
+        if due > 0 { PortProcess.current.peers.tellTaken(bytes: due, of: id.number, to: origin) }
+        // Somebody makes origins up.
+        if isTooMuch { tellTakenBytes() }
     }
 
     private func tellTakenBytes() {
@@ -581,12 +586,12 @@ public final class MachPort: Sendable, CustomStringConvertible {
             defer { receiver.untoldBytes = [:] }
             return receiver.untoldBytes
         }
-        for (pid, bytes) in due { PortProcess.current.peers.tellTaken(bytes: bytes, of: id.number, to: pid) }
+        for (origin, bytes) in due { PortProcess.current.peers.tellTaken(bytes: bytes, of: id.number, to: origin) }
     }
 
     private func noteMalformed(_ error: Wire.Malformed, in frame: ReceivedFrame) {
         receiver.withLock { $0.malformed += 1 }
-        let (pid, text) = (frame.sender.pid, "\(error)")
+        let (pid, text) = (frame.sender?.pid ?? 0, "\(error)")
         log.warning(about: .process(pid), once: text, "\(self): dropped a frame from process \(pid): \(text)")
     }
 

@@ -78,7 +78,7 @@ extension MachPort {
             return "message \(id)\(origin): \(parts.isEmpty ? "empty" : parts.joined(separator: ", "))\(reply)"
         }
 
-        /// Who sent it, in the kernel's words; nil for a message that was not received.
+        /// Who sent it, in the kernel's words; nil for a message that was not received, or when the kernel does not say.
         public var sender: Sender? {
             if case .received(let frame) = content { frame.sender } else { nil }
         }
@@ -159,17 +159,22 @@ final class ReceivedFrame: Sendable {
         }
     }
 
-    var sender: MachPort.Message.Sender {
-        // "localhost:UID:GID:PID" over ipc; nothing inside one process.
-        let fields = (frame.property("Peer-Address") ?? "").split(separator: ":").suffix(3)
-        if fields.count == 3, let uid = uid_t(fields[fields.startIndex]),
+    /// Nil when it is not known.
+    var sender: MachPort.Message.Sender? {
+        if isOwn { return .init(pid: getpid(), uid: geteuid(), gid: getegid()) }
+        // "localhost:UID:GID:PID", which libzmq has from the kernel.
+        let fields = (address ?? "").split(separator: ":").suffix(3)
+        guard fields.count == 3, let uid = uid_t(fields[fields.startIndex]),
             let gid = gid_t(fields[fields.startIndex + 1]),
             let pid = pid_t(fields[fields.startIndex + 2])
-        {
-            return .init(pid: pid, uid: uid, gid: gid)
-        }
-        return .init(pid: getpid(), uid: geteuid(), gid: getegid())
+        else { return nil }
+        return .init(pid: pid, uid: uid, gid: gid)
     }
+
+    /// Whether this process has sent it: it has the process's mark, and no connection has brought it.
+    var isOwn: Bool { header.origin == PortProcess.current.mark && address == nil }
+
+    private var address: String? { frame.property("Peer-Address") }
 
     private func place(of index: Int, in bytes: UnsafeRawBufferPointer) -> (offset: Int, size: Int, isPort: Bool) {
         var offset = header.componentsOffset

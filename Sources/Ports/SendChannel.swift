@@ -13,6 +13,8 @@ final class SendChannel: Sendable, CustomStringConvertible {
     /// The registry directory in which the owner can be found; empty for a port of this process.
     let path: String
     let isLocal: Bool
+    /// What stands in its frames: this process's mark, where they do not leave it.
+    let mark: UInt32
 
     private struct State: ~Copyable {
         var socket: Socket?
@@ -20,6 +22,8 @@ final class SendChannel: Sendable, CustomStringConvertible {
         var sentCount = 0
         /// How many it was when the socket was made: more are sent by this socket and no other.
         var sentBefore = 0
+        /// What the owner calls this process; known when there is a socket to another process.
+        var origin: UInt32 = 0
         /// Whether the socket is known to have a connection: it has sent something.
         var hasSent: Bool { sentCount > sentBefore }
         /// The port was asked whether it has taken so many, by a number that only this question has.
@@ -64,6 +68,7 @@ final class SendChannel: Sendable, CustomStringConvertible {
         byteLimit = right.byteLimit
         path = right.path
         self.isLocal = isLocal
+        mark = isLocal ? PortProcess.current.mark : 0
         state.withLock { ($0.sentCount, $0.sentBefore) = (sentCount, sentCount) }
     }
 
@@ -209,6 +214,7 @@ final class SendChannel: Sendable, CustomStringConvertible {
         let size = byteLimit > 0 ? frame.count : 0
         state.hasTooManyBytes = state.bytesOnTheirWay + size > byteLimit && state.bytesOnTheirWay > 0
         state.isFull = state.hasTooManyBytes
+        if byteLimit > 0, !isLocal { Wire.setOrigin(state.origin, of: &frame) }
         if !state.isFull { state.isFull = try state.socket?.sendNow(&frame) != true }
         guard !state.isFull else { return false }
         state.sentCount += 1
@@ -286,10 +292,12 @@ final class SendChannel: Sendable, CustomStringConvertible {
             PortProcess.current.connections.makeRoom()
             throw error
         }
+        let origin = PortProcess.current.peers.ownOrigin(at: id.incarnation)
         state.withLock { state in
             guard state.socket == nil, state.invalidity == nil else { return }
             swap(&state.socket, &made)
             state.sentBefore = state.sentCount
+            state.origin = origin
         }
         PortProcess.current.connections.opened(self)
     }
@@ -354,9 +362,9 @@ final class SendChannel: Sendable, CustomStringConvertible {
             guard state.drainQuestion?.sentCount != state.sentCount else { return false }
             let number = UInt64.random(in: 0 ... .max)
             // Without room now, another time.
-            guard var frame = try? Encoding.drainQuestion(number), (try? state.socket?.sendNow(&frame)) == true else {
-                return false
-            }
+            guard var frame = try? Encoding.drainQuestion(number, from: state.origin),
+                (try? state.socket?.sendNow(&frame)) == true
+            else { return false }
             state.drainQuestion = (number, state.sentCount)
             return false
         }

@@ -42,6 +42,9 @@ public struct Socket: ~Copyable, @unchecked Sendable {
         case useDescriptor(Int32)
         /// The only user whose processes may connect over ipc.
         case ipcPeerUser(uid_t)
+        /// The domain of authentication. With one, and nobody who authenticates, libzmq refuses peers that speak ZMTP 1 or
+        /// 2, whose messages would come without `Peer-Address`, and lets in all others.
+        case authenticationDomain(String)
     }
 
     /// What a socket can do at once.
@@ -83,6 +86,7 @@ public struct Socket: ~Copyable, @unchecked Sendable {
             case .maxMessageSize(let bytes): set(ZMQ_MAXMSGSIZE, bytes)
             case .useDescriptor(let descriptor): set(ZMQ_USE_FD, descriptor)
             case .ipcPeerUser(let user): set(ZMQ_IPC_FILTER_UID, user)
+            case .authenticationDomain(let name): zmq_setsockopt(handle, ZMQ_ZAP_DOMAIN, name, name.utf8.count)
             }
         guard result == 0 else { throw .last("zmq_setsockopt") }
     }

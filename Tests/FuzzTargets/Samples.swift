@@ -14,9 +14,10 @@ enum Samples {
 
     static func frame(
         _ kind: Wire.Kind = .message, id: UInt32 = 100, request: UInt64 = 9, reply: [UInt8] = [],
-        components: [(bytes: [UInt8], isPort: Bool)] = []
+        components: [(bytes: [UInt8], isPort: Bool)] = [], origin: UInt32 = 0
     ) -> [UInt8] {
-        let header = WireHeader(kind: kind, id: id, request: request, count: components.count, replySize: reply.count)
+        let header = WireHeader(
+            kind: kind, id: id, request: request, count: components.count, replySize: reply.count, origin: origin)
         var bytes = [UInt8](repeating: 0, count: header.replyOffset)
         bytes.withUnsafeMutableBytes { bytes in
             header.write(to: bytes)
@@ -37,6 +38,7 @@ enum Samples {
                 .request, reply: right, components: [([1, 2, 3], false), (right, true), ([], false), (right, true)]),
             frame(.reply, components: [(Array(repeating: 5, count: 300), false)]),
             frame(.request, components: Array(repeating: ([9], false), count: 40)), frame(.drainQuestion, id: 0),
+            frame(origin: 0x8765_4321),
         ]
     }()
 

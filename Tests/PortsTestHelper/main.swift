@@ -80,13 +80,22 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
         exit(0)
 
     case "bytes":
-        // Sends so many messages of so many bytes, as fast as it may; then it stays.
+        // Sends so many messages of so many bytes, as fast as it may; then it stays, or not.
         let right = try test()
+        MachPort.flushBound = .seconds(30)
         let size = Int(arguments[1]) ?? 0
         for number in 0..<(UInt32(arguments[0]) ?? 0) {
             let bytes = [UInt8](repeating: 7, count: size)
             try right.send(MachPort.Message(id: number, [.bytes(bytes)]), before: .now + .seconds(30))
         }
+        if arguments.count > 2 { exit(0) }
+        try runForEver()
+
+    case "take":
+        // Takes whatever comes.
+        let port = try MachPort(byteLimit: Int(arguments[0])) { _ in }
+        try port.schedule(in: .current)
+        try PortNameServer.shared.register(port, name: "test")
         try runForEver()
 
     case "post":

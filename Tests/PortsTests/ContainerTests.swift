@@ -45,6 +45,15 @@ private enum Container {
         thread.stop()
     }
 
+    @Test func `senders that a container cannot see are all told what was taken`() throws {
+        let taker = Child("take", "100000", in: sandbox, wrapper: Container.wrapper)
+        _ = try sandbox.names.waitForPort(forName: "test", before: .patience)
+        // Each sends many times what it may without being told.
+        let senders = (0..<3).map { _ in Child("bytes", "200", "10000", "end", in: sandbox) }
+        for sender in senders { #expect(sender.wait() == 0) }
+        withExtendedLifetime(taker) {}
+    }
+
     @Test func `a process is known by its own pid in its own namespace, and by 0 to those who cannot see it`() {
         #expect(PIDNamespace.isProcess(getpid(), knownToItselfAs: getpid()))
         #expect(PIDNamespace.isProcess(0, knownToItselfAs: 1234))

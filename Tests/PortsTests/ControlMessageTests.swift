@@ -33,7 +33,7 @@ import Testing
     }
 
     @Test func `a hello makes the round trip, and is at least so long`() {
-        let sent = ControlHello(incarnation: .random())
+        let sent = ControlHello(incarnation: .random(), origin: 0x8765_4321)
         let whole = bytes(of: sent)
         #expect(hello(whole) == sent)
         // Another version may say more.

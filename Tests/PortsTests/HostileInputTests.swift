@@ -136,11 +136,14 @@ import ZeroMQ
         // Inside a frame of the right size: components, a reply right, and a right's path that are not there.
         var bad: [[UInt8]] = []
         for count in [1_000_000, UInt32.max] {
-            for offset in [8, 12] {
-                var bytes = Samples.frame()
-                bytes.withUnsafeMutableBytes { $0.setLittle(count, at: offset) }
-                bad.append(bytes)
-            }
+            var bytes = Samples.frame()
+            bytes.withUnsafeMutableBytes { $0.setLittle(count, at: 8) }
+            bad.append(bytes)
+        }
+        for size in [1, 155, UInt8.max] {
+            var bytes = Samples.frame()
+            bytes[3] = size
+            bad.append(bytes)
         }
         for length in [11, UInt16.max] {
             var right = Samples.bytes(of: Samples.right)

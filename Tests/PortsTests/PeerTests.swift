@@ -262,6 +262,40 @@ import Testing
         #expect(errorKind { try sendRight.send(MachPort.Message()) } == "isInvalid")
     }
 
+    // MARK: Credits
+
+    /// Sends messages with an origin past the library.
+    private func send(_ count: Int, from origin: UInt32, to port: MachPort) throws {
+        let path = sandbox.file("\(port.id.incarnation)/\(port.id.number)")
+        let frame = Samples.frame(components: [(Array(repeating: 1, count: 100), false)], origin: origin)
+        let stream = try RawStream(to: path, saying: [])
+        for _ in 0..<count {
+            stream.say([0, UInt8(frame.count)] + frame)
+            _ = try port.receive(before: .patience)
+        }
+    }
+
+    @Test func `what was taken is told to its sender alone, and not to one that uses another's origin`() throws {
+        let port = try MachPort(byteLimit: 400, nameServer: sandbox.names)
+        try sandbox.names.register(port, name: "test")
+        let path = sandbox.file("\(PortProcess.current.incarnation)/c")
+        var peers: [(peer: Raw, origin: UInt32)] = []
+        for _ in 0..<3 {
+            let peer = try Raw(callingAt: path)
+            peer.send(Samples.hello(.random()))
+            let hello = try #require(peer.receive()?.withUnsafeBytes { ControlHello($0) })
+            peers.append((peer, hello.origin))
+        }
+        #expect(Set(peers.map(\.origin)).count == 3 && !peers.contains { $0.origin == 0 })
+        for (peer, origin) in peers {
+            try send(2, from: origin, to: port)
+            for _ in 0..<2 { #expect(peer.receive() == Samples.packet(.taken(port.id.number, bytes: 120))) }
+        }
+        // Nobody is called so.
+        for origin in [0, PortProcess.current.mark] { try send(2, from: origin, to: port) }
+        for (peer, _) in peers { #expect(!peer.isReadable(before: .now)) }
+    }
+
     // MARK: Statistics
 
     /// A peer that has said hello.

@@ -2,7 +2,9 @@ import Glibc
 import OwnThread
 import RunLoops
 import Testing
+import ZeroMQ
 
+@testable import FuzzTargets
 @testable import Ports
 
 /// Senders that do not go through the library.
@@ -35,6 +37,67 @@ import Testing
         #expect(try port.receive(before: .patience).bytes?.count == 100 - Wire.headerSize - 4)
         #expect(errorKind { _ = try port.receive(before: .distantPast) } == "receiveTimedOut")
     }
+
+    // MARK: Who has sent it
+
+    private static let signature: [UInt8] = [0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0x7f]
+
+    /// What a peer of an older protocol says before its messages, and a message of theirs.
+    static let older: [(name: String, greeting: [UInt8], isOldest: Bool)] = [
+        ("1.0", [1, 0], true),
+        ("1.0 with a signature", signature + [0, 1, 0], true),
+        ("2.0", signature + [1, 8, 0, 0], false),
+        ("2.1", signature + [2, 8, 0, 0], false),
+    ]
+
+    @Test(arguments: 0..<4) func `a peer of whom the kernel's word is not passed on is not let in`(
+        _ index: Int
+    ) throws {
+        let (port, path) = try exposed(messageLimit: 1000)
+        let (name, greeting, isOldest) = Self.older[index]
+        let bytes = try frame(100)
+        let bad = try RawStream(to: path)
+        bad.shout(greeting + (isOldest ? [101, 0] : [0, 100]) + bytes)
+        #expect(bad.isClosed, "\(name)")
+        #expect(errorKind { _ = try port.receive(before: .distantPast) } == "receiveTimedOut", "\(name)")
+        // The port's own process is known all the same.
+        try port.sendRight.send(MachPort.Message(id: 5))
+        #expect(try port.receive(before: .patience).sender?.pid == getpid())
+    }
+
+    @Test func `a peer that says who it is is not believed`() throws {
+        let (port, path) = try exposed(messageLimit: 1000)
+        let ready = RawStream.ready(["Socket-Type": "PUSH", "Peer-Address": "localhost:1:2:3"])
+        let liar = try RawStream(to: path, ready: ready, saying: RawStream.announced(100) + frame(100))
+        let sender = try port.receive(before: .patience).sender
+        #expect(sender == MachPort.Message.Sender(pid: getpid(), uid: geteuid(), gid: getegid()))
+        withExtendedLifetime(liar) {}
+    }
+
+    @Test func `a peer that uses this process's mark is not taken for it`() throws {
+        let isOwn = Shared<[Bool]>([])
+        let port = try MachPort(
+            nameServer: sandbox.names, handlers: .init { frame in isOwn.withLock { $0.append(frame.isOwn) } })
+        let path = "\(try port.expose())/\(port.id.incarnation)/\(port.id.number)"
+        let thread = try served(port)
+        let frame = Samples.frame(origin: PortProcess.current.mark)
+        let liar = try RawStream(to: path, saying: RawStream.announced(UInt64(frame.count)) + frame)
+        #expect(waitUntil { isOwn.withLock { $0 } == [false] })
+        try port.sendRight.send(MachPort.Message())
+        #expect(waitUntil { isOwn.withLock { $0 } == [false, true] })
+        withExtendedLifetime(liar) {}
+        thread.stop()
+    }
+
+    @Test func `who has sent a frame without any mark is not known`() throws {
+        let bytes = try frame(100)
+        var frame = try Frame(count: bytes.count)
+        frame.withUnsafeMutableBytes { $0.copyBytes(from: bytes) }
+        let received = ReceivedFrame(frame)
+        #expect(received.malformed == nil && MachPort.Message(received).sender == nil)
+    }
+
+    // MARK: Sizes
 
     @Test(arguments: [(64 << 20) + 1, 1 << 40, UInt64(Int64.max), .max])
     func `a size that is announced but never sent is refused before anything is allocated`(_ size: UInt64) throws {

@@ -41,14 +41,16 @@ import ZeroMQ
     @Test(arguments: [Wire.Kind.message, .request, .reply, .drainQuestion])
     func `every field of a header makes the round trip`(_ kind: Wire.Kind) throws {
         let right = bytes(of: Self.right)
-        let sent = frame(
+        var sent = frame(
             kind, id: .max, request: kind == .message ? 0 : .max - 1, reply: right,
             components: [([9], false), (right, true)])
+        sent.withUnsafeMutableBytes { $0.setLittle(0x8765_4321 as UInt32, at: 12) }
         let read = try header(of: sent)
         #expect(
             read
                 == WireHeader(
-                    kind: kind, id: .max, request: kind == .message ? 0 : .max - 1, count: 2, replySize: right.count))
+                    kind: kind, id: .max, request: kind == .message ? 0 : .max - 1, count: 2, replySize: right.count,
+                    origin: 0x8765_4321))
     }
 
     @Test(arguments: ["", "/", "/run/ports", "/" + String(repeating: "ü", count: 53)])
@@ -126,7 +128,7 @@ import ZeroMQ
 
     @Test func `sizes that are announced and not sent are malformed`() {
         var reply = frame(reply: [])
-        reply.withUnsafeMutableBytes { $0.setLittle(UInt32.max, at: 12) }
+        reply[3] = .max
         #expect(throws: Wire.Malformed.badSize) { try header(of: reply) }
         var component = frame(components: [([1], false)])
         component.withUnsafeMutableBytes { $0.setLittle(UInt32.max >> 1, at: 16) }

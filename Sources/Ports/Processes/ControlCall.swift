@@ -127,7 +127,7 @@ final class ControlCall: Sendable {
             return true
         }
         phase.withLock { $0 = .greeting(credentials.pid, answer: answer) }
-        ControlHello.send(to: descriptor)
+        ControlHello.send(to: descriptor, calling: Peer.origin(of: address.incarnation, credentials.pid))
         do throws(PortError) {
             try runLoop { () throws(RunLoopError) in try loop.add(answer) }
         } catch {
@@ -147,7 +147,7 @@ final class ControlCall: Sendable {
         case .success(let hello)? where hello.major != ControlHello.major:
             end(.failed(.version(hello.major, of: pid)))
         case .success(let hello)? where hello.incarnation == address.incarnation:
-            let peer = Peer(descriptor, incarnation: hello.incarnation, pid: pid)
+            let peer = Peer(descriptor, incarnation: hello.incarnation, pid: pid, ownOrigin: hello.origin)
             do throws(PortError) {
                 try peers.join(peer)
                 peers.ended(self, .connected(peer))

@@ -4,9 +4,11 @@ extension ControlHello {
     struct Malformed: Error {}
 
     /// Says hello with this process's incarnation. The first packet of a connection always has room.
-    static func send(to descriptor: Int32) {
+    ///
+    /// - Parameter origin: What the other process is to call itself in frames to this one.
+    static func send(to descriptor: Int32, calling origin: UInt32) {
         withUnsafeTemporaryAllocation(byteCount: size, alignment: 8) { buffer in
-            ControlHello(incarnation: PortProcess.current.incarnation).write(to: buffer)
+            ControlHello(incarnation: PortProcess.current.incarnation, origin: origin).write(to: buffer)
             while Glibc.send(descriptor, buffer.baseAddress, buffer.count, Int32(MSG_NOSIGNAL)) < 0, errno == EINTR {}
         }
     }

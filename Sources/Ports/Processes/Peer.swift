@@ -9,6 +9,10 @@ final class Peer: Sendable {
     let incarnation: Incarnation
     let pid: pid_t
     let descriptor: Int32
+    /// What this process calls the peer, in whose frames it stands.
+    let origin: UInt32
+    /// What the peer calls this process.
+    let ownOrigin: UInt32
 
     private struct State {
         /// What the socket had no room for.
@@ -32,11 +36,24 @@ final class Peer: Sendable {
     private static let mostAsks = 256
 
     /// Takes the descriptor over.
-    init(_ descriptor: Int32, incarnation: Incarnation, pid: pid_t) {
+    init(_ descriptor: Int32, incarnation: Incarnation, pid: pid_t, ownOrigin: UInt32 = 0) {
         self.descriptor = descriptor
         self.incarnation = incarnation
         self.pid = pid
+        self.ownOrigin = ownOrigin
+        origin = Self.origin(of: incarnation, pid)
     }
+
+    /// No other process can guess it. On each connection to the same process it is the same.
+    static func origin(of incarnation: Incarnation, _ pid: pid_t) -> UInt32 {
+        var hasher = Hasher()
+        hasher.combine(secret)
+        hasher.combine(incarnation)
+        hasher.combine(pid)
+        return max(1, UInt32(truncatingIfNeeded: hasher.finalize()))
+    }
+
+    private static let secret = [UInt64.random(in: 0 ... .max), UInt64.random(in: 0 ... .max)]
 
     deinit {
         // A fork has closed it already.
@@ -51,13 +68,8 @@ final class Peer: Sendable {
             if case .watch(let number) = message, !state.asked.insert(number).inserted { return false }
             guard !state.isClosed else { return false }
             if state.outbox.isEmpty, write(message) { return false }
-            // Whoever does not read is not asked how many messages it has sent: others may want to know without end. Nor
-            // is it told what another may have asked that is known as process 0, too.
-            switch message {
-            case .count: return false
-            case .drained where pid == 0: return false
-            default: break
-            }
+            // Whoever does not read is not asked how many messages it has sent: others may want to know without end.
+            if case .count = message { return false }
             guard state.outbox.count < Self.longestOutbox else { return true }
             state.outbox.append(message)
             if state.flush == nil { startFlushing(&state) }

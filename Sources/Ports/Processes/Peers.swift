@@ -132,12 +132,14 @@ final class Peers: Sendable {
         }
         guard hello.major == ControlHello.major else {
             // Its own library tells it whose version is the older.
-            ControlHello.send(to: descriptor)
+            ControlHello.send(to: descriptor, calling: 0)
             return refuse(
                 descriptor, credentials,
                 "speaks version \(hello.major) of the control protocol, and this library version \(ControlHello.major)")
         }
-        try? join(Peer(descriptor, incarnation: hello.incarnation, pid: credentials?.pid ?? 0), greets: true)
+        let peer = Peer(
+            descriptor, incarnation: hello.incarnation, pid: credentials?.pid ?? 0, ownOrigin: hello.origin)
+        try? join(peer, greets: true)
     }
 
     func refuse(_ descriptor: Int32, _ credentials: LocalSocket.Credentials?, _ reason: String) {
@@ -155,7 +157,7 @@ final class Peers: Sendable {
             state.connected[peer.incarnation, default: []].append(peer)
             // Nothing may reach it before our hello; and what it asks right after that is another thread's to refuse,
             // which has to find it.
-            if greets { ControlHello.send(to: peer.descriptor) }
+            if greets { ControlHello.send(to: peer.descriptor, calling: peer.origin) }
         }
         // A duplicate would stay open in a forked child.
         let source = ThreadRunLoop.Source1(descriptor: peer.descriptor, duplicates: false) { turn in
@@ -206,16 +208,20 @@ final class Peers: Sendable {
         for peer in all { peer.tellInvalidated(number) }
     }
 
+    /// What the process calls this one; 0 when there is no connection to it.
+    func ownOrigin(at incarnation: Incarnation) -> UInt32 { existing(incarnation)?.ownOrigin ?? 0 }
+
     /// A port of ours has taken so many bytes of what the process has sent to it.
-    func tellTaken(bytes: Int, of port: UInt64, to pid: pid_t) {
-        all.first { $0.pid == pid }?.send(.taken(port, bytes: UInt64(bytes)))
+    func tellTaken(bytes: Int, of port: UInt64, to origin: UInt32) {
+        peer(called: origin)?.send(.taken(port, bytes: UInt64(bytes)))
     }
 
     /// A port of ours has taken all that came before a question of the process's.
-    func tellDrained(_ question: UInt64, of port: UInt64, to pid: pid_t) {
-        // Of processes that are all known as 0, the one that has asked knows its question.
-        for peer in all where peer.pid == pid { peer.send(.drained(port, question: question)) }
+    func tellDrained(_ question: UInt64, of port: UInt64, to origin: UInt32) {
+        peer(called: origin)?.send(.drained(port, question: question))
     }
+
+    private func peer(called origin: UInt32) -> Peer? { all.first { $0.origin == origin } }
 
     /// So many messages were sent to a port of the process's.
     func tellSent(_ count: Int, to port: PortID) {

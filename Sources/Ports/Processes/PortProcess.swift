@@ -10,6 +10,8 @@ final class PortProcess: Sendable {
     static let current = PortProcess()
 
     let incarnation = Incarnation.random()
+    /// In the frames that stay in this process, and known to nobody else.
+    let mark = UInt32.random(in: 1 ... .max)
     let peers = Peers()
     let connections = Connections()
     let replies = PendingReplies()

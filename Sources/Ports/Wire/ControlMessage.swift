@@ -1,6 +1,7 @@
 // What two processes say to each other beside their messages: small packets on one SEQPACKET socket, little-endian.
 //
-//     hello        "SPRT", major UInt8, minor UInt8, zero UInt16, process 2 × UInt64
+//     hello        "SPRT", major UInt8, minor UInt8, zero UInt16, process 2 × UInt64, origin UInt32, zero UInt32:
+//                  call yourself that in frames to me
 //     watch        1 UInt8, number UInt64: tell me when this port of yours is invalid
 //     invalidated  2 UInt8, number UInt64: this port of mine is
 //     unanswered   3 UInt8, request UInt64: that request of yours will have no reply
@@ -76,15 +77,20 @@ enum ControlMessage: Equatable {
 
 /// The first packet each way.
 struct ControlHello: Equatable {
-    static let size = 24
+    static let size = 32
     static let major: UInt8 = 1
     static let minor: UInt8 = 0
     private static let magic: UInt32 = 0x5452_5053  // "SPRT"
 
     var major = Self.major
     let incarnation: Incarnation
+    /// What the sender of the hello calls the other.
+    let origin: UInt32
 
-    init(incarnation: Incarnation) { self.incarnation = incarnation }
+    init(incarnation: Incarnation, origin: UInt32 = 0) {
+        self.incarnation = incarnation
+        self.origin = origin
+    }
 
     /// Another major version may have another size and other fields behind its number.
     init?(_ bytes: UnsafeRawBufferPointer) {
@@ -93,6 +99,7 @@ struct ControlHello: Equatable {
         let low: UInt64 = bytes.little(at: 8)
         let high: UInt64 = bytes.little(at: 16)
         incarnation = Incarnation(bits: UInt128(high) << 64 | UInt128(low))
+        origin = bytes.little(at: 24)
     }
 
     func write(to bytes: UnsafeMutableRawBufferPointer) {
@@ -102,5 +109,7 @@ struct ControlHello: Equatable {
         bytes.setLittle(0 as UInt16, at: 6)
         bytes.setLittle(UInt64(truncatingIfNeeded: incarnation.bits), at: 8)
         bytes.setLittle(UInt64(truncatingIfNeeded: incarnation.bits >> 64), at: 16)
+        bytes.setLittle(origin, at: 24)
+        bytes.setLittle(0 as UInt32, at: 28)
     }
 }

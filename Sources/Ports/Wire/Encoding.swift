@@ -7,7 +7,8 @@ enum Encoding {
         id: UInt32, bytes: RawSpan, kind: Wire.Kind = .message, request: UInt64 = 0, reply: WireRight? = nil,
         to port: SendChannel
     ) throws(PortError) -> Frame {
-        let header = WireHeader(kind: kind, id: id, request: request, count: 1, replySize: reply?.size ?? 0)
+        let header = WireHeader(
+            kind: kind, id: id, request: request, count: 1, replySize: reply?.size ?? 0, origin: port.mark)
         var frame = try emptyFrame(size: header.componentsOffset + bytes.byteCount, to: port)
         frame.withUnsafeMutableBytes { target in
             header.write(to: target)
@@ -37,7 +38,8 @@ enum Encoding {
             }
         }
         let header = WireHeader(
-            kind: kind, id: message.id, request: request, count: components.count, replySize: reply?.size ?? 0)
+            kind: kind, id: message.id, request: request, count: components.count, replySize: reply?.size ?? 0,
+            origin: port.mark)
         var frame = try emptyFrame(size: header.componentsOffset + size, to: port)
         frame.withUnsafeMutableBytes { target in
             header.write(to: target)
@@ -64,8 +66,8 @@ enum Encoding {
     }
 
     /// The question whether all that came before has been taken.
-    static func drainQuestion(_ number: UInt64) throws(PortError) -> Frame {
-        let header = WireHeader(kind: .drainQuestion, request: number)
+    static func drainQuestion(_ number: UInt64, from origin: UInt32) throws(PortError) -> Frame {
+        let header = WireHeader(kind: .drainQuestion, request: number, origin: origin)
         var frame = try zeroMQ { () throws(ZeroMQError) in try Frame(count: header.componentsOffset) }
         frame.withUnsafeMutableBytes { header.write(to: $0) }
         return frame

@@ -6,10 +6,11 @@ import ZeroMQ
 //     0   magic     UInt8     0xB7
 //     1   version   UInt8     the major version
 //     2   kind      UInt8     message, request, reply, or the question whether all before it have been taken
-//     3   zero      UInt8
+//     3   reply     UInt8     how many bytes of reply right; 0: none
 //     4   id        UInt32    the message's id
 //     8   count     UInt32    how many components
-//    12   reply     UInt32    how many bytes of reply right; 0: none
+//    12   origin    UInt32    inside one process, its mark. From another process to a port with a byte limit, and in
+//                            questions: what the port's process calls the sender (see ControlHello). Else 0.
 //         request   UInt64    not in messages: which request, or which question
 //         sizes     UInt32    one for each component: its size in bytes; the top bit is set for a port
 //         the reply right, the components, one after the other
@@ -37,6 +38,11 @@ enum Wire {
         var kind: UInt8?
         frame.readBytes { if $0.count >= headerSize { kind = $0[2] } }
         return kind == Kind.drainQuestion.rawValue
+    }
+
+    /// Says who sends the frame.
+    static func setOrigin(_ origin: UInt32, of frame: inout Frame) {
+        frame.withUnsafeMutableBytes { if $0.count >= headerSize { $0.setLittle(origin, at: 12) } }
     }
 
     enum Malformed: Error, Equatable, CustomStringConvertible {
@@ -72,6 +78,7 @@ struct WireHeader: Equatable {
     var request: UInt64 = 0
     var count = 0
     var replySize = 0
+    var origin: UInt32 = 0
 
     var sizesOffset: Int { Wire.headerSize + (kind == .message ? 0 : Wire.requestSize) }
     var replyOffset: Int { sizesOffset + 4 * count }
@@ -84,11 +91,12 @@ extension WireHeader {
         guard bytes.count >= Wire.headerSize else { throw .tooShort }
         guard bytes[0] == Wire.magic else { throw .badMagic }
         guard bytes[1] == Wire.version else { throw .badVersion(bytes[1]) }
-        guard let kind = Wire.Kind(rawValue: bytes[2]), bytes[3] == 0 else { throw .badKind }
+        guard let kind = Wire.Kind(rawValue: bytes[2]) else { throw .badKind }
         self.kind = kind
         id = bytes.little(at: 4)
         count = Int(bytes.little(at: 8) as UInt32)
-        replySize = Int(bytes.little(at: 12) as UInt32)
+        replySize = Int(bytes[3])
+        origin = bytes.little(at: 12)
         guard bytes.count >= sizesOffset else { throw .tooShort }
         if kind != .message { request = bytes.little(at: Wire.headerSize) }
         // Both fit an Int many times over: no sum of them overflows.
@@ -114,10 +122,11 @@ extension WireHeader {
         bytes[0] = Wire.magic
         bytes[1] = Wire.version
         bytes[2] = kind.rawValue
-        bytes[3] = 0
+        // A right has up to 155.
+        bytes[3] = UInt8(clamping: replySize)
         bytes.setLittle(id, at: 4)
         bytes.setLittle(UInt32(count), at: 8)
-        bytes.setLittle(UInt32(replySize), at: 12)
+        bytes.setLittle(origin, at: 12)
         if kind != .message { bytes.setLittle(request, at: Wire.headerSize) }
     }
 }

@@ -13,11 +13,11 @@ final class RawStream: Sendable {
     }
 
     /// Says what every ZeroMQ peer says first, each part when the other has answered the one before, and then something.
-    convenience init(to path: String, saying bytes: [UInt8]) throws {
+    convenience init(to path: String, ready: [UInt8] = RawStream.ready, saying bytes: [UInt8]) throws {
         try self.init(to: path)
         say(Self.greeting)
         hear(64)
-        say(Self.ready)
+        say(ready)
         // Its own "ready" is as long, or longer.
         hear(28)
         say(bytes)
@@ -30,10 +30,14 @@ final class RawStream: Sendable {
         return [0xff] + Array(repeating: 0, count: 8) + [0x7f, 3, 0] + mechanism + Array(repeating: 0, count: 32)
     }()
 
-    static let ready: [UInt8] = {
-        let ready = [5] + Array("READY".utf8) + [11] + Array("Socket-Type".utf8) + [0, 0, 0, 4] + Array("PUSH".utf8)
-        return [4, UInt8(ready.count)] + ready
-    }()
+    static let ready = ready(["Socket-Type": "PUSH"])
+
+    static func ready(_ properties: KeyValuePairs<String, String>) -> [UInt8] {
+        let fields = properties.flatMap { name, value in
+            [UInt8(name.utf8.count)] + name.utf8 + [0, 0, 0, UInt8(value.utf8.count)] + value.utf8
+        }
+        return [4, UInt8(6 + fields.count), 5] + Array("READY".utf8) + fields
+    }
 
     /// The beginning of a message of so many bytes.
     static func announced(_ size: UInt64) -> [UInt8] { [2] + withUnsafeBytes(of: size.bigEndian) { Array($0) } }
