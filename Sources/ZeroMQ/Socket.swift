@@ -97,17 +97,17 @@ public struct Socket: ~Copyable, @unchecked Sendable {
 
     /// Binds it to an address. The corresponding C function is `zmq_bind`.
     public func bind(_ address: String) throws(ZeroMQError) {
-        guard zmq_bind(handle, address) == 0 else { throw .last("zmq_bind") }
+        try uninterrupted("zmq_bind") { zmq_bind(handle, address) }
     }
 
     /// Takes back a ``bind(_:)``. The corresponding C function is `zmq_unbind`.
     public func unbind(_ address: String) throws(ZeroMQError) {
-        guard zmq_unbind(handle, address) == 0 else { throw .last("zmq_unbind") }
+        try uninterrupted("zmq_unbind") { zmq_unbind(handle, address) }
     }
 
     /// Connects it to an address, whether or not anybody is there. The corresponding C function is `zmq_connect`.
     public func connect(_ address: String) throws(ZeroMQError) {
-        guard zmq_connect(handle, address) == 0 else { throw .last("zmq_connect") }
+        try uninterrupted("zmq_connect") { zmq_connect(handle, address) }
     }
 
     /// The descriptor that becomes readable when the socket has commands to process: it speaks of them, not of
@@ -124,10 +124,15 @@ public struct Socket: ~Copyable, @unchecked Sendable {
     private func get(_ option: Int32) throws(ZeroMQError) -> Int32 {
         var value: Int32 = 0
         var size = MemoryLayout<Int32>.size
-        while zmq_getsockopt(handle, option, &value, &size) != 0 {
-            guard zmq_errno() == EINTR else { throw .last("zmq_getsockopt") }
-        }
+        try uninterrupted("zmq_getsockopt") { zmq_getsockopt(handle, option, &value, &size) }
         return value
+    }
+
+    /// libzmq first processes the socket's commands: a signal that interrupts that has changed nothing.
+    private func uninterrupted(_ name: String, _ call: () -> Int32) throws(ZeroMQError) {
+        while call() != 0 {
+            guard zmq_errno() == EINTR else { throw .last(name) }
+        }
     }
 
     /// Sends a frame if there is room, and leaves it empty then; otherwise it stays what it is.

@@ -229,6 +229,9 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
     case "fill-up":
         try fillUp()
 
+    case "interrupted":
+        try goOnInterrupted(Int(arguments.first ?? "") ?? 0)
+
     case "answer":
         try answerAndLeave(arguments.first ?? "")
 

@@ -93,7 +93,7 @@ public final class WorkerProcess: Sendable {
         } catch {
             // Nobody would notice its end.
             kill(pid, SIGKILL)
-            waitpid(pid, nil, 0)
+            while waitpid(pid, nil, 0) < 0, errno == EINTR {}
             throw .notLaunched(reason: "\(error)")
         }
         expectation.whenFinished { [self] outcome in
