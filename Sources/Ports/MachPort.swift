@@ -114,7 +114,8 @@ public final class MachPort: Sendable, CustomStringConvertible {
     ///   - nameServer: Where the port's socket lives, should the port become known outside this process.
     ///   - handler: Called with each message on the loops that the port is scheduled in, and on its queue. Without one,
     ///     messages wait for `receive(before:)`.
-    /// - Throws: ``PortError`` when a limit is less than 1, there is no descriptor left, or the process is a fork.
+    /// - Throws: ``PortError`` when a limit is less than 1, there is no descriptor or no thread left, or the process is a
+    ///   fork.
     public convenience init(
         queueLimit: Int = 1000, byteLimit: Int? = nil, messageLimit: Int = 64 << 20,
         nameServer: PortNameServer = .shared, handler: Handler? = nil
@@ -132,8 +133,8 @@ public final class MachPort: Sendable, CustomStringConvertible {
         try Self.check(byteLimit ?? 1, "byteLimit")
         try Self.check(messageLimit, "messageLimit")
         let process = PortProcess.current
-        let context = try process.context()
         try process.checkReserve()
+        let context = try process.context()
         let id = PortID(incarnation: process.incarnation, number: process.nextNumber())
         let queueLimit = min(queueLimit, Int(Int32.max) - 1)
         let messageLimit = min(messageLimit, byteLimit ?? .max, Wire.largestMessage)

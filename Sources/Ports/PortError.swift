@@ -40,6 +40,8 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
     case outOfDescriptors(limit: Int)
     /// libzmq makes no more sockets, though there are descriptors left: each port has one, and each port sent to.
     case outOfSockets(limit: Int)
+    /// No thread is left to the user, the container or the system: the ports of a process take three.
+    case outOfThreads(limit: Int)
     /// The user has as many inotify instances as are allowed: one a process and registry directory that is watched.
     case outOfFileSources(limit: Int)
     /// The user watches as many files as are allowed.
@@ -104,6 +106,8 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
             "no descriptor is left for a port (the limit is \(limit)): close some, or raise the limit with ulimit -n"
         case .outOfSockets(let limit):
             "libzmq makes no more sockets than \(limit) a process: invalidate some ports, or use several processes"
+        case .outOfThreads(let limit):
+            RunLoopError.outOfThreads(limit: limit == .max ? .max : UInt64(limit)).description
         case .outOfFileSources(let limit):
             RunLoopError.outOfFileSources(limit: limit).description
         case .outOfFileWatches(let limit):
@@ -129,6 +133,7 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
             switch error.code {
             case EMFILE where error.call == "zmq_socket": PortProcess.current.socketsGone ?? .descriptorsGone
             case EMFILE: .descriptorsGone
+            case EAGAIN where error.call == "pthread_create": PortError(.threadsGone)
             case ZeroMQError.contextTerminated: .unavailable(reason: "the process is ending")
             default: .transport(call: error.call, errno: error.code)
             }
@@ -141,7 +146,7 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
         case .outOfFileWatches(let limit): self = .outOfFileWatches(limit: limit)
         case .loopEnded: self = .loopEnded
         case .system(let call, let errno): self = .transport(call: call, errno: errno)
-        case .threadNotStarted(let errno): self = .transport(call: "pthread_create", errno: errno)
+        case .outOfThreads(let limit): self = .outOfThreads(limit: Int(clamping: limit))
         default: self = .unavailable(reason: error.description)
         }
     }

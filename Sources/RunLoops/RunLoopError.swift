@@ -14,8 +14,8 @@ public enum RunLoopError: Error, Equatable, Sendable, CustomStringConvertible {
     case notAChild(pid_t)
     /// More sources watch this signal than can be told of it.
     case tooManySignalSources(signal: Int32)
-    /// The thread could not be made.
-    case threadNotStarted(errno: Int32)
+    /// No thread is left to the user, the container or the system, or no memory for one's stack. `limit` is the user's.
+    case outOfThreads(limit: UInt64)
     /// The process was forked, and the loop is its parent's.
     case forked
     /// A stack of this many bytes cannot be had: it is less than the minimum, or more than there is memory.
@@ -52,8 +52,9 @@ public enum RunLoopError: Error, Equatable, Sendable, CustomStringConvertible {
                 + "nobody has waited for"
         case .tooManySignalSources(let signal):
             "too many sources watch signal \(signal): invalidate one first"
-        case .threadNotStarted(let errno):
-            "the thread could not be started: \(String(cString: strerror(errno)))"
+        case .outOfThreads(let limit):
+            "no thread is left (the user's limit is \(limit == .max ? "none" : "\(limit)")): end some threads, raise the limit "
+                + "with ulimit -u, or look at the container's (pids.max) and at the memory for their stacks"
         case .forked:
             "a run loop is its parent's in a forked child: call exec, or start the program with posix_spawn"
         case .invalidStackSize(let size, let minimum):
@@ -78,6 +79,13 @@ public enum RunLoopError: Error, Equatable, Sendable, CustomStringConvertible {
         case .system(let call, let errno):
             "\(call) failed: \(String(cString: strerror(errno)))"
         }
+    }
+
+    /// No thread is left.
+    package static var threadsGone: RunLoopError {
+        var limit = rlimit()
+        getrlimit(__rlimit_resource_t(__RLIMIT_NPROC.rawValue), &limit)
+        return .outOfThreads(limit: UInt64(limit.rlim_cur))
     }
 
     static func last(_ call: String, descriptor: Int32 = -1) -> RunLoopError {

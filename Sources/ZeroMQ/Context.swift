@@ -14,17 +14,40 @@ public final class Context: @unchecked Sendable {
 
     /// Makes a context. The corresponding C function is `zmq_ctx_new`.
     ///
+    /// libzmq starts its threads with the first socket, and ends the process when it gets none. So they are tried first;
+    /// make a socket soon.
+    ///
     /// - Parameters:
     ///   - ioThreads: How many threads carry bytes between processes.
     ///   - maxSockets: How many sockets it can hold.
-    /// - Throws: ``ZeroMQError``.
+    /// - Throws: ``ZeroMQError``; `EAGAIN` of `pthread_create` when no thread is left.
     public init(ioThreads: Int32 = 1, maxSockets: Int32? = nil) throws(ZeroMQError) {
+        // One more closes the sockets.
+        guard Self.canStart(Int(ioThreads) + 1) else { throw ZeroMQError(call: "pthread_create", code: EAGAIN) }
         guard let handle = zmq_ctx_new() else { throw .last("zmq_ctx_new") }
         self.handle = handle
         zmq_ctx_set(handle, ZMQ_IO_THREADS, ioThreads)
         if let maxSockets {
             zmq_ctx_set(handle, ZMQ_MAX_SOCKETS, min(maxSockets, zmq_ctx_get(handle, ZMQ_SOCKET_LIMIT)))
         }
+    }
+
+    /// Whether so many threads can be had at once: each starts the next.
+    private static func canStart(_ count: Int) -> Bool {
+        guard count > 0 else { return true }
+        var (thread, id) = (pthread_t(), UnsafeMutableRawPointer?.none)
+        let error = pthread_create(
+            &thread, nil,
+            { count in
+                guard Context.canStart(Int(bitPattern: count) - 1) else { return nil }
+                return UnsafeMutableRawPointer(bitPattern: Int(czmq_thread_id()))
+            }, UnsafeMutableRawPointer(bitPattern: count))
+        guard error == 0 else { return false }
+        pthread_join(thread, &id)
+        guard let id else { return false }
+        // The kernel counts an ended thread for a moment more.
+        while kill(pid_t(Int(bitPattern: id)), 0) == 0 { sched_yield() }
+        return true
     }
 
     /// The version of libzmq that the program runs with. The corresponding C function is `zmq_version`.

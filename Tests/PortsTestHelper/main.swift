@@ -229,6 +229,12 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
     case "fill-up":
         try fillUp()
 
+    case "no-threads":
+        try goOnWithoutThreads()
+
+    case "leave-without-threads":
+        try leaveWithoutThreads()
+
     case "interrupted":
         try goOnInterrupted(Int(arguments.first ?? "") ?? 0)
 

@@ -60,6 +60,11 @@ import Testing
         if Scale.isMeasured { #expect(late.percentile(100) < .seconds(1)) }
     }
 
+    @Test func `what was sent arrives, although the process has no thread to be had at its end`() {
+        let sandbox = Sandbox()
+        for _ in 0..<Scale.count(2, long: 40) { #expect(Child("leave-without-threads", in: sandbox).wait() == 0) }
+    }
+
     @Test(arguments: ["right", "handler", "invalidate"])
     func `a reply arrives although its process or its port ends right after it`(_ way: String) throws {
         let sandbox = Sandbox()

@@ -95,6 +95,10 @@ import Testing
         #expect(Child("no-descriptors", in: sandbox).wait() == 0)
     }
 
+    @Test func `without a thread to be had a port is refused, and what there is goes on`() {
+        #expect(Child("no-threads", in: sandbox).wait() == 0)
+    }
+
     @Test func `a name that cannot be written is refused with the cause, and what there is goes on`() {
         #expect(Child("full-disk", "limit", in: sandbox).wait() == 0)
     }

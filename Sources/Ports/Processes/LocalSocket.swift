@@ -74,12 +74,33 @@ enum LocalSocket {
         return withAddress(path) { Glibc.connect(descriptor, $0, $1) } == 0 ? 0 : errno
     }
 
-    /// Copies of this process's connections to some paths, libzmq's own among them: they keep the connections open.
-    static func copiesOfConnections(to paths: Set<String>) -> [Int32] {
+    /// A connection of libzmq's, which a copy keeps open.
+    struct Connection {
+        let original: Int32
+        let copy: Int32
+
+        /// Waits until libzmq has sent all it had, which is when it closes its descriptor, and until the other side has
+        /// read that: a receiver whose queue is full when the connection ends loses what it has not read.
+        func waitUntilRead(before deadline: MonotonicInstant) {
+            var unread: Int32 = 0
+            // The kernel has no event for either.
+            while isOpen || ioctl(copy, UInt(TIOCOUTQ), &unread) == 0 && unread > 0, !deadline.hasPassed { usleep(500) }
+            close(copy)
+        }
+
+        /// Whether the original's number is still the connection's.
+        private var isOpen: Bool {
+            var (one, other) = (stat(), stat())
+            return fstat(original, &one) == 0 && fstat(copy, &other) == 0 && one.st_ino == other.st_ino
+        }
+    }
+
+    /// This process's connections to some paths.
+    static func connections(to paths: Set<String>) -> [Connection] {
         guard !paths.isEmpty else { return [] }
         return PortDirectory.files(in: "/proc/self/fd").compactMap { Int32($0) }
             .filter { peerPath(of: $0).map(paths.contains) ?? false }
-            .map { fcntl($0, F_DUPFD_CLOEXEC, 0) }.filter { $0 >= 0 }
+            .map { Connection(original: $0, copy: fcntl($0, F_DUPFD_CLOEXEC, 0)) }.filter { $0.copy >= 0 }
     }
 
     private static func peerPath(of descriptor: Int32) -> String? {
@@ -92,14 +113,6 @@ enum LocalSocket {
         return withUnsafeBytes(of: address.sun_path) { bytes in
             String(validating: bytes.prefix { $0 != 0 }, as: UTF8.self)
         }
-    }
-
-    /// Waits until the other side has read all that was sent.
-    static func waitUntilRead(_ descriptor: Int32, before deadline: MonotonicInstant) {
-        var unread: Int32 = 0
-        // The kernel has no event for it.
-        while ioctl(descriptor, UInt(TIOCOUTQ), &unread) == 0, unread > 0, !deadline.hasPassed { usleep(500) }
-        close(descriptor)
     }
 
     static func isSocket(_ path: String) -> Bool {

@@ -268,7 +268,7 @@ final class PortProcess: Sendable {
                 Array(state.directories.values)
             )
         }
-        let copies = LocalSocket.copiesOfConnections(to: Set(channels.compactMap(\.usedPath)))
+        let connections = LocalSocket.connections(to: Set(channels.compactMap(\.usedPath)))
         for channel in channels { channel.close(linger: Int32(clamping: bound)) }
         for port in ports { port.close() }
         if let context {
@@ -281,8 +281,7 @@ final class PortProcess: Sendable {
             if thread != nil { _ = ended.wait(until: deadline) }
             thread?.stop()
         }
-        // A receiver whose queue is full when the connection ends loses what it has not read from the socket by then.
-        for copy in copies { LocalSocket.waitUntilRead(copy, before: deadline) }
+        for connection in connections { connection.waitUntilRead(before: deadline) }
         for directory in directories { directory.removeOwnFiles(before: max(deadline, .now + .milliseconds(100))) }
         log.close(before: max(deadline, .now + .milliseconds(100)))
     }

@@ -26,7 +26,7 @@ public final class RunLoopThread: Sendable {
     ///   - stackSize: The stack's size in bytes, at least ``minimumStackSize``; nil for the system's default.
     ///   - body: Called on the thread before its loop runs: a place to add items.
     /// - Throws: ``RunLoopError/nicenessRefused(_:)``, as it is to most when they ask for less than they have;
-    ///   ``RunLoopError/invalidStackSize(_:minimum:)``, ``RunLoopError/threadNotStarted(errno:)``,
+    ///   ``RunLoopError/invalidStackSize(_:minimum:)``, ``RunLoopError/outOfThreads(limit:)``,
     ///   ``RunLoopError/forked``, or what is said when no descriptor is left.
     public init(
         name: String = "run loop", niceness: Int? = nil, stackSize: Int? = nil,
@@ -124,7 +124,7 @@ public final class RunLoopThread: Sendable {
         let ready = Gate()
         let ended: Gate
         let body: (@Sendable (ThreadRunLoop) -> Void)?
-        let outcome = Mutex(Result<ThreadRunLoop, RunLoopError>.failure(.threadNotStarted(errno: EAGAIN)))
+        let outcome = Mutex(Result<ThreadRunLoop, RunLoopError>.failure(.loopEnded))
 
         init(name: String, niceness: Int?, ended: Gate, body: (@Sendable (ThreadRunLoop) -> Void)?) {
             self.name = name
@@ -191,7 +191,7 @@ public final class RunLoopThread: Sendable {
             argument.release()
             // One error code for "too many threads" and for "not so much memory".
             if let stackSize, !isMemory(stackSize) { throw .invalidStackSize(stackSize, minimum: minimumStackSize) }
-            throw .threadNotStarted(errno: error)
+            throw error == EAGAIN ? .threadsGone : .system(call: "pthread_create", errno: error)
         }
         return thread
     }
