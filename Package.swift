@@ -26,7 +26,7 @@ let package = Package(
     targets: [
         .systemLibrary(name: "CZeroMQ", providers: [.apt(["libzmq3-dev"])]),
         .target(name: "CRunLoopShims"),
-        .target(name: "CAcceptGuard"),
+        .target(name: "CAcceptGuard", dependencies: ["CZeroMQ"]),
         .target(name: "ZeroMQ", dependencies: ["CZeroMQ"]),
         .target(
             name: "RunLoops",
@@ -65,12 +65,13 @@ let package = Package(
             ]),
         .target(name: "HeapUse", path: "Tests/HeapUse"),
         .executableTarget(name: "PortsTestHelper", dependencies: ["Ports", "HeapUse"], path: "Tests/PortsTestHelper"),
+        .executableTarget(name: "LoadingHelper", path: "Tests/LoadingHelper"),
         .target(name: "FuzzTargets", dependencies: ["Ports", "ZeroMQ"], path: "Tests/FuzzTargets"),
         .testTarget(
             name: "PortsTests",
             dependencies: [
-                "Ports", "CRunLoopShims", "ZeroMQ", "HeapUse", "PortsTestHelper", "FuzzTargets", "OwnThread",
-                "SplitMix64",
+                "Ports", "CRunLoopShims", "ZeroMQ", "HeapUse", "PortsTestHelper", "LoadingHelper", "FuzzTargets",
+                "OwnThread", "SplitMix64",
             ]),
         .testTarget(name: "WordCountTests", dependencies: ["wordcount", "SplitMix64", "OwnThread"]),
         .testTarget(name: "PortctlTests", dependencies: ["portctl", "PortsTestHelper", "OwnThread"]),

@@ -3,15 +3,19 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+#include <zmq.h>
 
 typedef int accept_function(int, struct sockaddr *, socklen_t *, int);
 static accept_function *next_accept4;
@@ -25,7 +29,69 @@ static int call_next(int listener, struct sockaddr *address, socklen_t *size, in
     return (int)syscall(SYS_accept4, listener, address, size, flags);
 }
 
-bool cag_is_in_force(void) { return dlsym(RTLD_DEFAULT, "accept4") == (void *)accept4; }
+// Not `accept4`, which in a loaded library is the C library's here, too.
+static accept_function guarded_accept;
+
+// Relocates libzmq's reference to `accept4` anew.
+static void redirect(ElfW(Addr) base, const ElfW(Rela) *relocations, size_t count, const ElfW(Sym) *symbols,
+                     const char *names, bool *is_redirected) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    for (size_t i = 0; i < count; i++) {
+        const char *name = names + symbols[ELF64_R_SYM(relocations[i].r_info)].st_name;
+        if (strcmp(name, "accept4") != 0) continue;
+        accept_function **slot = (accept_function **)(base + relocations[i].r_offset);
+        // It may be read-only since it was relocated.
+        void *start = (void *)((uintptr_t)slot & ~(page - 1));
+        if (mprotect(start, page, PROT_READ | PROT_WRITE) != 0) continue;
+        __atomic_store_n(slot, guarded_accept, __ATOMIC_RELEASE);
+        *is_redirected = true;
+    }
+}
+
+// Finds the object that libzmq is in.
+static int redirect_in(struct dl_phdr_info *object, size_t size, void *is_redirected) {
+    (void)size;
+    const ElfW(Dyn) *entry = NULL;
+    bool has_libzmq = false;
+    for (int i = 0; i < object->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &object->dlpi_phdr[i];
+        uintptr_t offset = (uintptr_t)zmq_bind - object->dlpi_addr - part->p_vaddr;
+        if (part->p_type == PT_LOAD && offset < part->p_memsz) has_libzmq = true;
+        if (part->p_type == PT_DYNAMIC) entry = (const ElfW(Dyn) *)(object->dlpi_addr + part->p_vaddr);
+    }
+    if (!has_libzmq) return 0;
+    const ElfW(Rela) *calls = NULL, *others = NULL;
+    const ElfW(Sym) *symbols = NULL;
+    const char *names = NULL;
+    size_t calls_size = 0, others_size = 0;
+    for (; entry && entry->d_tag != DT_NULL; entry++) {
+        switch (entry->d_tag) {
+        case DT_JMPREL: calls = (const ElfW(Rela) *)entry->d_un.d_ptr; break;
+        case DT_PLTRELSZ: calls_size = entry->d_un.d_val; break;
+        case DT_RELA: others = (const ElfW(Rela) *)entry->d_un.d_ptr; break;
+        case DT_RELASZ: others_size = entry->d_un.d_val; break;
+        case DT_SYMTAB: symbols = (const ElfW(Sym) *)entry->d_un.d_ptr; break;
+        case DT_STRTAB: names = (const char *)entry->d_un.d_ptr; break;
+        }
+    }
+    if (!symbols || !names) return 1;
+    redirect(object->dlpi_addr, calls, calls_size / sizeof *calls, symbols, names, is_redirected);
+    redirect(object->dlpi_addr, others, others_size / sizeof *others, symbols, names, is_redirected);
+    return 1;
+}
+
+static bool in_force;
+bool cag_is_in_force(void) { return in_force; }
+
+static void take_calls(void) {
+    Dl_info own, libzmq;
+    if (!dladdr((void *)guarded_accept, &own) || !dladdr((void *)zmq_bind, &libzmq)) return;
+    // What libzmq calls stays where it is, whatever is closed; so do our threads.
+    dlopen(own.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+    dl_iterate_phdr(redirect_in, &in_force);
+    // Inside one object the linker has seen to it.
+    if (own.dli_fbase == libzmq.dli_fbase) in_force = true;
+}
 
 struct connection {
     int descriptor;
@@ -60,6 +126,7 @@ static void keep_spare(void) {
 void cag_begin(int kept, void (*told)(int, unsigned, enum cag_reason)) {
     reserve = kept;
     atomic_store(&refused, told);
+    take_calls();
 }
 
 static ino_t inode_of(int descriptor) {
@@ -127,7 +194,7 @@ static int refuse(int descriptor, struct ucred peer, enum cag_reason reason) {
     return -1;
 }
 
-int accept4(int listener, struct sockaddr *address, socklen_t *size, int flags) {
+static int guarded_accept(int listener, struct sockaddr *address, socklen_t *size, int flags) {
     struct guarded *guarded = slot(listener);
     ino_t inode = guarded ? atomic_load(&guarded->inode) : 0;
     if (inode == 0 || inode_of(listener) != inode) return call_next(listener, address, size, flags);
@@ -163,4 +230,8 @@ int accept4(int listener, struct sockaddr *address, socklen_t *size, int flags) 
     keep_spare();
     errno = error;
     return result;
+}
+
+int accept4(int listener, struct sockaddr *address, socklen_t *size, int flags) {
+    return guarded_accept(listener, address, size, flags);
 }

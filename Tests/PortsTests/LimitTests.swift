@@ -1,3 +1,4 @@
+import Foundation
 import Glibc
 import OwnThread
 import RunLoops
@@ -73,6 +74,30 @@ import Testing
         try target.hoard(false)
         #expect(try waitUntil { try target.newPort() == "made" })
         #expect(try waitUntil { try greet(target) })
+    }
+
+    /// Links the helper program again, as a library.
+    private func linkLibrary() throws -> String {
+        let linker = Process()
+        linker.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+        let objects = "@\(Child.folder)/PortsTestHelper.product/Objects.LinkFileList"
+        linker.arguments = ["swiftc", "-emit-library", "-o", sandbox.file("library.so"), objects, "-lzmq"]
+        try linker.run()
+        linker.waitUntilExit()
+        try #require(linker.terminationStatus == 0)
+        return sandbox.file("library.so")
+    }
+
+    @Test(.enabled(if: limit >= 1000 && sanitizerOptions.isEmpty), arguments: ["", "LD_BIND_NOW=1"])
+    func `connections are refused in time in a program that loads the library while it runs`(_ binding: String) throws {
+        let target = try Target(
+            sandbox, setUp: "ulimit -n 160; export LIBRARY=\(try linkLibrary()) \(binding)",
+            program: Child.folder + "/LoadingHelper")
+        let connections = try flood(target.path, .stream, 400)
+        #expect(waitUntil { target.hasLogged("process \(getpid())", "finds no descriptor left") })
+        for connection in connections { close(connection) }
+        #expect(!target.hasLogged("not safe"))
+        #expect(try waitUntil { try target.newPort() == "made" })
     }
 
     @Test(.enabled(if: limit >= 4000)) func `a port has so many connections, and no more`() throws {

@@ -11,13 +11,15 @@ final class Child: Sendable {
     private let descriptor: Int32
     private let collected = Shared<Int32?>(nil)
 
-    /// The helper lies beside the test program.
-    static let program: String = {
+    /// The helpers lie beside the test program.
+    static let folder: String = {
         var buffer = [CChar](repeating: 0, count: 4096)
         let count = readlink("/proc/self/exe", &buffer, buffer.count - 1)
         let path = String(decoding: buffer.prefix(max(count, 0)).map(UInt8.init(bitPattern:)), as: UTF8.self)
-        return path[..<(path.lastIndex(of: "/") ?? path.startIndex)] + "/PortsTestHelper"
+        return String(path[..<(path.lastIndex(of: "/") ?? path.startIndex)])
     }()
+
+    static let program = folder + "/PortsTestHelper"
 
     /// - Parameter wrapper: A command that runs the helper, given to it as its last words.
     init(_ arguments: String..., in sandbox: Sandbox, wrapper: [String] = []) {

@@ -13,14 +13,15 @@ final class Target: Sendable {
 
     /// - Parameters:
     ///   - setUp: Shell commands before it starts.
+    ///   - program: What runs in the helper's place.
     ///   - log: Where it writes its standard error to; a file unless given.
-    init(_ sandbox: Sandbox, setUp: String = ":", log: String? = nil) throws {
+    init(_ sandbox: Sandbox, setUp: String = ":", program: String = "$0", log: String? = nil) throws {
         self.sandbox = sandbox
         logFile = log ?? sandbox.path + ".log"
         let desk = try Desk(sandbox)
         child = Child(
             "target", in: sandbox,
-            wrapper: ["/bin/sh", "-c", "\(setUp); exec \"$0\" \"$@\" 2>\(logFile)"])
+            wrapper: ["/bin/sh", "-c", "\(setUp); exec \"\(program)\" \"$@\" 2>\(logFile)"])
         right = try desk.report()
         mine = try MachPort(nameServer: sandbox.names)
         desk.port.invalidate()
