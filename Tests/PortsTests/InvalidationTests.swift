@@ -315,11 +315,13 @@ import Testing
         let right = try #require(port).sendRight
         port = nil
         try right.send(MachPort.Message())
-        let kept = PortProcess.current.port(right.channel.id.number)
+        var kept = PortProcess.current.port(right.channel.id.number)
         #expect(kept?.isValid == true)
         kept?.remove(from: thread.loop)
+        #expect(!isGone.wait(until: .distantPast))
+        kept = nil
+        #expect(isGone.wait(until: .patience))
         thread.stop()
-        withExtendedLifetime(kept) {}
     }
 
     @Test func `a port outlives the thread of its loop, and can join another`() throws {
