@@ -109,7 +109,7 @@ final class SendChannel: Sendable, CustomStringConvertible {
         if try sendAtOnce(&frame, before: deadline) { return }
         let connectDeadline = Self.connectDeadline(deadline)
         let suspended = try SuspendedSend(frame, to: self, before: deadline, connectBefore: connectDeadline)
-        while try await !suspended.isSent() { try await connect(before: connectDeadline) }
+        try await suspended.send()
     }
 
     /// So many may wait for room when a frame is posted; whoever made the port full gets no more.
@@ -130,12 +130,11 @@ final class SendChannel: Sendable, CustomStringConvertible {
         // Within the process nothing arrives after the exit.
         let (process, count) = (PortProcess.current, isLocal ? 0 : 1)
         process.postedCount.add(count, ordering: .relaxed)
-        suspended.start { [self] end in
+        suspended.start { end in
             process.postedCount.subtract(count, ordering: .relaxed)
             withExtendedLifetime(suspended) {}
             switch end {
             case .sent: break
-            case .unconnected: failed(PortError.becameInvalid(port: description))
             case .failed(let error): failed(error)
             }
         }
@@ -271,16 +270,23 @@ final class SendChannel: Sendable, CustomStringConvertible {
         try makeSocket()
     }
 
-    nonisolated(nonsending) private func connect(before deadline: MonotonicInstant) async throws {
+    /// Connects if that takes no waiting.
+    ///
+    /// - Parameter former: The call that the last attempt has returned.
+    /// - Returns: The call whose outcome is to be waited for; nil when the channel is connected.
+    func connect(after former: ControlCall?) throws(PortError) -> ControlCall? {
         noteWatched()
-        do {
-            let peer = try await PortProcess.current.peers.peer(of: self, before: deadline)
-            peer.send(.watch(id.number))
+        do throws(PortError) {
+            switch try PortProcess.current.peers.way(to: self, after: former) {
+            case .call(let call): return call
+            case .peer(let peer): peer.send(.watch(id.number))
+            }
         } catch {
-            if case PortError.isInvalid = error { invalidate() }
+            if case .isInvalid = error { invalidate() }
             throw error
         }
         try makeSocket()
+        return nil
     }
 
     private func makeSocket() throws(PortError) {

@@ -16,18 +16,18 @@ final class SuspendedSend: Waiter {
 
     enum End {
         case sent
-        /// It takes a connection to the port's process first, which the housekeeping thread must not wait for.
-        case unconnected
         case failed(any Error)
     }
 
-    /// One attempt, from the asking to the answer. Ends on the housekeeping thread.
+    /// From the asking to the answer. Ends on the housekeeping thread.
     private struct Attempt {
         var tell: (@Sendable (End) -> Void)?
         var end: End?
         var watch: ThreadRunLoop.Source1?
         var timers: [ThreadRunLoop.Timer] = []
         var waitsForConnection = false
+        /// The call at the port's process that the frame waits for.
+        var call: ControlCall?
     }
 
     private let attempt = Mutex(Attempt())
@@ -44,10 +44,7 @@ final class SuspendedSend: Waiter {
     }
 
     /// Suspends until the frame is sent, or cannot be.
-    ///
-    /// - Returns: False when there is no connection to the port's process yet.
-    nonisolated(nonsending) func isSent() async throws -> Bool {
-        attempt.withLock { $0 = Attempt() }
+    nonisolated(nonsending) func send() async throws {
         let end = await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 start { continuation.resume(returning: $0) }
@@ -55,11 +52,7 @@ final class SuspendedSend: Waiter {
         } onCancel: {
             onLoop { self.end(.failed(CancellationError())) }
         }
-        switch end {
-        case .sent: return true
-        case .unconnected: return false
-        case .failed(let error): throw error
-        }
+        if case .failed(let error) = end { throw error }
     }
 
     /// Begins. Whatever `tell` has captured is kept until the end, of which it is told.
@@ -107,6 +100,7 @@ final class SuspendedSend: Waiter {
         guard former.end == nil else { return }
         channel.leave(self)
         former.watch?.invalidate()
+        former.call?.outcome.remove(self)
         for timer in former.timers { timer.invalidate() }
         former.tell?(end)
     }
@@ -123,11 +117,7 @@ final class SuspendedSend: Waiter {
                 stopWatching()
             case .connect:
                 stopWatching()
-                guard PortProcess.current.peers.isConnected(to: channel.id.incarnation) else {
-                    return end(.unconnected)
-                }
-                try channel.connect(before: .distantPast)
-                wake()
+                try connect()
             case .watch(let descriptor, let isConnected):
                 try watch(descriptor)
                 if !isConnected { waitForConnection() }
@@ -135,6 +125,14 @@ final class SuspendedSend: Waiter {
         } catch {
             end(.failed(error))
         }
+    }
+
+    private func connect() throws(PortError) {
+        let former = attempt.withLock { $0.call }
+        let call = try channel.connect(after: former)
+        attempt.withLock { $0.call = call }
+        guard let call else { return wake() }
+        if call !== former { call.outcome.add(self) }
     }
 
     private func watch(_ descriptor: Int32) throws(PortError) {
@@ -164,9 +162,12 @@ final class SuspendedSend: Waiter {
             // It may have been connected meanwhile, or the other way round.
             let isConnected = send.channel.isConnected
             guard (isConnected ? send.deadline : send.connectDeadline).hasPassed else { return send.waitForDeadline() }
+            let port = send.channel.description
+            let call = send.attempt.withLock { $0.call }
             send.end(
                 .failed(
-                    isConnected ? PortError.sendTimedOut(port: send.channel.description) : send.channel.isNotAccepted))
+                    isConnected
+                        ? PortError.sendTimedOut(port: port) : call?.lateError(port) ?? send.channel.isNotAccepted))
         }
     }
 

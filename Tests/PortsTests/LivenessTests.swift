@@ -9,18 +9,22 @@ import Testing
 
 /// Who is taken for dead, and who learns of a death.
 @Suite(.ownThread) struct LivenessTests {
-    let sandbox = Sandbox()
+    let sandbox: Sandbox
+
+    init() { sandbox = Sandbox() }
+
+    /// In a sandbox that others use, too.
+    init(sandbox: Sandbox) { self.sandbox = sandbox }
 
     @Test func `a process that has called a stopped one in vain is found by it afterwards`() throws {
-        for round in 0..<Scale.count(4, long: 100) { try Self.callInVain(callers: 2 + round * 7 % 29) }
+        for round in 0..<Scale.count(4, long: 100) { try Self.callInVain(callers: 2 + round * 7 % 29, sandbox) }
     }
 
-    private static func callInVain(callers: Int) throws {
-        let sandbox = Sandbox()
+    static func callInVain(callers: Int, _ sandbox: Sandbox) throws {
         let desk = try Desk(sandbox)
-        // It is connected to nobody.
+        // Nobody is connected to it.
         let looker = Child("look", in: sandbox)
-        #expect(waitUntil { (try? sandbox.names.names().contains("looker")) == true })
+        #expect(waitUntil { (try? sandbox.names.registration(forName: "looker"))??.pid == looker.pid })
         looker.stop()
         let attempts = (0..<callers).map { caller in
             Helper {
@@ -157,6 +161,10 @@ import Testing
 
     @Test(arguments: [false, true])
     func `a fork in the middle of a handshake hides no death`(_ isCaller: Bool) throws {
+        for _ in 0..<Scale.count(1, long: 50) { try forkInHandshake(isCaller) }
+    }
+
+    func forkInHandshake(_ isCaller: Bool) throws {
         let desk = try Desk(sandbox)
         let parent = Child("fork-on-demand", in: sandbox)
         let right = try desk.report()

@@ -18,6 +18,8 @@ import Testing
             ("owners killed", { _ = try KillTests.killOwners(2, haveForked: false, $0) }),
             ("forked owners killed", { _ = try KillTests.killOwners(2, haveForked: true, $0) }),
             ("ports found and lost", { try KillTests.findDoomed(5, $0) }),
+            ("stopped processes called in vain", { try LivenessTests.callInVain(callers: 12, $0) }),
+            ("forks in handshakes", { try LivenessTests(sandbox: $0).forkInHandshake(.random()) }),
             ("names left by the killed", { _ = try KillTests.killRegistrars(5, at: "register", $0) }),
         ],
         [

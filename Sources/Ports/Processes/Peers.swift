@@ -32,20 +32,40 @@ final class Peers: Sendable {
 
     // MARK: Calling
 
+    enum Way {
+        case peer(Peer)
+        /// A call is under way.
+        case call(ControlCall)
+    }
+
+    /// The way to the process that owns the channel's port.
+    ///
+    /// - Parameter former: The call that was returned before.
+    func way(to channel: SendChannel, after former: ControlCall? = nil) throws(PortError) -> Way {
+        if let peer = existing(channel.id.incarnation) { return .peer(peer) }
+        if let former, let outcome = former.outcome.value { return .peer(try peer(of: channel, former, outcome)) }
+        if let former { return .call(former) }
+        return .call(try call(channel.controlAddress))
+    }
+
     /// The peer that owns the channel's port, connected to if need be.
     func peer(of channel: SendChannel, before deadline: MonotonicInstant) throws(PortError) -> Peer {
-        if let peer = existing(channel.id.incarnation) { return peer }
-        let call = try call(channel.controlAddress)
-        return try peer(of: channel, call, call.wait(until: deadline))
+        switch try way(to: channel) {
+        case .peer(let peer): return peer
+        case .call(let call): return try peer(of: channel, call, call.wait(until: deadline))
+        }
     }
 
     /// The same, suspending the task.
     nonisolated(nonsending) func peer(
         of channel: SendChannel, before deadline: MonotonicInstant
     ) async throws -> Peer {
-        if let peer = existing(channel.id.incarnation) { return peer }
-        let call = try call(channel.controlAddress)
-        return try await peer(of: channel, call, call.outcome.value(before: deadline))
+        switch try way(to: channel) {
+        case .peer(let peer): return peer
+        case .call(let call):
+            let outcome = try await call.outcome.value(before: deadline)
+            return try peer(of: channel, call, outcome)
+        }
     }
 
     private func peer(
