@@ -32,8 +32,11 @@ struct Pending {
     var waking: [Int] = []
     var partings: [(event: Int, reason: Parting)] = []
 
-    /// A descriptor, or the main queue.
-    var isReady: Bool { !raised.isEmpty || queued > 0 }
+    /// Whether a descriptor, a timer or the main queue was served. Of the first two of them to be ready the earlier goes
+    /// first; later ones are where the kernel has them since it named them last.
+    var hasServed = false
+    /// Whether a timer that is due would compete with a descriptor or the main queue in no known order.
+    var isTaken: Bool { !raised.isEmpty && hasServed || queued > 0 }
     var isWoken: Bool { passesSinceWakeUp != nil }
     /// Whether the pass in progress does not sleep, whatever comes.
     var polls: Bool { runs.last?.polls == true || performing.last == runs.count }

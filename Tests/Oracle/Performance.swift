@@ -127,7 +127,8 @@ final class Performance: @unchecked Sendable {
                 noteCallout { pending in
                     pending.raised.remove(index)
                     let isTied = pending.raised.contains { $0 != item.twin }
-                    return isTied || pending.queued > 0 || pending.hasTimerDue ? .readyTogether : nil
+                    return isTied || pending.queued > 0 || pending.hasServed && pending.hasTimerDue
+                        ? .readyTogether : nil
                 }
                 call(index, item.name)
             }
@@ -148,7 +149,7 @@ final class Performance: @unchecked Sendable {
         let item = script.items[timer]
         noteCallout { pending in
             let date = pending.dues.removeValue(forKey: timer)
-            if !pending.raised.isEmpty || pending.queued > 0 { return .readyTogether }
+            if !pending.raised.isEmpty && pending.hasServed || pending.queued > 0 { return .readyTogether }
             // Together for sure only if the loop has been busy when they came due.
             return item.twin != nil && date.map { .now < $0 + .milliseconds(2) } ?? false ? .dueTogether : nil
         }
@@ -261,7 +262,7 @@ final class Performance: @unchecked Sendable {
         let count = first.trace.all.count
         pending.withLock { pending in
             let reason = note(&pending)
-            pending.hadCallout = true
+            (pending.hadCallout, pending.hasServed) = (true, true)
             if pending.isWoken || pending.isTimeOver {
                 pending.part(.readyTogether, at: count)
             } else if let reason {
@@ -289,7 +290,8 @@ final class Performance: @unchecked Sendable {
             guard index != item, !firing.contains(index), case .timer = script.items[index].kind else { return false }
             return first.contains(name(of: index), in: name(mode))
         }
-        pending.withLock { $0.left[mode] = hasOther || script.hasFarTimers ? nil : (from, to, 0) }
+        guard !hasOther, !script.hasFarTimers else { return pending.withLock { $0.left[mode] = nil } }
+        pending.withLock { ($0.left[mode], $0.hasServed) = ((from, to, 0), true) }
     }
 
     /// A timer's date counts in its modes: the kernel's timer is set.
@@ -346,7 +348,7 @@ final class Performance: @unchecked Sendable {
         if walks > 0, isOfOneMode(action) { part(.movesTogether) }
         switch action {
         case .add(let item, let mode):
-            if script.isOrderly, pending.withLock({ $0.dues[item]?.hasPassed == true && $0.isReady }) { break }
+            if script.isOrderly, pending.withLock({ $0.dues[item]?.hasPassed == true && $0.isTaken }) { break }
             for item in script.both(item) {
                 move(item, mode) { stage.add(name(of: item), to: name(mode)) }
                 noteTimerSet(item)
@@ -372,14 +374,15 @@ final class Performance: @unchecked Sendable {
             }
         case .raise(let item):
             let others = pending.withLock { $0.raised }.subtracting(script.both(item))
-            if script.isOrderly, !others.isEmpty || pending.withLock({ $0.hasTimerDue || $0.queued > 0 }) { break }
+            let isTied = pending.withLock { $0.hasServed && $0.hasTimerDue || $0.queued > 0 }
+            if script.isOrderly, !others.isEmpty || isTied { break }
             if pending.withLock({ $0.waking.last == $0.runs.count }) { part(.eventTaken) }
             for item in script.both(item) {
                 pending.withLock { _ = $0.raised.insert(item) }
                 stage.raise(name(of: item))
             }
         case .redate(let item, let date):
-            if script.isOrderly, case .past = date, pending.withLock({ $0.isReady }) { break }
+            if script.isOrderly, case .past = date, pending.withLock({ $0.isTaken }) { break }
             let milliseconds = self.milliseconds(until: date)
             if stage.isValid(name(of: item)) {
                 // From another thread that is a wake-up, too.
