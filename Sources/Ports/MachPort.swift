@@ -55,7 +55,8 @@ public final class MachPort: Sendable, CustomStringConvertible {
         var invalidationHandlers: [@Sendable () -> Void] = []
         /// Whether all of them were called.
         var hasTold = false
-        var isExposed = false
+        /// Where other processes can find it.
+        var exposedIn: PortDirectory?
         var names: [(PortDirectory, String)] = []
         /// How many messages were taken.
         var takenCount = 0
@@ -515,7 +516,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
             let isFirst = !receiver.mayHaveMore
             receiver.mayHaveMore = true
             // A question is no message. Nobody asks a port that no other process can connect to.
-            if !receiver.isExposed || !Wire.isDrainQuestion(frame) { receiver.takenCount += 1 }
+            if receiver.exposedIn == nil || !Wire.isDrainQuestion(frame) { receiver.takenCount += 1 }
             return .frame(frame, handler, isFirst: isFirst)
         }
     }
@@ -641,12 +642,13 @@ public final class MachPort: Sendable, CustomStringConvertible {
         }
         guard wasValid else { return }
         wakeWaiters()
-        let source = receiver.withLock { $0.source }
+        let (source, names) = receiver.withLock { ($0.source, $0.names) }
         // Before the socket goes, and its descriptor's number with it.
         source?.invalidate()
         scheduling.withLock { _ in }
         // A handler that waits for room in this very port would never end.
         sendRight.channel.shut()
+        for (directory, name) in names { directory.abandon(name, of: id) }
         let isInCallout = crl_callout_depth().pointee > 0
         let turnsEnded = Gate()
         let mustWait = receiver.withLock { receiver in
@@ -669,17 +671,16 @@ public final class MachPort: Sendable, CustomStringConvertible {
     private func finish() {
         refuseQueued()
         var former = Handlers()
-        let (names, isExposed, queue) = receiver.withLock { receiver in
+        let (exposedIn, queue) = receiver.withLock { receiver in
             receiver.socket = nil
             swap(&receiver.handlers, &former)
             receiver.waiters.removeAll { $0 === receiver.queue }
             defer { receiver.queue = nil }
-            return (receiver.names, receiver.isExposed, receiver.queue)
+            return (receiver.exposedIn, receiver.queue)
         }
         queue?.stop()
         let process = PortProcess.current
-        for (directory, name) in names { try? directory.unregister(name, from: id) }
-        if isExposed { (try? process.directory(directoryPath))?.removeSocket(of: id) }
+        exposedIn?.removeSocket(of: id)
         process.remove(id)
         sendRight.channel.invalidate()
         process.peers.tellInvalidated(id.number)
@@ -748,12 +749,22 @@ public final class MachPort: Sendable, CustomStringConvertible {
     ///
     /// - Returns: The registry directory in which it can be found.
     func expose() throws(PortError) -> String {
+        let known = try receiver.withLock { (receiver) throws(PortError) in
+            guard receiver.isValid else { throw .isInvalid(port: description) }
+            return receiver.exposedIn
+        }
+        if let known { return known.path }
+        return try exposeAnew()
+    }
+
+    /// The same; also when its directory was removed since, and another is there.
+    func exposeAnew() throws(PortError) -> String {
         let directory = try PortProcess.current.directory(directoryPath)
-        // It may have to wait for other processes: not while messages wait for the lock below.
+        // It takes a while: not while messages wait for the lock below.
         try directory.open()
         try receiver.withLock { (receiver) throws(PortError) in
             guard receiver.isValid else { throw .isInvalid(port: description) }
-            guard !receiver.isExposed else { return }
+            guard receiver.exposedIn !== directory else { return }
             let (descriptor, path) = try directory.makeSocket(for: id)
             PortProcess.current.guardListener(descriptor)
             do throws(PortError) {
@@ -763,7 +774,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
                 Glibc.close(descriptor)
                 throw error
             }
-            receiver.isExposed = true
+            receiver.exposedIn = directory
         }
         return directory.path
     }
@@ -771,7 +782,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
     /// The port has a name, to be given up with it.
     func tookName(_ name: String, in directory: PortDirectory) {
         receiver.withLock { $0.names.append((directory, name)) }
-        if !isValid { try? directory.unregister(name, from: id) }
+        if !isValid { directory.abandon(name, of: id) }
     }
 
     func gaveUpName(_ name: String, in directory: PortDirectory) {

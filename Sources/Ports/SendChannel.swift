@@ -325,6 +325,21 @@ final class SendChannel: Sendable, CustomStringConvertible {
         }
     }
 
+    /// The same, suspending the task.
+    @discardableResult
+    nonisolated(nonsending) func joinPeer(before deadline: MonotonicInstant) async throws -> Peer? {
+        guard !isLocal else { return nil }
+        noteWatched()
+        do {
+            let peer = try await PortProcess.current.peers.peer(of: self, before: deadline)
+            peer.send(.watch(id.number))
+            return peer
+        } catch {
+            if case PortError.isInvalid = error { invalidate() }
+            throw error
+        }
+    }
+
     /// Where its owner is to be found.
     var controlAddress: ControlAddress { ControlAddress(incarnation: id.incarnation, directory: path) }
 
@@ -402,7 +417,11 @@ final class SendChannel: Sendable, CustomStringConvertible {
             if state.news != .told { state.handlers.append(handler) }
             return state.news == .told
         }
-        if isLate { return handler() }
+        if isLate { handler() } else { watch() }
+    }
+
+    /// Has the port's end told, now or when there is a connection to its owner. Waits for nothing.
+    func watch() {
         guard !isLocal else { return }
         noteWatched()
         PortProcess.current.peers.watch(self)

@@ -62,7 +62,6 @@ struct Doctor: ParsableCommand {
         case .directory(_, "mkdir", ENOENT): "make the directory that \(path) is to be in, or set PORTS_DIRECTORY"
         case .directory(_, _, ENOSPC): "the disk is full: make room, or set PORTS_DIRECTORY to another"
         case .directory(_, _, EACCES), .directory(_, _, EROFS): "set PORTS_DIRECTORY to a directory you may write to"
-        case .directory(_, "flock", _): "a stopped program holds the directory's lock: continue or end it"
         default: nil
         }
     }

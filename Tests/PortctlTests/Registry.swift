@@ -35,7 +35,11 @@ final class Registry {
         try? FileManager.default.removeItem(at: folder)
     }
 
-    var files: [String] { (try? FileManager.default.contentsOfDirectory(atPath: path)) ?? [] }
+    /// What is in the directory, and in its folder of names, but for that.
+    var files: [String] {
+        [path, path + "/names"].flatMap { (try? FileManager.default.contentsOfDirectory(atPath: $0)) ?? [] }
+            .filter { $0 != "names" }
+    }
 
     /// A program beside the test runner.
     private func program(_ name: String) throws -> URL {

@@ -58,6 +58,27 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
         try report(port.sendRight)
         try runForEver()
 
+    case "own-many":
+        let port = try MachPort()
+        for number in 0..<(Int(arguments.first ?? "") ?? 0) {
+            try PortNameServer.shared.register(port, name: "many \(number)")
+        }
+        try report(port.sendRight)
+        try runForEver()
+
+    case "come":
+        try PortNameServer.shared.register(MachPort(), name: arguments.first ?? "")
+        exit(0)
+
+    case "die-owning":
+        let port = try MachPort()
+        try PortNameServer.shared.register(port, name: arguments.first ?? "")
+        withExtendedLifetime(port) { _ = kill(getpid(), SIGKILL) }
+        fail("alive")
+
+    case "look-up-in-vain":
+        lookUpInVain(arguments.first ?? "", tasks: 100)
+
     case "hold":
         // The same under any name, without a report: nobody is connected to it.
         let port = try MachPort(queueLimit: 4)

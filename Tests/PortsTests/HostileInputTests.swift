@@ -171,8 +171,7 @@ import ZeroMQ
     }
 
     @Test func `an entry of 10 MB is not read`() throws {
-        let file = sandbox.file(try NameEntry.fileName(for: "large"))
-        close(creat(file, 0o600))
+        let file = try sandbox.plant("", as: "large")
         #expect(truncate(file, 10 << 20) == 0)
         #expect(errorKind { _ = try sandbox.names.port(forName: "large") } == "untrustedDirectory")
         #expect(try sandbox.names.names() == [])
@@ -210,8 +209,7 @@ import ZeroMQ
     }
 
     @Test func `a name's entry of another version is told, and left alone`() throws {
-        let file = try NameEntry.fileName(for: "foreign")
-        try sandbox.write("ports-name 2\nsomething else\n", to: file)
+        try sandbox.plant("ports-name 2\nsomething else\n", as: "foreign")
         let port = try MachPort(nameServer: sandbox.names)
         let attempts: [() throws -> Void] = [
             { _ = try sandbox.names.port(forName: "foreign") },
@@ -228,6 +226,6 @@ import ZeroMQ
             #expect(error?.description.contains("version 2") == true)
         }
         try sandbox.names.register(port, name: "other")
-        #expect(sandbox.files.contains(file))
+        #expect(sandbox.files.contains("names/foreign"))
     }
 }

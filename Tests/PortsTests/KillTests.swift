@@ -214,11 +214,11 @@ import ZeroMQ
         var left = (names: 0, folders: 0, halfWritten: 0)
         func look() throws {
             let files = sandbox.files
-            left.names += files.count { $0.hasPrefix("n.") }
+            left.names += files.count { $0.hasPrefix("names/") }
             left.folders += files.count { Incarnation($0) != nil }
-            left.halfWritten += files.count { $0.hasPrefix("t.") }
+            left.halfWritten += files.count { access("\(sandbox.file($0))/new", F_OK) == 0 }
             for name in names { #expect(errorKind { _ = try sandbox.names.port(forName: name) } == "nameNotFound") }
-            #expect(sandbox.files.allSatisfy { !$0.hasPrefix("n.") })
+            #expect(sandbox.files.allSatisfy { Incarnation($0) != nil || rmdir(sandbox.file($0)) == 0 })
             try sandbox.names.sweep()
             #expect(sandbox.files == [])
         }

@@ -1,3 +1,4 @@
+import Foundation
 import Glibc
 import OwnThread
 import RunLoops
@@ -16,7 +17,8 @@ import Testing
         return port
     }
 
-    private func entryFile(_ name: String) throws -> String { sandbox.file(try NameEntry.fileName(for: name)) }
+    /// As somebody does who clears up.
+    private func removeEntry(_ name: String) throws { try FileManager.default.removeItem(atPath: sandbox.folder(name)) }
 
     private func isWatching() throws -> Bool { try PortProcess.current.directory(sandbox.path).watcher.isWatching }
 
@@ -54,7 +56,7 @@ import Testing
         _ = try desk.report()
         first.kill()
         #expect(first.wait() == -SIGKILL)
-        #expect(access(try entryFile("owned"), F_OK) == 0)
+        #expect(sandbox.files.contains("names/owned"))
         try names.waitForEnd(ofName: "owned", before: .patience)
         let waiting = Helper { try? names.waitForPort(forName: "owned", before: .patience) }
         let second = Child("own", in: sandbox)
@@ -119,7 +121,7 @@ import Testing
     @Test func `whoever waits learns that the directory was removed`() throws {
         let waiting = Helper { errorKind { _ = try names.waitForPort(forName: "x", before: .patience) } }
         #expect(waitUntil { (try? isWatching()) == true })
-        #expect(rmdir(sandbox.path) == 0)
+        try FileManager.default.removeItem(atPath: sandbox.path)
         #expect(waiting.value() == "directory")
     }
 
@@ -199,28 +201,42 @@ import Testing
         let child = Child("own", in: sandbox)
         let right = try desk.report()
         for _ in 0..<3 {
-            #expect(unlink(try entryFile("owned")) == 0)
+            try removeEntry("owned")
             #expect(try names.waitForPort(forName: "owned", before: .patience) == right)
         }
-        #expect(rename(try entryFile("owned"), sandbox.file("away")) == 0)
+        #expect(rename(try sandbox.folder("owned"), sandbox.file("away")) == 0)
         #expect(try names.waitForPort(forName: "owned", before: .patience) == right)
         withExtendedLifetime(child) {}
     }
 
     @Test func `a name that was taken away is not taken back`() throws {
-        let (owner, other) = (try register("taken"), try MachPort(nameServer: names))
+        let desk = try Desk(sandbox)
+        let owner = try register("taken")
         try names.register(owner, name: "kept")
-        let directory = try PortProcess.current.directory(sandbox.path)
-        let right = WireRight(id: other.id, queueLimit: 1, limit: 1, path: sandbox.path)
-        let entry = String(decoding: NameEntry(name: "taken", right: right).bytes, as: UTF8.self)
-        try directory.withLock { () throws(PortError) in
-            #expect(unlink((try? entryFile("taken")) ?? "") == 0)
-            try? sandbox.write(entry, to: try NameEntry.fileName(for: "taken"))
-        }
+        let child = Child("own", in: sandbox)
+        _ = try desk.report()
+        // The child's entry, as if it had been there before anybody could restore the other.
+        let entry = try #require(try PortProcess.current.directory(sandbox.path).entry("owned"))
+        let text = try String(contentsOfFile: "\(sandbox.folder("owned"))/\(entry.right.id.file)", encoding: .utf8)
+        try sandbox.plant(text.replacing("name owned", with: "name taken"), as: "prepared", of: entry.right.id)
+        #expect(unlink("\(try sandbox.folder("taken"))/\(owner.id.file)") == 0)
+        #expect(rename(try sandbox.folder("prepared"), try sandbox.folder("taken")) == 0)
         // Things are restored in the order in which they went.
-        #expect(unlink(try entryFile("kept")) == 0)
+        try removeEntry("kept")
         #expect(try names.waitForPort(forName: "kept", before: .patience) == owner.sendRight)
-        #expect(try names.port(forName: "taken") == other.sendRight)
+        #expect(try names.port(forName: "taken").channel.id == entry.right.id)
+        withExtendedLifetime(child) {}
+    }
+
+    @Test func `an owner restores the folder of all names`() throws {
+        let port = try register("kept")
+        try FileManager.default.removeItem(atPath: sandbox.file("names"))
+        #expect(waitUntil { sandbox.files.contains("names/kept") })
+        #expect(try names.port(forName: "kept") == port.sendRight)
+        // And guards it.
+        try removeEntry("kept")
+        #expect(waitUntil { sandbox.files.contains("names/kept") })
+        #expect(try names.port(forName: "kept") == port.sendRight)
     }
 
     @Test func `a name that is given up is not restored`() throws {
@@ -229,7 +245,7 @@ import Testing
             let port = try register("given up")
             try names.remove("given up", of: port)
         }
-        #expect(unlink(try entryFile("kept")) == 0)
+        try removeEntry("kept")
         #expect(try names.waitForPort(forName: "kept", before: .patience) == owner.sendRight)
         #expect(try names.names() == ["kept"])
         owner.invalidate()

@@ -63,24 +63,95 @@ import Testing
         let port = try MachPort(nameServer: names)
         #expect(errorKind { try names.register(port, name: "x") } == "pathTooLong")
         #expect(port.isValid)
-        #expect(try FileManager.default.contentsOfDirectory(atPath: folder) == [])
+        #expect(access(folder, F_OK) != 0)
+    }
+
+    @Test func `whoever uses a directory whose path is too long is told so first`() throws {
+        let names = PortNameServer(directory: sandbox.file(String(repeating: "d", count: 80)))
+        let attempts: [() throws -> Void] = [
+            { _ = try names.port(forName: "x") }, { _ = try names.waitForPort(forName: "x") },
+            { try names.waitForEnd(ofName: "x") }, { _ = try PortNameWatch(names) }, { _ = try names.names() },
+            { _ = try names.registrations() }, { try names.sweep() },
+            { try names.register(try MachPort(nameServer: names), name: "x") },
+        ]
+        for attempt in attempts { #expect(errorKind(attempt) == "pathTooLong") }
+        // The longest path there can be works.
+        let rest = String(repeating: "d", count: PortDirectory.longestPath - sandbox.path.utf8.count - 1)
+        let longest = PortNameServer(directory: sandbox.file(rest))
+        let port = try MachPort(nameServer: longest)
+        try longest.register(port, name: "x")
+        #expect(try longest.port(forName: "x") == port.sendRight)
+    }
+
+    // MARK: What a path leads to
+
+    @Test func `a directory with several paths is one directory`() throws {
+        let parent = Sandbox()
+        let link = Sandbox()
+        #expect(rmdir(link.path) == 0 && symlink(parent.path, link.path) == 0)
+        let spellings = ["\(parent.path)/r", "\(link.path)/r", "\(parent.path)//r", "\(parent.path)/./r/"]
+        let servers = spellings.map { PortNameServer(directory: $0) }
+        let ports = try servers.map { try MachPort(nameServer: $0) }
+        for (index, port) in ports.enumerated() { try servers[index].register(port, name: "\(index)") }
+        for names in servers {
+            for (index, port) in ports.enumerated() { #expect(try names.port(forName: "\(index)") == port.sendRight) }
+        }
+        let server = try LocalMessagePort(name: "server", nameServer: servers[0]) { _, data in data }
+        #expect(LocalMessagePort.existing("server", nameServer: servers[1]) === server)
+        #expect(errorKind { try servers[1].register(ports[1], name: "server") } == "nameInUse")
+    }
+
+    @Test func `names are found in a directory that was removed and made again`() throws {
+        let port = try register("before")
+        let (path, child) = (sandbox.path, { Child("ask", in: self.sandbox) })
+        try FileManager.default.removeItem(atPath: path)
+        #expect(mkdir(path, 0o700) == 0)
+        // The test's port, which has its name already, answers a process that knows the new directory only.
+        let server = try LocalMessagePort(name: "test", nameServer: sandbox.names) { _, data in data }
+        let thread = try RunLoopThread()
+        try server.schedule(in: thread.loop)
+        #expect(child().wait() == 0)
+        try FileManager.default.removeItem(atPath: path)
+        #expect(mkdir(path, 0o700) == 0)
+        try sandbox.names.register(port, name: "after")
+        #expect(child().wait() == 0)
+        #expect(Set(try sandbox.names.names()) == ["before", "after", "test"])
+        #expect(try sandbox.names.port(forName: "before") == port.sendRight)
+        thread.stop()
+    }
+
+    @Test func `nothing is written to a directory that others may use, though it was fine before`() throws {
+        let port = try register("before")
+        try FileManager.default.removeItem(atPath: sandbox.path)
+        #expect(mkdir(sandbox.path, 0o777) == 0 && chmod(sandbox.path, 0o777) == 0)
+        #expect(errorKind { try sandbox.names.register(port, name: "after") } == "untrustedDirectory")
+        #expect(errorKind { _ = try sandbox.names.port(forName: "before") } == "untrustedDirectory")
+        #expect(sandbox.files == [])
+        let other = try MachPort(nameServer: sandbox.names)
+        #expect(errorKind { try sandbox.names.register(other, name: "other") } == "untrustedDirectory")
+        #expect(sandbox.files == [])
     }
 
     @Test func `what is planted under a name neither blocks nor is followed`() throws {
-        let file = sandbox.file(try NameEntry.fileName(for: "planted"))
+        let folder = try sandbox.folder("planted")
+        _ = try PortDirectory(sandbox.path)
+        let inner = "\(folder)/\(PortID(incarnation: .random(), number: 1).file)"
         try sandbox.write("secret", to: "target")
-        let planters: [() -> Int32] = [
-            { mkfifo(file, 0o600) }, { symlink(sandbox.file("target"), file) }, { mkdir(file, 0o700) },
-            { creat(file, 0o600) },
+        let planters: [(String) -> Int32] = [
+            { mkfifo($0, 0o600) }, { symlink(sandbox.file("target"), $0) }, { creat($0, 0o600) },
+            { symlink(sandbox.path, $0) }, { mkdir($0, 0o700) },
         ]
-        for plant in planters {
-            #expect(plant() >= 0)
+        for (index, plant) in (planters.dropLast() + planters).enumerated() {
+            let file = index < planters.count - 1 ? folder : inner
+            #expect(file == folder || mkdir(folder, 0o700) == 0)
+            #expect(plant(file) >= 0)
             let lookup = errorKind { _ = try sandbox.names.port(forName: "planted") }
             #expect(["untrustedDirectory", "directory"].contains(lookup))
             #expect(["untrustedDirectory", "directory"].contains(errorKind { _ = try register("planted") }))
             let names = try sandbox.names.names()
             #expect(!names.contains("planted"))
             _ = Glibc.remove(file)
+            rmdir(folder)
         }
         #expect(try sandbox.names.names() == [])
         let port = try register("planted")
@@ -89,10 +160,11 @@ import Testing
 
     @Test func `an entry under another name's file is not that name's`() throws {
         let port = try register("mine")
-        let mine = sandbox.file(try NameEntry.fileName(for: "mine"))
-        let other = sandbox.file(try NameEntry.fileName(for: "other"))
-        #expect(link(mine, other) == 0)
+        let (mine, other) = (try sandbox.folder("mine"), try sandbox.folder("other"))
+        try FileManager.default.copyItem(atPath: mine, toPath: other)
         #expect(errorKind { _ = try sandbox.names.port(forName: "other") } == "nameNotFound")
+        #expect(rename("\(other)/\(port.id.file)", "\(other)/\(PortID(incarnation: .random(), number: 1).file)") == 0)
+        #expect(errorKind { _ = try sandbox.names.port(forName: "other") } == "untrustedDirectory")
         withExtendedLifetime(port) {}
     }
 
@@ -100,12 +172,14 @@ import Testing
         let dead = Incarnation.random()
         let right = WireRight(id: PortID(incarnation: dead, number: 3), queueLimit: 1, limit: 1, path: sandbox.path)
         let entry = NameEntry(name: "dead", right: right)
-        try sandbox.write(String(decoding: entry.bytes, as: UTF8.self), to: try NameEntry.fileName(for: "dead"))
+        try sandbox.plant(entry)
         mkdir(sandbox.file("\(dead)"), 0o700)
+        try sandbox.write("", to: "\(dead)/3.dead")
+        mkdir(sandbox.file("\(dead)/new"), 0o700)
+        try sandbox.write("half an entry", to: "\(dead)/new/\(dead).4")
         for file in ["c", "1", "2"] {
             close(try LocalSocket.listen(at: sandbox.file("\(dead)/\(file)"), kind: .stream))
         }
-        try sandbox.write("half an entry", to: "t.\(dead)")
         // A link in a dead process's place must not lead the sweep elsewhere.
         let elsewhere = Sandbox()
         try elsewhere.write("dear", to: "kept")
@@ -115,7 +189,7 @@ import Testing
         let port = try register("alive")
         #expect(elsewhere.files == ["kept"])
         let own = "\(PortProcess.current.incarnation)"
-        #expect(sandbox.files == [own, link, try NameEntry.fileName(for: "alive")].sorted())
+        #expect(sandbox.files == [own, link, "names/alive"].sorted())
         #expect(try sandbox.names.names() == ["alive"])
         withExtendedLifetime(port) {}
     }
@@ -123,7 +197,12 @@ import Testing
     @Test func `files that only look like ours survive the sweep`() throws {
         let (digest, folder) = ("\(Incarnation.random())", "\(Incarnation.random())")
         mkdir(sandbox.file(folder), 0o700)
-        let kept = ["notes.txt", "n.txt", "t.txt", "t.swift", digest, "\(folder)/c", "\(folder)/1"]
+        mkdir(sandbox.file("\(folder)/new"), 0o700)
+        mkdir(sandbox.file("folder"), 0o700)
+        let kept = [
+            "notes.txt", "c", "1.txt", digest, "\(folder)/c", "\(folder)/1", "\(folder)/1.txt", "\(folder)/new/1",
+            "folder/c",
+        ]
         for file in kept { try sandbox.write("not ours", to: file) }
         let port = try register("alive")
         for file in kept { #expect(access(sandbox.file(file), F_OK) == 0, "\(file)") }
@@ -132,23 +211,14 @@ import Testing
 
     @Test func `a name that an invalid port of ours could not give up is free`() throws {
         var port: MachPort? = try register("kept")
-        // As if another process had held the lock for too long when the port went.
-        let file = sandbox.file(try NameEntry.fileName(for: "kept"))
-        let entry = try String(contentsOfFile: file, encoding: .utf8)
+        // As if the file system had refused when the port went.
+        let id = try #require(port).id
+        let entry = try String(contentsOfFile: "\(sandbox.folder("kept"))/\(id.file)", encoding: .utf8)
         #expect(errorKind { _ = try register("kept") } == "nameInUse")
         port = nil
-        try sandbox.write(entry, to: try NameEntry.fileName(for: "kept"))
+        try sandbox.plant(entry, as: "kept", of: id)
         port = try register("kept")
         #expect(try sandbox.names.port(forName: "kept") == port?.sendRight)
-    }
-
-    @Test func `two spellings of a path are one directory`() throws {
-        let port = try register("first")
-        let again = PortNameServer(directory: sandbox.path + "//")
-        let other = try MachPort(nameServer: again)
-        try again.register(other, name: "second")
-        #expect(Set(try sandbox.names.names()) == ["first", "second"])
-        #expect(try again.port(forName: "first") == port.sendRight)
     }
 
     @Test func `an invalid port leaves nothing but its process's own folder`() throws {
@@ -158,37 +228,6 @@ import Testing
         port = nil
         #expect(sandbox.files == ["\(PortProcess.current.incarnation)"])
         #expect(access(sandbox.file("\(PortProcess.current.incarnation)/c"), F_OK) == 0)
-    }
-
-    @Test func `changes by many threads happen one after the other`() throws {
-        let directory = try PortDirectory(sandbox.path)
-        let (count, inside, most) = (Shared(0), Shared(0), Shared(0))
-        let threads = (0..<6).map { _ in
-            Helper {
-                for _ in 0..<50 {
-                    try? directory.withLock {
-                        let now = inside.withLock { inside in
-                            inside += 1
-                            return inside
-                        }
-                        most.withLock { $0 = max($0, now) }
-                        count.withLock { $0 += 1 }
-                        inside.withLock { $0 -= 1 }
-                    }
-                }
-            }
-        }
-        for thread in threads { #expect(thread.value() != nil) }
-        #expect(count.withLock { $0 } == 300 && most.withLock { $0 } == 1)
-    }
-
-    @Test func `the lock is waited for until a deadline`() throws {
-        let directory = try PortDirectory(sandbox.path)
-        try directory.withLock {
-            let waiting = Helper { portError { try directory.withLock(before: .now + .milliseconds(20)) {} } }
-            #expect(waiting.value() == .some(.directory(sandbox.path, call: "flock", errno: EWOULDBLOCK)))
-        }
-        try directory.withLock(before: .now) {}
     }
 
     @Test func `of many threads that want one name, one gets it`() throws {

@@ -75,7 +75,7 @@ import Testing
     }
 
     @Test func `an entry of another version says so`() throws {
-        try sandbox.write("ports-name 9\n", to: try NameEntry.fileName(for: "future"))
+        try sandbox.plant("ports-name 9\n", as: "future")
         let lookup = portError { _ = try names.port(forName: "future") }
         #expect(kind(lookup) == "incompatibleVersion")
         #expect(lookup?.description.contains("version 9") == true && lookup?.description.contains("version 1") == true)

@@ -49,12 +49,12 @@ import Testing
     @Test func `another user's files in the registry are not opened, followed or removed`() throws {
         let right = WireRight(
             id: PortID(incarnation: .random(), number: 3), queueLimit: 1, limit: 1, path: sandbox.path)
-        let entry = String(decoding: NameEntry(name: "planted", right: right).bytes, as: UTF8.self)
-        let file = try NameEntry.fileName(for: "planted")
-        try sandbox.write(entry, to: file)
+        let entry = try sandbox.plant(NameEntry(name: "planted", right: right))
         try sandbox.write("secret", to: "target")
-        #expect(symlink(sandbox.file("target"), sandbox.file(try NameEntry.fileName(for: "linked"))) == 0)
-        for planted in sandbox.files { #expect(lchown(sandbox.file(planted), Self.stranger, Self.stranger) == 0) }
+        #expect(symlink(sandbox.file("target"), try sandbox.folder("linked")) == 0)
+        for planted in sandbox.files.map(sandbox.file) + [entry] {
+            #expect(lchown(planted, Self.stranger, Self.stranger) == 0)
+        }
         let before = sandbox.files
         let port = try MachPort(nameServer: sandbox.names)
         for name in ["planted", "linked"] {

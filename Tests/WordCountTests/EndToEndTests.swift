@@ -76,7 +76,10 @@ struct EndToEndTests {
         }
     }
 
-    private var leftovers: [String] { (try? FileManager.default.contentsOfDirectory(atPath: registry)) ?? [] }
+    private var leftovers: [String] {
+        [registry, registry + "/names"].flatMap { (try? FileManager.default.contentsOfDirectory(atPath: $0)) ?? [] }
+            .filter { $0 != "names" }
+    }
 
     private func children(of pid: Int32) -> [Int32] {
         let list = try? String(contentsOfFile: "/proc/\(pid)/task/\(pid)/children", encoding: .utf8)

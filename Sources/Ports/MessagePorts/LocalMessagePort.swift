@@ -103,7 +103,7 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
         guard !crl_is_forked() else { return nil }
         // None may be let go of under the lock.
         let ports = made.withLock { made in made.values.compactMap(\.port) }
-        return ports.first { $0.isValid && $0.name == name && $0.nameServer.path == nameServer.path }
+        return ports.first { $0.isValid && $0.name == name && $0.nameServer.isSame(as: nameServer) }
     }
 
     /// Gives the port another name, or none. The corresponding CF function is `CFMessagePortSetName`.

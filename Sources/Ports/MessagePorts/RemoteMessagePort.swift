@@ -26,10 +26,25 @@ public struct RemoteMessagePort: Sendable {
     ///   - nameServer: Where it is registered.
     ///   - deadline: How long the owner may take to answer.
     /// - Throws: ``PortError``, as ``PortNameServer/port(forName:before:)``.
+    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
     public init(
         name: String, nameServer: PortNameServer = .shared, before deadline: MonotonicInstant = .now + .seconds(5)
     ) throws(PortError) {
         sendRight = try nameServer.port(forName: name, before: deadline)
+        self.name = name
+    }
+
+    /// Finds a port by its name, suspending the task until its owner has answered. No thread waits.
+    ///
+    /// - Parameters:
+    ///   - name: The name.
+    ///   - nameServer: Where it is registered.
+    ///   - deadline: How long the owner may take to answer.
+    /// - Throws: ``PortError``, as the form that blocks; `CancellationError` when the task is cancelled.
+    public nonisolated(nonsending) init(
+        name: String, nameServer: PortNameServer = .shared, before deadline: MonotonicInstant = .now + .seconds(5)
+    ) async throws {
+        sendRight = try await nameServer.port(forName: name, before: deadline)
         self.name = name
     }
 

@@ -2,7 +2,6 @@ import Glibc
 
 /// What the registry says about one name: a small text file, one line a fact.
 struct NameEntry: Sendable, Equatable {
-    static let prefix = "n."
     static let version = 1
     /// A name has 1 to so many bytes.
     static let longestName = 255
@@ -22,7 +21,7 @@ struct NameEntry: Sendable, Equatable {
         startTime = ProcessStatus.startTime(of: pid) ?? 0
     }
 
-    /// The file that a name's entry is in. Long names end in a digest; the entry itself says the whole name.
+    /// The folder that a name's entry is in. Long names end in a digest; the entry itself says the whole name.
     static func fileName(for name: String) throws(PortError) -> String {
         let count = name.utf8.count
         guard count > 0 else { throw .badName(name, reason: "it is empty") }
@@ -30,12 +29,14 @@ struct NameEntry: Sendable, Equatable {
             throw .badName(name, reason: "it has \(count) bytes, and \(longestName) is the most")
         }
         guard !name.utf8.contains(0) else { throw .badName(name, reason: "it contains a NUL") }
-        let encoded = percentEncoded(name)
-        guard encoded.utf8.count > 200 else { return prefix + encoded }
+        var encoded = percentEncoded(name)
+        // Neither the directory itself, nor the one above it.
+        if encoded.hasPrefix(".") { encoded = "%2e" + encoded.dropFirst() }
+        guard encoded.utf8.count > 200 else { return encoded }
         // FNV-1a with 128 bits.
         var digest: UInt128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d
         for byte in name.utf8 { digest = (digest ^ UInt128(byte)) &* 0x0000_0000_0100_0000_0000_0000_0000_013b }
-        return prefix + encoded.prefix(160) + "~" + String(digest, radix: 16)
+        return encoded.prefix(160) + "~" + String(digest, radix: 16)
     }
 
     // MARK: The text

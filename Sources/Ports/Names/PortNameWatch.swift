@@ -24,8 +24,6 @@ public final class PortNameWatch: Sendable {
         let registration: PortNameServer.Registration
         /// The right keeps its owner's end coming.
         let right: MachPort.SendRight
-        /// An owner that could not be connected to has to be looked at.
-        let isConnected: Bool
     }
 
     private struct State {
@@ -105,17 +103,13 @@ public final class PortNameWatch: Sendable {
     /// Nil when the port is gone.
     private func stillHeld(_ known: Held?, _ entry: NameEntry) -> Held? {
         if let known, known.right.channel.id == entry.right.id {
-            let isAlive = known.right.isValid && (known.isConnected || directory.isAlive(entry.right.id.incarnation))
-            return isAlive ? known : nil
+            return known.right.isValid ? known : nil
         }
-        let right = MachPort.SendRight(PortProcess.current.channel(to: entry.right, replacesInvalid: true))
-        var isConnected = true
-        do throws(PortError) {
-            try right.channel.joinPeer(before: .now + .seconds(1))
-        } catch {
-            isConnected = false
-        }
-        guard right.isValid else { return nil }
-        return Held(registration: .init(entry), right: right, isConnected: isConnected)
+        let (process, owner) = (PortProcess.current, entry.right.id.incarnation)
+        guard process.peers.isConnected(to: owner) || directory.isAlive(owner) else { return nil }
+        let right = MachPort.SendRight(process.channel(to: entry.right, replacesInvalid: true))
+        // An owner that is stopped is not waited for: its end is told all the same.
+        right.channel.watch()
+        return right.isValid ? Held(registration: .init(entry), right: right) : nil
     }
 }

@@ -35,7 +35,7 @@ extension PortNameServer {
     ///
     /// - Parameters:
     ///   - name: The name.
-    ///   - deadline: How long to wait.
+    ///   - deadline: How long to wait. An owner who is there has a second to answer, even if this is sooner.
     /// - Returns: The right to send to the port.
     /// - Throws: ``PortError``, as the form that blocks; `CancellationError` when the task is cancelled.
     public func waitForPort(
@@ -44,7 +44,7 @@ extension PortNameServer {
         var gone: PortID?
         let right = try await wait(forName: name, before: deadline) { () async throws -> MachPort.SendRight? in
             guard let port = try portID(forName: name), port != gone else { return nil }
-            let right = try await lookUp(name, before: deadline)
+            let right = try await portIfAny(forName: name, before: deadline)
             if right == nil { gone = port }
             return right
         }
@@ -78,7 +78,7 @@ extension PortNameServer {
     ///   - deadline: How long to wait.
     /// - Throws: ``PortError``, as the form that blocks; `CancellationError` when the task is cancelled.
     public func waitForEnd(ofName name: String, before deadline: MonotonicInstant = .distantFuture) async throws {
-        guard let right = try await lookUp(name, before: deadline) else { return }
+        guard let right = try await portIfAny(forName: name, before: deadline) else { return }
         let isOver: Bool? = try await wait(forName: name, before: deadline) {
             try has(right, name: name) ? nil : true
         }
@@ -96,11 +96,14 @@ extension PortNameServer {
         }
     }
 
-    /// The owner's answer is waited for elsewhere than on one of the threads that all tasks share.
-    private func lookUp(_ name: String, before deadline: MonotonicInstant) async throws -> MachPort.SendRight? {
-        let thread = try RunLoopThread(name: "ports lookup")
-        return try await thread.run { () throws -> MachPort.SendRight? in
-            try self.portIfAny(forName: name, before: min(deadline, .now + .seconds(5)))
+    /// The same, suspending the task.
+    private func portIfAny(
+        forName name: String, before deadline: MonotonicInstant
+    ) async throws -> MachPort.SendRight? {
+        do {
+            return try await port(forName: name, before: max(deadline, .now + .seconds(1)))
+        } catch PortError.nameNotFound {
+            return nil
         }
     }
 

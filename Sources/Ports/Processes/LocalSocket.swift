@@ -98,7 +98,7 @@ enum LocalSocket {
     /// This process's connections to some paths.
     static func connections(to paths: Set<String>) -> [Connection] {
         guard !paths.isEmpty else { return [] }
-        return PortDirectory.files(in: "/proc/self/fd").compactMap { Int32($0) }
+        return Folder.files(in: "/proc/self/fd").compactMap { Int32($0) }
             .filter { peerPath(of: $0).map(paths.contains) ?? false }
             .map { Connection(original: $0, copy: fcntl($0, F_DUPFD_CLOEXEC, 0)) }.filter { $0.copy >= 0 }
     }
@@ -121,8 +121,9 @@ enum LocalSocket {
     }
 
     /// Whether a process that is there listens at the path.
-    static func hasListener(_ path: String) -> Bool {
-        guard let descriptor = try? makeControl() else { return true }
+    static func hasListener(_ path: String, kind: Kind = .sequencedPackets) -> Bool {
+        let descriptor = crl_unforked_socket(kind.type)
+        guard descriptor >= 0 else { return true }
         defer { crl_unforked_close(descriptor) }
         switch connect(descriptor, to: path) {
         case 0: return !ProcessStatus.isEnding(credentials(of: descriptor)?.pid ?? 0)

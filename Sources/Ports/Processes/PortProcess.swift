@@ -208,13 +208,21 @@ final class PortProcess: Sendable {
 
     func directory(_ path: String) throws(PortError) -> PortDirectory {
         try Self.checkUsable()
-        if let directory = state.withLock({ $0.directories[path] }) { return directory }
-        let opened = try PortDirectory(path)
-        return state.withLock { state in
-            if let directory = state.directories[path] { return directory }
-            state.directories[path] = opened
-            return opened
+        let known = state.withLock { $0.directories[path] }
+        if let known, known.folder.isAt(path) {
+            try known.check()
+            return known
         }
+        let opened = try PortDirectory(path)
+        let directory = state.withLock { state in
+            // One directory may have several paths.
+            let same = state.directories.values.first { $0.folder.identity == opened.folder.identity } ?? opened
+            state.directories[path] = same
+            return same
+        }
+        // It was removed, and somebody has made it again.
+        if let known, known !== directory { known.moveNames(to: directory) }
+        return directory
     }
 
     /// A port is invalid: whoever waits for the end of its name looks again.

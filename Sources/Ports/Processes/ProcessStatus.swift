@@ -15,7 +15,7 @@ enum ProcessStatus {
         guard isEnding(leader) else { return false }
         // A program may go on without the thread that it began with.
         let tasks = "/proc/\(pid)/task"
-        return PortDirectory.files(in: tasks).allSatisfy { task in
+        return Folder.files(in: tasks).allSatisfy { task in
             fields("\(tasks)/\(task)/stat").map(isEnding) ?? true
         }
     }

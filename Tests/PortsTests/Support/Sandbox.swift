@@ -29,9 +29,38 @@ final class Sandbox: Sendable {
 
     deinit { try? FileManager.default.removeItem(atPath: path) }
 
-    var files: [String] { ((try? FileManager.default.contentsOfDirectory(atPath: path)) ?? []).sorted() }
+    /// What is in the directory, and in its folder of names, but for that.
+    var files: [String] {
+        (files(in: path).filter { $0 != "names" } + files(in: file("names")).map { "names/" + $0 }).sorted()
+    }
+
+    private func files(in path: String) -> [String] {
+        (try? FileManager.default.contentsOfDirectory(atPath: path)) ?? []
+    }
 
     func file(_ name: String) -> String { path + "/" + name }
+
+    /// The folder that a name's entry is in.
+    func folder(_ name: String) throws -> String { file("names/" + (try NameEntry.fileName(for: name))) }
+
+    /// Writes an entry by hand.
+    ///
+    /// - Returns: The file that it is in.
+    @discardableResult
+    func plant(
+        _ text: String, as name: String, of port: PortID = PortID(incarnation: .random(), number: 1)
+    ) throws -> String {
+        let folder = try folder(name)
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        let file = "\(folder)/\(port.file)"
+        try text.write(toFile: file, atomically: false, encoding: .utf8)
+        return file
+    }
+
+    @discardableResult
+    func plant(_ entry: NameEntry) throws -> String {
+        try plant(String(decoding: entry.bytes, as: UTF8.self), as: entry.name, of: entry.right.id)
+    }
 
     /// Writes a file of the registry by hand.
     func write(_ text: String, to name: String) throws {

@@ -1,0 +1,93 @@
+import Glibc
+
+/// An open directory. What is done in it goes by its descriptor, as its path may lead elsewhere by then.
+final class Folder: Sendable {
+    /// What tells a directory from all others, however its path is spelled.
+    struct Identity: Hashable {
+        let device: dev_t
+        let number: ino_t
+
+        init(_ status: stat) { (device, number) = (status.st_dev, status.st_ino) }
+    }
+
+    let descriptor: Int32
+    let identity: Identity
+
+    /// Nil, and an `errno`, when the path leads to no directory. A link in its place is not followed.
+    init?(_ path: String) {
+        descriptor = Self.open(path)
+        guard descriptor >= 0 else { return nil }
+        identity = Identity(Self.status(of: descriptor))
+    }
+
+    deinit { close(descriptor) }
+
+    /// Whether a path leads here at the moment.
+    func isAt(_ path: String) -> Bool {
+        var status = stat()
+        return lstat(path, &status) == 0 && Identity(status) == identity
+    }
+
+    var status: stat { Self.status(of: descriptor) }
+
+    private static func status(of descriptor: Int32) -> stat {
+        var status = stat()
+        fstat(descriptor, &status)
+        return status
+    }
+
+    private static func open(_ path: String) -> Int32 {
+        Glibc.open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+    }
+
+    func open(_ file: String, _ flags: Int32, _ mode: mode_t = 0) -> Int32 {
+        openat(descriptor, file, flags | O_NOFOLLOW | O_CLOEXEC, mode)
+    }
+
+    func isSocket(_ file: String) -> Bool {
+        var status = stat()
+        return fstatat(descriptor, file, &status, AT_SYMLINK_NOFOLLOW) == 0 && status.st_mode & S_IFMT == S_IFSOCK
+    }
+
+    func isEmptyFile(_ file: String) -> Bool {
+        var status = stat()
+        return fstatat(descriptor, file, &status, AT_SYMLINK_NOFOLLOW) == 0 && status.st_mode & S_IFMT == S_IFREG
+            && status.st_size == 0
+    }
+
+    /// Makes a folder that only its user may use. True also when there is something already.
+    func makeFolder(_ file: String) -> Bool { mkdirat(descriptor, file, 0o700) == 0 || errno == EEXIST }
+
+    func remove(_ file: String) -> Bool { unlinkat(descriptor, file, 0) == 0 }
+
+    /// Removes a folder that is empty, and no other.
+    func removeFolder(_ file: String) -> Bool { unlinkat(descriptor, file, AT_REMOVEDIR) == 0 }
+
+    func rename(_ file: String, to other: String) -> Bool { renameat(descriptor, file, descriptor, other) == 0 }
+
+    /// The names of what is in a folder in this one.
+    func files(in file: String) -> [String] { Self.files(open(file, O_RDONLY | O_DIRECTORY)) }
+
+    /// The names of what is in a folder.
+    static func files(in path: String) -> [String] {
+        files(open(path))
+    }
+
+    /// - Parameter descriptor: The folder's, which this closes.
+    static func files(_ descriptor: Int32) -> [String] {
+        guard descriptor >= 0 else { return [] }
+        guard let stream = fdopendir(descriptor) else {
+            close(descriptor)
+            return []
+        }
+        defer { closedir(stream) }
+        var files: [String] = []
+        while let entry = readdir(stream) {
+            let name = withUnsafePointer(to: &entry.pointee.d_name) {
+                $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+            }
+            if name != "." && name != ".." { files.append(name) }
+        }
+        return files
+    }
+}
