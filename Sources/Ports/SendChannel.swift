@@ -230,6 +230,17 @@ final class SendChannel: Sendable, CustomStringConvertible {
         first?.wake()
     }
 
+    /// The control connection to the port's process was cut. What the port has said of this channel may be lost with it:
+    /// without this, its sender would wait for that for ever. For a moment the port may hold twice its limit in bytes.
+    func controlConnectionEnded() {
+        let first = state.withLock { state in
+            state.bytesOnTheirWay = 0
+            state.drainQuestion = nil
+            return state.hasTooManyBytes ? state.waiters.first : nil
+        }
+        first?.wake()
+    }
+
     func join(_ waiter: some Waiter) { state.withLock { $0.waiters.append(waiter) } }
 
     func leave(_ waiter: some Waiter) {
@@ -266,8 +277,7 @@ final class SendChannel: Sendable, CustomStringConvertible {
     func dropUnaccepted() { state.withLock { if !$0.hasSent { $0.socket = nil } } }
 
     func connect(before deadline: MonotonicInstant) throws(PortError) {
-        try joinPeer(before: deadline)
-        try makeSocket()
+        if let owner = try joinPeer(before: deadline) { try makeSocket(to: owner) }
     }
 
     /// Connects if that takes no waiting.
@@ -279,17 +289,18 @@ final class SendChannel: Sendable, CustomStringConvertible {
         do throws(PortError) {
             switch try PortProcess.current.peers.way(to: self, after: former) {
             case .call(let call): return call
-            case .peer(let peer): peer.send(.watch(id.number))
+            case .peer(let peer):
+                peer.send(.watch(id.number))
+                try makeSocket(to: peer)
+                return nil
             }
         } catch {
             if case .isInvalid = error { invalidate() }
             throw error
         }
-        try makeSocket()
-        return nil
     }
 
-    private func makeSocket() throws(PortError) {
+    private func makeSocket(to owner: Peer) throws(PortError) {
         // An optional, because a closure cannot consume what it captures.
         var made: Socket?
         do throws(PortError) {
@@ -298,12 +309,11 @@ final class SendChannel: Sendable, CustomStringConvertible {
             PortProcess.current.connections.makeRoom()
             throw error
         }
-        let origin = PortProcess.current.peers.ownOrigin(at: id.incarnation)
         state.withLock { state in
             guard state.socket == nil, state.invalidity == nil else { return }
             swap(&state.socket, &made)
             state.sentBefore = state.sentCount
-            state.origin = origin
+            state.origin = owner.ownOrigin
         }
         PortProcess.current.connections.opened(self)
     }

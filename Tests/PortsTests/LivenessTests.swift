@@ -3,6 +3,7 @@ import Glibc
 import OwnThread
 import RunLoops
 import Testing
+import ZeroMQ
 
 @testable import FuzzTargets
 @testable import Ports
@@ -43,48 +44,66 @@ import Testing
     }
 
     /// The control socket of a process that does not exist, and a right to a port of that process.
-    private func stand() throws -> (listener: Int32, MachPort.SendRight) {
+    private func stand(byteLimit: Int = 0) throws -> (listener: Int32, MachPort.SendRight) {
         let incarnation = Incarnation.random()
         #expect(mkdir(sandbox.file("\(incarnation)"), 0o700) == 0)
         let listener = try LocalSocket.listen(at: sandbox.file("\(incarnation)/c"), kind: .sequencedPackets)
         let right = WireRight(
-            id: PortID(incarnation: incarnation, number: 1), queueLimit: 1, limit: 1000, path: sandbox.path)
+            id: PortID(incarnation: incarnation, number: 1), queueLimit: 100, limit: 1000,
+            byteLimit: byteLimit, path: sandbox.path)
         return (listener, MachPort.SendRight(PortProcess.current.channel(to: right)))
+    }
+
+    /// Accepts this process's call at the stand, and hears what it asks for.
+    private func accept(_ listener: Int32, _ incarnation: Incarnation) -> Int32 {
+        let isCalled = crl_poll(listener, -1, MonotonicInstant.patience.timeout) > 0
+        let caller = isCalled ? crl_unforked_accept(listener) : -1
+        #expect(packet(from: caller)?.count == ControlHello.size)
+        let hello = Samples.hello(incarnation)
+        #expect(send(caller, hello, hello.count, Int32(MSG_NOSIGNAL)) == hello.count)
+        #expect(packet(from: caller) == Samples.packet(.watch(1)))
+        return caller
     }
 
     @Test(arguments: [false, true])
     func `a connection that is cut proves no death, and nobody at the socket does`(_ isDead: Bool) throws {
-        let port = try MachPort(nameServer: sandbox.names)
-        try sandbox.names.register(port, name: "test")
         let (listener, right) = try stand()
+        let incarnation = right.channel.id.incarnation
         let told = Gate()
         right.onInvalidation { told.open() }
-        // The call of this process, answered.
-        func accept() -> Int32 {
-            let caller =
-                crl_poll(listener, -1, MonotonicInstant.patience.timeout) > 0 ? crl_unforked_accept(listener) : -1
-            #expect(packet(from: caller)?.count == ControlHello.size)
-            let hello = Samples.hello(right.channel.id.incarnation)
-            #expect(send(caller, hello, hello.count, Int32(MSG_NOSIGNAL)) == hello.count)
-            #expect(packet(from: caller) == Samples.packet(.watch(1)))
-            return caller
-        }
-        let first = accept()
-        if isDead {
-            close(listener)
-            crl_unforked_close(first)
-            #expect(told.wait(until: .patience) && !right.isValid)
-        } else {
-            crl_unforked_close(first)
+        let first = accept(listener, incarnation)
+        if isDead { close(listener) }
+        crl_unforked_close(first)
+        if !isDead {
             // It calls again, and asks again.
-            let second = accept()
+            let second = accept(listener, incarnation)
             #expect(right.isValid)
             let packet = Samples.packet(.invalidated(1))
             #expect(send(second, packet, packet.count, 0) == packet.count)
-            #expect(told.wait(until: .patience) && !right.isValid)
+            #expect(told.wait(until: .patience))
             crl_unforked_close(second)
             close(listener)
         }
+        #expect(told.wait(until: .patience) && !right.isValid)
+    }
+
+    @Test func `what a cut connection has not told of taken bytes holds up no sender`() throws {
+        let (listener, right) = try stand(byteLimit: 1000)
+        let incarnation = right.channel.id.incarnation
+        let socket = try Socket(.pull, in: try Context())
+        try socket.bind("ipc://\(sandbox.file("\(incarnation)/1"))")
+        right.onInvalidation {}
+        let first = accept(listener, incarnation)
+        let message = MachPort.Message([.bytes([UInt8](repeating: 7, count: 900))])
+        try right.send(message, before: .patience)
+        #expect(errorKind { try right.send(message, before: .distantPast) } == "sendTimedOut")
+        let sender = Helper { errorKind { try right.send(message, before: .patience) } }
+        #expect(waitUntil { right.channel.waiterCount == 1 })
+        crl_unforked_close(first)
+        let second = accept(listener, incarnation)
+        #expect(sender.value() == "none")
+        crl_unforked_close(second)
+        close(listener)
     }
 
     @Test func `a process whose caller hangs up after its hello does not take that one for dead`() throws {

@@ -214,10 +214,11 @@ final class Peers: Sendable {
     /// A connection has ended. Whether its process has, a new call will show.
     private func ended(_ peer: Peer) {
         leave(peer)
+        let channels = PortProcess.current.channels(of: peer.incarnation)
+        for channel in channels { channel.controlConnectionEnded() }
         if let other = existing(peer.incarnation) {
             renewWatches(at: other)
         } else {
-            let channels = PortProcess.current.channels(of: peer.incarnation)
             for address in Set(channels.map(\.controlAddress)) { callIfNeeded(address) }
         }
         PortProcess.current.sentCounts.connectionEnded(peer.incarnation)
@@ -227,9 +228,6 @@ final class Peers: Sendable {
     func tellInvalidated(_ number: UInt64) {
         for peer in all { peer.tellInvalidated(number) }
     }
-
-    /// What the process calls this one; 0 when there is no connection to it.
-    func ownOrigin(at incarnation: Incarnation) -> UInt32 { existing(incarnation)?.ownOrigin ?? 0 }
 
     /// A port of ours has taken so many bytes of what the process has sent to it.
     func tellTaken(bytes: Int, of port: UInt64, to origin: UInt32) {
