@@ -11,8 +11,9 @@ struct Pending {
     /// On the main queue, and whether one of them is in progress.
     var queued = 0
     var servesQueue = false
-    /// The timers whose callouts are in progress, and the modes of the runs that called them.
-    var firing: [(timer: Int, mode: Int?)] = []
+    /// The timers whose callouts are in progress, the modes of the runs that called them, and whether each was the first
+    /// of those due at once.
+    var firing: [(timer: Int, mode: Int?, isFirst: Bool)] = []
     /// Blocks queued, and in progress.
     var blocks = (queued: 0, running: 0)
     var passesSinceTimer: Int?

@@ -160,7 +160,7 @@ final class Performance: @unchecked Sendable {
         let otherModes = GeneratedScript.modes.filter { $0 != mode && first.contains(item.name, in: name($0)) }
         for mode in otherModes { pending.withLock { $0.left[mode] = (.now, .now, 0) } }
         pending.withLock { pending in
-            pending.firing.append((timer, mode))
+            pending.firing.append((timer, mode, isFirst))
             pending.passesSinceTimer = 0
         }
         call(timer, item.name)
@@ -278,9 +278,13 @@ final class Performance: @unchecked Sendable {
         let last = repeatsSoon(item) ? .now + .milliseconds(GeneratedScript.longestInterval) : date
         for mode in mode.map({ [$0] }) ?? Array(GeneratedScript.modes) {
             guard first.contains(name(of: item), in: name(mode)) else { continue }
-            let isFiring = pending.withLock { pending in pending.firing.contains { $0.timer == item && $0.mode == mode }
+            let firing = pending.withLock { pending in pending.firing.first { $0.timer == item && $0.mode == mode } }
+            switch firing?.isFirst {
+            case nil: setLeft(mode, date, last, without: item)
+            // The one before it has had the kernel's timer set for this one.
+            case false?: setLeft(mode, .now, .now, without: item)
+            case true?: break
             }
-            if !isFiring { setLeft(mode, date, last, without: item) }
         }
     }
 

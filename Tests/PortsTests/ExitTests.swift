@@ -61,8 +61,12 @@ import Testing
     }
 
     @Test func `what was sent arrives, although the process has no thread to be had at its end`() {
-        let sandbox = Sandbox()
-        for _ in 0..<Scale.count(2, long: 40) { #expect(Child("leave-without-threads", in: sandbox).wait() == 0) }
+        // Each has a user of its own, to whom the directory belongs then.
+        for _ in 0..<Scale.count(2, long: 40) {
+            let sandbox = Sandbox()
+            let child = Child("leave-without-threads", in: sandbox)
+            withExtendedLifetime(sandbox) { #expect(child.wait() == 0) }
+        }
     }
 
     @Test(arguments: ["right", "handler", "invalidate"])
