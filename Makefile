@@ -106,7 +106,7 @@ soak: dependencies
 	@ORACLE_SCRIPTS=50000 $(SWIFT) test --skip-build --disable-xctest --filter GeneratedScriptTests
 	@$(MAKE) --no-print-directory soak-ports
 
-LOAD_TESTS := PortsTests\.(Load|Kill|Liveness|BackPressure|NameRace|Ending|Exit|HostileInput|Limit|Connection|Process)Tests
+LOAD_TESTS := PortsTests\.(Load|Kill|Liveness|NameScale|BackPressure|NameRace|Ending|Exit|HostileInput|Limit|Connection|Process)Tests
 soak-ports: dependencies
 	@$(SWIFT) build --build-tests
 	@SOAK=1 $(SWIFT) test --skip-build --disable-xctest --no-parallel --filter '$(LOAD_TESTS)'

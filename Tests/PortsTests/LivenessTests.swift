@@ -133,6 +133,20 @@ import ZeroMQ
         #expect(right.isValid && calls.withLock { $0 } == 0)
     }
 
+    @Test func `a right that was lost is found anew by its port's name`() throws {
+        let desk = try Desk(sandbox)
+        let owner = Child("echo", "echo", in: sandbox)
+        let lost = try desk.report()
+        lost.channel.invalidate()
+        #expect(errorKind { try lost.send(MachPort.Message()) } == "isInvalid")
+        for _ in 0..<3 {
+            let found = try RemoteMessagePort(name: "echo", nameServer: sandbox.names)
+            #expect(found.isValid && !lost.isValid)
+            #expect(try found.request(id: 1, [7]) == [7])
+        }
+        withExtendedLifetime(owner) {}
+    }
+
     @Test func `a handler set while the owner is stopped is told when that is killed`() throws {
         // Nobody is connected to it.
         let owner = Child("hold", "held", in: sandbox)

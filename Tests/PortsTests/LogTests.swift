@@ -9,7 +9,12 @@ import Testing
 
 /// What the library says in the log of a process that others do harm to.
 @Suite(.ownThread) struct LogTests {
-    let sandbox = Sandbox()
+    let sandbox: Sandbox
+
+    init() { sandbox = Sandbox() }
+
+    /// In a sandbox that others use, too.
+    init(sandbox: Sandbox) { self.sandbox = sandbox }
 
     /// A pipe that holds a few lines, in the place of a process's standard error.
     private final class Pipe {
@@ -28,7 +33,10 @@ import Testing
             reader = -1
         }
 
-        deinit { close() }
+        deinit {
+            close()
+            unlink(path)
+        }
     }
 
     /// Calls the process with hellos of many versions, each of which is worth a line.

@@ -35,6 +35,7 @@ import Testing
         [
             ("full ports", { try BackPressureTests.bounded(senders: 2, size: 1000, limit: 200, $0) }),
             ("deadlines", { try BackPressureTests.deadlines(rounds: 5, $0) }),
+            ("logs that nobody reads", { try LogTests(sandbox: $0).`a log that nobody reads holds up nobody`() }),
             ("dead askers", { _ = try EndingTests.slowAskers(1, requests: 200, $0) }),
         ],
         [
