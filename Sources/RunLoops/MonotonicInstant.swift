@@ -26,11 +26,12 @@ public struct MonotonicInstant: InstantProtocol, Sendable, Hashable {
 
     /// This instant moved by a duration. It stops at ``distantPast`` and ``distantFuture`` instead of overflowing.
     public func advanced(by duration: Duration) -> MonotonicInstant {
-        let (seconds, attoseconds) = duration.components
         guard self != .distantFuture else { return self }
-        let limit = Int64.max / 1_000_000_000 - 1
-        guard seconds < limit else { return .distantFuture }
-        guard seconds > -limit else { return .distantPast }
+        // Before it is taken apart: a duration may have more seconds than an Int64 holds.
+        let limit = Duration.seconds(Int64.max / 1_000_000_000 - 1)
+        guard duration < limit else { return .distantFuture }
+        guard duration > .zero - limit else { return .distantPast }
+        let (seconds, attoseconds) = duration.components
         let delta = seconds * 1_000_000_000 + attoseconds / 1_000_000_000
         let (sum, overflow) = nanoseconds.addingReportingOverflow(UInt64(bitPattern: delta))
         if delta >= 0 { return overflow ? .distantFuture : MonotonicInstant(nanoseconds: sum) }

@@ -15,6 +15,8 @@ import Testing
         #expect(instant + .seconds(-6) == .distantPast)
         #expect(instant + .seconds(Int64.min) == .distantPast)
         #expect(instant + .seconds(Int64.max) == .distantFuture)
+        #expect(instant - .seconds(Int64.min) == .distantFuture)
+        #expect(instant - (.seconds(Int64.max) + .seconds(Int64.max)) == .distantPast)
         #expect(MonotonicInstant(nanoseconds: .max - 1) + .seconds(1) == .distantFuture)
         #expect(MonotonicInstant.distantFuture + .seconds(-1) == .distantFuture)
     }
