@@ -12,7 +12,7 @@ func forkWhileBusy(_ count: Int) throws -> Never {
     try one.sendRight.send(MachPort.Message([.port(other.sendRight)]))
     let received = try one.receive(before: .now + .seconds(30))
     let ends = try [one, other].map { port in
-        let ended = Gate()
+        let (begun, ended) = (Gate(), Gate())
         let sender = try RunLoopThread { _ in
             var number: UInt32 = 0
             while !isOver.wait(until: .distantPast) {
@@ -28,9 +28,12 @@ func forkWhileBusy(_ count: Int) throws -> Never {
                 if message.id == .max { break }
                 guard message.id == number else { fail("\(message.id) in place of \(number)") }
                 number += 1
+                if number == 1000 { begun.open() }
             }
             ended.open()
         }
+        // The first use of a type takes a lock of Swift's own, which would stay locked in a child.
+        guard begun.wait(until: .now + .seconds(60)) else { fail("the parent does not begin") }
         return (ended, sender, receiver)
     }
     for _ in 0..<count {
