@@ -632,7 +632,8 @@ public final class MachPort: Sendable, CustomStringConvertible {
     /// Any thread may call it, from a handler of the port's too. The invalidation handlers run on the caller, after a
     /// message that another thread is handling at the moment; no message is handled after them. (Called inside some
     /// port's handler while another thread handles a message of this one, it does not wait, lest two threads wait for
-    /// each other: then that thread runs the handlers.)
+    /// each other: then that thread runs the handlers. Nor does it in a right's ``SendRight/onInvalidation(_:)``, which
+    /// would hold up the library's own thread.)
     public func invalidate() {
         // The port, its name and its sockets are the parent's.
         guard !crl_is_forked() else { return }
@@ -649,7 +650,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
         // A handler that waits for room in this very port would never end.
         sendRight.channel.shut()
         for (directory, name) in names { directory.abandon(name, of: id) }
-        let isInCallout = crl_callout_depth().pointee > 0
+        let isInCallout = crl_callout_depth().pointee > 0 || PortProcess.current.isHousekeeping
         let turnsEnded = Gate()
         let mustWait = receiver.withLock { receiver in
             guard receiver.isOthersTurn() else { return false }

@@ -221,6 +221,29 @@ import Testing
         #expect(told.wait(until: .patience) && first.isValid && !second.isValid)
     }
 
+    @Test func `a handler of an owner's end that ends a busy port holds up no other peer`() throws {
+        let (began, mayEnd, wasCalled, passed, told) = (Gate(), Gate(), Gate(), Gate(), Gate())
+        let port = try MachPort { _ in
+            began.open()
+            _ = mayEnd.wait(until: .patience)
+        }
+        port.onInvalidation { told.open() }
+        let thread = try served(port)
+        try port.sendRight.send(MachPort.Message())
+        #expect(began.wait(until: .patience))
+        let right = rightToNobody()
+        right.onInvalidation {
+            wasCalled.open()
+            port.invalidate()
+        }
+        #expect(wasCalled.wait(until: .patience))
+        try PortProcess.current.housekeepingLoop().perform { passed.open() }
+        #expect(passed.wait(until: .now + .seconds(5)) && !told.wait(until: .distantPast))
+        mayEnd.open()
+        #expect(told.wait(until: .patience))
+        withExtendedLifetime((thread, right)) {}
+    }
+
     @Test func `an owner of another version is said to be`() throws {
         let (listener, right) = try stand()
         let answered = answer(listener, Samples.hello(right.channel.id.incarnation, major: 7))
@@ -252,14 +275,19 @@ import Testing
         withExtendedLifetime(listener) {}
     }
 
-    @Test func `a right to nobody is invalid at once`() throws {
+    /// A right to a port of a process that does not exist.
+    private func rightToNobody() -> MachPort.SendRight {
         let right = WireRight(
             id: PortID(incarnation: .random(), number: 1), queueLimit: 1, limit: 1000, path: sandbox.path)
-        let sendRight = MachPort.SendRight(PortProcess.current.channel(to: right))
+        return MachPort.SendRight(PortProcess.current.channel(to: right))
+    }
+
+    @Test func `a right to nobody is invalid at once`() throws {
+        let right = rightToNobody()
         let told = Gate()
-        sendRight.onInvalidation { told.open() }
-        #expect(told.wait(until: .patience) && !sendRight.isValid)
-        #expect(errorKind { try sendRight.send(MachPort.Message()) } == "isInvalid")
+        right.onInvalidation { told.open() }
+        #expect(told.wait(until: .patience) && !right.isValid)
+        #expect(errorKind { try right.send(MachPort.Message()) } == "isInvalid")
     }
 
     // MARK: Credits
