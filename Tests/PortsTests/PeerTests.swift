@@ -136,6 +136,15 @@ import Testing
         #expect(theirs.receive() == Samples.packet(.drained(1, question: 2)))
     }
 
+    @Test func `a peer that reads late is asked for the ends of any number of ports`() throws {
+        var pair: [Int32] = [-1, -1]
+        #expect(socketpair(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue | SOCK_NONBLOCK.rawValue), 0, &pair) == 0)
+        let (ours, theirs) = (Peer(pair[0], incarnation: .random(), pid: getpid()), Raw(pair[1]))
+        let numbers = 0..<(70_000 as UInt64)
+        for number in numbers { ours.send(.watch(number)) }
+        #expect(numbers.allSatisfy { theirs.receive() == Samples.packet(.watch($0)) })
+    }
+
     @Test func `a peer that reads late learns of the end although a fork lives on`() throws {
         var pair: [Int32] = [-1, -1]
         #expect(socketpair(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue), 0, &pair) == 0)
@@ -221,6 +230,21 @@ import Testing
         #expect(told.wait(until: .patience) && first.isValid && !second.isValid)
     }
 
+    @Test func `an owner that hangs up after each hello is called once a second`() throws {
+        let (listener, right) = try stand()
+        right.onInvalidation {}
+        let end = MonotonicInstant.now + .seconds(1)
+        var count = 0
+        while listener.isReadable(before: end) {
+            let caller = Raw(crl_unforked_accept(listener.descriptor))
+            #expect(caller.receive()?.count == ControlHello.size)
+            caller.send(Samples.hello(right.channel.id.incarnation))
+            count += 1
+        }
+        // The first is at once, and so is the one after a connection was cut.
+        #expect((1...3).contains(count) && right.isValid)
+    }
+
     @Test func `a handler of an owner's end that ends a busy port holds up no other peer`() throws {
         let (began, mayEnd, wasCalled, passed, told) = (Gate(), Gate(), Gate(), Gate(), Gate())
         let port = try MachPort { _ in
@@ -242,6 +266,22 @@ import Testing
         mayEnd.open()
         #expect(told.wait(until: .patience))
         withExtendedLifetime((thread, right)) {}
+    }
+
+    @Test func `a handler on the library's own thread learns of an end that another thread has asked for`() throws {
+        let right = rightToNobody()
+        let (isThere, goesOn, ended, error) = (Gate(), Gate(), Gate(), Shared(""))
+        try PortProcess.current.housekeepingLoop().perform {
+            isThere.open()
+            _ = goesOn.wait(until: .patience)
+            let kind = errorKind { try right.send(MachPort.Message(), before: .now + .seconds(10)) }
+            error.withLock { $0 = kind }
+            ended.open()
+        }
+        #expect(isThere.wait(until: .patience))
+        right.onInvalidation {}
+        goesOn.open()
+        #expect(ended.wait(until: .patience) && error.withLock { $0 } == "isInvalid")
     }
 
     @Test func `an owner of another version is said to be`() throws {

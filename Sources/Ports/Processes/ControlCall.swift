@@ -60,6 +60,7 @@ final class ControlCall: Sendable {
     private let loop: ThreadRunLoop
     private let descriptor: Int32
     private let phase = Mutex(Phase.connecting)
+    private let isToConnect = Atomic(false)
 
     /// The kernel does not tell when it would take a connection that it has no room for now.
     private static let pause = Duration.milliseconds(2)
@@ -97,21 +98,32 @@ final class ControlCall: Sendable {
     }
 
     /// Any thread may call it, once.
-    func begin() { connect() }
+    func begin() { if loop.isCurrent { connect() } else { loop.perform { self.connect() } } }
 
+    /// On the housekeeping thread, as all that follows: two threads would take each other's connection for an error.
     private func connect() {
         guard case .connecting = phase.withLock({ $0 }) else { return }
         switch LocalSocket.connect(descriptor, to: address.path) {
         case 0:
             greet()
         case EAGAIN, EINTR:
-            loop.add(ThreadRunLoop.Timer(after: Self.pause) { _ in self.connect() })
-            if loop.isCurrent { loop.wakeUp() }
+            connectLater()
         case ENOENT, ECONNREFUSED, ENOTDIR, ENAMETOOLONG:
             end(.dead)
         case let error:
             end(.failed(.other(.cannotConnect(port: address.path, reason: String(cString: strerror(error))))))
         }
+    }
+
+    private func connectLater() {
+        // Whoever waits on this thread tries by itself, too.
+        guard !isToConnect.exchange(true, ordering: .relaxed) else { return }
+        loop.add(
+            ThreadRunLoop.Timer(after: Self.pause) { _ in
+                self.isToConnect.store(false, ordering: .relaxed)
+                self.connect()
+            })
+        loop.wakeUp()
     }
 
     private func greet() {
@@ -161,10 +173,10 @@ final class ControlCall: Sendable {
         }
     }
 
-    /// There is no connection. Invalidation handlers belong on the housekeeping thread, whoever has called.
+    /// There is no connection.
     private func end(_ outcome: Outcome) {
         phase.withLock { $0 = .over }
         crl_unforked_close(descriptor)
-        if loop.isCurrent { peers.ended(self, outcome) } else { loop.perform { self.peers.ended(self, outcome) } }
+        peers.ended(self, outcome)
     }
 }

@@ -70,7 +70,8 @@ final class Peer: Sendable {
             if state.outbox.isEmpty, write(message) { return false }
             // Whoever does not read is not asked how many messages it has sent: others may want to know without end.
             if case .count = message { return false }
-            guard state.outbox.count < Self.longestOutbox else { return true }
+            // Questions do not count: they are as many as the rights of this process.
+            guard state.outbox.count < Self.longestOutbox + state.asked.count else { return true }
             state.outbox.append(message)
             if state.flush == nil { startFlushing(&state) }
             return false

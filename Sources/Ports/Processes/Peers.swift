@@ -111,8 +111,8 @@ final class Peers: Sendable {
     /// rights to its ports.
     private func callLater(_ address: ControlAddress) {
         guard !PortProcess.current.channels(of: address).isEmpty,
-            state.withLock({ $0.resting.insert(address).inserted }),
-            let loop = try? PortProcess.current.housekeepingLoop()
+            let loop = try? PortProcess.current.housekeepingLoop(),
+            state.withLock({ $0.resting.insert(address).inserted })
         else { return }
         loop.add(
             ThreadRunLoop.Timer(after: Self.rest) { _ in
@@ -120,6 +120,13 @@ final class Peers: Sendable {
                 self.callIfNeeded(address)
             })
         if loop.isCurrent { loop.wakeUp() }
+    }
+
+    /// Calls a process whose connection has ended: at once, but one that hangs up again and again once a second.
+    private func callAgain(_ address: ControlAddress) {
+        guard !state.withLock({ $0.resting.contains(address) }) else { return }
+        callIfNeeded(address)
+        callLater(address)
     }
 
     /// Calls a process that there are rights to, and no connection.
@@ -219,7 +226,7 @@ final class Peers: Sendable {
         if let other = existing(peer.incarnation) {
             renewWatches(at: other)
         } else {
-            for address in Set(channels.map(\.controlAddress)) { callIfNeeded(address) }
+            for address in Set(channels.map(\.controlAddress)) { callAgain(address) }
         }
         PortProcess.current.sentCounts.connectionEnded(peer.incarnation)
     }
