@@ -56,7 +56,8 @@ let package = Package(
         .executableTarget(name: "AsyncMainHelper", dependencies: ["RunLoops"], path: "Tests/AsyncMainHelper"),
         .target(name: "TestClock", path: "Tests/TestClock"),
         .executableTarget(
-            name: "RunLoopsTestHelper", dependencies: ["RunLoops", "TestClock"], path: "Tests/RunLoopsTestHelper"),
+            name: "RunLoopsTestHelper", dependencies: ["RunLoops", "TestClock", "HeapUse"],
+            path: "Tests/RunLoopsTestHelper"),
         .testTarget(
             name: "RunLoopsTests",
             dependencies: [
@@ -64,7 +65,9 @@ let package = Package(
                 "OwnThread",
             ]),
         .target(name: "HeapUse", path: "Tests/HeapUse"),
-        .executableTarget(name: "PortsTestHelper", dependencies: ["Ports", "HeapUse"], path: "Tests/PortsTestHelper"),
+        .executableTarget(
+            name: "PortsTestHelper", dependencies: ["Ports", "HeapUse", "SplitMix64"],
+            path: "Tests/PortsTestHelper"),
         .executableTarget(name: "LoadingHelper", path: "Tests/LoadingHelper"),
         .target(name: "FuzzTargets", dependencies: ["Ports", "ZeroMQ"], path: "Tests/FuzzTargets"),
         .testTarget(

@@ -3,15 +3,17 @@ import Glibc
 import HeapUse
 import Ports
 import RunLoops
+import SplitMix64
 import Synchronization
 
 /// Ends ports in every order that chance makes, from every thread, while messages arrive; and makes sure that nothing
 /// is handled after the end, and nothing left behind at last.
-func endInEveryOrder(rounds: Int) throws -> Never {
+func endInEveryOrder(rounds: Int, seed: UInt64) throws -> Never {
     alarm(1200)
-    for _ in 0..<20 { try endOnePort() }
+    var random = SplitMix64(seed: seed)
+    for _ in 0..<20 { try endOnePort(&random) }
     let before = (heap: heap_use(), descriptors: try descriptorCount())
-    for _ in 0..<rounds { try endOnePort() }
+    for _ in 0..<rounds { try endOnePort(&random) }
     // The last sockets are closed by libzmq's own thread.
     let deadline = MonotonicInstant.now + .seconds(20)
     while try descriptorCount() > before.descriptors + 4 || heap_use() > before.heap + 256 << 10 {
@@ -46,10 +48,10 @@ private final class Story: Sendable {
 
     func handle(_ message: MachPort.Message) {
         if isOver.load(ordering: .acquiring) { late.add(1, ordering: .relaxed) }
-        handled.add(1, ordering: .relaxed)
+        let count = handled.add(1, ordering: .relaxed).newValue
         if message.id == 0 {
             // The end waits for the message in hand.
-            if Int.random(in: 0..<4) == 0 { usleep(50) }
+            if count % 4 == 0 { usleep(50) }
             if isOver.load(ordering: .acquiring) { late.add(1, ordering: .relaxed) }
         }
         // Some messages end their port.
@@ -69,16 +71,16 @@ private final class Story: Sendable {
     }
 }
 
-private func endOnePort() throws {
+private func endOnePort(_ random: inout SplitMix64) throws {
     let story = Story()
     let made = try MachPort(queueLimit: 20) { story.handle($0) }
     made.onInvalidation { story.end() }
     story.port.withLock { $0 = made }
     let right = made.sendRight
-    let loops = try (0..<Int.random(in: 2...3)).map { _ in try RunLoopThread() }
+    let loops = try (0..<Int.random(in: 2...3, using: &random)).map { _ in try RunLoopThread() }
     for thread in loops.dropFirst() { try made.schedule(in: thread.loop) }
-    if Int.random(in: 0..<4) == 0 { try made.setQueue(DispatchQueue(label: "ends")) }
-    try run(story, right, loops, Port(port: made))
+    if Int.random(in: 0..<4, using: &random) == 0 { try made.setQueue(DispatchQueue(label: "ends")) }
+    try run(story, right, loops, Port(port: made), &random)
 }
 
 /// Known, but not kept.
@@ -89,14 +91,15 @@ private final class Port: Sendable {
 
 /// The caller's reference is gone by now.
 private func run(
-    _ story: Story, _ right: MachPort.SendRight, _ loops: [RunLoopThread], _ last: Port
+    _ story: Story, _ right: MachPort.SendRight, _ loops: [RunLoopThread], _ last: Port,
+    _ random: inout SplitMix64
 ) throws {
     let senders = try (0..<2).map { _ in
         try RunLoopThread { _ in
             while (try? right.send(MachPort.Message(), before: .now + .seconds(30))) != nil {}
         }
     }
-    let aim = Int.random(in: 0...30)
+    let aim = Int.random(in: 0...30, using: &random)
     while story.handled.load(ordering: .relaxed) < aim, right.isValid { usleep(20) }
     let acts: [@Sendable () -> Void] = [
         { story.kept?.invalidate() },
@@ -111,8 +114,8 @@ private func run(
         { try? story.kept?.setQueue(nil) },
         { _ = try? story.kept?.receive(before: .now + .milliseconds(1)) },
     ]
-    let chosen = acts.shuffled().prefix(Int.random(in: 1...6))
-    if Bool.random() {
+    let chosen = acts.shuffled(using: &random).prefix(Int.random(in: 1...6, using: &random))
+    if Bool.random(using: &random) {
         let threads = try chosen.map { act in try RunLoopThread { _ in act() } }
         end(threads, "an act")
     } else {

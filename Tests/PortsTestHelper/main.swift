@@ -210,7 +210,7 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
         try contend(for: arguments.first ?? "", arguments.count > 1 ? Int(arguments[1]) ?? 1 : 1)
 
     case "orders":
-        try endInEveryOrder(rounds: Int(arguments.first ?? "") ?? 0)
+        try endInEveryOrder(rounds: Int(arguments[0]) ?? 0, seed: UInt64(arguments[1]) ?? 0)
 
     case "nag":
         try nag()

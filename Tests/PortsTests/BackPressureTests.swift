@@ -45,6 +45,27 @@ import Testing
         }
     }
 
+    // MARK: Order
+
+    @Test func `whoever waits for room gets it before those who come later`() throws {
+        let port = try MachPort(queueLimit: 2)
+        let right = port.sendRight
+        for _ in 0..<50 {
+            while (try? right.send(MachPort.Message(id: 0), before: .distantPast)) != nil {}
+            let first = Helper { errorKind { try right.send(MachPort.Message(id: 1), before: .patience) } }
+            #expect(try Self.waitUntil { right.channel.waiterCount == 1 })
+            // Room comes in batches.
+            var ids: [UInt32] = []
+            let deadline = MonotonicInstant.patience
+            repeat {
+                if let message = try? port.receive(before: .distantPast) { ids.append(message.id) }
+            } while (try? right.send(MachPort.Message(id: 2), before: .distantPast)) == nil && !deadline.hasPassed
+            #expect(first.value() == "none")
+            while let message = try? port.receive(before: .distantPast) { ids.append(message.id) }
+            #expect(ids.filter { $0 != 0 } == [1, 2])
+        }
+    }
+
     // MARK: Memory
 
     @Test(arguments: [(size: 100, limit: 2000), (size: 64 << 10, limit: 50)])

@@ -31,6 +31,11 @@ import Testing
         for number in 1..<10 as Range<UInt32> { #expect(try port.receive(before: .patience).id == number) }
     }
 
+    @Test func `messages that have exactly the limit's bytes together have room`() throws {
+        let port = try MachPort(byteLimit: 2 * 1020)
+        #expect(fill(port.sendRight) == 2)
+    }
+
     @Test func `messages of many sizes all come in order`() throws {
         let port = try MachPort(byteLimit: 5000)
         let sizes = (0..<2000).map { $0 * 7919 % 4900 }

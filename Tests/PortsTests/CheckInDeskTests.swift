@@ -1,3 +1,4 @@
+import Glibc
 import OwnThread
 import RunLoops
 import Testing
@@ -6,6 +7,28 @@ import Testing
 
 @Suite(.ownThread) struct CheckInDeskTests {
     let sandbox = Sandbox()
+
+    @Test func `the first outcome of a check-in stands, and is told once`() throws {
+        let port = try MachPort()
+        let expectation = CheckInDesk.Expectation("it", .thread, parent: port.sendRight)
+        let told = Shared<[Bool]>([])
+        expectation.whenFinished { outcome in told.withLock { $0.append((try? outcome.get()) != nil) } }
+        expectation.finish(.failure(.timedOut(worker: "it")))
+        expectation.finish(.success(port.sendRight)) { Issue.record("the second outcome is told") }
+        #expect(throws: CheckInError.timedOut(worker: "it")) { try expectation.wait(before: .patience) }
+        #expect(told.withLock { $0 } == [false])
+    }
+
+    @Test func `only the process itself checks in for a thread, and only the child for a child`() throws {
+        let port = try MachPort()
+        func met(_ identity: CheckInDesk.Expectation.Identity, _ pid: pid_t, _ uid: uid_t = geteuid()) -> Bool {
+            CheckInDesk.Expectation("it", identity, parent: port.sendRight)
+                .isMet(by: .init(pid: pid, uid: uid, gid: getegid()))
+        }
+        #expect(met(.thread, getpid()) && !met(.thread, getppid()))
+        #expect(met(.process(7), 7) && !met(.process(7), 8) && !met(.process(nil), 7))
+        #expect(!met(.process(7), 7, geteuid() + 1))
+    }
 
     @Test func `whoever checks in and takes no answer holds up nobody`() throws {
         let name = try PortProcess.current.checkInDesk(for: sandbox.names).registeredName()

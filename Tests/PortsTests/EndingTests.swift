@@ -15,8 +15,9 @@ import Testing
 
     /// In a process of its own, where what is left can be counted.
     static func orders(_ rounds: Int, _ sandbox: Sandbox) {
-        let child = Child("orders", "\(rounds)", in: sandbox)
-        #expect(child.wait(before: .now + .seconds(1200)) == 0)
+        let seed = UInt64.random(in: 0 ... .max)
+        let child = Child("orders", "\(rounds)", "\(seed)", in: sandbox)
+        #expect(child.wait(before: .now + .seconds(1200)) == 0, "seed \(seed)")
         Scale.show("\(rounds) ports ended in one order or another: no message after the end, nothing left")
     }
 

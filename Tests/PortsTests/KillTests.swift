@@ -1,6 +1,7 @@
 import Glibc
 import OwnThread
 import RunLoops
+import SplitMix64
 import Testing
 import ZeroMQ
 
@@ -143,13 +144,17 @@ import ZeroMQ
         }
     }
 
-    @Test func `whoever finds a port just before its owner's death learns of it, whatever they are at`() throws {
-        let found = try Self.findDoomed(Scale.count(8, long: 200), sandbox)
+    @Test(arguments: [UInt64.random(in: 0 ... .max)])
+    func `whoever finds a port just before its owner's death learns of it, whatever they are at`(
+        _ seed: UInt64
+    ) throws {
+        let found = try Self.findDoomed(Scale.count(8, long: 200), seed, sandbox)
         Scale.show("\(found) rights found in ports whose owners were killed at any moment: none misses the end")
     }
 
     @discardableResult
-    static func findDoomed(_ kills: Int, _ sandbox: Sandbox) throws -> Int {
+    static func findDoomed(_ kills: Int, _ seed: UInt64, _ sandbox: Sandbox) throws -> Int {
+        var random = SplitMix64(seed: seed)
         let (isOver, found, told) = (Shared(false), Shared(0), Shared(0))
         let kept = Shared<[MachPort.SendRight]>([])
         let errors = Shared<Set<String>>([])
@@ -171,7 +176,7 @@ import ZeroMQ
         }
         for _ in 0..<kills {
             let child = Child("hold", "held", in: sandbox)
-            let aim = found.withLock { $0 } + Int.random(in: 1...30)
+            let aim = found.withLock { $0 } + Int.random(in: 1...30, using: &random)
             #expect(waitUntil { found.withLock { $0 } >= aim })
             child.kill()
             #expect(child.wait() == -SIGKILL)
@@ -189,12 +194,12 @@ import ZeroMQ
 
     // MARK: Names
 
-    @Test(arguments: ["register", "first"])
+    @Test(arguments: ["register", "first"], [UInt64.random(in: 0 ... .max)])
     func `whoever is killed while it registers or gives up names leaves them free, and nothing behind`(
-        _ moment: String
+        _ moment: String, _ seed: UInt64
     ) throws {
         let kills = Scale.count(10, long: 500)
-        let swept = try Self.killRegistrars(kills, at: moment, sandbox)
+        let swept = try Self.killRegistrars(kills, at: moment, seed, sandbox)
         Scale.show(
             "\(kills) killed at “\(moment)”, who left \(swept.names) names, \(swept.folders) folders and "
                 + "\(swept.halfWritten) half-written entries, until somebody looked")
@@ -203,8 +208,9 @@ import ZeroMQ
     /// - Returns: How much there was to sweep.
     @discardableResult
     static func killRegistrars(
-        _ count: Int, at moment: String, _ sandbox: Sandbox
+        _ count: Int, at moment: String, _ seed: UInt64, _ sandbox: Sandbox
     ) throws -> (names: Int, folders: Int, halfWritten: Int) {
+        var random = SplitMix64(seed: seed)
         let names = (0..<3).map { "churned \($0)" }
         // How long a process takes to come to its first name.
         let began = MonotonicInstant.now
@@ -227,7 +233,7 @@ import ZeroMQ
         try look()
         for _ in 0..<count {
             let child = Child("churn", in: sandbox)
-            let share = Double.random(in: moment == "first" ? 0.5...1.2 : 1.2...3)
+            let share = Double.random(in: moment == "first" ? 0.5...1.2 : 1.2...3, using: &random)
             _ = child.wait(before: .now + startUp * share)
             child.kill()
             #expect(child.wait() == -SIGKILL)

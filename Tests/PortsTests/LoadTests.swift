@@ -1,6 +1,7 @@
 import Glibc
 import OwnThread
 import RunLoops
+import SplitMix64
 import Testing
 
 @testable import Ports
@@ -60,22 +61,25 @@ import Testing
         return (port, try served(port))
     }
 
-    @Test func `of senders that are killed a prefix arrives, and of the others everything`() throws {
+    @Test(arguments: [UInt64.random(in: 0 ... .max)])
+    func `of senders that are killed a prefix arrives, and of the others everything`(_ seed: UInt64) throws {
         try Self.killedSenders(
-            Scale.count(6, long: 16), each: Scale.count(3_000, long: 50_000), kills: Scale.count(8, long: 100), sandbox)
+            Scale.count(6, long: 16), each: Scale.count(3_000, long: 50_000), kills: Scale.count(8, long: 100), seed,
+            sandbox)
     }
 
-    static func killedSenders(_ count: Int, each: Int, kills: Int, _ sandbox: Sandbox) throws {
+    static func killedSenders(_ count: Int, each: Int, kills: Int, _ seed: UInt64, _ sandbox: Sandbox) throws {
+        var random = SplitMix64(seed: seed)
         let streams = Streams()
         let (port, thread) = try named(streams, sandbox)
         var senders = (0..<count).map { (stream: $0, child: Child("flood", "\($0)", "\(each)", in: sandbox)) }
         var (whole, cut) = ([Int](), [Int]())
         for kill in 0..<kills {
             let underWay = senders.indices.filter { streams.count(of: senders[$0].stream) < each }
-            let index = underWay.randomElement() ?? 0
+            let index = underWay.randomElement(using: &random) ?? 0
             let (stream, child) = senders[index]
             // Somewhere on its way, up to the last message.
-            let moment = Int.random(in: streams.count(of: stream)...each)
+            let moment = Int.random(in: streams.count(of: stream)...each, using: &random)
             #expect(waitUntil { streams.count(of: stream) >= moment })
             child.kill()
             let status = child.wait()

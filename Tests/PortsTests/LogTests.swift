@@ -109,6 +109,18 @@ import Testing
         #expect(omitted() == 0)
     }
 
+    @Test func `what was said of more peers than are remembered is said again`() {
+        var limit = LineLimit()
+        var now = MonotonicInstant.now
+        func says(_ pid: pid_t) -> Bool {
+            now = now + LineLimit.period
+            return limit.admits(.process(pid), once: "bad", at: now)
+        }
+        #expect(says(1) && !says(1))
+        for pid in 2...1025 as ClosedRange<pid_t> { #expect(says(pid)) }
+        #expect(says(1))
+    }
+
     @Test func `one peer causes a few lines, and the last says how many were left out`() throws {
         let target = try Target(sandbox)
         try annoy(target, 2...200)

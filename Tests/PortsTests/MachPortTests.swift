@@ -8,6 +8,31 @@ import Testing
 @Suite(.ownThread) struct MachPortTests {
     init() { Sandbox.prepare() }
 
+    // MARK: Who is told
+
+    @Test func `what a thread has left is handled by the loop that the port joins after that`() throws {
+        let ids = Shared<[UInt32]>([])
+        let port = try MachPort { message in ids.withLock { $0.append(message.id) } }
+        for id in 0..<3 as Range<UInt32> { try port.sendRight.send(MachPort.Message(id: id)) }
+        // The socket's descriptor speaks no more from here on.
+        #expect(try port.receive(before: .patience).id == 0)
+        let thread = try served(port)
+        #expect(waitUntil { ids.withLock { $0 } == [1, 2] })
+        thread.stop()
+    }
+
+    @Test func `a loop that alone serves a port may wait for room in it while a thread receives there too`() throws {
+        let port = try MachPort { _ in }
+        let thread = try served(port)
+        #expect(try thread.run { port.isServedOnlyHere })
+        let receiver = Helper { try? port.receive(before: .patience).id }
+        #expect(try thread.run { waitUntil { !port.isServedOnlyHere } })
+        thread.stop()
+        #expect(thread.join(before: .patience))
+        try port.sendRight.send(MachPort.Message(id: 7))
+        #expect(receiver.value() == 7)
+    }
+
     // MARK: Order
 
     /// Takes note of numbered messages of several senders.

@@ -181,6 +181,25 @@ import Testing
             errorKind { _ = try server.remote.request(id: 1, replyTimeout: .seconds(1000)) } == "unanswered")
     }
 
+    @Test func `a port for replies refuses requests`() throws {
+        let port = try MachPort()
+        let replies = try PortProcess.current.replies.port(for: port.sendRight.channel, isForTasks: true)
+        #expect(
+            errorKind { _ = try RemoteMessagePort(replies.sendRight).request(id: 1, replyTimeout: .seconds(1000)) }
+                == "unanswered")
+    }
+
+    @Test func `only the process that was asked can refuse a request, and the first outcome stands`() {
+        let replies = PortProcess.current.replies
+        let pending = PendingReply(to: PortID(incarnation: .random(), number: 1)) {}
+        let request = replies.add(pending)
+        replies.wasRefused(request, by: .random())
+        #expect(pending.result == nil)
+        replies.wasRefused(request, by: pending.port.incarnation)
+        pending.finish(.failure(.becameInvalid(port: "")))
+        #expect(errorKind { _ = try pending.result?.get() } == "unanswered")
+    }
+
     @Test func `messages and requests that a port cannot handle are refused`() throws {
         let port = try MachPort { _ in }
         let thread = try served(port)

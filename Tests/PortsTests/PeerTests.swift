@@ -145,6 +145,22 @@ import Testing
         #expect(numbers.allSatisfy { theirs.receive() == Samples.packet(.watch($0)) })
     }
 
+    @Test func `a peer that does not read is cut off in the end, but not for what may be left out`() throws {
+        var pair: [Int32] = [-1, -1]
+        #expect(socketpair(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue | SOCK_NONBLOCK.rawValue), 0, &pair) == 0)
+        let (ours, theirs) = (Peer(pair[0], incarnation: .random(), pid: getpid()), Raw(pair[1]))
+        // More than the socket holds.
+        for number in 0..<2000 as Range<UInt64> { ours.send(.unanswered(number)) }
+        for _ in 0..<70_000 { ours.send(.count(1)) }
+        func isCutOff() -> Bool {
+            var state = pollfd(fd: theirs.descriptor, events: 0, revents: 0)
+            return poll(&state, 1, 0) == 1 && state.revents & Int16(POLLHUP) != 0
+        }
+        #expect(!isCutOff())
+        for number in 0..<70_000 as Range<UInt64> { ours.send(.unanswered(number)) }
+        #expect(isCutOff())
+    }
+
     @Test func `a peer that reads late learns of the end although a fork lives on`() throws {
         var pair: [Int32] = [-1, -1]
         #expect(socketpair(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue), 0, &pair) == 0)
@@ -307,6 +323,19 @@ import Testing
         #expect(answered.value() == true && right.isValid)
     }
 
+    @Test func `a process that is gone from one directory is not gone from another`() {
+        let (incarnation, other) = (Incarnation.random(), Sandbox())
+        let rights = [sandbox.path, other.path].enumerated().map { index, path in
+            MachPort.SendRight(
+                PortProcess.current.channel(
+                    to: WireRight(
+                        id: PortID(incarnation: incarnation, number: UInt64(index)), queueLimit: 1, limit: 1,
+                        path: path)))
+        }
+        PortProcess.current.processDied(rights[0].channel.controlAddress)
+        #expect(!rights[0].isValid && rights[1].isValid)
+    }
+
     @Test func `an owner that does not answer is waited for until the deadline`() throws {
         let (listener, right) = try stand()
         let began = MonotonicInstant.now
@@ -362,6 +391,22 @@ import Testing
         // Nobody is called so.
         for origin in [0, PortProcess.current.mark] { try send(2, from: origin, to: port) }
         for (peer, _) in peers { #expect(!peer.isReadable(before: .now)) }
+    }
+
+    @Test func `what is less than an eighth of the limit is told when nothing is left`() throws {
+        let port = try MachPort(byteLimit: 10_000, nameServer: sandbox.names)
+        try sandbox.names.register(port, name: "test")
+        let peer = try Raw(callingAt: sandbox.file("\(PortProcess.current.incarnation)/c"))
+        peer.send(Samples.hello(.random()))
+        let origin = try #require(peer.receive()?.withUnsafeBytes { ControlHello($0) }).origin
+        try send(2, from: origin, to: port)
+        #expect(errorKind { _ = try port.receive(before: .distantPast) } == "receiveTimedOut")
+        var told = 0
+        while told < 240, let packet = peer.receive(), !packet.isEmpty {
+            guard case .taken(port.id.number, let bytes) = packet.withUnsafeBytes({ ControlMessage($0) }) else { break }
+            told += Int(bytes)
+        }
+        #expect(told == 240)
     }
 
     // MARK: Statistics

@@ -44,6 +44,25 @@ import Testing
         port.invalidate()
     }
 
+    @Test func `a queue that is taken away in a handler handles no more`() throws {
+        let (ids, kept) = (Shared<[UInt32]>([]), Shared<MachPort?>(nil))
+        let port = try MachPort { message in
+            ids.withLock { $0.append(message.id) }
+            if message.id == 1 { try? kept.withLock { $0 }?.setQueue(nil) }
+        }
+        kept.withLock { $0 = port }
+        for id in 0..<5 as Range<UInt32> { try port.sendRight.send(MachPort.Message(id: id)) }
+        let queue = DispatchQueue(label: "test")
+        try port.setQueue(queue)
+        #expect(waitUntil { ids.withLock { $0.count } >= 2 })
+        // Behind whatever the port has put there.
+        queue.sync {}
+        #expect(ids.withLock { $0 } == [0, 1])
+        #expect(try port.receive(before: .patience).id == 2)
+        port.invalidate()
+        kept.withLock { $0 = nil }
+    }
+
     @Test func `a queue and a loop take every message once`() throws {
         let handled = Shared<[UInt32: Int]>([:])
         let port = try MachPort(queueLimit: 50) { message in handled.withLock { $0[message.id, default: 0] += 1 } }

@@ -38,6 +38,20 @@ import ZeroMQ
         #expect(errorKind { _ = try port.receive(before: .distantPast) } == "receiveTimedOut")
     }
 
+    @Test func `no part of a message of several frames is taken for a message`() throws {
+        let (port, path) = try exposed(messageLimit: 1000)
+        let good = try frame(100)
+        // The flag says that more parts follow.
+        let first: [UInt8] = [1, 100] + good
+        let last: [UInt8] = [0, 100] + good
+        var next = good
+        next.withUnsafeMutableBytes { $0.setLittle(5 as UInt32, at: 4) }
+        let stream = try RawStream(to: path, saying: first + first + last + [0, 100] + next)
+        #expect(try port.receive(before: .patience).id == 5)
+        #expect(port.malformedCount == 3)
+        withExtendedLifetime(stream) {}
+    }
+
     // MARK: Who has sent it
 
     private static let signature: [UInt8] = [0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0x7f]

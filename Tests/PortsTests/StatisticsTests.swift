@@ -42,6 +42,43 @@ import Testing
         loop.stop()
     }
 
+    @Test func `a message that is counted before its loop looks is handled all the same`() throws {
+        let (handled, busy, release) = (Gate(), Gate(), Gate())
+        let port = try MachPort { _ in handled.open() }
+        let thread = try served(port)
+        thread.loop.perform {
+            busy.open()
+            _ = release.wait(until: .patience)
+        }
+        #expect(busy.wait(until: .patience))
+        try port.sendRight.send(MachPort.Message())
+        #expect(port.statistics == .init(received: 0, waiting: 1))
+        release.open()
+        #expect(handled.wait(until: .patience))
+        thread.stop()
+    }
+
+    @Test func `what a sender says to have sent and never comes is given up`() throws {
+        let port = try MachPort()
+        port.note(sent: 3, by: .random())
+        #expect(port.statistics == .init(received: 0, waiting: 3))
+        #expect(waitUntil { port.statistics == .init(received: 0, waiting: 0) })
+        try port.sendRight.send(MachPort.Message())
+        #expect(port.statistics == .init(received: 0, waiting: 1))
+    }
+
+    @Test func `only the owner of a port answers a question about it`() {
+        let (owner, stranger, told) = (Incarnation.random(), Incarnation.random(), Shared<[Int]>([]))
+        let counts = PortProcess.current.sentCounts
+        let query = counts.add(
+            { statistics in told.withLock { $0.append(statistics?.waiting ?? -1) } },
+            about: PortID(incarnation: owner, number: 1))
+        defer { counts.remove(query) }
+        counts.answered(query, .init(received: 0, waiting: 1), by: stranger)
+        counts.answered(query, .init(received: 0, waiting: 2), by: owner)
+        #expect(told.withLock { $0 } == [2])
+    }
+
     @Test func `what other processes have sent counts, of those that are gone too`() throws {
         let port = try MachPort(nameServer: sandbox.names)
         try sandbox.names.register(port, name: "test")

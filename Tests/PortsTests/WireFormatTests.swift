@@ -162,6 +162,12 @@ import ZeroMQ
         #expect(throws: Wire.Malformed.badRight) { try header(of: frame(reply: bytes)) }
     }
 
+    @Test func `a right with more bytes than its path has is malformed`() {
+        let right = bytes(of: Self.right) + [0x78]
+        #expect(throws: Wire.Malformed.badRight) { try header(of: frame(components: [(right, true)])) }
+        #expect(throws: Wire.Malformed.badRight) { try header(of: frame(reply: right)) }
+    }
+
     @Test func `a right whose path is no text is malformed`() {
         var right = bytes(of: Self.right)
         right[WireRight.fixedSize + 5] = 0xFF

@@ -1,6 +1,7 @@
 import CoreFoundation
 import Foundation
 import Glibc
+import HeapUse
 import RunLoops
 import TestClock
 
@@ -80,4 +81,17 @@ private func playOurs(
 // Sound: one thread.
 private final class Seen: @unchecked Sendable {
     var date: MonotonicInstant?
+}
+
+/// A timer that is put off again and again leaves nothing behind.
+func dateATimerOverAndOver() {
+    let (loop, timer) = (ThreadRunLoop.current, ThreadRunLoop.Timer(at: .distantFuture) { _ in })
+    loop.add(timer)
+    func date(_ count: Int64) {
+        for second in 0..<count { timer.nextFireDate = .now + .seconds(1000 + second) }
+    }
+    date(1000)
+    let before = heap_use()
+    date(200_000)
+    check(heap_use() < before + 1 << 20, "\(heap_use()) bytes are in use, before it were \(before)")
 }

@@ -54,6 +54,7 @@ func forkWithLoops() throws {
     try thread.run {}
     check(!thread.join(before: .now), "the thread was stopped")
     try forkInCallout(loop)
+    try forkBeforeTimers(loop)
     for kind in ["blocks", "requests", "timers", "observers", "changes"] { try forkAmongOthers(loop, kind) }
     for signal in [SIGTERM, SIGUSR2] { try signalAChild(loop, signal) }
 }
@@ -135,6 +136,32 @@ private func forkInCallout(_ loop: ThreadRunLoop) throws {
     if child == 0 { _exit(isRefused && ticks == 3 ? 0 : 1) }
     check(!isRefused && ticks == 100, "the parent's timer has fired \(ticks) times")
     expectSuccess(of: child)
+}
+
+/// A child that an observer makes between the end of the sleep and the timers does not set the kernel's timer, which is
+/// its parent's.
+private func forkBeforeTimers(_ loop: ThreadRunLoop) throws {
+    let mode = ThreadRunLoop.Mode("before timers")
+    var ends: [Int32] = [-1, -1]
+    check(pipe(&ends) == 0, "no pipe")
+    var (child, hasFired): (pid_t, Bool) = (-1, false)
+    var byte: UInt8 = 1
+    loop.addObserver(.afterWaiting, repeats: false, forMode: mode) { _, _ in
+        child = fork()
+        guard child == 0 else { return }
+        alarm(20)
+        // It goes on when its parent has set the kernel's timer anew.
+        _ = read(ends[0], &byte, 1)
+    }
+    loop.addTimer(after: .milliseconds(1), forMode: mode) { _ in
+        loop.addTimer(after: .milliseconds(300), forMode: mode) { _ in hasFired = true }
+        _ = write(ends[1], &byte, 1)
+    }
+    let isRefused = refuses { try loop.runInMode(mode, seconds: 10) }
+    if child == 0 { _exit(isRefused ? 0 : 1) }
+    check(hasFired, "the child has set its parent's timer")
+    expectSuccess(of: child)
+    for end in ends { close(end) }
 }
 
 private func refuses(_ body: () throws -> Void) -> Bool {

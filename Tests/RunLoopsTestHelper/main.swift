@@ -23,6 +23,7 @@ do {
     case "threads": try startAndStopThreads()
     case "niceness": try askForTooMuch()
     case "clock": try setTheClock()
+    case "dates": dateATimerOverAndOver()
     case "descriptors": try runOutOfDescriptors()
     case "instances": try runOutOfInstances()
     case "watches": try runOutOfWatches()

@@ -162,19 +162,21 @@ import Testing
     }
 
     @Test func `tasks are called though the queue was let go of, and then it is gone`() {
-        let (trace, isGone) = onThread {
+        let (trace, isGone, dump, bare) = onThread {
             let (loop, trace, isGone) = (ThreadRunLoop.current, Trace(), Shared(false))
             loop.add(ThreadRunLoop.Source0 {})
+            let bare = "\(loop)"
             do {
                 let idle = ThreadRunLoop.IdleQueue(in: loop)
                 let last = AtLast { isGone.withLock { $0 = true } }
                 idle.add { withExtendedLifetime(last) { trace("task") } }
             }
             run(loop, seconds: 0.002)
-            return (trace.all, isGone.withLock { $0 })
+            return (trace.all, isGone.withLock { $0 }, "\(loop)", bare)
         }
         #expect(trace == ["task"])
         #expect(isGone)
+        #expect(dump == bare)
     }
 
     @Test func `a queue ends with its loop`() {

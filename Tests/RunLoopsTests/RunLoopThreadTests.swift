@@ -140,6 +140,20 @@ import Testing
         }
     }
 
+    @Test func `what a thread calls when it finishes may run the loop`() throws {
+        let (thread, trace) = (try RunLoopThread(), Trace())
+        try thread.run {
+            let loop = ThreadRunLoop.current
+            loop.perform(order: 1) {
+                loop.perform(inModes: ["inner"]) { trace("inner") }
+                run(loop, "inner", seconds: 0)
+            }
+            thread.finish()
+        }
+        #expect(thread.join(before: .patience))
+        #expect(trace.all == ["inner"])
+    }
+
     @Test func `a thread gives way as it was told`() throws {
         let thread = try RunLoopThread(niceness: 7)
         let before = getpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0)

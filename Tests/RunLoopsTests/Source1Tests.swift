@@ -5,8 +5,9 @@ import RunLoops
 import Testing
 
 @Suite(.ownThread) struct Source1Tests {
-    @Test func `a raised source is performed though its descriptor is silent`() {
+    @Test func `a raised source is performed though its descriptor is silent, and its loop does not sleep`() {
         let trace = onThread {
+            let deadline = MonotonicInstant.patience
             let (loop, event, trace) = (ThreadRunLoop.current, madeEvent(), Trace())
             let source = ThreadRunLoop.Source1(descriptor: event.descriptor) { turn in
                 trace("\(turn.readiness.isEmpty)")
@@ -14,13 +15,14 @@ import Testing
             }
             add(source, to: loop)
             source.raise()
-            trace("\(run(loop, seconds: 20, returning: true))")
-            trace("\(run(loop, seconds: 20, returning: true))")
+            trace("\(run(loop, seconds: 40, returning: true))")
+            trace("\(run(loop, seconds: 40, returning: true))")
+            trace("\(deadline.hasPassed ? "slept" : "awake")")
             source.clear()
             trace("\(run(loop, seconds: 0, returning: true))")
             return trace.all
         }
-        #expect(trace == ["true", "handledSource", "true", "handledSource", "timedOut"])
+        #expect(trace == ["true", "handledSource", "true", "handledSource", "awake", "timedOut"])
     }
 
     @Test func `a source raised before it is added is performed`() {

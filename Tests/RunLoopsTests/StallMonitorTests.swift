@@ -43,6 +43,22 @@ import Testing
         #expect("\(stalls[0])".hasPrefix("has been stalled for ") && "\(stalls[0])".hasSuffix("by timer \"slow\""))
     }
 
+    @Test func `a stall is told again when it has taken twice as long, and four times, and so on`() throws {
+        let (thread, durations, done) = (try RunLoopThread(), Shared<[Duration]>([]), Gate())
+        let monitor = try StallMonitor(thread.loop, threshold: Self.threshold) { stall in
+            let count = durations.withLock { durations in
+                durations.append(stall.duration)
+                return durations.count
+            }
+            if count == 5 { done.open() }
+        }
+        let isInTime = try thread.run { done.wait(until: .patience) }
+        #expect(isInTime)
+        monitor.stop()
+        let told = durations.withLock { $0 }.prefix(5)
+        for (one, next) in zip(told, told.dropFirst()) { #expect(next >= one * 2) }
+    }
+
     @Test(arguments: StallMonitor.Stall.Phase.all)
     func `the phase is told`(_ phase: StallMonitor.Stall.Phase) throws {
         let stalls = try reports { loop in

@@ -92,6 +92,30 @@ import Testing
         #expect(again.wait(until: .patience))
     }
 
+    @Test func `a timer that another thread takes out does not wake the loop`() throws {
+        let deadline = MonotonicInstant.patience
+        var isTooLate = true
+        while isTooLate, !deadline.hasPassed {
+            let (thread, wakeUps, fired, done) = (try RunLoopThread(), Shared(0), Shared(false), Gate())
+            let observer = ThreadRunLoop.Observer(.afterWaiting) { _, _ in wakeUps.withLock { $0 += 1 } }
+            let near = ThreadRunLoop.Timer(after: .milliseconds(100)) { _ in fired.withLock { $0 = true } }
+            let far = ThreadRunLoop.Timer(after: .milliseconds(150)) { _ in done.open() }
+            try thread.run { for timer in [near, far] { ThreadRunLoop.current.add(timer) } }
+            thread.loop.add(observer)
+            waitUntil { thread.loop.isWaiting }
+            let before = wakeUps.withLock { $0 }
+            near.invalidate()
+            isTooLate = fired.withLock { $0 }
+            #expect(done.wait(until: .patience))
+            if !isTooLate { #expect(wakeUps.withLock { $0 } == before + 1) }
+        }
+        #expect(!isTooLate)
+    }
+
+    @Test func `a timer that is dated over and over takes no more memory`() {
+        #expect(helper("dates") == 0)
+    }
+
     @Test func `a timer is one loop's until it is taken out`() throws {
         let (first, second) = (try RunLoopThread(), try RunLoopThread())
         let timer = ThreadRunLoop.Timer(after: .seconds(100)) { _ in }
@@ -242,7 +266,7 @@ import Testing
             let (loop, fired) = (ThreadRunLoop.current, Shared<[Int]>([]))
             // Late enough for all to be made: a date in the past would count as now.
             let base = MonotonicInstant.now + .milliseconds(500)
-            for index in (0..<1000).shuffled() {
+            for index in (0..<1000).map({ $0 * 387 % 1000 }) {
                 loop.add(
                     ThreadRunLoop.Timer(at: base + .microseconds(index)) { _ in fired.withLock { $0.append(index) } })
             }
