@@ -24,6 +24,8 @@ final class Peer: Sendable {
         /// How many of its questions for statistics are not answered yet.
         var askCount = 0
         var flush: (source: ThreadRunLoop.Source1, descriptor: Int32)?
+        /// Whether no descriptor was left to wait with.
+        var looksAgain = false
         var isClosed = false
     }
 
@@ -95,15 +97,23 @@ final class Peer: Sendable {
         // The loop watches the connection already, for what it brings. A duplicate that the loop makes would stay open in
         // a forked child, and the peer take us for alive as long as that lives.
         let copy = crl_unforked_duplicate(descriptor)
-        guard copy >= 0 else { return }
+        guard copy >= 0 else { return lookAgain(&state) }
         let source = ThreadRunLoop.Source1(descriptor: copy, interest: .writable, duplicates: false) { [weak self] _ in
             self?.flush()
             return true
         }
         guard let loop = try? PortProcess.current.housekeepingLoop(), (try? loop.add(source)) != nil else {
-            return crl_unforked_close(copy)
+            crl_unforked_close(copy)
+            return lookAgain(&state)
         }
         state.flush = (source, copy)
+    }
+
+    /// Without a descriptor to wait with, the housekeeping thread looks now and then.
+    private func lookAgain(_ state: inout State) {
+        guard !state.looksAgain, let loop = try? PortProcess.current.housekeepingLoop() else { return }
+        state.looksAgain = true
+        loop.add(ThreadRunLoop.Timer(after: .milliseconds(10)) { [weak self] _ in self?.flush() })
     }
 
     private func stopFlushing(_ state: inout State) {
@@ -115,10 +125,11 @@ final class Peer: Sendable {
 
     private func flush() {
         state.withLock { state in
+            state.looksAgain = false
             var sent = 0
             while sent < state.outbox.count, write(state.outbox[sent]) { sent += 1 }
             state.outbox.removeFirst(sent)
-            if state.outbox.isEmpty { stopFlushing(&state) }
+            if state.outbox.isEmpty { stopFlushing(&state) } else if state.flush == nil { startFlushing(&state) }
         }
     }
 
