@@ -393,6 +393,34 @@ import Testing
         for (peer, _) in peers { #expect(!peer.isReadable(before: .now)) }
     }
 
+    @Test func `two peers for whom the same origin is drawn have two, and each is told of its own`() throws {
+        let peers = Peers(origins: Origins { _, attempt in UInt32(attempt) / 2 })
+        func connected() throws -> (Raw, UInt32) {
+            var pair: [Int32] = [-1, -1]
+            #expect(socketpair(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue), 0, &pair) == 0)
+            let peer = Raw(pair[1])
+            peer.send(Samples.hello(.random()))
+            peers.accept(pair[0])
+            return (peer, try #require(peer.receive()?.withUnsafeBytes { ControlHello($0) }).origin)
+        }
+        let all = try (0..<3).map { _ in try connected() }
+        for (peer, origin) in all {
+            peers.tellTaken(bytes: Int(origin), of: 1, to: origin)
+            #expect(peer.receive() == Samples.packet(.taken(1, bytes: UInt64(origin))))
+        }
+        for (peer, _) in all { #expect(!peer.isReadable(before: .now)) }
+        #expect(all.map(\.1) == [1, 2, 3])
+    }
+
+    @Test func `an origin is free again when its process is gone`() throws {
+        let incarnations = (0..<2).map { _ in Incarnation.random() }
+        var origins = Origins { _, attempt in UInt32(attempt) }
+        #expect(incarnations.map { origins.number(of: .init(incarnation: $0, pid: 1)) } == [1, 2])
+        origins.forget(incarnations[0])
+        #expect(origins.owner(of: 1) == nil && origins.owner(of: 2)?.incarnation == incarnations[1])
+        #expect(origins.number(of: .init(incarnation: .random(), pid: 1)) == 1)
+    }
+
     @Test func `what is less than an eighth of the limit is told when nothing is left`() throws {
         let port = try MachPort(byteLimit: 10_000, nameServer: sandbox.names)
         try sandbox.names.register(port, name: "test")

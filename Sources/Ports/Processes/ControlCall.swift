@@ -139,7 +139,7 @@ final class ControlCall: Sendable {
             return true
         }
         phase.withLock { $0 = .greeting(credentials.pid, answer: answer) }
-        ControlHello.send(to: descriptor, calling: Peer.origin(of: address.incarnation, credentials.pid))
+        ControlHello.send(to: descriptor, calling: peers.origin(of: address.incarnation, credentials.pid))
         do throws(PortError) {
             try runLoop { () throws(RunLoopError) in try loop.add(answer) }
         } catch {

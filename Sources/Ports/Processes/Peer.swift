@@ -9,8 +9,6 @@ final class Peer: Sendable {
     let incarnation: Incarnation
     let pid: pid_t
     let descriptor: Int32
-    /// What this process calls the peer, in whose frames it stands.
-    let origin: UInt32
     /// What the peer calls this process.
     let ownOrigin: UInt32
 
@@ -43,19 +41,7 @@ final class Peer: Sendable {
         self.incarnation = incarnation
         self.pid = pid
         self.ownOrigin = ownOrigin
-        origin = Self.origin(of: incarnation, pid)
     }
-
-    /// No other process can guess it. On each connection to the same process it is the same.
-    static func origin(of incarnation: Incarnation, _ pid: pid_t) -> UInt32 {
-        var hasher = Hasher()
-        hasher.combine(secret)
-        hasher.combine(incarnation)
-        hasher.combine(pid)
-        return max(1, UInt32(truncatingIfNeeded: hasher.finalize()))
-    }
-
-    private static let secret = [UInt64.random(in: 0 ... .max), UInt64.random(in: 0 ... .max)]
 
     deinit {
         // A fork has closed it already.

@@ -11,9 +11,20 @@ final class Peers: Sendable {
         var calls: [ControlAddress: ControlCall] = [:]
         /// Where live processes have refused a call; they are called again after a rest.
         var resting: Set<ControlAddress> = []
+        var origins: Origins
+
+        /// Of a process that is neither connected nor called, nothing is kept.
+        mutating func forgetIfGone(_ incarnation: Incarnation) {
+            guard connected[incarnation] == nil, !calls.keys.contains(where: { $0.incarnation == incarnation }) else {
+                return
+            }
+            origins.forget(incarnation)
+        }
     }
 
-    private let state = Mutex(State())
+    private let state: Mutex<State>
+
+    init(origins: Origins = Origins()) { state = Mutex(State(origins: origins)) }
 
     /// So many processes at once may have a control connection to this one.
     static let most = 2048
@@ -94,7 +105,10 @@ final class Peers: Sendable {
     /// A call has come to its end.
     func ended(_ call: ControlCall, _ outcome: ControlCall.Outcome) {
         let address = call.address
-        state.withLock { $0.calls[address] = nil }
+        state.withLock { state in
+            state.calls[address] = nil
+            state.forgetIfGone(address.incarnation)
+        }
         switch outcome {
         case .connected: break
         case .dead: PortProcess.current.processDied(address)
@@ -184,13 +198,16 @@ final class Peers: Sendable {
             state.connected[peer.incarnation, default: []].append(peer)
             // Nothing may reach it before our hello; and what it asks right after that is another thread's to refuse,
             // which has to find it.
-            if greets { ControlHello.send(to: peer.descriptor, calling: peer.origin) }
+            if greets {
+                let origin = state.origins.number(of: .init(incarnation: peer.incarnation, pid: peer.pid))
+                ControlHello.send(to: peer.descriptor, calling: origin)
+            }
         }
         // A duplicate would stay open in a forked child.
         let source = ThreadRunLoop.Source1(descriptor: peer.descriptor, duplicates: false) { turn in
             if peer.receive() { return true }
             turn.source.invalidate()
-            PortProcess.current.peers.ended(peer)
+            self.ended(peer)
             return true
         }
         do throws(PortError) {
@@ -215,6 +232,7 @@ final class Peers: Sendable {
         state.withLock { state in
             state.connected[peer.incarnation]?.removeAll { $0 === peer }
             if state.connected[peer.incarnation]?.isEmpty == true { state.connected[peer.incarnation] = nil }
+            state.forgetIfGone(peer.incarnation)
         }
     }
 
@@ -246,7 +264,17 @@ final class Peers: Sendable {
         peer(called: origin)?.send(.drained(port, question: question))
     }
 
-    private func peer(called origin: UInt32) -> Peer? { all.first { $0.origin == origin } }
+    /// What this process calls another, which it is about to greet.
+    func origin(of incarnation: Incarnation, _ pid: pid_t) -> UInt32 {
+        state.withLock { $0.origins.number(of: .init(incarnation: incarnation, pid: pid)) }
+    }
+
+    private func peer(called origin: UInt32) -> Peer? {
+        state.withLock { state in
+            guard let owner = state.origins.owner(of: origin) else { return nil }
+            return state.connected[owner.incarnation]?.first { $0.pid == owner.pid }
+        }
+    }
 
     /// So many messages were sent to a port of the process's.
     func tellSent(_ count: Int, to port: PortID) {
