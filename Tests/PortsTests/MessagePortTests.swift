@@ -200,6 +200,34 @@ import Testing
         #expect(errorKind { _ = try pending.result?.get() } == "unanswered")
     }
 
+    @Test func `the end of a port costs what its own requests cost`() {
+        struct Counted: Request {
+            let reads: Shared<Int>
+            let id: PortID
+            var port: PortID {
+                reads.withLock { $0 += 1 }
+                return id
+            }
+        }
+        let reads = Shared(0)
+        let ports = (0..<500 as Range<UInt64>).map { PortID(incarnation: .random(), number: $0) }
+        var table = RequestTable<Counted>()
+        for number in 0..<(1000 as UInt64) {
+            table.add(Counted(reads: reads, id: ports[Int(number / 2)]), number)
+        }
+        #expect(table.remove(0)?.id == ports[0] && table.remove(0) == nil)
+        for port in ports {
+            let count = port == ports[0] ? 1 : 2
+            #expect(table.count(to: port) == count)
+            let removed = table.removeAll(to: port)
+            #expect(removed.count == count && removed.allSatisfy { $0.id == port })
+            #expect(table.count(to: port) == 0 && table.removeAll(to: port).isEmpty)
+        }
+        #expect((0..<1000).allSatisfy { table[$0] == nil })
+        // A few for each request.
+        #expect(reads.withLock { $0 } <= 4 * 1000)
+    }
+
     @Test func `messages and requests that a port cannot handle are refused`() throws {
         let port = try MachPort { _ in }
         let thread = try served(port)

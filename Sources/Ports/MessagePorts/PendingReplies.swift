@@ -12,23 +12,9 @@ final class PendingReplies: Sendable {
 
     private struct State {
         var ports: [Replies: MachPort] = [:]
-        private(set) var pending: [UInt64: PendingReply] = [:]
-        /// How many of them each port has to answer.
-        private(set) var counts: [PortID: Int] = [:]
+        var pending = RequestTable<PendingReply>()
         var lastRequest: UInt64 = 0
         var late = 0
-
-        mutating func add(_ made: PendingReply, _ request: UInt64) {
-            pending[request] = made
-            counts[made.port, default: 0] += 1
-        }
-
-        mutating func remove(_ request: UInt64) -> PendingReply? {
-            guard let removed = pending.removeValue(forKey: request) else { return nil }
-            let count = counts[removed.port, default: 1] - 1
-            counts[removed.port] = count > 0 ? count : nil
-            return removed
-        }
     }
 
     private let state = Mutex(State())
@@ -40,7 +26,7 @@ final class PendingReplies: Sendable {
 
     /// How many requests to a port wait for their replies.
     func pendingCount(to port: PortID) -> Int {
-        state.withLock { $0.counts[port, default: 0] }
+        state.withLock { $0.pending.count(to: port) }
     }
 
     /// The port for replies from where the channel leads.
@@ -70,7 +56,7 @@ final class PendingReplies: Sendable {
                 state.lastRequest += 1
                 number = unguessable(state.lastRequest)
             } while state.pending[number] != nil
-            state.add(pending, number)
+            state.pending.add(pending, number)
             return number
         }
     }
@@ -83,12 +69,12 @@ final class PendingReplies: Sendable {
         return UInt64(bitPattern: Int64(hasher.finalize()))
     }
 
-    func remove(_ request: UInt64) { _ = state.withLock { $0.remove(request) } }
+    func remove(_ request: UInt64) { _ = state.withLock { $0.pending.remove(request) } }
 
     private func arrived(_ frame: ReceivedFrame) {
         guard frame.header.kind == .reply else { return frame.refuse() }
         let pending = state.withLock { state in
-            let pending = state.remove(frame.header.request)
+            let pending = state.pending.remove(frame.header.request)
             if pending == nil { state.late += 1 }
             return pending
         }
@@ -98,7 +84,7 @@ final class PendingReplies: Sendable {
     /// The server has let the request go. Only the process that was asked can say so.
     func wasRefused(_ request: UInt64, by incarnation: Incarnation) {
         let pending = state.withLock { state in
-            state.pending[request]?.port.incarnation == incarnation ? state.remove(request) : nil
+            state.pending[request]?.port.incarnation == incarnation ? state.pending.remove(request) : nil
         }
         pending?.finish(.failure(.unanswered(port: pending?.port.description ?? "")))
     }
@@ -113,15 +99,13 @@ final class PendingReplies: Sendable {
     }
 
     private func fail(_ port: PortID) {
-        let gone = state.withLock { state in
-            state.pending.filter { $0.value.port == port }.keys.compactMap { state.remove($0) }
-        }
+        let gone = state.withLock { $0.pending.removeAll(to: port) }
         for pending in gone { pending.finish(.failure(.becameInvalid(port: pending.port.description))) }
     }
 }
 
 /// One request that waits. The asker is told when it has ended, one way or another.
-final class PendingReply: Sendable {
+final class PendingReply: Request {
     let port: PortID
     private let tell: @Sendable () -> Void
     private let outcome = Mutex<Result<ReceivedFrame, PortError>?>(nil)
