@@ -39,6 +39,7 @@ let package = Package(
             name: "Ports",
             dependencies: [
                 "RunLoops", "ZeroMQ", "CRunLoopShims", "CAcceptGuard",
+                .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "Logging", package: "swift-log", condition: .when(traits: ["Ports"])),
             ]
         ),

@@ -1,4 +1,5 @@
 import CRunLoopShims
+import DequeModule
 import Glibc
 import RunLoops
 import Synchronization
@@ -14,7 +15,7 @@ final class Peer: Sendable {
 
     private struct State {
         /// What the socket had no room for.
-        var outbox: [ControlMessage] = []
+        var outbox: Deque<ControlMessage> = []
         /// Ports of ours that it wants to know the end of.
         var watched: Set<UInt64> = []
         /// Ports of its that we have asked it to tell us the end of.
@@ -112,9 +113,7 @@ final class Peer: Sendable {
     private func flush() {
         state.withLock { state in
             state.looksAgain = false
-            var sent = 0
-            while sent < state.outbox.count, write(state.outbox[sent]) { sent += 1 }
-            state.outbox.removeFirst(sent)
+            while let next = state.outbox.first, write(next) { state.outbox.removeFirst() }
             if state.outbox.isEmpty { stopFlushing(&state) } else if state.flush == nil { startFlushing(&state) }
         }
     }
