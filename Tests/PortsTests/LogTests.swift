@@ -109,6 +109,20 @@ import Testing
         #expect(omitted() == 0)
     }
 
+    @Test func `lines about peers take no room from those about the process itself, nor the other way round`() {
+        var limit = LineLimit()
+        let now = MonotonicInstant.now
+        func count(_ subject: LineLimit.Subject) -> Int {
+            (0..<20).count { _ in limit.admits(subject, once: nil, at: now) }
+        }
+        #expect(count(.own) == LineLimit.mostAboutOne)
+        #expect((0..<100).reduce(0) { $0 + count(.process($1)) } == LineLimit.most)
+        #expect(count(.own) == 0)
+        limit = LineLimit()
+        #expect((0..<100).reduce(0) { $0 + count(.process($1)) } == LineLimit.most)
+        #expect(count(.own) == LineLimit.mostAboutOne)
+    }
+
     @Test func `what was said of more peers than are remembered is said again`() {
         var limit = LineLimit()
         var now = MonotonicInstant.now

@@ -1,7 +1,8 @@
 import Glibc
 import RunLoops
 
-/// Which lines go into the log: about one peer and in all only so many a minute, however much cause there is for them.
+/// Which lines go into the log: about one subject, and about all peers together, only so many a minute, however much
+/// cause there is for them. The process's own lines leave those about peers their room, and have theirs.
 struct LineLimit {
     /// Whom a line is about.
     enum Subject: Hashable {
@@ -23,6 +24,7 @@ struct LineLimit {
     /// When the minute ends that the counts below are of.
     private(set) var end = MonotonicInstant.distantPast
     private var counts: [Subject: Int] = [:]
+    /// Those about peers.
     private var count = 0
     /// How many lines were left out and not said to be.
     private(set) var omitted = 0
@@ -37,11 +39,12 @@ struct LineLimit {
         let fault = kind.map { Fault(subject: subject, kind: $0) }
         if let fault, said.contains(fault) { return false }
         if now >= end { (end, counts, count) = (now + Self.period, [:], 0) }
-        guard count < Self.most, counts[subject, default: 0] < Self.mostAboutOne else {
+        let isOwn = subject == .own
+        guard isOwn || count < Self.most, counts[subject, default: 0] < Self.mostAboutOne else {
             omitted += 1
             return false
         }
-        count += 1
+        if !isOwn { count += 1 }
         counts[subject, default: 0] += 1
         if let fault {
             if said.count >= Self.mostSaid { said.removeAll() }
