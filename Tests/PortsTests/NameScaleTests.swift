@@ -2,6 +2,7 @@ import CRunLoopShims
 import Glibc
 import OwnThread
 import RunLoops
+import SplitMix64
 import Testing
 
 @testable import Ports
@@ -62,7 +63,9 @@ import Testing
 
     // MARK: Stopped processes
 
-    @Test func `a process that is stopped while it changes names holds up nobody`() throws {
+    @Test(arguments: [UInt64.random(in: 0 ... .max)])
+    func `a process that is stopped while it changes names holds up nobody`(_ seed: UInt64) throws {
+        var random = SplitMix64(seed: seed)
         let rounds = Scale.count(5, long: 200)
         var times = Times()
         func timed(_ body: () throws -> Void) rethrows {
@@ -75,7 +78,7 @@ import Testing
         #expect(waitUntil { sandbox.files.contains { $0.hasPrefix("names/churned") } })
         for _ in 0..<rounds {
             for child in stopped {
-                usleep(UInt32.random(in: 0...3_000))
+                usleep(UInt32.random(in: 0...3_000, using: &random))
                 child.stop()
             }
             let dead = Child("die-owning", "dead", in: sandbox)
