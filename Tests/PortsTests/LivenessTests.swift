@@ -10,12 +10,7 @@ import ZeroMQ
 
 /// Who is taken for dead, and who learns of a death.
 @Suite(.ownThread) struct LivenessTests {
-    let sandbox: Sandbox
-
-    init() { sandbox = Sandbox() }
-
-    /// In a sandbox that others use, too.
-    init(sandbox: Sandbox) { self.sandbox = sandbox }
+    var sandbox = Sandbox()
 
     @Test func `a process that has called a stopped one in vain is found by it afterwards`() throws {
         for round in 0..<Scale.count(4, long: 100) { try Self.callInVain(callers: 2 + round * 7 % 29, sandbox) }

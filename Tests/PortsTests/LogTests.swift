@@ -9,12 +9,7 @@ import Testing
 
 /// What the library says in the log of a process that others do harm to.
 @Suite(.ownThread) struct LogTests {
-    let sandbox: Sandbox
-
-    init() { sandbox = Sandbox() }
-
-    /// In a sandbox that others use, too.
-    init(sandbox: Sandbox) { self.sandbox = sandbox }
+    var sandbox = Sandbox()
 
     /// A pipe that holds a few lines, in the place of a process's standard error.
     private final class Pipe {

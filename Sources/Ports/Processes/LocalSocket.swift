@@ -36,36 +36,27 @@ enum LocalSocket {
 
     /// A control socket that listens at a path.
     static func listenForControl(at path: String) throws(PortError) -> Int32 {
-        let descriptor = try makeControl()
-        do throws(PortError) {
-            try listen(descriptor, at: path)
-        } catch {
-            crl_unforked_close(descriptor)
-            throw error
-        }
-        return descriptor
+        try listening(makeControl(), at: path, elseClose: crl_unforked_close)
     }
 
     /// A socket that listens at a path.
     static func listen(at path: String, kind: Kind) throws(PortError) -> Int32 {
-        let descriptor = try make(kind)
-        do throws(PortError) {
-            try listen(descriptor, at: path)
-        } catch {
-            close(descriptor)
-            throw error
-        }
-        return descriptor
+        try listening(make(kind), at: path) { close($0) }
     }
 
     /// Listens at a path where there is nothing yet, for the socket's own user alone.
-    private static func listen(_ descriptor: Int32, at path: String) throws(PortError) {
-        guard path.utf8.count <= longestPath else { throw .pathTooLong(path, limit: longestPath) }
+    private static func listening(
+        _ descriptor: Int32, at path: String, elseClose: (Int32) -> Void
+    ) throws(PortError) -> Int32 {
         // The mode has to be right from the first moment, whatever the umask.
         fchmod(descriptor, 0o600)
-        guard withAddress(path, { bind(descriptor, $0, $1) }) == 0, Glibc.listen(descriptor, SOMAXCONN) == 0 else {
-            throw .directory(path, call: "bind", errno: errno)
+        let isTooLong = path.utf8.count > longestPath
+        if !isTooLong, withAddress(path, { bind(descriptor, $0, $1) }) == 0, Glibc.listen(descriptor, SOMAXCONN) == 0 {
+            return descriptor
         }
+        let error = errno
+        elseClose(descriptor)
+        throw isTooLong ? .pathTooLong(path, limit: longestPath) : .directory(path, call: "bind", errno: error)
     }
 
     /// Connects without waiting: 0, or an `errno`.
