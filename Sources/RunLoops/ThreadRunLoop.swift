@@ -105,12 +105,13 @@ public final class ThreadRunLoop: Sendable {
     /// The mode of the innermost run; nil when the loop is not running.
     /// The corresponding CF function is `CFRunLoopCopyCurrentMode`.
     public var currentMode: Mode? {
-        state.withLock { state in state.runs.last.map { state.modes[$0.mode].mode } }
+        if crl_is_forked() { return nil }
+        return state.withLock { state in state.runs.last.map { state.modes[$0.mode].mode } }
     }
 
     /// The modes that have or had an item or a block, and the default one.
     /// The corresponding CF function is `CFRunLoopCopyAllModes`.
-    public var allModes: [Mode] { state.withLock { $0.modes.map(\.mode) } }
+    public var allModes: [Mode] { crl_is_forked() ? [.default] : state.withLock { $0.modes.map(\.mode) } }
 
     /// Whether it sleeps, waiting for an event. The corresponding CF function is `CFRunLoopIsWaiting`.
     public var isWaiting: Bool { wakeState.load(ordering: .acquiring) == .asleep }
@@ -118,7 +119,8 @@ public final class ThreadRunLoop: Sendable {
     /// When the next timer of a mode is due; nil when it has none.
     /// The corresponding CF function is `CFRunLoopGetNextTimerFireDate`.
     public func nextTimerFireDate(forMode mode: Mode = .default) -> MonotonicInstant? {
-        state.withLock { state in state.index(of: mode).flatMap { state.modes[$0].timers.nextFireDate() } }
+        if crl_is_forked() { return nil }
+        return state.withLock { state in state.index(of: mode).flatMap { state.modes[$0].timers.nextFireDate() } }
     }
 
     // MARK: Telling it

@@ -1,5 +1,6 @@
 import Glibc
 import RunLoops
+import Synchronization
 
 /// A forked child is refused the loops of its parent, who notices nothing of what it tries.
 func forkWithLoops() throws {
@@ -53,10 +54,74 @@ func forkWithLoops() throws {
     while fired == 0 { try loop.runInMode(seconds: 0.02) }
     try thread.run {}
     check(!thread.join(before: .now), "the thread was stopped")
+    try forkWhileOthersLook(loop)
     try forkInCallout(loop)
     try forkBeforeTimers(loop)
     for kind in ["blocks", "requests", "timers", "observers", "changes"] { try forkAmongOthers(loop, kind) }
     for signal in [SIGTERM, SIGUSR2] { try signalAChild(loop, signal) }
+}
+
+/// A child waits for no lock that another thread of its parent's held.
+private func forkWhileOthersLook(_ loop: ThreadRunLoop) throws {
+    let mode = ThreadRunLoop.Mode("looked at")
+    let (source, timer) = (ThreadRunLoop.Source0 {}, ThreadRunLoop.Timer(after: .seconds(1000)) { _ in })
+    let observer = ThreadRunLoop.Observer(.entry) { _, _ in }
+    var ends: [Int32] = [-1, -1]
+    check(pipe(&ends) == 0, "no pipe")
+    let descriptor = ThreadRunLoop.Source1.descriptor(ends[0]) { _, _ in }
+    loop.add(source, forMode: mode)
+    loop.add(timer, forMode: mode)
+    loop.add(observer, forMode: mode)
+    try loop.add(descriptor, forMode: mode)
+    let looks: [@Sendable () -> Bool] = [
+        { loop.currentMode == nil },
+        { loop.allModes == [.default] },
+        { loop.nextTimerFireDate(forMode: mode) == nil },
+        { !loop.contains(source, forMode: mode) && !loop.contains(timer, forMode: mode) },
+        {
+            source.signal()
+            return !source.isValid
+        },
+        {
+            timer.tolerance = .seconds(1)
+            return timer.tolerance == .zero && timer.nextFireDate == .distantFuture && !timer.isValid
+        },
+        { !observer.isValid },
+        { !descriptor.isValid },
+    ]
+    let isOver = Atomic(false)
+    let lookers = try looks.map { look in
+        let thread = try RunLoopThread()
+        thread.loop.perform { while !isOver.load(ordering: .relaxed) { _ = look() } }
+        return thread
+    }
+    for round in 0..<20 {
+        let child = fork()
+        if child == 0 {
+            alarm(20)
+            let isRefused = looks.allSatisfy { $0() }
+            source.invalidate()
+            timer.invalidate()
+            observer.invalidate()
+            descriptor.invalidate()
+            descriptor.raise()
+            _exit(isRefused ? 0 : 1)
+        }
+        check(child > 0, "no child in round \(round)")
+        expectSuccess(of: child)
+    }
+    isOver.store(true, ordering: .relaxed)
+    for thread in lookers {
+        thread.stop()
+        check(thread.join(before: .now + .seconds(20)), "a looker goes on")
+    }
+    check(source.isValid && timer.isValid && observer.isValid && descriptor.isValid, "the parent's items are invalid")
+    check(loop.contains(source, forMode: mode) && source.isSignaled, "the parent's loop has lost its items")
+    source.invalidate()
+    timer.invalidate()
+    observer.invalidate()
+    descriptor.invalidate()
+    for end in ends { close(end) }
 }
 
 /// A child that a callout makes calls nothing else that its parent's pass is about to call.

@@ -116,6 +116,7 @@ extension ThreadRunLoop {
     }
 
     func contains(_ item: Item, forMode mode: Mode) -> Bool {
+        if crl_is_forked() { return false }
         // A common timer that was removed from the last of its modes is no longer this loop's.
         if case .timer(let timer) = item, !timer.belongs(to: self) { return false }
         return state.withLock { state in

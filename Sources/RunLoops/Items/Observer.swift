@@ -1,3 +1,4 @@
+import CRunLoopShims
 import Synchronization
 
 extension ThreadRunLoop {
@@ -50,11 +51,12 @@ extension ThreadRunLoop {
 
         /// False once it was invalidated, or was told and does not repeat.
         /// The corresponding CF function is `CFRunLoopObserverIsValid`.
-        public var isValid: Bool { state.withLock { $0.handler != nil } }
+        public var isValid: Bool { !crl_is_forked() && state.withLock { $0.handler != nil } }
 
         /// Takes it out of its loop, for good. Any thread may call it.
         /// The corresponding CF function is `CFRunLoopObserverInvalidate`.
         public func invalidate() {
+            if crl_is_forked() { return }
             // The handler goes after the lock: what it has captured may call back in here when it is let go of.
             let (handler, loop) = state.withLock { state in
                 defer { state.handler = nil }

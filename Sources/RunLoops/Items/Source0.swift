@@ -1,3 +1,4 @@
+import CRunLoopShims
 import Synchronization
 
 extension ThreadRunLoop {
@@ -67,6 +68,7 @@ extension ThreadRunLoop {
         /// Marks the source for the next pass of a loop that has it. Any thread may call it.
         /// The corresponding CF function is `CFRunLoopSourceSignal`.
         public func signal() {
+            if crl_is_forked() { return }
             state.withLock { state in
                 // A second signal keeps the place of the first.
                 guard state.perform != nil, !isSignaled else { return }
@@ -83,11 +85,12 @@ extension ThreadRunLoop {
         var place: (order: Int, signal: UInt64) { (order, signaled.load(ordering: .acquiring)) }
 
         /// False once it was invalidated. The corresponding CF function is `CFRunLoopSourceIsValid`.
-        public var isValid: Bool { state.withLock { $0.perform != nil } }
+        public var isValid: Bool { !crl_is_forked() && state.withLock { $0.perform != nil } }
 
         /// Takes it out of every loop, for good. Any thread may call it.
         /// The corresponding CF function is `CFRunLoopSourceInvalidate`.
         public func invalidate() {
+            if crl_is_forked() { return }
             // The closures go after the lock: what they have captured may call back in here when it is let go of.
             let perform = state.withLock { state in
                 defer { state.perform = nil }

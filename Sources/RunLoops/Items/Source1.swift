@@ -73,11 +73,12 @@ extension ThreadRunLoop {
         }
 
         /// False once it was invalidated. The corresponding CF function is `CFRunLoopSourceIsValid`.
-        public var isValid: Bool { state.withLock { $0.perform != nil } }
+        public var isValid: Bool { !crl_is_forked() && state.withLock { $0.perform != nil } }
 
         /// Takes it out of every loop, for good. Any thread may call it.
         /// The corresponding CF function is `CFRunLoopSourceInvalidate`.
         public func invalidate() {
+            if crl_is_forked() { return }
             // The closure goes after the lock: what it has captured may call back in here when it is let go of.
             let former = state.withLock { state in
                 defer { state.perform = nil }
@@ -90,7 +91,7 @@ extension ThreadRunLoop {
         /// Says that there is work whatever the descriptor tells: every loop that has the source will perform it, until
         /// ``clear()``. Wakes the loops that sleep. Any thread may call it.
         public func raise() {
-            guard !raised.exchange(true, ordering: .sequentiallyConsistent) else { return }
+            guard !crl_is_forked(), !raised.exchange(true, ordering: .sequentiallyConsistent) else { return }
             for loop in placements.loops { loop.noteRaised(self) }
         }
 

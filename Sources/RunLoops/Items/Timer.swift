@@ -1,3 +1,4 @@
+import CRunLoopShims
 import Synchronization
 
 extension ThreadRunLoop {
@@ -71,8 +72,9 @@ extension ThreadRunLoop {
         /// date of an invalid timer stays what it was.
         /// The corresponding CF functions are `CFRunLoopTimerGetNextFireDate` and `CFRunLoopTimerSetNextFireDate`.
         public var nextFireDate: MonotonicInstant {
-            get { state.withLock { $0.fireDate } }
+            get { crl_is_forked() ? .distantFuture : state.withLock { $0.fireDate } }
             set {
+                if crl_is_forked() { return }
                 let date = max(newValue, .now)
                 let loop = state.withLock { state -> ThreadRunLoop? in
                     guard state.handler != nil else { return nil }
@@ -87,8 +89,9 @@ extension ThreadRunLoop {
         /// fires when it is due. It is never negative, and at most half the interval. CFRunLoop on Linux keeps none.
         /// The corresponding CF functions are `CFRunLoopTimerGetTolerance` and `CFRunLoopTimerSetTolerance`.
         public var tolerance: Duration {
-            get { state.withLock { $0.tolerance } }
+            get { crl_is_forked() ? .zero : state.withLock { $0.tolerance } }
             set {
+                if crl_is_forked() { return }
                 let tolerance = max(.zero, interval.map { min(newValue, $0 / 2) } ?? newValue)
                 state.withLock { $0.tolerance = tolerance }
             }
@@ -96,11 +99,12 @@ extension ThreadRunLoop {
 
         /// False once it was invalidated, or has fired and does not repeat.
         /// The corresponding CF function is `CFRunLoopTimerIsValid`.
-        public var isValid: Bool { state.withLock { $0.handler != nil } }
+        public var isValid: Bool { !crl_is_forked() && state.withLock { $0.handler != nil } }
 
         /// Takes it out of its loop, for good. Any thread may call it.
         /// The corresponding CF function is `CFRunLoopTimerInvalidate`.
         public func invalidate() {
+            if crl_is_forked() { return }
             // The handler goes after the lock: what it has captured may call back in here when it is let go of.
             let (handler, loop) = state.withLock { state in
                 defer { state.handler = nil }
