@@ -136,6 +136,26 @@ import Testing
         #expect(theirs.receive() == Samples.packet(.drained(1, question: 2)))
     }
 
+    @Test(.enabled(if: Descriptor.limit >= 1000))
+    func `a peer that reads late is told everything by a process that has no descriptor left`() throws {
+        let target = try Target(sandbox, setUp: "ulimit -n 160")
+        let peer = try peer(at: target.controlPath)
+        try target.hoard(true)
+        let handled = try target.seen().handled
+        // It would be told of each, and does not read.
+        let numbers = (1...2000 as ClosedRange<UInt64>).map { .max - $0 }
+        for number in numbers {
+            let packet = Samples.packet(.watch(number))
+            try #require(
+                waitUntil {
+                    Glibc.send(peer.descriptor, packet, packet.count, Int32(MSG_NOSIGNAL)) == packet.count
+                })
+        }
+        for number in numbers { try #require(peer.receive() == Samples.packet(.invalidated(number))) }
+        #expect(try target.seen().handled == handled)
+        try target.hoard(false)
+    }
+
     @Test func `a peer that reads late is asked for the ends of any number of ports`() throws {
         var pair: [Int32] = [-1, -1]
         #expect(socketpair(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue | SOCK_NONBLOCK.rawValue), 0, &pair) == 0)
@@ -259,6 +279,41 @@ import Testing
         }
         // The first is at once, and so is the one after a connection was cut.
         #expect((1...3).contains(count) && right.isValid)
+    }
+
+    /// Takes the next call at the listener, and the caller's hello.
+    private func caller(at listener: Raw) throws -> Raw {
+        while true {
+            try #require(listener.isReadable(before: .patience))
+            let caller = Raw(crl_unforked_accept(listener.descriptor))
+            // Whoever was refused looks whether anybody is there, and says nothing.
+            if caller.receive()?.count == ControlHello.size { return caller }
+        }
+    }
+
+    @Test func `of two connections the second is asked what the first was, when that ends`() throws {
+        let (port, path) = try exposed()
+        let (listener, right) = try stand()
+        let incarnation = right.channel.id.incarnation
+        right.onInvalidation {}
+        var first: Raw? = try caller(at: listener)
+        first?.send(Samples.hello(incarnation))
+        #expect(first?.receive() == Samples.packet(.watch(1)))
+        let second = try Raw(callingAt: path)
+        second.send(Samples.hello(incarnation))
+        #expect(second.receive()?.count == ControlHello.size)
+        #expect(second.receive() == Samples.packet(.watch(1)))
+        let wire = WireRight(
+            id: PortID(incarnation: incarnation, number: 2), queueLimit: 1, limit: 1000, path: sandbox.path)
+        let other = MachPort.SendRight(PortProcess.current.channel(to: wire))
+        let told = Gate()
+        other.onInvalidation { told.open() }
+        #expect(first?.receive() == Samples.packet(.watch(2)))
+        first = nil
+        #expect(second.receive() == Samples.packet(.watch(2)))
+        second.send(Samples.packet(.invalidated(2)))
+        #expect(told.wait(until: .patience) && right.isValid && !other.isValid)
+        withExtendedLifetime(port) {}
     }
 
     @Test func `a handler of an owner's end that ends a busy port holds up no other peer`() throws {
