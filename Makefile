@@ -3,7 +3,7 @@
 SWIFT ?= swift
 PREFIX ?= /usr/local
 SHELL := /bin/bash
-FORMATTED := Package.swift Sources Tests Examples Benchmarks/Package.swift Benchmarks/Sources
+FORMATTED := Package.swift .ci/floors.swift Sources Tests Examples Benchmarks/Package.swift Benchmarks/Sources
 
 .PHONY: help run test test-tsan test-asan examples install soak soak-ports fuzz bench docs format lint clean \
 	dependencies
@@ -20,7 +20,7 @@ help:
 	@echo "make bench    measure ports beside raw libzmq, and the run loop beside CFRunLoop and SwiftNIO"
 	@echo "make docs     build the documentation, in .build/documentation"
 	@echo "make format   lay the source text out"
-	@echo "make lint     check the layout"
+	@echo "make lint     check the layout of the source text, and that in Sources/Ports every use of a type points down"
 	@echo "make clean    remove what was built"
 
 # libzmq's headers and library, where pkg-config does not find them already.
@@ -151,6 +151,7 @@ format:
 
 lint:
 	@$(SWIFT) format lint --strict -r $(FORMATTED)
+	@$(SWIFT) .ci/floors.swift Sources/Ports
 
 clean:
 	@rm -rf .build Benchmarks/.build

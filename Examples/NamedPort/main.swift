@@ -26,7 +26,7 @@ func runFirst() throws {
     try ThreadRunLoop.main.run()
 
     say("First: I take the name back from my port.")
-    try PortNameServer.shared.remove(name, of: port)
+    try PortNameServer.shared.remove(port, name: name)
     do {
         _ = try PortNameServer.shared.port(forName: name)
     } catch PortError.nameNotFound {

@@ -11,11 +11,14 @@ extension MachPort {
 
         init(_ channel: SendChannel) { self.channel = channel }
 
+        /// The identity of the port.
+        public var id: PortID { channel.id }
+
         /// Whether two rights name the same port.
-        public static func == (left: SendRight, right: SendRight) -> Bool { left.channel.id == right.channel.id }
+        public static func == (left: SendRight, right: SendRight) -> Bool { left.id == right.id }
 
         /// Feeds what names the port.
-        public func hash(into hasher: inout Hasher) { hasher.combine(channel.id) }
+        public func hash(into hasher: inout Hasher) { hasher.combine(id) }
 
         /// The port's number and its process.
         public var description: String { channel.description }
@@ -46,8 +49,8 @@ extension MachPort {
         ///     process, at a right's first use or after one of many has long been unused, may take up to a second more.
         /// - Throws: ``PortError``: `sendTimedOut`, `isInvalid`, `becameInvalid`, `messageTooLarge`, `cannotConnect`…
         public func send(_ message: Message, before deadline: MonotonicInstant = .distantFuture) throws(PortError) {
-            try PortProcess.checkUsable()
-            var frame = try Encoding.frame(message, to: channel)
+            try Fork.check()
+            var frame = try MessageEncoding.frame(message, to: channel)
             try channel.send(&frame, before: deadline)
         }
 
@@ -64,9 +67,9 @@ extension MachPort {
         public nonisolated(nonsending) func send(
             _ message: Message, before deadline: MonotonicInstant = .distantFuture
         ) async throws {
-            try PortProcess.checkUsable()
+            try Fork.check()
             try Task.checkCancellation()
-            try await channel.send(Encoding.frame(message, to: channel), before: deadline)
+            try await channel.send(MessageEncoding.frame(message, to: channel), before: deadline)
         }
 
         /// Sends a message of one component of bytes, without making an array of them first.
@@ -83,16 +86,9 @@ extension MachPort {
             id: UInt32 = 0, bytes: RawSpan, replyPort: SendRight? = nil,
             before deadline: MonotonicInstant = .distantFuture
         ) throws(PortError) {
-            try PortProcess.checkUsable()
-            let reply = try replyPort?.wireRight(to: channel)
-            var frame = try Encoding.frame(id: id, bytes: bytes, reply: reply, to: channel)
+            try Fork.check()
+            var frame = try MessageEncoding.frame(id: id, bytes: bytes, replyPort: replyPort, to: channel)
             try channel.send(&frame, before: deadline)
-        }
-
-        /// How the right travels to where `channel` leads. A port of ours is made ready to be reached from outside
-        /// before it leaves the process.
-        func wireRight(to channel: SendChannel) throws(PortError) -> WireRight {
-            try self.channel.wireRight(leaving: !channel.isLocal)
         }
     }
 }

@@ -35,21 +35,26 @@ struct MessageArguments: ParsableArguments {
     var data: String?
 
     /// The bytes to send; nil for none.
-    func bytes(upTo limit: Int, for name: String) throws(PortError) -> [UInt8]? {
+    func bytes(upTo limit: Int, for name: String) throws -> [UInt8]? {
         guard data == "-" else { return data.map { Array($0.utf8) } }
         var bytes: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 64 << 10)
         while true {
             let count = read(STDIN_FILENO, &buffer, buffer.count)
             if count < 0, errno == EINTR { continue }
-            guard count >= 0 else { throw .transport(call: "read of the standard input", errno: errno) }
+            guard count >= 0 else { throw PortError.transport(call: "read of the standard input", errno: errno) }
             guard count > 0 else { return bytes }
             bytes += buffer[..<count]
             guard bytes.count <= limit else {
-                throw .messageTooLarge(port: "“\(name)”", size: bytes.count, limit: limit)
+                throw TooLarge(
+                    description: "the data is too large for “\(name)”, which takes \(limit) bytes: raise its limits")
             }
         }
     }
+}
+
+private struct TooLarge: Error, CustomStringConvertible {
+    let description: String
 }
 
 /// A number of seconds, with a fraction or without.

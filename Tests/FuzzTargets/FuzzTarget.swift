@@ -43,7 +43,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
 
     private static func faultOfMalformed(_ bytes: UnsafeRawBufferPointer) -> String? {
         guard let frame = madeFrame(bytes) else { return "no memory" }
-        return ReceivedFrame(frame).malformed == nil ? "malformed, and then good" : nil
+        return ReceivedFrame(frame, PortRuntime.shared.channels).malformed == nil ? "malformed, and then good" : nil
     }
 
     /// The same again, from what was understood of it.
@@ -77,7 +77,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     /// Reads all that a receiver can, and sends it on.
     private static func faultOfContents(_ header: WireHeader, _ bytes: UnsafeRawBufferPointer) -> String? {
         guard let frame = madeFrame(bytes) else { return "no memory" }
-        let received = ReceivedFrame(frame)
+        let received = ReceivedFrame(frame, PortRuntime.shared.channels)
         guard received.header == header, received.malformed == nil else { return "read twice, it differs" }
         let message = MachPort.Message(received)
         let components = message.components
@@ -91,11 +91,12 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         }
         guard (message.replyPort != nil) == (header.replySize > 0) else { return "the reply port is lost" }
         guard
-            let again = try? Encoding.frame(
+            let again = try? MessageEncoding.frame(
                 message, kind: header.kind, request: header.request, to: port.sendRight.channel)
         else { return "it cannot be sent on" }
-        let second = ReceivedFrame(again)
-        guard second.malformed == nil, second.header.kind == header.kind, second.header.request == header.request,
+        let resent = ReceivedFrame(again, PortRuntime.shared.channels)
+        let second = MachPort.Message(resent)
+        guard resent.malformed == nil, resent.header.kind == header.kind, resent.header.request == header.request,
             second.components == components, second.replyPort == message.replyPort
         else { return "sent on, it is another message" }
         return nil

@@ -37,7 +37,7 @@ enum Samples {
             frame(
                 .request, reply: right, components: [([1, 2, 3], false), (right, true), ([], false), (right, true)]),
             frame(.reply, components: [(Array(repeating: 5, count: 300), false)]),
-            frame(.request, components: Array(repeating: ([9], false), count: 40)), frame(.drainQuestion, id: 0),
+            frame(.request, components: Array(repeating: ([9], false), count: 40)), frame(.drainProbe, id: 0),
             frame(origin: 0x8765_4321),
         ]
     }()
@@ -57,8 +57,8 @@ enum Samples {
 
     static let packets =
         [
-            .watch(1), .invalidated(.max), .unanswered(5), .taken(1, bytes: .max), .count(2), .sent(3, count: 4),
-            .ask(query: 5, 6), .statistics(query: 7, received: 8, waiting: 9), .drained(1, question: .max),
+            .watch(1), .invalidated(.max), .unanswered(5), .credit(1, bytes: .max), .count(2), .sent(3, count: 4),
+            .ask(query: 5, 6), .statistics(query: 7, received: 8, waiting: 9), .drained(1, probe: .max),
         ].map(packet) + [hello()]
 
     static let entries: [[UInt8]] =

@@ -52,7 +52,7 @@ func churnNames() throws -> Never {
     let port = try MachPort()
     while true {
         for number in 0..<3 { try PortNameServer.shared.register(port, name: "churned \(number)") }
-        for number in 0..<3 { try PortNameServer.shared.remove("churned \(number)", of: port) }
+        for number in 0..<3 { try PortNameServer.shared.remove(port, name: "churned \(number)") }
     }
 }
 

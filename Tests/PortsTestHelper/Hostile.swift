@@ -64,7 +64,7 @@ func refuseLargeNames() throws -> Never {
     let before = Int(heap_use())
     let attempts: [() throws -> Void] = [
         { try PortNameServer.shared.register(port, name: name) },
-        { try PortNameServer.shared.remove(name, of: port) },
+        { try PortNameServer.shared.remove(port, name: name) },
         { _ = try PortNameServer.shared.port(forName: name) },
         { _ = try PortNameServer.shared.waitForPort(forName: name, before: .distantPast) },
         { _ = try LocalMessagePort(name: name) { _, data in data } },
@@ -89,7 +89,7 @@ func refuseLargeNames() throws -> Never {
 /// Runs out of libzmq's sockets while there are descriptors left.
 func runOutOfSockets() throws -> Never {
     // The library raises its limit when it is first used, and reads it when the first port is made.
-    MachPort.flushBound = .seconds(1)
+    PortRuntime.shared.flushBound = .seconds(1)
     var limit = rlimit()
     getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
     let raised = limit

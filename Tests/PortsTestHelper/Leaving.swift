@@ -10,7 +10,7 @@ import Synchronization
 /// - Returns: So that the program ends by returning.
 func leave(_ way: String, _ count: UInt32, flushBound: Duration) throws {
     let right = try test()
-    MachPort.flushBound = flushBound
+    PortRuntime.shared.flushBound = flushBound
     // Much else is open: ports that loops, queues and tasks serve, one that is full, and threads that wait.
     let served = try MachPort { _ in }
     let full = try MachPort(queueLimit: 1)

@@ -6,7 +6,7 @@ import RunLoops
 /// until the port is invalid.
 func flood(_ stream: UInt32, _ count: UInt32?) throws -> Never {
     alarm(600)
-    MachPort.flushBound = .seconds(120)
+    PortRuntime.shared.flushBound = .seconds(120)
     let right = try test()
     let bytes = withUnsafeBytes(of: stream.littleEndian) { Array($0) }
     let result = Result { () throws(PortError) in

@@ -25,7 +25,7 @@ func race(for name: String) throws -> Never {
                 fail("\(error)")
             }
         case 2:
-            try PortNameServer.shared.remove(name, of: port)
+            try PortNameServer.shared.remove(port, name: name)
             try tester.send(MachPort.Message(id: 12))
         default:
             exit(0)
@@ -46,7 +46,7 @@ func contend(for name: String, _ times: Int) throws -> Never {
             guard let mark = uniqueSocket(directory + name) else { fail("another has the name too", status: 72) }
             guard try PortNameServer.shared.port(forName: name) == port.sendRight else { fail("not found", status: 72) }
             close(mark)
-            try PortNameServer.shared.remove(name, of: port)
+            try PortNameServer.shared.remove(port, name: name)
             owned += 1
         case .failure(.nameInUse):
             usleep(200)

@@ -94,7 +94,7 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
     case "send":
         let right = try test()
         // The receiver may be a task that waits for one of few threads.
-        MachPort.flushBound = .seconds(30)
+        PortRuntime.shared.flushBound = .seconds(30)
         for number in 0..<(UInt32(arguments.first ?? "") ?? 0) {
             try right.send(MachPort.Message(id: number), before: .now + .seconds(30))
         }
@@ -103,7 +103,7 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
     case "bytes":
         // Sends so many messages of so many bytes, as fast as it may; then it stays, or not.
         let right = try test()
-        MachPort.flushBound = .seconds(30)
+        PortRuntime.shared.flushBound = .seconds(30)
         let size = Int(arguments[1]) ?? 0
         for number in 0..<(UInt32(arguments[0]) ?? 0) {
             let bytes = [UInt8](repeating: 7, count: size)
@@ -290,7 +290,7 @@ func forkAndGoOn() throws -> Never {
             { try extra.schedule(in: .current) },
             { _ = try extra.receive(before: .distantPast) },
             { _ = try PortNameServer.shared.port(forName: "test") },
-            { try PortNameServer.shared.remove("forked", of: extra) },
+            { try PortNameServer.shared.remove(extra, name: "forked") },
             { _ = try RemoteMessagePort(tester).request(id: 1) },
             { try RemoteMessagePort(tester).send(id: 1) },
             { _ = try RemoteMessagePort(name: "test") },

@@ -10,19 +10,19 @@ import Testing
 
     @Test func `the first outcome of a check-in stands, and is told once`() throws {
         let port = try MachPort()
-        let expectation = CheckInDesk.Expectation("it", .thread, parent: port.sendRight)
+        let expectation = CheckInExpectation("it", .thread, parent: port.sendRight)
         let told = Shared<[Bool]>([])
-        expectation.whenFinished { outcome in told.withLock { $0.append((try? outcome.get()) != nil) } }
-        expectation.finish(.failure(.timedOut(worker: "it")))
-        expectation.finish(.success(port.sendRight)) { Issue.record("the second outcome is told") }
+        expectation.outcome.whenSet { outcome in told.withLock { $0.append((try? outcome.get()) != nil) } }
+        expectation.fail(.timedOut(worker: "it"))
+        expectation.outcome.set(.success(port.sendRight)) { Issue.record("the second outcome is told") }
         #expect(throws: CheckInError.timedOut(worker: "it")) { try expectation.wait(before: .patience) }
         #expect(told.withLock { $0 } == [false])
     }
 
     @Test func `only the process itself checks in for a thread, and only the child for a child`() throws {
         let port = try MachPort()
-        func met(_ identity: CheckInDesk.Expectation.Identity, _ pid: pid_t, _ uid: uid_t = geteuid()) -> Bool {
-            CheckInDesk.Expectation("it", identity, parent: port.sendRight)
+        func met(_ identity: CheckInExpectation.Identity, _ pid: pid_t, _ uid: uid_t = geteuid()) -> Bool {
+            CheckInExpectation("it", identity, parent: port.sendRight)
                 .isMet(by: .init(pid: pid, uid: uid, gid: getegid()))
         }
         #expect(met(.thread, getpid()) && !met(.thread, getppid()))
@@ -31,12 +31,12 @@ import Testing
     }
 
     @Test func `whoever checks in and takes no answer holds up nobody`() throws {
-        let name = try PortProcess.current.checkInDesk(for: sandbox.names).registeredName()
+        let name = try sandbox.names.checkInDesk.registeredName(sandbox.names)
         let desk = try sandbox.names.port(forName: name)
         let stuck = try MachPort(queueLimit: 1)
         while (try? stuck.sendRight.send(MachPort.Message(), before: .distantPast)) != nil {}
         let number = [UInt8](repeating: 0, count: 8)
-        let (loop, waiting) = (try PortProcess.current.housekeepingLoop(), Shared(0))
+        let (loop, waiting) = (try PortRuntime.shared.housekeeping.loop(), Shared(0))
         // The thread that serves the desk does something else while an answer waits.
         try #require(
             try waitUntil {

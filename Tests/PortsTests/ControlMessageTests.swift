@@ -14,9 +14,9 @@ import Testing
     private func hello(_ bytes: [UInt8]) -> ControlHello? { bytes.withUnsafeBytes { ControlHello($0) } }
 
     @Test(arguments: [
-        ControlMessage.watch(1), .invalidated(.max), .unanswered(0x0102_0304_0506_0708), .taken(1, bytes: .max),
+        ControlMessage.watch(1), .invalidated(.max), .unanswered(0x0102_0304_0506_0708), .credit(1, bytes: .max),
         .count(2), .sent(3, count: 4), .ask(query: 5, 6), .statistics(query: 7, received: 8, waiting: 9),
-        .drained(1, question: .max),
+        .drained(1, probe: .max),
     ])
     func `messages make the round trip`(_ sent: ControlMessage) {
         #expect(message(Samples.packet(sent)) == sent)

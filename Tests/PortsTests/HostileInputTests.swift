@@ -57,7 +57,7 @@ import ZeroMQ
         let after = try target.seen()
         #expect(after.handled == good)
         #expect(after.heap < before.heap + Self.slack && after.descriptors <= before.descriptors + 1)
-        if !Scale.isLong { #expect(target.log.count <= LineLimit.mostAboutOne) }
+        if !Scale.isLong { #expect(target.log.count <= LogRateLimit.mostAboutOne) }
     }
 
     @Test func `noise on a port's socket ends its connection, and nothing else`() throws {
@@ -120,7 +120,7 @@ import ZeroMQ
         #expect(try target.seen().heap < before.heap + Self.slack)
         for _ in 0..<3 { try expectToBeCutOff() }
         #expect(target.log.count { $0.contains("malformed control message") } == 1)
-        if !Scale.isLong { #expect(target.log.count <= LineLimit.mostAboutOne) }
+        if !Scale.isLong { #expect(target.log.count <= LogRateLimit.mostAboutOne) }
         let asker = Child("greet", in: sandbox)
         #expect(asker.wait() == 0)
         #expect(try target.seen().handled == 1)

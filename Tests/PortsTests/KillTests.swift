@@ -108,7 +108,7 @@ import ZeroMQ
     }
 
     private static func socketPath(of right: MachPort.SendRight) -> String {
-        "\(right.channel.path)/\(right.channel.id.incarnation)/\(right.channel.id.number)"
+        "\(right.channel.path)/\(right.id.incarnation)/\(right.id.number)"
     }
 
     /// What comes first is what is sent last.

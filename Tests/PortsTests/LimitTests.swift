@@ -103,9 +103,12 @@ import Testing
     @Test(.enabled(if: limit >= 4000)) func `a port has so many connections, and no more`() throws {
         let target = try Target(sandbox)
         let before = try target.seen()
-        let connections = try flood(target.path, .stream, Peers.most + Peers.mostCallers + 200)
+        let connections = try flood(
+            target.path, .stream, ControlConnections.most + ControlConnections.mostCallers + 200)
         #expect(waitUntil { target.hasLogged("process \(getpid())", "is one too many") })
-        #expect(try target.seen().descriptors <= before.descriptors + Peers.most + Peers.mostCallers)
+        #expect(
+            try target.seen().descriptors <= before.descriptors + ControlConnections.most
+                + ControlConnections.mostCallers)
         for connection in connections { close(connection) }
         #expect(try waitUntil { try target.seen().descriptors <= before.descriptors })
         #expect(try greet(target))

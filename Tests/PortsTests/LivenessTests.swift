@@ -46,7 +46,7 @@ import ZeroMQ
         let right = WireRight(
             id: PortID(incarnation: incarnation, number: 1), queueLimit: 100, limit: 1000,
             byteLimit: byteLimit, path: sandbox.path)
-        return (listener, MachPort.SendRight(PortProcess.current.channel(to: right)))
+        return (listener, MachPort.SendRight(PortRuntime.shared.channels.channel(to: right)))
     }
 
     /// Accepts this process's call at the stand, and hears what it asks for.
@@ -63,7 +63,7 @@ import ZeroMQ
     @Test(arguments: [false, true])
     func `a connection that is cut proves no death, and nobody at the socket does`(_ isDead: Bool) throws {
         let (listener, right) = try stand()
-        let incarnation = right.channel.id.incarnation
+        let incarnation = right.id.incarnation
         let told = Gate()
         right.onInvalidation { told.open() }
         let first = accept(listener, incarnation)
@@ -84,7 +84,7 @@ import ZeroMQ
 
     @Test func `what a cut connection has not told of taken bytes holds up no sender`() throws {
         let (listener, right) = try stand(byteLimit: 1000)
-        let incarnation = right.channel.id.incarnation
+        let incarnation = right.id.incarnation
         let socket = try Socket(.pull, in: try Context())
         try socket.bind("ipc://\(sandbox.file("\(incarnation)/1"))")
         right.onInvalidation {}
@@ -108,11 +108,11 @@ import ZeroMQ
         defer { close(listener) }
         let calls = Shared(0)
         right.onInvalidation { calls.withLock { $0 += 1 } }
-        let hello = Samples.hello(right.channel.id.incarnation)
+        let hello = Samples.hello(right.id.incarnation)
         for packets in 1...3 {
             for _ in 0..<20 {
                 let caller = try LocalSocket.make(.sequencedPackets)
-                #expect(LocalSocket.connect(caller, to: sandbox.file("\(PortProcess.current.incarnation)/c")) == 0)
+                #expect(LocalSocket.connect(caller, to: sandbox.file("\(PortRuntime.shared.incarnation)/c")) == 0)
                 #expect(send(caller, hello, hello.count, Int32(MSG_NOSIGNAL)) == hello.count)
                 for _ in 1..<packets {
                     let packet = Samples.packet(.watch(port.id.number))
@@ -147,10 +147,10 @@ import ZeroMQ
         let owner = Child("hold", "held", in: sandbox)
         #expect(waitUntil { (try? sandbox.names.names().contains("held")) == true })
         owner.stop()
-        var wire = try #require(try PortProcess.current.directory(sandbox.path).entry("held")).right
-        let right = MachPort.SendRight(PortProcess.current.channel(to: wire))
+        var wire = try #require(try PortRuntime.shared.registry.directory(sandbox.path).entry("held")).right
+        let right = MachPort.SendRight(PortRuntime.shared.channels.channel(to: wire))
         wire.id = PortID(incarnation: wire.id.incarnation, number: wire.id.number + 1000)
-        let other = MachPort.SendRight(PortProcess.current.channel(to: wire))
+        let other = MachPort.SendRight(PortRuntime.shared.channels.channel(to: wire))
         let (told, otherTold) = (Gate(), Gate())
         right.onInvalidation {
             other.onInvalidation { otherTold.open() }

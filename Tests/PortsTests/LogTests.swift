@@ -84,7 +84,7 @@ import Testing
     }
 
     @Test func `after a minute there are lines again, and what was said once is not said again`() {
-        var limit = LineLimit()
+        var limit = LogRateLimit()
         let began = MonotonicInstant.now
         func omitted() -> Int { limit.takeOmitted() }
         func says(_ pid: pid_t, once kind: String? = nil, after time: Duration) -> Bool {
@@ -97,32 +97,32 @@ import Testing
         let counts = (0..<100).map { pid in
             (0..<20).count { _ in says(pid, after: .seconds(59)) }
         }
-        #expect(counts.reduce(2, +) == LineLimit.most && counts.max() == LineLimit.mostAboutOne)
-        #expect(omitted() == 2002 - LineLimit.most)
+        #expect(counts.reduce(2, +) == LogRateLimit.most && counts.max() == LogRateLimit.mostAboutOne)
+        #expect(omitted() == 2002 - LogRateLimit.most)
         #expect(says(99, after: .seconds(61)))
         #expect(!says(1, once: "bad", after: .seconds(61)))
         #expect(omitted() == 0)
     }
 
     @Test func `lines about peers take no room from those about the process itself, nor the other way round`() {
-        var limit = LineLimit()
+        var limit = LogRateLimit()
         let now = MonotonicInstant.now
-        func count(_ subject: LineLimit.Subject) -> Int {
+        func count(_ subject: LogRateLimit.Subject) -> Int {
             (0..<20).count { _ in limit.admits(subject, once: nil, at: now) }
         }
-        #expect(count(.own) == LineLimit.mostAboutOne)
-        #expect((0..<100).reduce(0) { $0 + count(.process($1)) } == LineLimit.most)
+        #expect(count(.own) == LogRateLimit.mostAboutOne)
+        #expect((0..<100).reduce(0) { $0 + count(.process($1)) } == LogRateLimit.most)
         #expect(count(.own) == 0)
-        limit = LineLimit()
-        #expect((0..<100).reduce(0) { $0 + count(.process($1)) } == LineLimit.most)
-        #expect(count(.own) == LineLimit.mostAboutOne)
+        limit = LogRateLimit()
+        #expect((0..<100).reduce(0) { $0 + count(.process($1)) } == LogRateLimit.most)
+        #expect(count(.own) == LogRateLimit.mostAboutOne)
     }
 
     @Test func `what was said of more peers than are remembered is said again`() {
-        var limit = LineLimit()
+        var limit = LogRateLimit()
         var now = MonotonicInstant.now
         func says(_ pid: pid_t) -> Bool {
-            now = now + LineLimit.period
+            now = now + LogRateLimit.period
             return limit.admits(.process(pid), once: "bad", at: now)
         }
         #expect(says(1) && !says(1))
@@ -133,13 +133,13 @@ import Testing
     @Test func `one peer causes a few lines, and the last says how many were left out`() throws {
         let target = try Target(sandbox)
         try annoy(target, 2...200)
-        #expect(waitUntil { target.log.count == LineLimit.mostAboutOne })
+        #expect(waitUntil { target.log.count == LogRateLimit.mostAboutOne })
         try spoil(target, 2...50)
-        #expect(target.log.count == LineLimit.mostAboutOne)
+        #expect(target.log.count == LogRateLimit.mostAboutOne)
         try target.exit()
         #expect(target.child.wait() == 0)
-        #expect(target.log.count == LineLimit.mostAboutOne + 1)
-        #expect(target.hasLogged("\(199 + 49 - LineLimit.mostAboutOne) more"))
+        #expect(target.log.count == LogRateLimit.mostAboutOne + 1)
+        #expect(target.hasLogged("\(199 + 49 - LogRateLimit.mostAboutOne) more"))
     }
 
     @Test func `hundreds of askers that are gone cause no more lines than the log takes in a minute`() throws {
@@ -152,8 +152,8 @@ import Testing
         for number in 0..<400 as Range<UInt32> {
             let asker = WireRight(
                 id: PortID(incarnation: .random(), number: 1), queueLimit: 1, limit: 1000, path: sandbox.path)
-            let reply = MachPort.SendRight(PortProcess.current.channel(to: asker))
-            var frame = try Encoding.frame(
+            let reply = MachPort.SendRight(PortRuntime.shared.channels.channel(to: asker))
+            var frame = try MessageEncoding.frame(
                 MachPort.Message(id: 1, replyPort: reply), kind: .request, request: UInt64(number), to: right.channel)
             try right.channel.send(&frame, before: .patience)
         }
@@ -161,7 +161,7 @@ import Testing
         #expect(throws: PortError.self) { try RemoteMessagePort(right).request(id: 99) }
         #expect(server.wait() == 0)
         let lines = Target.lines(of: log)
-        #expect(lines.count == LineLimit.most + 1)
-        #expect(lines.last?.contains("\(400 - LineLimit.most) more") == true)
+        #expect(lines.count == LogRateLimit.most + 1)
+        #expect(lines.last?.contains("\(400 - LogRateLimit.most) more") == true)
     }
 }

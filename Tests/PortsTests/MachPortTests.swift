@@ -24,9 +24,9 @@ import Testing
     @Test func `a loop that alone serves a port may wait for room in it while a thread receives there too`() throws {
         let port = try MachPort { _ in }
         let thread = try served(port)
-        #expect(try thread.run { port.isServedOnlyHere })
+        #expect(try thread.run { port.receiver.isServedOnlyHere })
         let receiver = Helper { try? port.receive(before: .patience).id }
-        #expect(try thread.run { waitUntil { !port.isServedOnlyHere } })
+        #expect(try thread.run { waitUntil { !port.receiver.isServedOnlyHere } })
         thread.stop()
         #expect(thread.join(before: .patience))
         try port.sendRight.send(MachPort.Message(id: 7))
@@ -79,10 +79,10 @@ import Testing
 
     @Test(arguments: [.seconds(Int64.max), .seconds(Int64.min), .zero, .milliseconds(1500)] as [Duration])
     func `any flush bound can be set`(_ bound: Duration) {
-        let former = MachPort.flushBound
-        defer { MachPort.flushBound = former }
-        MachPort.flushBound = bound
-        #expect(MachPort.flushBound == min(max(bound, .zero), .milliseconds(Int32.max)))
+        let former = PortRuntime.shared.flushBound
+        defer { PortRuntime.shared.flushBound = former }
+        PortRuntime.shared.flushBound = bound
+        #expect(PortRuntime.shared.flushBound == min(max(bound, .zero), .milliseconds(Int32.max)))
     }
 
     @Test func `messages of each thread are handled in the order sent, each once`() throws {
@@ -341,7 +341,7 @@ import Testing
         let most = 1000 - Wire.headerSize - 4
         try port.sendRight.send(MachPort.Message([.bytes(Array(repeating: 1, count: most))]))
         let tooMuch = [UInt8](repeating: 1, count: most + 1)
-        let error = PortError.messageTooLarge(port: port.description, size: 1001, limit: 1000)
+        let error = PortError.messageTooLarge(port: port.id, size: 1001, limit: 1000)
         #expect(portError { try port.sendRight.send(MachPort.Message([.bytes(tooMuch)])) } == error)
         #expect(portError { try port.sendRight.send(bytes: tooMuch.span.bytes) } == error)
         #expect(try port.receive(before: .patience).bytes?.count == most)
@@ -363,7 +363,7 @@ import Testing
         let began = MonotonicInstant.now
         #expect(
             portError { try port.sendRight.send(MachPort.Message(id: 99), before: .now + .milliseconds(50)) }
-                == .sendTimedOut(port: port.description))
+                == .sendTimedOut(port: port.id))
         #expect(began.duration(to: .now) >= .milliseconds(50))
         for number in 0..<count { #expect(try port.receive(before: .distantPast).id == UInt32(number)) }
         #expect(errorKind { _ = try port.receive(before: .distantPast) } == "receiveTimedOut")
@@ -459,10 +459,11 @@ import Testing
             }
         }
         try makeAndDrop(100)
-        let before = PortProcess.current.counts
+        let runtime = PortRuntime.shared
+        let before = (ports: runtime.ports.count, channels: runtime.channels.count)
         try makeAndDrop(10_000)
         // Other tests make ports at the same time: not nearly so many.
-        let after = PortProcess.current.counts
+        let after = (ports: runtime.ports.count, channels: runtime.channels.count)
         #expect(after.ports - before.ports < 1000 && after.channels - before.channels < 2000)
     }
 

@@ -68,13 +68,13 @@ import Testing
             errorKind { _ = try server.remote.request(id: 1, replyTimeout: .milliseconds(40)) } == "receiveTimedOut")
         #expect(began.duration(to: .now) >= .milliseconds(40))
         #expect(taken.wait(until: .patience))
-        let before = PortProcess.current.replies.lateCount
+        let before = PortRuntime.shared.lateReplyCount
         try rights.withLock { $0 }.first?.reply(with: [1])
         rights.withLock { $0 = [] }
         // Whoever asks next on this thread takes the late one first.
         let echo = try Server { _, data in data }
         #expect(try echo.remote.request(id: 1, [3]) == [3])
-        #expect(PortProcess.current.replies.lateCount > before)
+        #expect(PortRuntime.shared.lateReplyCount > before)
     }
 
     @Test func `a request that finds no room in time was not sent`() throws {
@@ -83,7 +83,7 @@ import Testing
         let remote = RemoteMessagePort(server.sendRight)
         #expect(errorKind { _ = try remote.request(id: 1, sendTimeout: .milliseconds(20)) } == "sendTimedOut")
         #expect(errorKind { try remote.send(id: 1, timeout: .milliseconds(20)) } == "sendTimedOut")
-        #expect(PortProcess.current.replies.pendingCount(to: server.sendRight.channel.id) == 0)
+        #expect(PortRuntime.shared.replies.pending.pendingCount(to: server.sendRight.id) == 0)
     }
 
     @Test func `while a request waits, its mode goes on`() throws {
@@ -159,7 +159,7 @@ import Testing
             }
         }
         for asker in askers { #expect(asker.value() == 500) }
-        #expect(PortProcess.current.replies.pendingCount(to: server.port.sendRight.channel.id) == 0)
+        #expect(PortRuntime.shared.replies.pending.pendingCount(to: server.port.sendRight.id) == 0)
         // Two thousand requests have kept no descriptor; other tests come and go.
         #expect(openDescriptors() - before < 500)
     }
@@ -183,21 +183,24 @@ import Testing
 
     @Test func `a port for replies refuses requests`() throws {
         let port = try MachPort()
-        let replies = try PortProcess.current.replies.port(for: port.sendRight.channel, isForTasks: true)
+        let replies = try PortRuntime.shared.replies.port(for: port.sendRight.channel, isForTasks: true)
         #expect(
-            errorKind { _ = try RemoteMessagePort(replies.sendRight).request(id: 1, replyTimeout: .seconds(1000)) }
+            errorKind {
+                _ = try RemoteMessagePort(MachPort.SendRight(replies.channel)).request(
+                    id: 1, replyTimeout: .seconds(1000))
+            }
                 == "unanswered")
     }
 
     @Test func `only the process that was asked can refuse a request, and the first outcome stands`() {
-        let replies = PortProcess.current.replies
-        let pending = PendingReply(to: PortID(incarnation: .random(), number: 1)) {}
+        let replies = PortRuntime.shared.replies.pending
+        let pending = PendingReply(to: PortID(incarnation: .random(), number: 1))
         let request = replies.add(pending)
         replies.wasRefused(request, by: .random())
-        #expect(pending.result == nil)
+        #expect(pending.outcome.value == nil)
         replies.wasRefused(request, by: pending.port.incarnation)
-        pending.finish(.failure(.becameInvalid(port: "")))
-        #expect(errorKind { _ = try pending.result?.get() } == "unanswered")
+        pending.outcome.set(.failure(.becameInvalid(port: pending.port)))
+        #expect(errorKind { _ = try pending.outcome.value?.get() } == "unanswered")
     }
 
     @Test func `the end of a port costs what its own requests cost`() {
@@ -320,7 +323,7 @@ import Testing
         let first = UInt64.max / 2
         for number in 0..<150 as Range<UInt64> {
             let request = MachPort.Message(id: 1, [.bytes([1])], replyPort: slow.sendRight)
-            var frame = try Encoding.frame(request, kind: .request, request: first + number, to: channel)
+            var frame = try MessageEncoding.frame(request, kind: .request, request: first + number, to: channel)
             try channel.send(&frame, before: .patience)
         }
         #expect(try server.remote.request(id: 2, [7], replyTimeout: .seconds(20)) == [7])
@@ -328,7 +331,7 @@ import Testing
         #expect(waitUntil { slow.sendRight.channel.waiterCount == 100 })
         let answers = Shared<[UInt64]>([])
         for _ in 0..<full { _ = try slow.receive(before: .patience) }
-        slow.setHandlers(.init { frame in answers.withLock { $0.append(frame.header.request) } })
+        slow.receiver.setHandlers(.init { frame in answers.withLock { $0.append(frame.header.request) } })
         let thread = try RunLoopThread()
         try slow.schedule(in: thread.loop)
         #expect(waitUntil { answers.withLock { $0.count } == 100 })

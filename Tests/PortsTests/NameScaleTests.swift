@@ -150,7 +150,7 @@ import Testing
         let child = Child("own", in: sandbox)
         let live = try desk.report()
         let gone = WireRight(
-            id: PortID(incarnation: live.channel.id.incarnation, number: 999), queueLimit: 1, limit: 1,
+            id: PortID(incarnation: live.id.incarnation, number: 999), queueLimit: 1, limit: 1,
             path: sandbox.path)
         try sandbox.plant(NameEntry(name: "kept", right: gone))
         #expect(errorKind { _ = try names.port(forName: "kept") } == "nameNotFound")
@@ -170,6 +170,6 @@ import Testing
         port.invalidate()
         #expect(access(entry, F_OK) == 0)
         #expect(rmdir(entry) == 0 && mkdir(sandbox.file("x"), 0o700) == 0)
-        #expect(waitUntil { sandbox.files == ["\(PortProcess.current.incarnation)", "x"].sorted() })
+        #expect(waitUntil { sandbox.files == ["\(PortRuntime.shared.incarnation)", "x"].sorted() })
     }
 }

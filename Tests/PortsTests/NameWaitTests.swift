@@ -20,7 +20,9 @@ import Testing
     /// As somebody does who clears up.
     private func removeEntry(_ name: String) throws { try FileManager.default.removeItem(atPath: sandbox.folder(name)) }
 
-    private func isWatching() throws -> Bool { try PortProcess.current.directory(sandbox.path).watcher.isWatching }
+    private func isWatching() throws -> Bool {
+        try PortRuntime.shared.registry.directory(sandbox.path).watcher.isWatching
+    }
 
     // MARK: Coming
 
@@ -95,7 +97,7 @@ import Testing
             portError { try names.waitForEnd(ofName: "mine", before: .now + .milliseconds(20)) }
                 == .nameInUse("mine", pid: getpid()))
         let waiting = Helper { errorKind { try names.waitForEnd(ofName: "mine", before: .patience) } }
-        try names.remove("mine", of: port)
+        try names.remove(port, name: "mine")
         #expect(waiting.value() == "none")
     }
 
@@ -216,7 +218,7 @@ import Testing
         let child = Child("own", in: sandbox)
         _ = try desk.report()
         // The child's entry, as if it had been there before anybody could restore the other.
-        let entry = try #require(try PortProcess.current.directory(sandbox.path).entry("owned"))
+        let entry = try #require(try PortRuntime.shared.registry.directory(sandbox.path).entry("owned"))
         let text = try String(contentsOfFile: "\(sandbox.folder("owned"))/\(entry.right.id.file)", encoding: .utf8)
         try sandbox.plant(text.replacing("name owned", with: "name taken"), as: "prepared", of: entry.right.id)
         #expect(unlink("\(try sandbox.folder("taken"))/\(owner.id.file)") == 0)
@@ -224,7 +226,7 @@ import Testing
         // Things are restored in the order in which they went.
         try removeEntry("kept")
         #expect(try names.waitForPort(forName: "kept", before: .patience) == owner.sendRight)
-        #expect(try names.port(forName: "taken").channel.id == entry.right.id)
+        #expect(try names.port(forName: "taken").id == entry.right.id)
         withExtendedLifetime(child) {}
     }
 
@@ -243,7 +245,7 @@ import Testing
         let owner = try register("kept")
         for _ in 0..<20 {
             let port = try register("given up")
-            try names.remove("given up", of: port)
+            try names.remove(port, name: "given up")
         }
         try removeEntry("kept")
         #expect(try names.waitForPort(forName: "kept", before: .patience) == owner.sendRight)

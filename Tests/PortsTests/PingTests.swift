@@ -17,7 +17,7 @@ import Testing
         }
         for thread in threads { #expect(thread.value() == 50) }
         // Nothing is left of them, and the right is good for what it was.
-        #expect(PortProcess.current.existingChannel(to: right.channel.id) === right.channel)
+        #expect(PortRuntime.shared.channels.existing(right.id) === right.channel)
         try right.send(MachPort.Message(id: 1), before: .patience)
         withExtendedLifetime(child) {}
     }

@@ -42,7 +42,7 @@ import Testing
         let port = try port()
         for name in ["a", "b", "a"] { try names.register(port, name: name) }
         #expect(Set(try names.names()) == ["a", "b"])
-        try names.remove("a", of: port)
+        try names.remove(port, name: "a")
         #expect(try names.names() == ["b"])
         port.invalidate()
         #expect(try names.names() == [])
@@ -52,9 +52,9 @@ import Testing
         let (owner, other) = (try port(), try port())
         try names.register(owner, name: "mine")
         #expect(portError { try names.register(other, name: "mine") } == .nameInUse("mine", pid: getpid()))
-        try names.remove("mine", of: other)
+        try names.remove(other, name: "mine")
         #expect(try names.port(forName: "mine") == owner.sendRight)
-        try names.remove("mine", of: owner)
+        try names.remove(owner, name: "mine")
         try names.register(other, name: "mine")
         #expect(try names.port(forName: "mine") == other.sendRight)
     }
@@ -69,7 +69,7 @@ import Testing
         // Giving it up in one leaves the other to be given up with the port.
         try elsewhere.names.register(here, name: "both")
         try names.register(here, name: "both")
-        try names.remove("both", of: here)
+        try names.remove(here, name: "both")
         here.invalidate()
         #expect(try elsewhere.names.names() == ["same"])
     }
@@ -84,10 +84,11 @@ import Testing
     }
 
     @Test func `errors have CFMessagePort's codes and a sentence each`() {
+        let p = PortID(incarnation: .random(), number: 1)
         let errors: [(PortError, Int32)] = [
-            (.sendTimedOut(port: "p"), -1), (.ownQueueFull(port: "p"), -1), (.receiveTimedOut(port: "p"), -2),
-            (.isInvalid(port: "p"), -3), (.nameNotFound("n", directory: "/d"), -3), (.becameInvalid(port: "p"), -5),
-            (.unanswered(port: "p"), -4), (.transport(call: "c", errno: EIO), -4), (.outOfDescriptors(limit: 5), -4),
+            (.sendTimedOut(port: p), -1), (.ownQueueFull(port: p), -1), (.receiveTimedOut(port: p), -2),
+            (.isInvalid(port: p), -3), (.nameNotFound("n", directory: "/d"), -3), (.becameInvalid(port: p), -5),
+            (.unanswered(port: p), -4), (.transport(call: "c", errno: EIO), -4), (.outOfDescriptors(limit: 5), -4),
         ]
         for (error, code) in errors { #expect(error.code == code && error.description.count > 10) }
     }

@@ -50,8 +50,8 @@ import Testing
         }
         #expect(try remote.request(id: 1, nil) == nil)
         // The replies came to a port in the same directory: it may be the only one that both can use.
-        let replies = try PortProcess.current.replies.port(for: remote.sendRight.channel)
-        let socket = "\(sandbox.path)/\(PortProcess.current.incarnation)/\(replies.id.number)"
+        let replies = try PortRuntime.shared.replies.port(for: remote.sendRight.channel)
+        let socket = "\(sandbox.path)/\(PortRuntime.shared.incarnation)/\(replies.id.number)"
         #expect(access(socket, F_OK) == 0)
         let askers = (0..<3).map { asker in
             Helper {
@@ -93,7 +93,7 @@ import Testing
         let asker = Helper {
             errorKind { _ = try RemoteMessagePort(right).request(id: 1, replyTimeout: .seconds(1000)) }
         }
-        #expect(waitUntil { PortProcess.current.replies.pendingCount(to: right.channel.id) == 1 })
+        #expect(waitUntil { PortRuntime.shared.replies.pending.pendingCount(to: right.id) == 1 })
         // So much that neither the queues nor the kernel can hold it.
         let large = MachPort.Message([.bytes([UInt8](repeating: 1, count: 100_000))])
         let senders = (0..<3).map { _ in Helper { errorKind { while true { try right.send(large) } } } }
@@ -118,7 +118,7 @@ import Testing
         let desk = try Desk(sandbox)
         let child = Child("own", in: sandbox)
         _ = try desk.report()
-        let folder = sandbox.files.first { Incarnation($0).map { $0 != PortProcess.current.incarnation } ?? false }
+        let folder = sandbox.files.first { Incarnation($0).map { $0 != PortRuntime.shared.incarnation } ?? false }
         child.kill()
         #expect(child.wait() == -SIGKILL)
         #expect(sandbox.files.contains(try #require(folder)))

@@ -13,8 +13,8 @@ import ZeroMQ
 
     private func exposed(messageLimit: Int) throws -> (MachPort, path: String) {
         let port = try MachPort(messageLimit: messageLimit, nameServer: sandbox.names)
-        let directory = try port.expose()
-        return (port, "\(directory)/\(PortProcess.current.incarnation)/\(port.id.number)")
+        let directory = try port.receiver.expose()
+        return (port, "\(directory)/\(PortRuntime.shared.incarnation)/\(port.id.number)")
     }
 
     private func frame(_ size: Int) throws -> [UInt8] {
@@ -91,10 +91,10 @@ import ZeroMQ
     @Test func `a peer that uses this process's mark is not taken for it`() throws {
         let isOwn = Shared<[Bool]>([])
         let port = try MachPort(
-            nameServer: sandbox.names, handlers: .init { frame in isOwn.withLock { $0.append(frame.isOwn) } })
-        let path = "\(try port.expose())/\(port.id.incarnation)/\(port.id.number)"
+            .init(), sandbox.names, { frame in isOwn.withLock { $0.append(frame.isOwn) } })
+        let path = "\(try port.receiver.expose())/\(port.id.incarnation)/\(port.id.number)"
         let thread = try served(port)
-        let frame = Samples.frame(origin: PortProcess.current.mark)
+        let frame = Samples.frame(origin: PortRuntime.shared.channels.context.mark)
         let liar = try RawStream(to: path, saying: RawStream.announced(UInt64(frame.count)) + frame)
         #expect(waitUntil { isOwn.withLock { $0 } == [false] })
         try port.sendRight.send(MachPort.Message())
@@ -107,7 +107,7 @@ import ZeroMQ
         let bytes = try frame(100)
         var frame = try Frame(count: bytes.count)
         frame.withUnsafeMutableBytes { $0.copyBytes(from: bytes) }
-        let received = ReceivedFrame(frame)
+        let received = ReceivedFrame(frame, PortRuntime.shared.channels)
         #expect(received.malformed == nil && MachPort.Message(received).sender == nil)
     }
 

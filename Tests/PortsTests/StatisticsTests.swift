@@ -27,7 +27,7 @@ import Testing
         let loop = try served(port)
         let stop = Shared(false)
         let asker = Helper { () -> Bool in
-            while !stop.withLock({ $0 }) { _ = port.statistics }
+            while !stop.withLock({ $0 }) { _ = port.receiver.statistics }
             return true
         }
         for _ in 0..<2000 { try port.sendRight.send(MachPort.Message(), before: .patience) }
@@ -52,7 +52,7 @@ import Testing
         }
         #expect(busy.wait(until: .patience))
         try port.sendRight.send(MachPort.Message())
-        #expect(port.statistics == .init(received: 0, waiting: 1))
+        #expect(port.receiver.statistics == .init(received: 0, waiting: 1))
         release.open()
         #expect(handled.wait(until: .patience))
         thread.stop()
@@ -60,19 +60,18 @@ import Testing
 
     @Test func `what a sender says to have sent and never comes is given up`() throws {
         let port = try MachPort()
-        port.note(sent: 3, by: .random())
-        #expect(port.statistics == .init(received: 0, waiting: 3))
-        #expect(waitUntil { port.statistics == .init(received: 0, waiting: 0) })
+        port.receiver.note(sent: 3, by: .random())
+        #expect(port.receiver.statistics == .init(received: 0, waiting: 3))
+        #expect(waitUntil { port.receiver.statistics == .init(received: 0, waiting: 0) })
         try port.sendRight.send(MachPort.Message())
-        #expect(port.statistics == .init(received: 0, waiting: 1))
+        #expect(port.receiver.statistics == .init(received: 0, waiting: 1))
     }
 
     @Test func `only the owner of a port answers a question about it`() {
         let (owner, stranger, told) = (Incarnation.random(), Incarnation.random(), Shared<[Int]>([]))
-        let counts = PortProcess.current.sentCounts
-        let query = counts.add(
-            { statistics in told.withLock { $0.append(statistics?.waiting ?? -1) } },
-            about: PortID(incarnation: owner, number: 1))
+        let counts = PortRuntime.shared.statistics
+        let (question, query) = counts.begin(PortID(incarnation: owner, number: 1))
+        question.answer.whenSet { statistics in told.withLock { $0.append(statistics?.waiting ?? -1) } }
         defer { counts.remove(query) }
         counts.answered(query, .init(received: 0, waiting: 1), by: stranger)
         counts.answered(query, .init(received: 0, waiting: 2), by: owner)
@@ -110,6 +109,6 @@ import Testing
         #expect(errorKind { _ = try right.statistics(before: .now + .milliseconds(50)) } == "receiveTimedOut")
         child.kill()
         #expect(waitUntil { !right.isValid })
-        #expect(throws: PortError.isInvalid(port: right.description)) { _ = try right.statistics() }
+        #expect(throws: PortError.isInvalid(port: right.id)) { _ = try right.statistics() }
     }
 }

@@ -35,7 +35,7 @@ import Testing
         let impostor = Child("pose", folder + "/c", in: sandbox)
         #expect(waitUntil { LocalSocket.hasListener(folder + "/c") })
         let right = MachPort.SendRight(
-            PortProcess.current.channel(
+            PortRuntime.shared.channels.channel(
                 to: WireRight(
                     id: PortID(incarnation: incarnation, number: 1), queueLimit: 1, limit: 1000, path: sandbox.path)))
         let error = portError { try right.send(MachPort.Message(), before: .patience) }

@@ -36,7 +36,7 @@ import Testing
             return try await group.reduce(into: []) { $0.append($1) }
         }
         #expect(answers == Array(repeating: [nil, [], [1]], count: 19))
-        #expect(PortProcess.current.replies.pendingCount(to: server.sendRight.channel.id) == 0)
+        #expect(PortRuntime.shared.replies.pending.pendingCount(to: server.sendRight.id) == 0)
         thread.stop()
     }
 
@@ -68,7 +68,7 @@ import Testing
         let request = Task { try await remote.request(id: 1, replyTimeout: .seconds(1000)) }
         #expect(await waitUntil { channel.sentCount == sent + 1 })
         child.kill()
-        await #expect(throws: PortError.becameInvalid(port: remote.sendRight.description)) { try await request.value }
+        await #expect(throws: PortError.becameInvalid(port: remote.sendRight.id)) { try await request.value }
         #expect(await waitUntil { isInvalid.withLock { $0 } })
     }
 
@@ -85,14 +85,14 @@ import Testing
         let request = Task { try await remote.request(id: 1, replyTimeout: .seconds(60)) }
         #expect(await waitUntil { asked.withLock { $0.count } == 1 })
         let replies = try #require(asked.withLock { $0.first })
-        let before = RemoteMessagePort.lateReplyCount
+        let before = PortRuntime.shared.lateReplyCount
         // The numbers that one would try first.
         for number in 0...200 as ClosedRange<UInt64> {
-            let frame = try Encoding.frame(
+            let frame = try MessageEncoding.frame(
                 MachPort.Message([.bytes([6, 6, 6])]), kind: .reply, request: number, to: replies.channel)
             try await replies.channel.send(frame, before: .patience)
         }
-        #expect(await waitUntil { RemoteMessagePort.lateReplyCount >= before + 201 })
+        #expect(await waitUntil { PortRuntime.shared.lateReplyCount >= before + 201 })
         let right = try #require(kept.withLock { $0.first })
         try await right.reply(with: [1])
         #expect(try await request.value == [1])
@@ -110,13 +110,13 @@ import Testing
         #expect(await waitUntil { rights.withLock { $0.count } == 1 })
         request.cancel()
         await #expect(throws: CancellationError.self) { try await request.value }
-        #expect(PortProcess.current.replies.pendingCount(to: server.sendRight.channel.id) == 0)
-        let before = RemoteMessagePort.lateReplyCount
+        #expect(PortRuntime.shared.replies.pending.pendingCount(to: server.sendRight.id) == 0)
+        let before = PortRuntime.shared.lateReplyCount
         let right = try #require(rights.withLock { $0.first })
         #expect(await Helper { errorKind { try right.reply(with: [1]) } }.ended() == "none")
-        #expect(await waitUntil { RemoteMessagePort.lateReplyCount > before })
+        #expect(await waitUntil { PortRuntime.shared.lateReplyCount > before })
         let began = MonotonicInstant.now
-        await #expect(throws: PortError.receiveTimedOut(port: remote.sendRight.description)) {
+        await #expect(throws: PortError.receiveTimedOut(port: remote.sendRight.id)) {
             _ = try await remote.request(id: 2, replyTimeout: .milliseconds(30))
         }
         #expect(began.duration(to: .now) >= .milliseconds(30))
@@ -128,17 +128,17 @@ import Testing
         let server = try LocalMessagePort(requestHandler: { _ in })
         let thread = try served(server)
         let remote = RemoteMessagePort(server.sendRight)
-        await #expect(throws: PortError.unanswered(port: remote.sendRight.description)) {
+        await #expect(throws: PortError.unanswered(port: remote.sendRight.id)) {
             _ = try await remote.request(id: 1, replyTimeout: .seconds(1000))
         }
         thread.stop()
         let full = try MachPort(queueLimit: 1)
-        await #expect(throws: PortError.sendTimedOut(port: full.description)) {
+        await #expect(throws: PortError.sendTimedOut(port: full.id)) {
             while true { try await RemoteMessagePort(full.sendRight).send(id: 1, timeout: .zero) }
         }
-        await #expect(throws: PortError.sendTimedOut(port: full.description)) {
+        await #expect(throws: PortError.sendTimedOut(port: full.id)) {
             _ = try await RemoteMessagePort(full.sendRight).request(id: 1, sendTimeout: .milliseconds(20))
         }
-        #expect(PortProcess.current.replies.pendingCount(to: full.sendRight.channel.id) == 0)
+        #expect(PortRuntime.shared.replies.pending.pendingCount(to: full.sendRight.id) == 0)
     }
 }

@@ -39,7 +39,7 @@ import ZeroMQ
             components: [([1, 2, 3], false), (right, true), ([], false), (right, true)])
     }
 
-    @Test(arguments: [Wire.Kind.message, .request, .reply, .drainQuestion])
+    @Test(arguments: [Wire.Kind.message, .request, .reply, .drainProbe])
     func `every field of a header makes the round trip`(_ kind: Wire.Kind) throws {
         let right = bytes(of: Self.right)
         var sent = frame(
@@ -117,7 +117,7 @@ import ZeroMQ
     private func readAll(_ bytes: [UInt8]) throws {
         var frame = try Frame(count: bytes.count)
         frame.withUnsafeMutableBytes { $0.copyBytes(from: bytes) }
-        let received = ReceivedFrame(frame)
+        let received = ReceivedFrame(frame, PortRuntime.shared.channels)
         guard received.malformed == nil else { return }
         let message = MachPort.Message(received)
         var total = 0
@@ -190,7 +190,7 @@ import ZeroMQ
             bytes.initializeMemory(as: UInt8.self, repeating: 0)
             header.write(to: bytes)
         }
-        let received = ReceivedFrame(sent)
+        let received = ReceivedFrame(sent, PortRuntime.shared.channels)
         #expect(received.malformed == nil)
         let began = MonotonicInstant.now
         #expect(MachPort.Message(received).components.count == count)

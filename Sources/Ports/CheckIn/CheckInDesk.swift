@@ -1,109 +1,20 @@
 import Glibc
 import RunLoops
-import Synchronization
 
-/// Where the workers of this process check in: one port a registry directory, served by the housekeeping thread, so
-/// that a launcher may block, or its loop be busy, while they do.
+/// Where the workers of this process check in: one port for each registry directory, served by the housekeeping thread,
+/// so that they can check in while a launcher blocks or its loop is busy.
 final class CheckInDesk: Sendable {
-    /// One worker that is expected.
-    final class Expectation: Sendable {
-        /// What the launcher knows of the worker, to hold the kernel's word against.
-        enum Identity {
-            /// A thread of this process.
-            case thread
-            /// A child; nil until it was started.
-            case process(pid_t?)
-        }
-
-        private struct State {
-            var identity: Identity
-            var outcome: Result<MachPort.SendRight, CheckInError>?
-            var isTold = false
-            var handlers: [@Sendable (Result<MachPort.SendRight, CheckInError>) -> Void] = []
-        }
-
-        let worker: String
-        let parent: MachPort.SendRight
-        private let state: Mutex<State>
-        private let gate = Gate()
-
-        init(_ worker: String, _ identity: Identity, parent: MachPort.SendRight) {
-            self.worker = worker
-            self.parent = parent
-            state = Mutex(State(identity: identity))
-        }
-
-        /// Starts the child; a check-in that comes meanwhile waits until its pid is known.
-        func start(_ spawn: () throws(CheckInError) -> pid_t) throws(CheckInError) -> pid_t {
-            try state.withLock { (state) throws(CheckInError) in
-                let pid = try spawn()
-                state.identity = .process(pid)
-                return pid
-            }
-        }
-
-        func isMet(by sender: MachPort.Message.Sender) -> Bool {
-            state.withLock { state in
-                switch state.identity {
-                case .thread: sender.pid == getpid()
-                case .process(let pid): sender.pid == pid && sender.uid == geteuid()
-                }
-            }
-        }
-
-        /// The first outcome counts.
-        ///
-        /// - Parameter beforeTold: Runs when the outcome stands, and before anybody learns of it.
-        func finish(_ outcome: Result<MachPort.SendRight, CheckInError>, beforeTold: () -> Void = {}) {
-            let isFirst = state.withLock { state in
-                guard state.outcome == nil else { return false }
-                state.outcome = outcome
-                return true
-            }
-            guard isFirst else { return }
-            beforeTold()
-            gate.open()
-            let handlers = state.withLock { state in
-                state.isTold = true
-                defer { state.handlers = [] }
-                return state.handlers
-            }
-            for handler in handlers { handler(outcome) }
-        }
-
-        func whenFinished(_ handler: @escaping @Sendable (Result<MachPort.SendRight, CheckInError>) -> Void) {
-            let outcome = state.withLock { state in
-                if !state.isTold { state.handlers.append(handler) }
-                return state.isTold ? state.outcome : nil
-            }
-            if let outcome { handler(outcome) }
-        }
-
-        /// The worker's port. When the deadline comes first, that is the outcome.
-        func wait(before deadline: MonotonicInstant) throws(CheckInError) -> MachPort.SendRight {
-            if !gate.wait(until: deadline) {
-                finish(.failure(.timedOut(worker: worker)))
-                _ = gate.wait(until: .now + .seconds(2))
-            }
-            guard let outcome = state.withLock({ $0.outcome }) else { throw .timedOut(worker: worker) }
-            return try outcome.get()
-        }
-    }
-
     private struct State {
         var port: MachPort?
         var isRegistered = false
-        var expected: [UInt64: Expectation] = [:]
+        var expected: [UInt64: CheckInExpectation] = [:]
     }
 
-    private let state = Mutex(State())
-    private let nameServer: PortNameServer
-
-    init(_ nameServer: PortNameServer) { self.nameServer = nameServer }
+    private let state = Lock(State())
 
     /// Expects a worker; what it needs to check in is the result.
-    func expect(_ expectation: Expectation) throws(PortError) -> CheckIn {
-        let port = try port()
+    func expect(_ expectation: CheckInExpectation, _ nameServer: PortNameServer) throws(PortError) -> CheckIn {
+        let port = try port(nameServer)
         // Random, so that nobody takes a worker's place by counting.
         let number = UInt64.random(in: .min ... .max)
         state.withLock { $0.expected[number] = expectation }
@@ -113,18 +24,18 @@ final class CheckInDesk: Sendable {
     func forget(_ checkIn: CheckIn) { _ = state.withLock { $0.expected.removeValue(forKey: checkIn.number) } }
 
     /// The desk's name, by which other processes find it.
-    func registeredName() throws(PortError) -> String {
-        let name = "check-in.\(PortProcess.current.incarnation)"
+    func registeredName(_ nameServer: PortNameServer) throws(PortError) -> String {
+        let name = "check-in.\(nameServer.runtime.incarnation)"
         if state.withLock({ $0.isRegistered }) { return name }
-        try nameServer.register(port(), name: name)
+        try nameServer.register(port(nameServer), name: name)
         state.withLock { $0.isRegistered = true }
         return name
     }
 
-    private func port() throws(PortError) -> MachPort {
-        let loop = try PortProcess.current.housekeepingLoop()
+    private func port(_ nameServer: PortNameServer) throws(PortError) -> MachPort {
+        let loop = try nameServer.runtime.housekeeping.loop()
         if let port = state.withLock({ $0.port }) {
-            // Whoever made it may not have come so far, or not have been able to.
+            // The thread that made it may not have scheduled it yet, or not have been able to.
             if !port.isScheduled(in: loop) { try port.schedule(in: loop) }
             return port
         }
@@ -153,17 +64,16 @@ final class CheckInDesk: Sendable {
         }
         guard expectation.isMet(by: sender) else {
             answer(worker, of: sender.pid, MachPort.Message(id: CheckIn.refusalID))
-            return expectation.finish(
-                .failure(.refused(worker: expectation.worker, pid: sender.pid, uid: sender.uid)))
+            return expectation.fail(.refused(worker: expectation.worker, pid: sender.pid, uid: sender.uid))
         }
-        // The worker may be done with its life before the launcher hears of it; and nothing that the launcher sends may
-        // come before the welcome.
-        expectation.finish(.success(worker)) {
+        // The outcome stands before the welcome: the worker may end right after it. The launcher learns it after: nothing that
+        // the launcher sends may come before the welcome.
+        expectation.outcome.set(.success(worker)) {
             answer(worker, of: sender.pid, MachPort.Message(id: CheckIn.welcomeID, [.port(expectation.parent)]))
         }
     }
 
-    /// The housekeeping thread has others to serve: an answer for which there is no room waits by itself.
+    /// An answer without room waits by itself: the housekeeping thread has others to serve.
     private func answer(_ worker: MachPort.SendRight, of pid: pid_t, _ message: MachPort.Message) {
         let channel = worker.channel
         let fail: @Sendable (any Error) -> Void = { error in
@@ -172,9 +82,28 @@ final class CheckInDesk: Sendable {
                 "process \(pid), which checks in, cannot be answered: \(error)")
         }
         do throws(PortError) {
-            try channel.post(Encoding.frame(message, to: channel), before: .now + .seconds(1), failed: fail)
+            try channel.post(MessageEncoding.frame(message, to: channel), before: .now + .seconds(1), failed: fail)
         } catch {
             fail(error)
         }
     }
+}
+
+/// The desks of a runtime, by registry directory.
+private final class CheckInDesks: Sendable {
+    private let desks = Lock<[String: CheckInDesk]>([:])
+
+    func desk(for path: String) -> CheckInDesk {
+        desks.withLock { desks in
+            if let desk = desks[path] { return desk }
+            let desk = CheckInDesk()
+            desks[path] = desk
+            return desk
+        }
+    }
+}
+
+extension PortNameServer {
+    /// Where workers of this process check in by the directory.
+    var checkInDesk: CheckInDesk { runtime.attachment { CheckInDesks() }.desk(for: path) }
 }

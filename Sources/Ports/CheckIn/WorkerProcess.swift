@@ -1,7 +1,6 @@
 import CRunLoopShims
 import Glibc
 import RunLoops
-import Synchronization
 
 /// A child process, launched with a port to report to, that checks in with a port of its own.
 ///
@@ -11,15 +10,9 @@ public final class WorkerProcess: Sendable {
     /// The child's process id.
     public let pid: pid_t
 
-    private struct State {
-        var status: ThreadRunLoop.ExitStatus?
-        var handlers: [@Sendable (ThreadRunLoop.ExitStatus) -> Void] = []
-    }
-
     private let descriptor: Int32
-    private let expectation: CheckInDesk.Expectation
-    private let ended = Gate()
-    private let state = Mutex(State())
+    private let expectation: CheckInExpectation
+    private let ended = Promise<ThreadRunLoop.ExitStatus>()
 
     /// Starts a program and returns when it has checked in.
     ///
@@ -50,14 +43,14 @@ public final class WorkerProcess: Sendable {
         _ executable: String, _ arguments: [String] = [], environment: [String: String] = [:],
         port: MachPort.SendRight, nameServer: PortNameServer = .shared
     ) throws(CheckInError) -> WorkerProcess {
-        do { try PortProcess.checkUsable() } catch { throw .port(error) }
-        let desk = PortProcess.current.checkInDesk(for: nameServer)
-        let expectation = CheckInDesk.Expectation("worker “\(executable)”", .process(nil), parent: port)
+        do { try Fork.check() } catch { throw .port(error) }
+        let desk = nameServer.checkInDesk
+        let expectation = CheckInExpectation("worker “\(executable)”", .process(nil), parent: port)
         let checkIn: CheckIn
         let name: String
         do {
-            name = try desk.registeredName()
-            checkIn = try desk.expect(expectation)
+            name = try desk.registeredName(nameServer)
+            checkIn = try desk.expect(expectation, nameServer)
         } catch {
             throw .port(error)
         }
@@ -68,7 +61,7 @@ public final class WorkerProcess: Sendable {
             let pid = try expectation.start { () throws(CheckInError) in
                 try spawn(executable, arguments, environment)
             }
-            return try WorkerProcess(pid, expectation) { desk.forget(checkIn) }
+            return try WorkerProcess(pid, expectation, nameServer.runtime.housekeeping) { desk.forget(checkIn) }
         } catch {
             desk.forget(checkIn)
             throw error
@@ -76,27 +69,28 @@ public final class WorkerProcess: Sendable {
     }
 
     private init(
-        _ pid: pid_t, _ expectation: CheckInDesk.Expectation, forget: @escaping @Sendable () -> Void
+        _ pid: pid_t, _ expectation: CheckInExpectation, _ housekeeping: Housekeeping,
+        forget: @escaping @Sendable () -> Void
     ) throws(CheckInError) {
         self.pid = pid
         self.expectation = expectation
         descriptor = crl_pidfd_open(pid)
         do {
             guard descriptor >= 0 else { throw PortError.last("pidfd_open") }
-            let loop = try PortProcess.current.housekeepingLoop()
-            // It keeps the worker until the child has ended.
+            // The source keeps the worker until the child has ended.
             let end = try ThreadRunLoop.Source1.child(pid) { status in
                 forget()
-                self.ended(status)
+                self.ended.set(status)
+                expectation.fail(.died(worker: expectation.worker, status: status))
             }
-            try loop.add(end)
+            try housekeeping.add(end)
         } catch {
-            // Nobody would notice its end.
+            // Nobody would notice the child's end.
             kill(pid, SIGKILL)
             while waitpid(pid, nil, 0) < 0, errno == EINTR {}
             throw .notLaunched(reason: "\(error)")
         }
-        expectation.whenFinished { [self] outcome in
+        expectation.outcome.whenSet { [self] outcome in
             switch outcome {
             case .failure(.timedOut), .failure(.refused): send(signal: SIGKILL)
             default: break
@@ -140,7 +134,7 @@ public final class WorkerProcess: Sendable {
         do {
             return try expectation.wait(before: deadline)
         } catch {
-            // A failed worker is gone when its launcher learns of it.
+            // A failed worker is gone when its launcher learns of the failure.
             switch error {
             case .timedOut, .refused: _ = ended.wait(until: .now + .seconds(1))
             default: break
@@ -153,23 +147,19 @@ public final class WorkerProcess: Sendable {
     ///
     /// - Parameter handler: Called once, on a thread of the library's that it must not block.
     public func onCheckIn(_ handler: @escaping @Sendable (Result<MachPort.SendRight, CheckInError>) -> Void) {
-        expectation.whenFinished(handler)
+        expectation.outcome.whenSet(handler)
     }
 
     // MARK: The child
 
     /// How the child ended; nil while it runs.
-    public var status: ThreadRunLoop.ExitStatus? { state.withLock { $0.status } }
+    public var status: ThreadRunLoop.ExitStatus? { ended.value }
 
     /// Calls a handler when the child has ended: at once when it has.
     ///
     /// - Parameter handler: Called once, on a thread of the library's that it must not block.
     public func onExit(_ handler: @escaping @Sendable (ThreadRunLoop.ExitStatus) -> Void) {
-        let status = state.withLock { state in
-            if state.status == nil { state.handlers.append(handler) }
-            return state.status
-        }
-        if let status { handler(status) }
+        ended.whenSet(handler)
     }
 
     /// Sends the child a signal. Never anybody else: nothing happens when the child has ended.
@@ -180,17 +170,6 @@ public final class WorkerProcess: Sendable {
     /// - Returns: How it ended; nil when the deadline came first.
     @available(*, noasync, message: "it blocks its thread")
     public func waitForExit(before deadline: MonotonicInstant = .distantFuture) -> ThreadRunLoop.ExitStatus? {
-        ended.wait(until: deadline) ? status : nil
-    }
-
-    private func ended(_ status: ThreadRunLoop.ExitStatus) {
-        let handlers = state.withLock { state in
-            state.status = status
-            defer { state.handlers = [] }
-            return state.handlers
-        }
-        expectation.finish(.failure(.died(worker: expectation.worker, status: status)))
-        ended.open()
-        for handler in handlers { handler(status) }
+        ended.wait(until: deadline)
     }
 }

@@ -23,21 +23,23 @@ public final class WorkerThread: Sendable {
     /// - Parameters:
     ///   - name: The thread's name.
     ///   - port: The port that the worker is to report to; ``CheckIn/complete(with:before:)`` gives it to the worker.
+    ///   - nameServer: The worker's port belongs to its runtime.
     ///   - deadline: How long it may take to check in. It is stopped when it does not.
     ///   - body: Called on the thread before its loop runs. It checks in, and schedules its port.
     /// - Throws: ``CheckInError``.
     @available(*, noasync, message: "it blocks its thread")
     public static func launch(
-        name: String = "worker", port: MachPort.SendRight, before deadline: MonotonicInstant = .now + .seconds(10),
+        name: String = "worker", port: MachPort.SendRight, nameServer: PortNameServer = .shared,
+        before deadline: MonotonicInstant = .now + .seconds(10),
         body: @escaping @Sendable (CheckIn) throws -> Void
     ) throws(CheckInError) -> WorkerThread {
-        let desk = PortProcess.current.checkInDesk(for: .shared)
+        let desk = nameServer.checkInDesk
         let worker = "thread “\(name)”"
-        let expectation = CheckInDesk.Expectation(worker, .thread, parent: port)
+        let expectation = CheckInExpectation(worker, .thread, parent: port)
         let checkIn: CheckIn
         let thread: RunLoopThread
         do {
-            checkIn = try desk.expect(expectation)
+            checkIn = try desk.expect(expectation, nameServer)
         } catch {
             throw .port(error)
         }
@@ -46,15 +48,15 @@ public final class WorkerThread: Sendable {
             thread = try RunLoopThread(name: name) { _ in
                 do {
                     try body(checkIn)
-                    expectation.finish(.failure(.failed(worker: worker, reason: "it returned without checking in")))
+                    expectation.fail(.failed(worker: worker, reason: "it returned without checking in"))
                 } catch {
-                    expectation.finish(.failure(.failed(worker: worker, reason: "\(error)")))
+                    expectation.fail(.failed(worker: worker, reason: "\(error)"))
                 }
             }
         } catch {
             throw .notLaunched(reason: "\(error)")
         }
-        // Letting go of the thread stops it.
+        // The release of the thread stops it.
         return WorkerThread(thread, try expectation.wait(before: deadline))
     }
 }

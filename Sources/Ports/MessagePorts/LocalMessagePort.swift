@@ -1,7 +1,5 @@
-import CRunLoopShims
 import Dispatch
 import RunLoops
-import Synchronization
 
 /// A port that answers requests. The corresponding CF function is `CFMessagePortCreateLocal`.
 ///
@@ -17,9 +15,9 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
 
     private let port: MachPort
     private let nameServer: PortNameServer
-    private let currentName: Mutex<String?>
+    private let currentName: Lock<String?>
     /// Held while the name changes, which takes a while.
-    private let renaming = Mutex(())
+    private let renaming = Lock(())
 
     /// The name by which others find the port; nil for none. An invalid port keeps the name it had, though others may
     /// take it. The corresponding CF function is `CFMessagePortGetName`.
@@ -69,29 +67,15 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
         byteLimit: Int? = nil, messageLimit: Int = 64 << 20, requestHandler: @escaping RequestHandler
     ) throws(PortError) {
         self.nameServer = nameServer
-        currentName = Mutex(name)
-        port = try MachPort(
-            queueLimit: queueLimit, byteLimit: byteLimit, messageLimit: messageLimit, nameServer: nameServer,
-            handlers: .init { requestHandler(MessagePortRequest($0)) })
+        currentName = Lock(name)
+        port = try MachPort(.init(messages: queueLimit, bytes: byteLimit, messageSize: messageLimit), nameServer) {
+            requestHandler(MessagePortRequest($0))
+        }
         if let name { try nameServer.register(port, name: name) }
-        let made = Made(self)
-        Self.made.withLock { $0[port.id] = made }
+        nameServer.runtime.localMessagePorts.add(self)
     }
 
-    deinit {
-        // The lock may have been another thread's at the time of the fork.
-        guard !crl_is_forked() else { return }
-        _ = Self.made.withLock { $0.removeValue(forKey: port.id) }
-    }
-
-    /// A class, because a dictionary whose values hold weak references themselves corrupts them (Swift 6.3, debug).
-    private final class Made: Sendable {
-        weak let port: LocalMessagePort?
-        init(_ port: LocalMessagePort) { self.port = port }
-    }
-
-    /// All of this process.
-    private static let made = Mutex<[PortID: Made]>([:])
+    deinit { nameServer.runtime.localMessagePorts.remove(port.id) }
 
     /// The valid port of this process that has a name; nil when none has. Making a second one of that name fails, where
     /// `CFMessagePortCreateLocal` returns the first.
@@ -100,10 +84,9 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
     ///   - name: The name.
     ///   - nameServer: Where the name is registered.
     public static func existing(_ name: String, nameServer: PortNameServer = .shared) -> LocalMessagePort? {
-        guard !crl_is_forked() else { return nil }
-        // None may be let go of under the lock.
-        let ports = made.withLock { made in made.values.compactMap(\.port) }
-        return ports.first { $0.isValid && $0.name == name && $0.nameServer.isSame(as: nameServer) }
+        nameServer.runtime.localMessagePorts.all.first {
+            $0.isValid && $0.name == name && $0.nameServer.isSame(as: nameServer)
+        }
     }
 
     /// Gives the port another name, or none. The corresponding CF function is `CFMessagePortSetName`.
@@ -113,15 +96,15 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
     /// - Parameter name: The new name; nil for none.
     /// - Throws: ``PortError``, as ``PortNameServer/register(_:name:)``: the port keeps its old name.
     public func rename(to name: String?) throws(PortError) {
-        try PortProcess.checkUsable()
+        try Fork.check()
         try renaming.withLock { _ throws(PortError) in
             let former = self.name
             guard name != former else { return }
             if let name { try nameServer.register(port, name: name) }
             do throws(PortError) {
-                if let former { try nameServer.remove(former, of: port) }
+                if let former { try nameServer.remove(port, name: former) }
             } catch {
-                if let name { try? nameServer.remove(name, of: port) }
+                if let name { try? nameServer.remove(port, name: name) }
                 throw error
             }
             currentName.withLock { $0 = name }
@@ -164,23 +147,24 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
     public func onInvalidation(_ handler: @escaping @Sendable () -> Void) { port.onInvalidation(handler) }
 }
 
-/// A request that has come to a ``LocalMessagePort``.
-public struct MessagePortRequest: Sendable {
-    /// What was sent.
-    public let message: MachPort.Message
-
-    /// The right to answer; nil when the sender wants no reply.
-    /// When the last copy of it is let go of unused, the asker is told that there will be no answer.
-    public let replyRight: ReplyRight?
-
-    init(_ frame: ReceivedFrame) {
-        message = MachPort.Message(frame)
-        replyRight = ReplyRight(frame)
+/// The message ports of a runtime.
+private final class LocalMessagePorts: Sendable {
+    /// A class, because a dictionary whose values hold weak references corrupts them (Swift 6.3, debug).
+    private final class Entry: Sendable {
+        weak let port: LocalMessagePort?
+        init(_ port: LocalMessagePort) { self.port = port }
     }
 
-    /// The sender's number for what the request is about.
-    public var id: UInt32 { message.id }
+    private let entries = Lock<[PortID: Entry]>([:])
 
-    /// The data; nil when the request has none, which is not the same as no bytes.
-    public var data: [UInt8]? { message.withBytes { $0.withUnsafeBytes { Array($0) } } }
+    func add(_ port: LocalMessagePort) { entries.withLock { $0[port.sendRight.id] = Entry(port) } }
+
+    func remove(_ id: PortID) { _ = entries.withLockUnlessForked { $0.removeValue(forKey: id) != nil } }
+
+    /// The result keeps the ports: none may be released under the lock.
+    var all: [LocalMessagePort] { entries.withLockUnlessForked { $0.values.compactMap(\.port) } ?? [] }
+}
+
+extension PortRuntime {
+    fileprivate var localMessagePorts: LocalMessagePorts { attachment { LocalMessagePorts() } }
 }

@@ -1,4 +1,3 @@
-import CRunLoopShims
 import RunLoops
 import ZeroMQ
 
@@ -84,25 +83,26 @@ public struct RemoteMessagePort: Sendable {
         id: UInt32, _ data: [UInt8]? = nil, sendTimeout: Duration = .seconds(10),
         replyTimeout: Duration = .seconds(10), replyMode: ThreadRunLoop.Mode? = nil
     ) throws(PortError) -> [UInt8]? {
-        try PortProcess.checkUsable()
-        let replies = PortProcess.current.replies
+        try Fork.check()
         let loop = ThreadRunLoop.current
         let channel = sendRight.channel
+        guard let replies = channel.runtime?.replies else { throw .isEnding }
         let port = try replies.port(for: channel)
         let source = ThreadRunLoop.Source0 {}
-        let pending = PendingReply(to: channel.id) {
+        let pending = PendingReply(to: channel.id)
+        pending.outcome.whenSet { _ in
             source.signal()
             if !loop.isCurrent { loop.wakeUp() }
         }
-        let number = replies.add(pending)
-        defer { replies.remove(number) }
+        let number = replies.pending.add(pending)
+        defer { replies.pending.remove(number) }
 
         var frame = try Self.frame(id, data, number, from: port, to: channel)
         try channel.send(&frame, before: .now + sendTimeout)
 
-        // The private mode keeps the reply port, which costs two system calls to come and go.
+        // The private mode keeps the reply port: to add and remove it would cost two system calls.
         let mode = replyMode ?? Self.privateMode
-        // A request nested in another's wait leaves it to the outer one.
+        // A request that is nested in another's wait leaves the port to the outer one.
         let isScheduled = port.isScheduled(in: loop, forMode: mode)
         if !isScheduled { try port.schedule(in: loop, forMode: mode) }
         defer { if replyMode != nil, !isScheduled { port.remove(from: loop, forMode: mode) } }
@@ -111,14 +111,14 @@ public struct RemoteMessagePort: Sendable {
 
         let deadline = MonotonicInstant.now + replyTimeout
         while true {
-            if let result = pending.result { return Self.data(in: try result.get()) }
-            guard !deadline.hasPassed else { throw .receiveTimedOut(port: channel.description) }
+            if let result = pending.outcome.value { return Self.data(in: try result.get()) }
+            guard !deadline.hasPassed else { throw .receiveTimedOut(port: channel.id) }
             let seconds = MonotonicInstant.now.duration(to: deadline) / .seconds(1)
             let result = try runLoop { () throws(RunLoopError) in
                 try loop.runInMode(mode, seconds: seconds, returnAfterSourceHandled: true)
             }
-            // The mode has a source of ours: it is the thread that was told to end.
-            if result == .finished, pending.result == nil {
+            // The mode has a source of ours, so it is the thread that was told to end.
+            if result == .finished, pending.outcome.value == nil {
                 throw .unavailable(reason: "the loop of the asking thread was stopped for good")
             }
         }
@@ -150,28 +150,21 @@ public struct RemoteMessagePort: Sendable {
     public nonisolated(nonsending) func request(
         id: UInt32, _ data: [UInt8]? = nil, sendTimeout: Duration = .seconds(10), replyTimeout: Duration = .seconds(10)
     ) async throws -> [UInt8]? {
-        try PortProcess.checkUsable()
+        try Fork.check()
         try Task.checkCancellation()
-        let replies = PortProcess.current.replies
         let channel = sendRight.channel
+        guard let runtime = channel.runtime else { throw PortError.isEnding }
+        let replies = runtime.replies
         let port = try replies.port(for: channel, isForTasks: true)
-        let waiter = TaskWaiter()
-        let pending = PendingReply(to: channel.id) { waiter.wake() }
-        let number = replies.add(pending)
-        defer { replies.remove(number) }
+        let pending = PendingReply(to: channel.id)
+        let number = replies.pending.add(pending)
+        defer { replies.pending.remove(number) }
 
         try await channel.send(Self.frame(id, data, number, from: port, to: channel), before: .now + sendTimeout)
-        let deadline = MonotonicInstant.now + replyTimeout
-        while true {
-            if let result = pending.result { return Self.data(in: try result.get()) }
-            try Task.checkCancellation()
-            if deadline.hasPassed { throw PortError.receiveTimedOut(port: channel.description) }
-            try await waiter.wait(until: deadline)
-        }
+        let outcome = try await pending.outcome.value(before: .now + replyTimeout, on: runtime.housekeeping)
+        guard let outcome else { throw PortError.receiveTimedOut(port: channel.id) }
+        return Self.data(in: try outcome.get())
     }
-
-    /// How many replies have come to this process when nobody waited for them any more. They were dropped.
-    public static var lateReplyCount: Int { crl_is_forked() ? 0 : PortProcess.current.replies.lateCount }
 
     /// Calls a handler when the port becomes invalid: at once when it is already. See
     /// ``MachPort/SendRight/onInvalidation(_:)``. The corresponding CF function is
@@ -179,11 +172,11 @@ public struct RemoteMessagePort: Sendable {
     public func onInvalidation(_ handler: @escaping @Sendable () -> Void) { sendRight.onInvalidation(handler) }
 
     private static func frame(
-        _ id: UInt32, _ data: [UInt8]?, _ number: UInt64, from port: MachPort, to channel: SendChannel
+        _ id: UInt32, _ data: [UInt8]?, _ number: UInt64, from port: Receiver, to channel: SendChannel
     ) throws(PortError) -> Frame {
         var message = message(id, data)
-        message.replyPort = port.sendRight
-        return try Encoding.frame(message, kind: .request, request: number, to: channel)
+        message.replyPort = MachPort.SendRight(port.channel)
+        return try MessageEncoding.frame(message, kind: .request, request: number, to: channel)
     }
 
     private static func message(_ id: UInt32, _ data: [UInt8]?) -> MachPort.Message {

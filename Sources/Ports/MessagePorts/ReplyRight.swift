@@ -1,19 +1,17 @@
-import CRunLoopShims
 import RunLoops
-import Synchronization
 import ZeroMQ
 
-/// The right to answer one request, once. Let go of without an answer, it tells the asker so at once.
+/// The right to answer one request, once. When it is released without an answer, the asker is told so at once.
 ///
-/// A reply that throws was not sent: another may be, of the error for instance. After one that was sent,
-/// ``PortError/alreadyAnswered(port:)`` is thrown.
+/// A reply that throws was not sent, and another can be: one that tells of the error, for instance. After a reply was
+/// sent, a further one throws ``PortError/alreadyAnswered(port:)``.
 public final class ReplyRight: Sendable {
-    private let asker: MachPort.SendRight
+    private let asker: SendChannel
     private let request: UInt64
-    private let isUsed = Mutex(false)
+    private let isUsed = Lock(false)
 
     init?(_ frame: ReceivedFrame) {
-        guard frame.header.kind == .request, let asker = frame.replyPort else { return nil }
+        guard frame.header.kind == .request, let asker = frame.replyChannel else { return nil }
         self.asker = asker
         request = frame.header.request
     }
@@ -25,14 +23,14 @@ public final class ReplyRight: Sendable {
     /// Sends the answer, now or when there is room at the asker's: a slow or dead asker holds up nobody.
     ///
     /// Any thread may call it. Up to a hundred answers wait for one asker, each for ten seconds, or for
-    /// ``MachPort/flushBound`` when the process exits; an asker that gets no answer in the end is told so.
+    /// ``PortRuntime/flushBound`` when the process exits; an asker that gets no answer in the end is told so.
     /// - Parameter bytes: The answer's data; nil for an answer without data.
     /// - Throws: ``PortError`` when it can't be sent: `messageTooLarge`, `isInvalid`, `sendTimedOut` when a hundred
     ///   wait already…
     public func reply(with bytes: [UInt8]? = nil) throws(PortError) {
         try use()
         do throws(PortError) {
-            try asker.channel.post(frame(bytes), before: .now + .seconds(10)) { error in
+            try asker.post(frame(bytes), before: .now + .seconds(10)) { error in
                 self.noteUnsent(error)
                 self.refuse()
             }
@@ -52,7 +50,7 @@ public final class ReplyRight: Sendable {
         try use()
         do throws(PortError) {
             var frame = try frame(bytes)
-            try asker.channel.send(&frame, before: deadline)
+            try asker.send(&frame, before: deadline)
         } catch {
             giveBack()
             throw error
@@ -71,26 +69,25 @@ public final class ReplyRight: Sendable {
         try use()
         do {
             try Task.checkCancellation()
-            try await asker.channel.send(frame(bytes), before: deadline)
+            try await asker.send(frame(bytes), before: deadline)
         } catch {
             giveBack()
             throw error
         }
     }
 
-    /// No one else is told of it.
+    /// Logs an answer that nobody else is told of.
     func noteUnsent(_ error: any Error) {
-        log.info(about: .incarnation(asker.channel.id.incarnation), "a reply could not be sent: \(error)")
+        log.info(about: .incarnation(asker.id.incarnation), "a reply could not be sent: \(error)")
     }
 
     private func use() throws(PortError) {
-        // The locks may have been another thread's at the time of a fork.
-        try PortProcess.checkUsable()
+        try Fork.check()
         let wasUsed = isUsed.withLock { isUsed in
             defer { isUsed = true }
             return isUsed
         }
-        if wasUsed { throw .alreadyAnswered(port: asker.description) }
+        if wasUsed { throw .alreadyAnswered(port: asker.id) }
     }
 
     /// Nothing was sent.
@@ -98,22 +95,11 @@ public final class ReplyRight: Sendable {
 
     private func frame(_ bytes: [UInt8]?) throws(PortError) -> Frame {
         let components = bytes.map { [MachPort.Message.Component.bytes($0)] } ?? []
-        return try Encoding.frame(MachPort.Message(components), kind: .reply, request: request, to: asker.channel)
+        return try MessageEncoding.frame(MachPort.Message(components), kind: .reply, request: request, to: asker)
     }
 
     private func refuse() {
-        // A fork's copy: the request is still the parent's.
-        guard !crl_is_forked() else { return }
-        let process = PortProcess.current
-        if asker.channel.isLocal {
-            process.replies.wasRefused(request, by: process.incarnation)
-        } else {
-            process.peers.tellUnanswered(request, to: asker.channel.id.incarnation)
-        }
+        // In a forked child, the request is still the parent's.
+        if !Fork.isChild { asker.refuse(request) }
     }
-}
-
-extension ReceivedFrame {
-    /// It will not be handled. A request's asker is told; anything else is gone.
-    func refuse() { _ = ReplyRight(self) }
 }

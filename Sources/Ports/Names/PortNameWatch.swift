@@ -1,7 +1,5 @@
-import CRunLoopShims
 import Glibc
 import RunLoops
-import Synchronization
 
 /// Tells which names come and go in a registry directory.
 ///
@@ -22,39 +20,41 @@ public final class PortNameWatch: Sendable {
 
     private struct Held {
         let registration: PortNameServer.Registration
-        /// The right keeps its owner's end coming.
+        /// The right keeps the watch for the port's end.
         let right: MachPort.SendRight
     }
 
     private struct State {
         var held: [String: Held] = [:]
-        /// Ports that are gone and have left their entries. Each attempt to reach one would end in news of its end.
+        /// Ports that are gone and have left their entries. Each attempt to reach one would report its end again.
         var gone: Set<PortID> = []
         var untold: [Change] = []
     }
 
-    private let directory: PortDirectory
+    private let runtime: PortRuntime
+    private let directory: RegistryDirectory
     private let waiter: ThreadWaiter
-    private let listener: NameWatcher.Listener
-    private let looking = Mutex(())
-    private let state = Mutex(State())
+    private let listener: RegistryWatcher.Listener
+    private let looking = Lock(())
+    private let state = Lock(State())
 
     /// Begins to watch.
     ///
     /// - Throws: ``PortError``: `outOfFileSources` when the user has no inotify instance left, or what is wrong with the
     ///   directory.
     public init(_ nameServer: PortNameServer = .shared) throws(PortError) {
-        directory = try PortProcess.current.directory(nameServer.path)
+        runtime = nameServer.runtime
+        directory = try nameServer.registryDirectory()
         let waiter = ThreadWaiter()
         self.waiter = waiter
-        listener = NameWatcher.Listener { _ in waiter.wake() }
+        listener = RegistryWatcher.Listener { _ in waiter.wake() }
         try directory.watcher.add(listener)
         waiter.wake()
     }
 
     deinit {
         // The lock may have been another thread's at the time of the fork.
-        if !crl_is_forked() { directory.watcher.remove(listener) }
+        if !Fork.isChild { directory.watcher.remove(listener) }
     }
 
     /// Waits for the next change. Any thread may call it; each change is told once.
@@ -64,7 +64,7 @@ public final class PortNameWatch: Sendable {
     /// - Throws: ``PortError`` when the directory was removed, or cannot be read any more.
     @available(*, noasync, message: "it blocks its thread")
     public func next(before deadline: MonotonicInstant = .distantFuture) throws(PortError) -> Change? {
-        try PortProcess.checkUsable()
+        try Fork.check()
         while true {
             let (change, isLast) = state.withLock { state in
                 (state.untold.isEmpty ? nil : state.untold.removeFirst(), state.untold.isEmpty)
@@ -102,13 +102,13 @@ public final class PortNameWatch: Sendable {
 
     /// Nil when the port is gone.
     private func stillHeld(_ known: Held?, _ entry: NameEntry) -> Held? {
-        if let known, known.right.channel.id == entry.right.id {
+        if let known, known.right.id == entry.right.id {
             return known.right.isValid ? known : nil
         }
-        let (process, owner) = (PortProcess.current, entry.right.id.incarnation)
-        guard process.peers.isConnected(to: owner) || directory.isAlive(owner) else { return nil }
-        let right = MachPort.SendRight(process.channel(to: entry.right, replacesInvalid: true))
-        // An owner that is stopped is not waited for: its end is told all the same.
+        let owner = entry.right.id.incarnation
+        guard runtime.control.isConnected(to: owner) || directory.isAlive(owner) else { return nil }
+        let right = MachPort.SendRight(runtime.channels.channel(to: entry.right, replacesInvalid: true))
+        // The end is reported without waiting for an owner that is stopped.
         right.channel.watch()
         return right.isValid ? Held(registration: .init(entry), right: right) : nil
     }

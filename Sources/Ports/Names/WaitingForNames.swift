@@ -1,8 +1,8 @@
 import Glibc
 import RunLoops
 
-// Nothing is asked again and again: the kernel tells the registry directory's changes (inotify), and the control
-// connection to a name's owner its end. A killed owner leaves its entry behind, and yet its name is free.
+// Nothing polls: inotify reports the registry directory's changes, and the control connection to a name's owner its end.
+// A killed owner leaves its entry behind, and yet its name is free.
 
 extension PortNameServer {
     /// Waits until somebody has registered a name, and finds the port as ``port(forName:before:)`` does.
@@ -21,7 +21,7 @@ extension PortNameServer {
         if let right = try portIfAny(forName: name, before: deadline) { return right }
         var gone: PortID?
         let right = try wait(forName: name, before: deadline) { () throws(PortError) -> MachPort.SendRight? in
-            // Each attempt to reach a port that is gone would end in news of its end.
+            // Each attempt to reach a port that is gone would report its end again.
             guard let port = try portID(forName: name), port != gone else { return nil }
             let right = try portIfAny(forName: name, before: deadline)
             if right == nil { gone = port }
@@ -109,30 +109,30 @@ extension PortNameServer {
 
     private func has(_ right: MachPort.SendRight, name: String) throws(PortError) -> Bool {
         guard right.isValid else { return false }
-        return try portID(forName: name) == right.channel.id
+        return try portID(forName: name) == right.id
     }
 
     /// The port in the name's entry, whatever has become of it.
     private func portID(forName name: String) throws(PortError) -> PortID? {
-        try PortProcess.current.directory(path).entry(name)?.right.id
+        try registryDirectory().entry(name)?.right.id
     }
 
     private func throwInUse(_ name: String) throws(PortError) {
         // It may have gone this very moment.
-        if let entry = try PortProcess.current.directory(path).entry(name) { throw .nameInUse(name, pid: entry.pid) }
+        if let entry = try registryDirectory().entry(name) { throw .nameInUse(name, pid: entry.pid) }
     }
 
     private func listener(
         forName name: String, _ handler: @escaping @Sendable () -> Void
-    ) throws(PortError) -> NameWatcher.Listener {
+    ) throws(PortError) -> RegistryWatcher.Listener {
         let file = try NameEntry.fileName(for: name)
-        return NameWatcher.Listener { change in
+        return RegistryWatcher.Listener { change in
             if case .entry(let changed) = change, changed != file { return }
             handler()
         }
     }
 
-    private func check(_ listener: NameWatcher.Listener) throws(PortError) {
+    private func check(_ listener: RegistryWatcher.Listener) throws(PortError) {
         if listener.isDirectoryRemoved { throw .directory(path, call: "inotify", errno: ENOENT) }
     }
 
@@ -140,7 +140,7 @@ extension PortNameServer {
     private func wait<Result>(
         forName name: String, before deadline: MonotonicInstant, _ look: () throws(PortError) -> Result?
     ) throws(PortError) -> Result? {
-        let directory = try PortProcess.current.directory(path)
+        let directory = try registryDirectory()
         let waiter = ThreadWaiter()
         let listener = try listener(forName: name) { waiter.wake() }
         try directory.watcher.add(listener)
@@ -155,13 +155,13 @@ extension PortNameServer {
     private func wait<Result>(
         forName name: String, before deadline: MonotonicInstant, _ look: () async throws -> Result?
     ) async throws -> Result? {
-        let directory = try PortProcess.current.directory(path)
+        let directory = try registryDirectory()
         let (changes, teller) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
         let listener = try listener(forName: name) { teller.yield() }
         try directory.watcher.add(listener)
         defer { directory.watcher.remove(listener) }
         let timer = ThreadRunLoop.Timer(at: deadline) { _ in teller.finish() }
-        try PortProcess.current.housekeepingLoop().add(timer)
+        try runtime.housekeeping.add(timer)
         defer { timer.invalidate() }
         var change = changes.makeAsyncIterator()
         while true {

@@ -1,28 +1,26 @@
-// What two processes say to each other beside their messages: small packets on one SEQPACKET socket, little-endian.
+// The packets of a control connection: small, on one SEQPACKET socket, little-endian.
 //
-//     hello        "SPRT", major UInt8, minor UInt8, zero UInt16, process 2 × UInt64, origin UInt32, zero UInt32:
-//                  call yourself that in frames to me
-//     watch        1 UInt8, number UInt64: tell me when this port of yours is invalid
-//     invalidated  2 UInt8, number UInt64: this port of mine is
-//     unanswered   3 UInt8, request UInt64: that request of yours will have no reply
-//     taken        4 UInt8, number UInt64, bytes UInt64: this port of mine has taken so much of what you have sent
+//     hello        "SPRT", major UInt8, minor UInt8, zero UInt16, process 2 × UInt64, origin UInt32, zero UInt32
+//     watch        1 UInt8, number UInt64: tell me when this port of yours becomes invalid
+//     invalidated  2 UInt8, number UInt64: this port of mine is invalid
+//     unanswered   3 UInt8, request UInt64: this request of yours will have no reply
+//     credit       4 UInt8, number UInt64, bytes UInt64: this port of mine has taken so many bytes of yours
 //     count        5 UInt8, number UInt64: tell me how many messages you have sent to this port of mine
-//     sent         6 UInt8, number UInt64, count UInt64: so many to this port of yours
-//     ask          7 UInt8, query UInt64, number UInt64: tell me how this port of yours does
-//     statistics   8 UInt8, query UInt64, received UInt64, waiting UInt64: the answer to that
-//     drained      9 UInt8, number UInt64, question UInt64: this port of mine has taken all that came before that
-//                  question of yours
+//     sent         6 UInt8, number UInt64, count UInt64: I have sent so many messages to this port of yours
+//     ask          7 UInt8, query UInt64, number UInt64: tell me this port's statistics
+//     statistics   8 UInt8, query UInt64, received UInt64, waiting UInt64: the answer to "ask"
+//     drained      9 UInt8, number UInt64, probe UInt64: this port of mine has taken everything before this probe
 
 enum ControlMessage: Equatable {
     case watch(UInt64)
     case invalidated(UInt64)
     case unanswered(UInt64)
-    case taken(UInt64, bytes: UInt64)
+    case credit(UInt64, bytes: UInt64)
     case count(UInt64)
     case sent(UInt64, count: UInt64)
     case ask(query: UInt64, UInt64)
     case statistics(query: UInt64, received: UInt64, waiting: UInt64)
-    case drained(UInt64, question: UInt64)
+    case drained(UInt64, probe: UInt64)
 
     static let largestSize = 25
 
@@ -34,30 +32,30 @@ enum ControlMessage: Equatable {
         case (1, 1): self = .watch(field(0))
         case (2, 1): self = .invalidated(field(0))
         case (3, 1): self = .unanswered(field(0))
-        case (4, 2): self = .taken(field(0), bytes: field(1))
+        case (4, 2): self = .credit(field(0), bytes: field(1))
         case (5, 1): self = .count(field(0))
         case (6, 2): self = .sent(field(0), count: field(1))
         case (7, 2): self = .ask(query: field(0), field(1))
         case (8, 3): self = .statistics(query: field(0), received: field(1), waiting: field(2))
-        case (9, 2): self = .drained(field(0), question: field(1))
+        case (9, 2): self = .drained(field(0), probe: field(1))
         default: return nil
         }
     }
 
-    /// - Parameter bytes: Room for the largest.
-    /// - Returns: How many bytes it takes.
+    /// - Parameter bytes: At least ``largestSize`` bytes.
+    /// - Returns: The packet's size in bytes.
     func write(to bytes: UnsafeMutableRawBufferPointer) -> Int {
         switch self {
         case .watch(let number): Self.write(1, number, to: bytes)
         case .invalidated(let number): Self.write(2, number, to: bytes)
         case .unanswered(let request): Self.write(3, request, to: bytes)
-        case .taken(let number, let taken): Self.write(4, number, taken, to: bytes)
+        case .credit(let number, let taken): Self.write(4, number, taken, to: bytes)
         case .count(let number): Self.write(5, number, to: bytes)
         case .sent(let number, let count): Self.write(6, number, count, to: bytes)
         case .ask(let query, let number): Self.write(7, query, number, to: bytes)
         case .statistics(let query, let received, let waiting):
             Self.write(8, query, received, waiting, to: bytes)
-        case .drained(let number, let question): Self.write(9, number, question, to: bytes)
+        case .drained(let number, let probe): Self.write(9, number, probe, to: bytes)
         }
     }
 
@@ -72,44 +70,5 @@ enum ControlMessage: Equatable {
         guard let third else { return 17 }
         bytes.setLittle(third, at: 17)
         return 25
-    }
-}
-
-/// The first packet each way.
-struct ControlHello: Equatable {
-    static let size = 32
-    static let major: UInt8 = 1
-    static let minor: UInt8 = 0
-    private static let magic: UInt32 = 0x5452_5053  // "SPRT"
-
-    var major = Self.major
-    let incarnation: Incarnation
-    /// What the sender of the hello calls the other.
-    let origin: UInt32
-
-    init(incarnation: Incarnation, origin: UInt32 = 0) {
-        self.incarnation = incarnation
-        self.origin = origin
-    }
-
-    /// Another major version may have another size and other fields behind its number.
-    init?(_ bytes: UnsafeRawBufferPointer) {
-        guard bytes.count >= Self.size, bytes.little(at: 0) == Self.magic else { return nil }
-        major = bytes[4]
-        let low: UInt64 = bytes.little(at: 8)
-        let high: UInt64 = bytes.little(at: 16)
-        incarnation = Incarnation(bits: UInt128(high) << 64 | UInt128(low))
-        origin = bytes.little(at: 24)
-    }
-
-    func write(to bytes: UnsafeMutableRawBufferPointer) {
-        bytes.setLittle(Self.magic, at: 0)
-        bytes[4] = major
-        bytes[5] = Self.minor
-        bytes.setLittle(0 as UInt16, at: 6)
-        bytes.setLittle(UInt64(truncatingIfNeeded: incarnation.bits), at: 8)
-        bytes.setLittle(UInt64(truncatingIfNeeded: incarnation.bits >> 64), at: 16)
-        bytes.setLittle(origin, at: 24)
-        bytes.setLittle(0 as UInt32, at: 28)
     }
 }

@@ -1,7 +1,5 @@
-import Glibc
-
-/// Which run of which process: 128 random bits, drawn once a process, so that no two are ever taken for each other.
-struct Incarnation: Hashable, Sendable, CustomStringConvertible {
+/// 128 random bits that name one life of a process, or of a runtime in it.
+public struct Incarnation: Hashable, Sendable, CustomStringConvertible {
     let bits: UInt128
 
     static func random() -> Incarnation {
@@ -10,14 +8,14 @@ struct Incarnation: Hashable, Sendable, CustomStringConvertible {
     }
 
     /// 32 hexadecimal digits.
-    var description: String {
+    public var description: String {
         let digits = String(bits, radix: 16)
         return String(repeating: "0", count: 32 - digits.count) + digits
     }
 }
 
 extension Incarnation {
-    /// Takes the 32 digits of ``description``, and nothing else.
+    /// Takes exactly the 32 digits of ``description``.
     init?(_ digits: some StringProtocol) {
         guard digits.utf8.count == 32, digits.utf8.allSatisfy({ (48...57).contains($0) || (97...102).contains($0) }),
             let bits = UInt128(digits, radix: 16)
@@ -26,10 +24,13 @@ extension Incarnation {
     }
 }
 
-/// What a port is known by, everywhere and for ever: its process's incarnation, and a number that is not used again.
-struct PortID: Hashable, Sendable, CustomStringConvertible {
-    let incarnation: Incarnation
-    let number: UInt64
+/// The identity of a port, unique everywhere and for ever: its owner's incarnation, and a number that is never reused.
+public struct PortID: Hashable, Sendable, CustomStringConvertible {
+    /// The life of the owner's process.
+    public let incarnation: Incarnation
+    /// The port's number in it.
+    public let number: UInt64
 
-    var description: String { "port \(number) of process \(String(incarnation.description.prefix(8)))" }
+    /// The port's number, and the first digits of its owner's incarnation.
+    public var description: String { "port \(number) of process \(String(incarnation.description.prefix(8)))" }
 }

@@ -60,10 +60,10 @@ final class Target: Sendable {
     /// Has it end by itself.
     func exit() throws { try right.send(MachPort.Message(id: 5), before: .patience) }
 
-    private var folder: String { "\(sandbox.path)/\(right.channel.id.incarnation)" }
+    private var folder: String { "\(sandbox.path)/\(right.id.incarnation)" }
 
     /// Where its port's socket is, and its control socket.
-    var path: String { "\(folder)/\(right.channel.id.number)" }
+    var path: String { "\(folder)/\(right.id.number)" }
     var controlPath: String { "\(folder)/c" }
 
     /// The lines that it has written to its standard error.

@@ -1,0 +1,216 @@
+import CRunLoopShims
+import DequeModule
+import Glibc
+import RunLoops
+
+/// A control connection to another process. Its end does not prove the end of the process: a live process may have cut
+/// the connection.
+final class ControlConnection: Sendable {
+    let incarnation: Incarnation
+    let pid: pid_t
+    let descriptor: Int32
+    /// The number that stands in this process's frames to the peer.
+    let ownOrigin: UInt32
+
+    private let control: ControlConnections
+
+    private struct State {
+        /// Packets that the socket had no room for.
+        var outbox: Deque<ControlMessage> = []
+        /// Ports of ours whose end the peer wants to know.
+        var watched: Set<UInt64> = []
+        /// Ports of the peer whose end we have asked for.
+        var asked: Set<UInt64> = []
+        /// How many of the peer's questions for statistics are not answered yet.
+        var askCount = 0
+        var flush: (source: ThreadRunLoop.Source1, descriptor: Int32)?
+        /// Whether a timer polls, because no descriptor was left to wait with.
+        var polls = false
+        var isClosed = false
+    }
+
+    private let state = Lock(State())
+
+    /// A peer that does not read is cut off when so many packets wait for it.
+    private static let longestOutbox = 65_536
+
+    /// Further questions for statistics get no answer while so many wait for theirs.
+    private static let mostAsks = 256
+
+    /// Takes over the descriptor.
+    init(
+        _ descriptor: Int32, incarnation: Incarnation, pid: pid_t, ownOrigin: UInt32,
+        _ control: ControlConnections
+    ) {
+        self.descriptor = descriptor
+        self.incarnation = incarnation
+        self.pid = pid
+        self.ownOrigin = ownOrigin
+        self.control = control
+    }
+
+    deinit {
+        crl_unforked_close(descriptor)
+    }
+
+    // MARK: Sending
+
+    func send(_ message: ControlMessage) {
+        let isOverrun = state.withLock { state in
+            if case .watch(let number) = message, !state.asked.insert(number).inserted { return false }
+            guard !state.isClosed else { return false }
+            if state.outbox.isEmpty, write(message) { return false }
+            // Skip statistics queries for a peer with a full socket: unanswered ones would accumulate without bound.
+            if case .count = message { return false }
+            // Watches do not count: they are as many as the rights of this process.
+            guard state.outbox.count < Self.longestOutbox + state.asked.count else { return true }
+            state.outbox.append(message)
+            if state.flush == nil { startFlushing(&state) }
+            return false
+        }
+        if isOverrun { cut() }
+    }
+
+    /// - Returns: Whether the packet was sent, or can never be.
+    private func write(_ message: ControlMessage) -> Bool {
+        withUnsafeTemporaryAllocation(byteCount: ControlMessage.largestSize, alignment: 8) { buffer in
+            let size = message.write(to: buffer)
+            while Glibc.send(descriptor, buffer.baseAddress, size, Int32(MSG_NOSIGNAL)) < 0 {
+                if errno == EINTR { continue }
+                return errno != EAGAIN && errno != ENOBUFS
+            }
+            return true
+        }
+    }
+
+    private func startFlushing(_ state: inout State) {
+        // The loop watches the descriptor already, for packets that come in. A duplicate made by the loop would stay open
+        // in a forked child, and the peer would take us for alive as long as the child lives.
+        let copy = crl_unforked_duplicate(descriptor)
+        guard copy >= 0 else { return startPolling(&state) }
+        let source = ThreadRunLoop.Source1(descriptor: copy, interest: .writable, duplicates: false) { [weak self] _ in
+            self?.flush()
+            return true
+        }
+        guard (try? control.housekeeping.add(source)) != nil else {
+            crl_unforked_close(copy)
+            return startPolling(&state)
+        }
+        state.flush = (source, copy)
+    }
+
+    /// Without a descriptor to wait with, the housekeeping thread tries now and then.
+    private func startPolling(_ state: inout State) {
+        guard !state.polls else { return }
+        state.polls = true
+        control.housekeeping.perform(after: .milliseconds(10)) { [weak self] in self?.flush() }
+    }
+
+    private func stopFlushing(_ state: inout State) {
+        guard let (source, copy) = state.flush else { return }
+        state.flush = nil
+        source.invalidate()
+        crl_unforked_close(copy)
+    }
+
+    private func flush() {
+        state.withLock { state in
+            state.polls = false
+            while let next = state.outbox.first, write(next) { state.outbox.removeFirst() }
+            if state.outbox.isEmpty { stopFlushing(&state) } else if state.flush == nil { startFlushing(&state) }
+        }
+    }
+
+    /// Whether the peer may have sent something to a port of ours: no process sends before it watches.
+    func watches(_ number: UInt64) -> Bool { state.withLock { $0.watched.contains(number) } }
+
+    /// Tells the peer that a port of ours is invalid, if it watches the port.
+    func tellInvalidated(_ number: UInt64) {
+        if state.withLock({ $0.watched.remove(number) }) != nil { send(.invalidated(number)) }
+    }
+
+    // MARK: Receiving
+
+    /// So many packets are read before other connections have their turn.
+    private static let batch = 64
+
+    /// Reads a batch of packets.
+    ///
+    /// - Returns: False at the end of the connection, or after a malformed packet.
+    func receive() -> Bool {
+        withUnsafeTemporaryAllocation(byteCount: 64, alignment: 8) { buffer in
+            for _ in 0..<Self.batch {
+                let count = recv(descriptor, buffer.baseAddress, buffer.count, Int32(MSG_DONTWAIT))
+                if count < 0, errno == EINTR { continue }
+                if count < 0, errno == EAGAIN { return true }
+                guard count > 0, let message = ControlMessage(UnsafeRawBufferPointer(rebasing: buffer[..<count])) else {
+                    if count > 0 {
+                        log.warning(
+                            about: .process(pid), once: "malformed",
+                            "process \(pid) has sent a malformed control message; it is cut off")
+                    }
+                    return false
+                }
+                handle(message)
+            }
+            return true
+        }
+    }
+
+    private func handle(_ message: ControlMessage) {
+        let events = control.events
+        switch message {
+        case .watch(let number):
+            state.withLock { _ = $0.watched.insert(number) }
+            // The port may have become invalid before, or on another thread just now.
+            if !events.isValid(port: number) { tellInvalidated(number) }
+        case .invalidated(let number):
+            state.withLock { _ = $0.asked.remove(number) }
+            events.portBecameInvalid(port(number))
+        case .unanswered(let request):
+            events.requestUnanswered(request, by: incarnation)
+        case .credit(let number, let bytes):
+            events.creditReturned(Int(clamping: bytes), by: port(number))
+        case .drained(let number, let probe):
+            events.portDrained(port(number), probe: probe)
+        case .count(let number):
+            send(.sent(number, count: UInt64(events.sentCount(to: port(number)))))
+        case .sent(let number, let count):
+            events.peerSent(Int(clamping: count), to: number, by: incarnation, control)
+        case .ask(let query, let number):
+            collectStatistics(of: number, for: query)
+        case .statistics(let query, let received, let waiting):
+            events.statisticsAnswered(
+                query, .init(received: Int(clamping: received), waiting: Int(clamping: waiting)), by: incarnation)
+        }
+    }
+
+    private func collectStatistics(of number: UInt64, for query: UInt64) {
+        let isOneTooMany = state.withLock { state in
+            if state.askCount < Self.mostAsks { state.askCount += 1 } else { return true }
+            return false
+        }
+        guard !isOneTooMany else { return }
+        control.events.collectStatistics(of: number, control) { [weak self] statistics in
+            guard let self else { return }
+            state.withLock { $0.askCount -= 1 }
+            guard let statistics else { return }
+            send(
+                .statistics(query: query, received: UInt64(statistics.received), waiting: UInt64(statistics.waiting)))
+        }
+    }
+
+    private func port(_ number: UInt64) -> PortID { PortID(incarnation: incarnation, number: number) }
+
+    /// The connection has ended.
+    func closed() {
+        state.withLock { state in
+            state.isClosed = true
+            state.outbox = []
+            stopFlushing(&state)
+        }
+    }
+
+    /// Ends the connection from this side.
+    func cut() { shutdown(descriptor, Int32(SHUT_RDWR)) }
+}

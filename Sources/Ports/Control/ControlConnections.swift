@@ -1,0 +1,319 @@
+import CRunLoopShims
+import Glibc
+import RunLoops
+import Synchronization
+
+/// The control connections of a runtime: to the processes that it has rights to, and from those that have rights to its
+/// ports.
+final class ControlConnections: Sendable {
+    private struct State {
+        /// Two processes that call each other at the same time may make two connections. Both serve.
+        var connected: [Incarnation: [ControlConnection]] = [:]
+        var handshakes: [ControlAddress: ControlHandshake] = [:]
+        /// Live processes that have refused a handshake or cut a connection. The next handshake waits.
+        var resting: Set<ControlAddress> = []
+        var isClosed = false
+        var origins: Origins
+
+        /// Forgets a process that has neither a connection nor a handshake.
+        mutating func removeIfGone(_ peer: Incarnation) {
+            guard connected[peer] == nil, !handshakes.keys.contains(where: { $0.incarnation == peer }) else { return }
+            origins.remove(peer)
+        }
+    }
+
+    let incarnation: Incarnation
+    let housekeeping: Housekeeping
+    let events: any ControlEvents
+    private let state: Lock<State>
+
+    /// So many control connections at once.
+    static let most = 2048
+    /// So many more may be waiting for their callers' hellos.
+    static let mostCallers = 256
+    let callers = Atomic(0)
+
+    init(
+        _ incarnation: Incarnation, _ housekeeping: Housekeeping, _ events: any ControlEvents,
+        origins: Origins = Origins()
+    ) {
+        state = Lock(State(origins: origins))
+        self.incarnation = incarnation
+        self.housekeeping = housekeeping
+        self.events = events
+    }
+
+    private func existing(_ peer: Incarnation) -> ControlConnection? { state.withLock { $0.connected[peer]?.first } }
+
+    private var all: [ControlConnection] { state.withLock { $0.connected.values.flatMap(\.self) } }
+
+    var count: Int { state.withLock { $0.connected.values.reduce(0) { $0 + $1.count } } }
+
+    /// Whether one more caller may be let in.
+    var hasRoom: Bool { count < Self.most && callers.load(ordering: .relaxed) < Self.mostCallers }
+
+    func isConnected(to peer: Incarnation) -> Bool { existing(peer) != nil }
+
+    // MARK: Calling
+
+    enum Route {
+        case connection(ControlConnection)
+        /// A handshake is under way.
+        case handshake(ControlHandshake)
+    }
+
+    /// The connection to the process that owns a port, or the handshake that is to make one.
+    ///
+    /// - Parameter former: The handshake that the last call returned.
+    func route(
+        to port: PortID, at address: ControlAddress, after former: ControlHandshake? = nil
+    ) throws(PortError) -> Route {
+        if let connection = existing(port.incarnation) { return .connection(connection) }
+        guard let former else { return .handshake(try handshake(address)) }
+        guard let outcome = former.outcome.value else { return .handshake(former) }
+        return .connection(try Self.connection(for: port, former, outcome))
+    }
+
+    /// The connection to the process that owns a port. It is made if there is none.
+    func connection(
+        for port: PortID, at address: ControlAddress, before deadline: MonotonicInstant
+    ) throws(PortError) -> ControlConnection {
+        switch try route(to: port, at: address) {
+        case .connection(let connection): return connection
+        case .handshake(let handshake):
+            return try Self.connection(for: port, handshake, handshake.wait(until: deadline))
+        }
+    }
+
+    /// The same, suspending the task.
+    nonisolated(nonsending) func connection(
+        for port: PortID, at address: ControlAddress, before deadline: MonotonicInstant
+    ) async throws -> ControlConnection {
+        switch try route(to: port, at: address) {
+        case .connection(let connection): return connection
+        case .handshake(let handshake):
+            let outcome = try await handshake.outcome.value(before: deadline, on: housekeeping)
+            return try Self.connection(for: port, handshake, outcome)
+        }
+    }
+
+    private static func connection(
+        for port: PortID, _ handshake: ControlHandshake, _ outcome: ControlHandshake.Outcome?
+    ) throws(PortError) -> ControlConnection {
+        switch outcome {
+        case nil: throw handshake.timeoutError(port)
+        case .connected(let connection)?: return connection
+        case .dead?: throw .isInvalid(port: port)
+        case .failed(let failure)?: throw failure.error(port)
+        }
+    }
+
+    /// The handshake that is under way, or a new one.
+    private func handshake(_ address: ControlAddress) throws(PortError) -> ControlHandshake {
+        let (handshake, isNew) = try state.withLock { (state) throws(PortError) in
+            if state.isClosed { throw .isEnding }
+            if let handshake = state.handshakes[address] { return (handshake, false) }
+            let made = try ControlHandshake(address, self)
+            state.handshakes[address] = made
+            return (made, true)
+        }
+        if isNew { handshake.begin() }
+        return handshake
+    }
+
+    /// A handshake has its outcome.
+    func ended(_ handshake: ControlHandshake, _ outcome: ControlHandshake.Outcome) {
+        let address = handshake.address
+        state.withLock { state in
+            state.handshakes[address] = nil
+            state.removeIfGone(address.incarnation)
+        }
+        switch outcome {
+        case .connected: break
+        case .dead: events.processDied(address)
+        // The next handshake would meet the same version.
+        case .failed(.version): break
+        case .failed: reconnectLater(address)
+        }
+        handshake.outcome.set(outcome)
+    }
+
+    private static let restInterval = Duration.seconds(1)
+
+    /// Without a connection, nobody would report the end of the process. So as long as there are rights to its ports,
+    /// another handshake follows.
+    private func reconnectLater(_ address: ControlAddress) {
+        guard events.hasRights(to: address), state.withLock({ $0.resting.insert(address).inserted }) else { return }
+        housekeeping.perform(after: Self.restInterval) {
+            self.state.withLock { _ = $0.resting.remove(address) }
+            self.connectIfNeeded(address)
+        }
+    }
+
+    /// Connects to a process again whose connection has ended: at once, and after that at most once a second.
+    private func reconnect(_ address: ControlAddress) {
+        guard !state.withLock({ $0.resting.contains(address) }) else { return }
+        connectIfNeeded(address)
+        reconnectLater(address)
+    }
+
+    private func connectIfNeeded(_ address: ControlAddress) {
+        guard !isConnected(to: address.incarnation), events.hasRights(to: address) else { return }
+        if (try? handshake(address)) == nil { reconnectLater(address) }
+    }
+
+    /// Has the port's owner report the port's end: now, or when there is a connection. Never waits.
+    func watch(_ port: PortID, at address: ControlAddress) {
+        if let connection = existing(port.incarnation) {
+            connection.send(.watch(port.number))
+        } else if (try? handshake(address)) == nil {
+            reconnectLater(address)
+        }
+    }
+
+    // MARK: Being called
+
+    /// A caller at a control socket of ours has sent its hello.
+    func accept(_ descriptor: Int32) {
+        let credentials = LocalSocket.credentials(of: descriptor)
+        guard case .success(let hello)? = ControlHello.receive(from: descriptor) else {
+            return refuse(descriptor, credentials, "says no hello")
+        }
+        // An incarnation belongs to one process. With another's, a process could end the rights to that one's ports.
+        let isTaken = existing(hello.incarnation).map { $0.pid != credentials?.pid } ?? false
+        if isTaken || hello.incarnation == incarnation {
+            return refuse(descriptor, credentials, "calls itself what another process is called")
+        }
+        guard hello.major == ControlHello.major else {
+            // The caller's own library reports which version is the older one.
+            ControlHello(incarnation: incarnation).send(to: descriptor)
+            return refuse(
+                descriptor, credentials,
+                "speaks version \(hello.major) of the control protocol, and this library version \(ControlHello.major)")
+        }
+        try? add(makeConnection(descriptor, hello, credentials?.pid ?? 0), sendsHello: true)
+    }
+
+    func refuse(_ descriptor: Int32, _ credentials: LocalSocket.Credentials?, _ reason: String) {
+        crl_unforked_close(descriptor)
+        let (pid, user) = (credentials?.pid ?? 0, credentials.map { Int($0.uid) } ?? -1)
+        log.warning(about: .process(pid), once: reason, "refused process \(pid) of user \(user): it \(reason)")
+    }
+
+    // MARK: Both
+
+    /// The hello to a process that was called.
+    func hello(to peer: Incarnation, _ pid: pid_t) -> ControlHello {
+        let origin = state.withLock { $0.origins.number(of: .init(incarnation: peer, pid: pid)) }
+        return ControlHello(incarnation: incarnation, origin: origin)
+    }
+
+    func makeConnection(_ descriptor: Int32, _ hello: ControlHello, _ pid: pid_t) -> ControlConnection {
+        ControlConnection(
+            descriptor, incarnation: hello.incarnation, pid: pid, ownOrigin: hello.origin, self)
+    }
+
+    /// - Parameter sendsHello: Whether the peer waits for our hello.
+    func add(_ connection: ControlConnection, sendsHello: Bool = false) throws(PortError) {
+        try state.withLock { (state) throws(PortError) in
+            if state.isClosed { throw .isEnding }
+            state.connected[connection.incarnation, default: []].append(connection)
+            // Our hello has to be the first packet. Other threads find the connection from here on: they refuse what the
+            // peer asks right after it has the hello.
+            if sendsHello {
+                let origin = state.origins.number(of: .init(incarnation: connection.incarnation, pid: connection.pid))
+                ControlHello(incarnation: incarnation, origin: origin).send(to: connection.descriptor)
+            }
+        }
+        // A duplicate would stay open in a forked child.
+        let source = ThreadRunLoop.Source1(descriptor: connection.descriptor, duplicates: false) { turn in
+            if connection.receive() { return true }
+            turn.source.invalidate()
+            self.ended(connection)
+            return true
+        }
+        do throws(PortError) {
+            try housekeeping.add(source)
+        } catch {
+            // Its end would not be noticed.
+            remove(connection)
+            throw error
+        }
+        renewWatches(at: connection)
+    }
+
+    /// Asks for the end of every port of the peer that somebody here watches.
+    private func renewWatches(at connection: ControlConnection) {
+        for port in events.watchedPorts(of: connection.incarnation) { connection.send(.watch(port.number)) }
+    }
+
+    private func remove(_ connection: ControlConnection) {
+        connection.closed()
+        state.withLock { state in
+            state.connected[connection.incarnation]?.removeAll { $0 === connection }
+            if state.connected[connection.incarnation]?.isEmpty == true {
+                state.connected[connection.incarnation] = nil
+            }
+            state.removeIfGone(connection.incarnation)
+        }
+    }
+
+    /// A connection has ended. The next handshake will show whether its process has.
+    private func ended(_ connection: ControlConnection) {
+        remove(connection)
+        let peer = connection.incarnation
+        let other = existing(peer)
+        events.connectionEnded(peer, isLast: other == nil)
+        if let other {
+            renewWatches(at: other)
+        } else {
+            for address in events.addresses(of: peer) { reconnect(address) }
+        }
+    }
+
+    /// Cuts all connections, and makes no more.
+    func close() {
+        let connected = state.withLock { state in
+            state.isClosed = true
+            return state.connected.values.flatMap(\.self)
+        }
+        for connection in connected { connection.cut() }
+    }
+
+    // MARK: Telling peers
+
+    /// A port of ours is invalid: tells the peers that watch it.
+    func tellInvalidated(_ number: UInt64) {
+        for connection in all { connection.tellInvalidated(number) }
+    }
+
+    /// A port of ours has taken so many bytes of a peer's messages.
+    func returnCredit(_ bytes: Int, of number: UInt64, to origin: UInt32) {
+        connection(origin)?.send(.credit(number, bytes: UInt64(bytes)))
+    }
+
+    /// A port of ours has taken everything that came before a drain probe of a peer's.
+    func tellDrained(_ probe: UInt64, of number: UInt64, to origin: UInt32) {
+        connection(origin)?.send(.drained(number, probe: probe))
+    }
+
+    private func connection(_ origin: UInt32) -> ControlConnection? {
+        state.withLock { state in
+            guard let owner = state.origins.owner(of: origin) else { return nil }
+            return state.connected[owner.incarnation]?.first { $0.pid == owner.pid }
+        }
+    }
+
+    /// We have sent so many messages to a port of a peer's.
+    func tellSent(_ count: Int, to port: PortID) {
+        existing(port.incarnation)?.send(.sent(port.number, count: UInt64(count)))
+    }
+
+    /// A request of a peer's will have no reply.
+    func tellUnanswered(_ request: UInt64, to peer: Incarnation) { existing(peer)?.send(.unanswered(request)) }
+
+    /// The peers that may have sent something to a port of ours.
+    func watchers(of number: UInt64) -> [ControlConnection] {
+        state.withLock { $0.connected.values.compactMap { $0.first { $0.watches(number) } } }
+    }
+}

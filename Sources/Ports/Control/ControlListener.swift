@@ -1,0 +1,111 @@
+import CRunLoopShims
+import Glibc
+import RunLoops
+import Synchronization
+
+/// Accepts control connections of other processes at one control socket.
+final class ControlListener: Sendable {
+    private let connections: ControlConnections
+    private let descriptor: Int32
+    private let source = Lock<ThreadRunLoop.Source1?>(nil)
+
+    /// The time that a caller has for its hello.
+    private static let patience = Duration.seconds(5)
+
+    /// Takes over the listening descriptor.
+    init(_ descriptor: Int32, _ connections: ControlConnections) throws(PortError) {
+        self.connections = connections
+        self.descriptor = descriptor
+        AcceptGuard.protect(descriptor, most: ControlConnections.most + ControlConnections.mostCallers)
+        // A forked child would keep a duplicate, and this process would seem alive.
+        let source = ThreadRunLoop.Source1(descriptor: descriptor, duplicates: false) { [weak self] turn in
+            self?.acceptCallers(&turn) ?? false
+        }
+        self.source.withLock { $0 = source }
+        try connections.housekeeping.add(source)
+    }
+
+    private func acceptCallers(_ turn: inout ThreadRunLoop.Turn) -> Bool {
+        var handled = false
+        while turn.next() {
+            let caller = crl_unforked_accept(descriptor)
+            guard caller >= 0 else {
+                // Without a descriptor left, pause instead of spinning.
+                if errno == EMFILE || errno == ENFILE || errno == ENOMEM { Self.pause(turn) }
+                break
+            }
+            handled = true
+            awaitHello(of: caller, on: turn.loop)
+        }
+        return handled
+    }
+
+    private static func pause(_ turn: ThreadRunLoop.Turn) {
+        let (loop, source) = (turn.loop, turn.source)
+        loop.remove(source)
+        loop.add(
+            ThreadRunLoop.Timer(after: .milliseconds(100), repeats: true) { timer in
+                if (try? loop.add(source)) != nil { timer.invalidate() }
+            })
+    }
+
+    private func awaitHello(of caller: Int32, on loop: ThreadRunLoop) {
+        let connections = connections
+        let credentials = LocalSocket.credentials(of: caller)
+        guard credentials?.uid == geteuid() else { return connections.refuse(caller, credentials, "is another user's") }
+        // A caller that has hung up takes no room from those behind it.
+        if crl_has_hung_up(caller) { return crl_unforked_close(caller) }
+        guard connections.hasRoom else { return connections.refuse(caller, credentials, "is one too many") }
+        let hasDescriptor = (try? AcceptGuard.checkReserve()) != nil
+        guard hasDescriptor else { return connections.refuse(caller, credentials, "finds no descriptor left") }
+        let timer = TimerBox()
+        let hello = ThreadRunLoop.Source1(descriptor: caller, duplicates: false) { turn in
+            turn.source.invalidate()
+            timer.invalidate()
+            connections.callers.subtract(1, ordering: .relaxed)
+            // Nobody reads at the other end of a caller that gave up, so its connection would prove nothing.
+            if crl_has_hung_up(caller) { crl_unforked_close(caller) } else { connections.accept(caller) }
+            return true
+        }
+        guard (try? loop.add(hello)) != nil else {
+            return connections.refuse(caller, credentials, "finds no descriptor left")
+        }
+        connections.callers.add(1, ordering: .relaxed)
+        timer.start(
+            ThreadRunLoop.Timer(after: Self.patience) { _ in
+                guard hello.isValid else { return }
+                hello.invalidate()
+                connections.callers.subtract(1, ordering: .relaxed)
+                connections.refuse(caller, credentials, "says no hello")
+            }, on: loop)
+    }
+
+    /// Stops listening: the process, or its runtime, ends.
+    func close() {
+        let source = source.withLock { source in
+            defer { source = nil }
+            return source
+        }
+        guard let source else { return }
+        source.invalidate()
+        crl_unforked_close(descriptor)
+    }
+
+    /// The caller's hello ends its timer, and the timer ends the wait for the hello.
+    private final class TimerBox: Sendable {
+        private let timer = Lock<ThreadRunLoop.Timer?>(nil)
+
+        func start(_ started: ThreadRunLoop.Timer, on loop: ThreadRunLoop) {
+            timer.withLock { $0 = started }
+            loop.add(started)
+        }
+
+        func invalidate() {
+            let ended = timer.withLock { timer in
+                defer { timer = nil }
+                return timer
+            }
+            ended?.invalidate()
+        }
+    }
+}

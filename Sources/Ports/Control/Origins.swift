@@ -1,0 +1,46 @@
+import Glibc
+
+/// The numbers that this runtime gives other processes, which stand in their frames. No two live peers have the same
+/// number, and no process can guess another's.
+struct Origins {
+    struct Owner: Hashable {
+        let incarnation: Incarnation
+        let pid: pid_t
+    }
+
+    private var owners: [UInt32: Owner] = [:]
+    private var numbers: [Incarnation: Set<UInt32>] = [:]
+    private let draw: @Sendable (Owner, _ attempt: Int) -> UInt32
+
+    init(draw: @escaping @Sendable (Owner, _ attempt: Int) -> UInt32 = Self.keyedHash) { self.draw = draw }
+
+    /// The same on each connection to a process: frames that it has sent before may still be queued.
+    @Sendable static func keyedHash(of owner: Owner, _ attempt: Int) -> UInt32 {
+        var hasher = Hasher()
+        hasher.combine(secret)
+        hasher.combine(owner)
+        hasher.combine(attempt)
+        return UInt32(truncatingIfNeeded: hasher.finalize())
+    }
+
+    private static let secret = [UInt64.random(in: 0 ... .max), UInt64.random(in: 0 ... .max)]
+
+    /// The process's number. No process has 0.
+    mutating func number(of owner: Owner) -> UInt32 {
+        var attempt = 0
+        var number = draw(owner, attempt)
+        while number == 0 || owners[number, default: owner] != owner {
+            attempt += 1
+            number = draw(owner, attempt)
+        }
+        owners[number] = owner
+        numbers[owner.incarnation, default: []].insert(number)
+        return number
+    }
+
+    func owner(of number: UInt32) -> Owner? { owners[number] }
+
+    mutating func remove(_ incarnation: Incarnation) {
+        for number in numbers.removeValue(forKey: incarnation) ?? [] { owners[number] = nil }
+    }
+}

@@ -1,0 +1,52 @@
+import RunLoops
+
+extension MachPort {
+    /// The state of a port's queue.
+    public typealias Statistics = PortStatistics
+}
+
+extension MachPort.SendRight {
+    /// Asks the port's owner for the port's statistics; the owner asks all processes that have sent something to it.
+    ///
+    /// As with ``ping(before:)``, the library in these processes answers. It costs a port's messages nothing when nobody
+    /// asks.
+    ///
+    /// - Parameter deadline: How long to wait. Connecting may take up to a second more. A sender that does not answer
+    ///   within a tenth of a second counts with its last answer.
+    /// - Throws: ``PortError``: `receiveTimedOut`, `isInvalid`, `becameInvalid`, `cannotConnect`…
+    @available(*, noasync, message: "it blocks its thread")
+    public func statistics(before deadline: MonotonicInstant = .now + .seconds(5)) throws(PortError)
+        -> MachPort.Statistics
+    {
+        try Fork.check()
+        guard isValid, let collector = channel.runtime?.statistics else { throw .isInvalid(port: id) }
+        let owner = try channel.connectToOwner(before: max(deadline, .now + .seconds(1)))
+        let (query, number) = try collector.ask(id, of: owner, channel.context.control)
+        defer { collector.remove(number) }
+        guard isValid else { throw .becameInvalid(port: id) }
+        guard let answer = query.answer.wait(until: deadline) else { throw .receiveTimedOut(port: id) }
+        guard let statistics = answer else { throw .becameInvalid(port: id) }
+        return statistics
+    }
+
+    /// Asks the port's owner for a sign of life, and waits for it. Any owner gives one, whatever its ports are for.
+    ///
+    /// The library in the owner's process answers, on a thread of its own: the answer does not say that the port's messages
+    /// are handled. The first one includes the time to connect.
+    ///
+    /// - Parameter deadline: How long to wait. Connecting may take up to a second more.
+    /// - Returns: How long the way there and back took.
+    /// - Throws: ``PortError``: `receiveTimedOut`, `isInvalid`, `becameInvalid`, `cannotConnect`…
+    @available(*, noasync, message: "it blocks its thread")
+    public func ping(before deadline: MonotonicInstant = .now + .seconds(5)) throws(PortError) -> Duration {
+        try Fork.check()
+        guard isValid else { throw .isInvalid(port: id) }
+        let start = MonotonicInstant.now
+        let probe = PingProbe(channel)
+        try channel.connectToOwner(before: max(deadline, .now + .seconds(1)))
+        guard probe.answered.wait(until: deadline) != nil else { throw .receiveTimedOut(port: id) }
+        let end = MonotonicInstant.now
+        guard isValid else { throw .becameInvalid(port: id) }
+        return end - start
+    }
+}

@@ -1,0 +1,28 @@
+/// The bytes that a port with a byte limit has taken, and not yet returned to their senders as credit.
+struct CreditLedger {
+    /// By the senders' numbers in frames.
+    private var unreturned: [UInt32: Int] = [:]
+    private let batch: Int
+
+    /// Credit is returned in batches of an eighth of the limit, and in full when the queue is empty.
+    init(byteLimit: Int) { batch = byteLimit / 8 }
+
+    /// The port has taken a message.
+    ///
+    /// - Returns: The credit to return to the sender now; 0 for none.
+    mutating func take(_ bytes: Int, from sender: UInt32) -> Int {
+        let sum = unreturned[sender, default: 0] + bytes
+        let isDue = sum >= batch
+        unreturned[sender] = isDue ? nil : sum
+        return isDue ? sum : 0
+    }
+
+    /// How many senders' credit waits. More than there can be peers: somebody makes numbers up.
+    var count: Int { unreturned.count }
+
+    /// Takes out all credit that waits, to be returned.
+    mutating func returnAll() -> [UInt32: Int] {
+        defer { unreturned = [:] }
+        return unreturned
+    }
+}

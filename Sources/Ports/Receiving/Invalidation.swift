@@ -1,0 +1,90 @@
+import CRunLoopShims
+import RunLoops
+import ZeroMQ
+
+// The end of a port, in this order: no new turns; out of all loops; senders refused; names given up; the turns of other
+// threads over; queued requests refused; the socket closed; peers told; the handlers called.
+
+extension Receiver {
+    /// Makes the port invalid, for good. See ``MachPort/invalidate()``.
+    func invalidate() {
+        // In a forked child, the port, its names and its sockets are the parent's.
+        guard state.withLockUnlessForked({ $0.lifecycle.invalidate() }) == true else { return }
+        wakeWaiters()
+        let (source, names) = state.withLock { ($0.source, $0.names) }
+        // Before the socket is closed, and its descriptor's number reused.
+        source?.invalidate()
+        scheduling.withLock { _ in }
+        // A handler that waits for room in this very port would never end.
+        channel.shut()
+        for (directory, name) in names { directory.abandon(name, of: id) }
+        if waitForOtherTurns() { finish() }
+    }
+
+    /// - Returns: False when the last turn will call `finish` instead.
+    private func waitForOtherTurns() -> Bool {
+        // In a callout, two threads could wait for each other.
+        let mustNotWait = crl_callout_depth().pointee > 0 || context.housekeeping.isCurrent
+        let turnsEnded = Gate()
+        let isLater = state.withLock { state in
+            state.lifecycle.finishLater(on: crl_thread_id(), hasEnded: { crl_thread_has_ended($0) }) {
+                if mustNotWait { self.finish() } else { turnsEnded.open() }
+            }
+        }
+        if isLater, mustNotWait { return false }
+        // Looks again and again: a thread that ends inside its turn does not end the turn.
+        while isLater, !turnsEnded.wait(until: .now + .milliseconds(50)) {
+            let isOver = state.withLock { state in
+                !state.lifecycle.isOthersTurn(on: crl_thread_id()) { crl_thread_has_ended($0) }
+            }
+            if isOver { break }
+        }
+        return true
+    }
+
+    private func finish() {
+        refuseQueued()
+        var former = Handlers()
+        let (exposedIn, queue) = state.withLock { state in
+            state.lifecycle.finish()
+            state.socket = nil
+            swap(&state.handlers, &former)
+            state.waiters.removeAll { $0 === state.queue }
+            defer { state.queue = nil }
+            return (state.exposedIn, state.queue)
+        }
+        queue?.stop()
+        exposedIn?.removeSocket(of: id)
+        context.ports.remove(id.number)
+        channel.invalidate()
+        context.control.tellInvalidated(id.number)
+        invalidated.set(())
+    }
+
+    /// Askers must not wait for replies that nobody will send.
+    private func refuseQueued() {
+        // Remote senders may go on for a moment. No queue holds more than this.
+        for _ in 0..<1_000_000 {
+            var frame = Frame()
+            let hasReceived = state.withLock { state in (try? state.socket?.receive(&frame)) == true }
+            guard hasReceived else { return }
+            let received = ReceivedFrame(frame, context.channels)
+            if received.malformed == nil { received.refuse() }
+        }
+    }
+
+    /// Calls the handler when the port becomes invalid: at once when it is.
+    func onInvalidation(_ handler: @escaping @Sendable () -> Void) {
+        if !Fork.isChild { invalidated.whenSet { handler() } }
+    }
+
+    /// The runtime ends: no handler runs, nothing more is received.
+    func close() {
+        state.withLock { state in
+            _ = state.lifecycle.invalidate()
+            state.lifecycle.finish()
+            state.socket = nil
+        }
+        wakeWaiters()
+    }
+}

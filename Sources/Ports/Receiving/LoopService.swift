@@ -1,0 +1,134 @@
+import CRunLoopShims
+import Dispatch
+import RunLoops
+
+// Loops and dispatch queues that handle a port's messages.
+
+extension Receiver {
+    // MARK: Loops
+
+    /// Has a loop handle the messages in a mode.
+    ///
+    /// - Parameter face: Kept by the loop.
+    func schedule(
+        in loop: ThreadRunLoop, forMode mode: ThreadRunLoop.Mode, keeping face: (any AnyObject & Sendable)? = nil
+    ) throws(PortError) {
+        try Fork.check()
+        let source = try scheduling.withLock { _ throws(PortError) in
+            let source = try makeSource(keeping: face)
+            try runLoop { () throws(RunLoopError) in try loop.add(source, forMode: mode) }
+            return source
+        }
+        // The descriptor does not report messages that came before.
+        source.raise()
+    }
+
+    private func makeSource(keeping face: (any AnyObject & Sendable)?) throws(PortError) -> ThreadRunLoop.Source1 {
+        try state.withLock { (state) throws(PortError) in
+            guard state.lifecycle.isOpen, let descriptor = try state.socket?.watchedDescriptor() else {
+                throw .isInvalid(port: id)
+            }
+            if let source = state.source { return source }
+            // The port takes the source out before it closes the socket, so no duplicate is needed.
+            let source = ThreadRunLoop.Source1(
+                descriptor: descriptor, label: id.description, duplicates: false
+            ) { [self, face] turn in
+                withExtendedLifetime(face) { serve(&turn) }
+            }
+            state.source = source
+            return source
+        }
+    }
+
+    func remove(from loop: ThreadRunLoop, forMode mode: ThreadRunLoop.Mode = .default) {
+        // A forked child shares the wait sets with its parent.
+        if let source = state.withLockUnlessForked({ $0.source }) ?? nil { loop.remove(source, forMode: mode) }
+    }
+
+    func isScheduled(in loop: ThreadRunLoop, forMode mode: ThreadRunLoop.Mode = .default) -> Bool {
+        guard let source = state.withLockUnlessForked({ $0.source }) ?? nil else { return false }
+        return loop.contains(source, forMode: mode)
+    }
+
+    /// A loop's turn.
+    private func serve(_ turn: inout ThreadRunLoop.Turn) -> Bool {
+        guard (try? beginTurn()) != nil else {
+            turn.source.clear()
+            return false
+        }
+        defer { endTurn() }
+        var handled = false
+        while turn.next() {
+            guard let delivery = take(source: turn.source) else { break }
+            if delivery.isFirst {
+                turn.source.raise(during: turn)
+                wakeWaiters()
+            }
+            crl_callout_depth().pointee += 1
+            delivery.handler?(delivery.frame)
+            crl_callout_depth().pointee -= 1
+            handled = true
+        }
+        return handled
+    }
+
+    // MARK: Dispatch queues
+
+    /// Has a dispatch queue handle the messages, in place of the queue before; nil: none does.
+    ///
+    /// - Parameter face: Kept while the queue serves.
+    func setQueue(_ queue: DispatchQueue?, keeping face: (any AnyObject & Sendable)? = nil) throws(PortError) {
+        try Fork.check()
+        let service = queue.map { QueueService(self, $0, keeping: face) }
+        let former = try state.withLock { (state) throws(PortError) in
+            guard state.lifecycle.isOpen else { throw .isInvalid(port: id) }
+            let former = state.queue
+            state.queue = service
+            state.waiters.removeAll { $0 === former }
+            if let service { state.waiters.append(service) }
+            return former
+        }
+        former?.stop()
+        // The descriptor does not report messages that came before.
+        service?.wake()
+    }
+
+    /// So many messages are handled before others have their turn on the queue.
+    private static let queueBatch = 64
+
+    /// The queue's turn.
+    ///
+    /// - Returns: Whether there may be more messages.
+    func serve(_ service: QueueService) -> Bool {
+        guard (try? beginTurn()) != nil else { return false }
+        defer { endTurn() }
+        for _ in 0..<Self.queueBatch {
+            guard !service.isStopped else { return false }
+            guard let delivery = take(waiter: service) else {
+                // The turn keeps the socket until it is watched.
+                if let descriptor = state.withLock({ try? $0.socket?.watchedDescriptor() }) {
+                    service.watch(descriptor)
+                }
+                return false
+            }
+            if delivery.isFirst { tellOthers() }
+            crl_callout_depth().pointee += 1
+            delivery.handler?(delivery.frame)
+            crl_callout_depth().pointee -= 1
+        }
+        return true
+    }
+
+    // MARK: Who serves
+
+    var isServedOnlyHere: Bool {
+        let (source, queue, hasOthers, isHandling) = state.withLock { state in
+            (
+                state.source, state.queue, state.waiters.contains { $0 !== state.queue },
+                state.lifecycle.hasTurn(crl_thread_id())
+            )
+        }
+        if hasOthers { return false }
+        return queue == nil ? source?.isOnlyInCurrentLoop ?? false : isHandling && source?.isInNoLoop != false
+    }
+}

@@ -1,0 +1,82 @@
+import Dispatch
+import RunLoops
+
+/// A dispatch queue that handles a port's messages, one at a time. The housekeeping thread watches the descriptor for it.
+///
+/// Queue and port keep each other until the port is invalid or has another queue.
+final class QueueService: Waiter {
+    private let port: Receiver
+    private let face: (any AnyObject & Sendable)?
+    private let queue: DispatchQueue
+
+    private struct State {
+        /// Whether a block of this service is on the queue.
+        var isQueued = false
+        /// Whether a message may have come since that block began.
+        var isWoken = false
+        var isStopped = false
+        var watch: ThreadRunLoop.Source1?
+    }
+
+    private let state = Lock(State())
+
+    /// - Parameter face: Kept as long as the service.
+    init(_ port: Receiver, _ queue: DispatchQueue, keeping face: (any AnyObject & Sendable)?) {
+        self.port = port
+        self.face = face
+        self.queue = queue
+    }
+
+    var isStopped: Bool { state.withLock { $0.isStopped } }
+
+    /// Handles nothing more on the queue after the message in hand.
+    func stop() {
+        let watch = state.withLock { state in
+            state.isStopped = true
+            defer { state.watch = nil }
+            return state.watch
+        }
+        watch?.invalidate()
+    }
+
+    func wake() {
+        let isFirst = state.withLock { state in
+            state.isWoken = true
+            guard !state.isQueued, !state.isStopped else { return false }
+            state.isQueued = true
+            return true
+        }
+        if isFirst { queue.async { self.serve() } }
+    }
+
+    private func serve() {
+        state.withLock { $0.isWoken = false }
+        let mayHaveMore = port.serve(self)
+        let goesOn = state.withLock { state in
+            state.isQueued = (mayHaveMore || state.isWoken) && !state.isStopped
+            return state.isQueued
+        }
+        // Other blocks on the queue have their turn.
+        if goesOn { queue.async { self.serve() } }
+    }
+
+    /// Wakes the service when the descriptor becomes readable. The descriptor must be open during the call.
+    func watch(_ descriptor: Int32) {
+        guard state.withLock({ $0.watch?.isValid != true && !$0.isStopped }) else { return }
+        let source = ThreadRunLoop.Source1(descriptor: descriptor, label: "a port that a queue serves") {
+            [weak self] turn in
+            turn.source.invalidate()
+            self?.wake()
+            return true
+        }
+        guard (try? port.context.housekeeping.add(source)) != nil else {
+            // No descriptor is left to watch with: poll.
+            return queue.asyncAfter(deadline: .now() + .milliseconds(10)) { self.wake() }
+        }
+        let isStopped = state.withLock { state in
+            if !state.isStopped { state.watch = source }
+            return state.isStopped
+        }
+        if isStopped { source.invalidate() }
+    }
+}

@@ -1,0 +1,124 @@
+import Glibc
+import ZeroMQ
+
+/// A frame that a port has received, checked.
+final class ReceivedFrame: Sendable {
+    let header: WireHeader
+    /// The fault of a malformed frame. Its header is empty, and nothing else of it may be read.
+    let malformed: Wire.Malformed?
+    /// Resolves the rights in the frame.
+    let channels: ChannelTable
+    private let frame: Frame
+
+    init(_ frame: consuming Frame, _ channels: ChannelTable) {
+        var header = WireHeader()
+        var malformed: Wire.Malformed?
+        frame.readBytes { bytes in
+            do throws(Wire.Malformed) {
+                header = try WireHeader(checking: bytes)
+            } catch {
+                malformed = error
+            }
+        }
+        self.header = header
+        self.malformed = malformed
+        self.frame = frame
+        self.channels = channels
+    }
+
+    /// The frame will not be handled. The asker of a request is told.
+    func refuse() {
+        if header.kind == .request { replyChannel?.refuse(header.request) }
+    }
+
+    enum Component {
+        case bytes([UInt8])
+        case port(SendChannel)
+    }
+
+    /// The channel to the port that an answer goes to.
+    var replyChannel: SendChannel? {
+        guard header.replySize > 0 else { return nil }
+        return frame.withUnsafeBytes { channel(in: $0, at: header.replyOffset, size: header.replySize) }
+    }
+
+    var components: [Component] {
+        frame.withUnsafeBytes { bytes in
+            var offset = header.componentsOffset
+            return (0..<header.count).map { index in
+                let field = sizeField(index, in: bytes)
+                let size = Int(field & ~Wire.portBit)
+                defer { offset += size }
+                if field & Wire.portBit != 0, let channel = channel(in: bytes, at: offset, size: size) {
+                    return .port(channel)
+                }
+                return .bytes(Array(bytes[offset..<offset + size]))
+            }
+        }
+    }
+
+    /// What a description of the message says of each component.
+    var componentDescriptions: [String] {
+        frame.withUnsafeBytes { bytes in
+            var offset = header.componentsOffset
+            return (0..<header.count).map { index in
+                let field = sizeField(index, in: bytes)
+                let size = Int(field & ~Wire.portBit)
+                defer { offset += size }
+                guard field & Wire.portBit != 0 else { return "\(size) bytes" }
+                return right(in: bytes, at: offset, size: size)?.id.description ?? ""
+            }
+        }
+    }
+
+    func withBytes<R>(ofComponent index: Int, _ body: (RawSpan) throws -> R) rethrows -> R? {
+        guard (0..<header.count).contains(index) else { return nil }
+        var (offset, size, isPort) = (0, 0, false)
+        frame.readBytes { bytes in (offset, size, isPort) = place(of: index, in: bytes) }
+        if isPort { return nil }
+        // Two calls, because an optional of a generic type is looked up at each call.
+        return try frame.withUnsafeBytes { bytes in
+            try body(UnsafeRawBufferPointer(rebasing: bytes[offset..<offset + size]).bytes)
+        }
+    }
+
+    /// The process that has sent the frame; nil when the kernel's word on that is missing.
+    var sender: ProcessCredentials? {
+        isOwn ? ProcessCredentials(pid: getpid(), uid: geteuid(), gid: getegid()) : peer
+    }
+
+    /// The kernel's word on the other end of the connection that has brought the frame.
+    private var peer: ProcessCredentials? {
+        // "localhost:UID:GID:PID"
+        let fields = (address ?? "").split(separator: ":").suffix(3)
+        guard fields.count == 3, let uid = UInt32(fields[fields.startIndex]),
+            let gid = UInt32(fields[fields.startIndex + 1]), let pid = Int32(fields[fields.startIndex + 2])
+        else { return nil }
+        return .init(pid: pid, uid: uid, gid: gid)
+    }
+
+    /// Whether a sender of this runtime has sent the frame: it has the runtime's mark, and no connection has brought it.
+    var isOwn: Bool { header.origin == channels.context.mark && address == nil }
+
+    private var address: String? { frame.property("Peer-Address") }
+
+    private func place(of index: Int, in bytes: UnsafeRawBufferPointer) -> (offset: Int, size: Int, isPort: Bool) {
+        var offset = header.componentsOffset
+        for earlier in 0..<index { offset += Int(sizeField(earlier, in: bytes) & ~Wire.portBit) }
+        let size = sizeField(index, in: bytes)
+        return (offset, Int(size & ~Wire.portBit), size & Wire.portBit != 0)
+    }
+
+    private func sizeField(_ index: Int, in bytes: UnsafeRawBufferPointer) -> UInt32 {
+        bytes.little(at: header.sizesOffset + 4 * index)
+    }
+
+    private func channel(in bytes: UnsafeRawBufferPointer, at offset: Int, size: Int) -> SendChannel? {
+        right(in: bytes, at: offset, size: size).map { channels.channel(to: $0) }
+    }
+
+    private func right(in bytes: UnsafeRawBufferPointer, at offset: Int, size: Int) -> WireRight? {
+        // The rights were checked with the frame.
+        try? WireRight(checking: UnsafeRawBufferPointer(rebasing: bytes[offset..<offset + size]))
+    }
+}

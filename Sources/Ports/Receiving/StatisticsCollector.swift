@@ -1,0 +1,142 @@
+import RunLoops
+
+/// Collects the statistics of ports. A port knows how many messages it has taken, and each sender how many it has sent: so
+/// the port's owner asks all senders.
+final class StatisticsCollector: Sendable {
+    /// Called with nil when the port is gone.
+    typealias Tell = @Sendable (PortStatistics?) -> Void
+
+    /// The senders of a port of ours are being asked.
+    private struct Round {
+        let number: UInt64
+        var awaited: Set<Incarnation>
+        let tells: [Tell]
+        /// For those who have asked since the round began. Counts that came in before are older than their question, so they
+        /// wait for the next round: one at a time, however many ask.
+        var next: [Tell] = []
+    }
+
+    private struct State {
+        /// Questions of this runtime to others.
+        var queries: [UInt64: Query] = [:]
+        /// By the number of the port.
+        var rounds: [UInt64: Round] = [:]
+        /// The ports of ours that keep a count of a process's messages.
+        var counted: [Incarnation: Set<UInt64>] = [:]
+        var last: UInt64 = 0
+    }
+
+    private let ports: PortTable
+    private let housekeeping: Housekeeping
+    private let state = Lock(State())
+
+    /// A sender that does not answer in this time counts with its last answer.
+    private static let patience = Duration.milliseconds(100)
+
+    init(_ ports: PortTable, _ housekeeping: Housekeeping) {
+        self.ports = ports
+        self.housekeeping = housekeeping
+    }
+
+    // MARK: Asking
+
+    /// A question for a port's statistics. It ends when it is released.
+    final class Query: Sendable {
+        let port: PortID
+        /// Nil when the port is gone.
+        let answer = Promise<PortStatistics?>()
+
+        init(_ port: PortID) { self.port = port }
+    }
+
+    /// Asks the port's owner.
+    ///
+    /// - Parameter owner: The connection to it; nil for a port of this runtime.
+    /// - Returns: The question and its number, for ``remove(_:)``.
+    func ask(
+        _ port: PortID, of owner: ControlConnection?, _ control: ControlConnections
+    ) throws(PortError) -> (query: Query, number: UInt64) {
+        let (query, number) = begin(port)
+        if let owner {
+            owner.send(.ask(query: number, port.number))
+        } else {
+            // Senders' answers come in on the housekeeping thread.
+            try housekeeping.perform { self.collect(for: port.number, control) { query.answer.set($0) } }
+        }
+        return (query, number)
+    }
+
+    func begin(_ port: PortID) -> (query: Query, number: UInt64) {
+        let query = Query(port)
+        return state.withLock { state in
+            state.last += 1
+            state.queries[state.last] = query
+            return (query, state.last)
+        }
+    }
+
+    func remove(_ query: UInt64) { _ = state.withLock { $0.queries.removeValue(forKey: query) } }
+
+    func answered(_ query: UInt64, _ statistics: PortStatistics, by incarnation: Incarnation) {
+        let query = state.withLock { state in
+            state.queries[query].flatMap { $0.port.incarnation == incarnation ? $0 : nil }
+        }
+        query?.answer.set(statistics)
+    }
+
+    func portBecameInvalid(_ port: PortID, isOwn: Bool) {
+        let queries = state.withLock { state in
+            if isOwn { for sender in state.counted.keys { state.counted[sender]?.remove(port.number) } }
+            return state.queries.values.filter { $0.port == port }
+        }
+        for query in queries { query.answer.set(nil) }
+    }
+
+    // MARK: Being asked, on the housekeeping thread
+
+    /// Asks all senders to a port of ours, and tells the statistics when all have answered or their time is over.
+    func collect(for port: UInt64, _ control: ControlConnections, tell: @escaping Tell) {
+        let isUnderWay = state.withLock { $0.rounds[port]?.next.append(tell) != nil }
+        if !isUnderWay { begin(port, control, [tell]) }
+    }
+
+    private func begin(_ port: UInt64, _ control: ControlConnections, _ tells: [Tell]) {
+        let senders = control.watchers(of: port)
+        let number = state.withLock { state in
+            state.last += 1
+            state.rounds[port] = Round(number: state.last, awaited: Set(senders.map(\.incarnation)), tells: tells)
+            return state.last
+        }
+        for sender in senders { sender.send(.count(port)) }
+        guard !senders.isEmpty else { return finish(port, number, control) }
+        housekeeping.perform(after: Self.patience) { self.finish(port, number, control) }
+    }
+
+    /// A sender's answer.
+    func sent(_ count: Int, to number: UInt64, by incarnation: Incarnation, _ control: ControlConnections) {
+        guard let port = ports.port(number) else { return }
+        port.note(sent: count, by: incarnation)
+        let complete = state.withLock { state -> UInt64? in
+            state.counted[incarnation, default: []].insert(number)
+            guard state.rounds[number]?.awaited.remove(incarnation) != nil else { return nil }
+            return state.rounds[number].flatMap { $0.awaited.isEmpty ? $0.number : nil }
+        }
+        if let complete { finish(number, complete, control) }
+    }
+
+    private func finish(_ port: UInt64, _ number: UInt64, _ control: ControlConnections) {
+        let round = state.withLock { state in
+            state.rounds[port]?.number == number ? state.rounds.removeValue(forKey: port) : nil
+        }
+        guard let round else { return }
+        let statistics = ports.port(port)?.statistics
+        for tell in round.tells { tell(statistics) }
+        if !round.next.isEmpty { begin(port, control, round.next) }
+    }
+
+    /// A process's last connection has ended: its counts are not kept.
+    func connectionEnded(_ incarnation: Incarnation) {
+        let counted = state.withLock { $0.counted.removeValue(forKey: incarnation) } ?? []
+        for port in counted { ports.port(port)?.senderDied(incarnation) }
+    }
+}

@@ -1,0 +1,83 @@
+import Glibc
+
+// Reading the entries of a registry directory.
+
+extension RegistryDirectory {
+    private static let largestEntry = 8192
+
+    /// The folder of a name's entry.
+    static func file(_ name: String) -> String { "\(names)/\(name)" }
+
+    static func file(_ name: String, of port: PortID) -> String { "\(names)/\(name)/\(port.file)" }
+
+    /// The entry of a name, of a live port or a dead one.
+    func entry(_ name: String) throws(PortError) -> NameEntry? {
+        let file = try NameEntry.fileName(for: name)
+        let found = try read(file)
+        return found?.name == name ? found : nil
+    }
+
+    /// All entries, those of dead owners too.
+    func entries() -> [NameEntry] { folder.files(in: Self.names).compactMap { try? read($0) } }
+
+    /// The entries of live owners.
+    func liveEntries() -> [NameEntry] {
+        var isAlive: [Incarnation: Bool] = [:]
+        return entries().filter { entry in
+            let owner = entry.right.id.incarnation
+            let isOwnerAlive = isAlive[owner] ?? self.isAlive(owner)
+            isAlive[owner] = isOwnerAlive
+            return isOwnerAlive
+        }
+    }
+
+    /// The entry in a name's folder.
+    func read(_ file: String) throws(PortError) -> NameEntry? {
+        let file = Self.file(file)
+        let descriptor = folder.open(file, O_RDONLY | O_DIRECTORY)
+        guard descriptor >= 0 else {
+            switch errno {
+            case ENOENT: return nil
+            case ENOTDIR, ELOOP:
+                throw .untrustedDirectory(path(file), reason: "it is not a name's folder; remove it")
+            case let error: throw .directory(path(file), call: "open", errno: error)
+            }
+        }
+        guard let inner = Folder.files(descriptor).first else { return nil }
+        return try readEntry("\(file)/\(inner)")
+    }
+
+    func readEntry(_ file: String) throws(PortError) -> NameEntry? {
+        let path = path(file)
+        // A planted link must not be followed, and a planted FIFO must not block.
+        let descriptor = folder.open(file, O_RDONLY | O_NONBLOCK)
+        guard descriptor >= 0 else {
+            if errno == ENOENT { return nil }
+            throw .directory(path, call: "open", errno: errno)
+        }
+        defer { close(descriptor) }
+        var status = stat()
+        guard fstat(descriptor, &status) == 0, status.st_uid == geteuid() else {
+            log.warning(
+                once: path, "\(path) belongs to user \(status.st_uid); it is not read")
+            throw .untrustedDirectory(path, reason: "it belongs to user \(status.st_uid); remove it")
+        }
+        guard status.st_mode & S_IFMT == S_IFREG, status.st_size <= Self.largestEntry
+        else { throw .untrustedDirectory(path, reason: "it is not an entry that this user's programs have written") }
+        let bytes = [UInt8](unsafeUninitializedCapacity: Self.largestEntry) { buffer, count in
+            count = max(Glibc.read(descriptor, buffer.baseAddress, buffer.count), 0)
+        }
+        var entry = try NameEntry(bytes, path: path)
+        // The removal of an entry goes by the file's name.
+        guard path.hasSuffix("/\(entry.right.id.file)") else {
+            throw .untrustedDirectory(path, reason: "it is another port's entry; remove it")
+        }
+        entry.since = status.st_mtim.tv_sec
+        return entry
+    }
+}
+
+extension PortID {
+    /// The file of a name's entry.
+    var file: String { "\(incarnation).\(number)" }
+}

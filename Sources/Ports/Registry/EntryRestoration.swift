@@ -1,0 +1,98 @@
+import RunLoops
+
+// Restores entries of live ports that somebody has removed. The library itself never removes such an entry.
+
+extension RegistryDirectory {
+    /// An entry is restored after a pause: its removal may be the beginning of the removal of the whole directory.
+    private static let pause = Duration.milliseconds(100)
+
+    /// Listens for the removal of our entries, as long as there are any.
+    func watchOwnEntries() {
+        let isNew = listening.withLock { _ in
+            let (hasNames, removalListener) = own.withLock { own in (!own.names.isEmpty, own.removalListener) }
+            guard hasNames == (removalListener == nil) else { return false }
+            if let removalListener {
+                watcher.remove(removalListener)
+                own.withLock { $0.removalListener = nil }
+                return false
+            }
+            guard folder.isAt(path) else { return false }
+            let made = RegistryWatcher.Listener { [weak self] in self?.changed($0) }
+            do throws(PortError) {
+                try watcher.add(made)
+            } catch {
+                // The name is registered all the same.
+                log.warning("entries that somebody removes from \(path) will not be restored: \(error)")
+                return false
+            }
+            own.withLock { $0.removalListener = made }
+            return true
+        }
+        // Earlier changes were not reported.
+        if isNew { changed(.any) }
+    }
+
+    private func changed(_ change: RegistryWatcher.Change) {
+        guard !Fork.isChild else { return }
+        // Most changes in a full directory are not to entries of ours.
+        let concerned: [String: NameEntry]
+        switch change {
+        case .portInvalidated: return
+        case .directoryRemoved: return later { $0.watchAnew() }
+        case .entry(let file): concerned = own.withLock { own in own.names[file].map { [file: $0] } ?? [:] }
+        case .any: concerned = own.withLock { $0.names }
+        }
+        let missing = concerned.filter { isMissing($0.value, $0.key) }
+        if !missing.isEmpty { later { $0.restore(missing) } }
+    }
+
+    private func later(_ body: @escaping @Sendable (RegistryDirectory) -> Void) {
+        registry.housekeeping.perform(after: Self.pause) { [weak self] in if let self { body(self) } }
+    }
+
+    private func isMissing(_ entry: NameEntry, _ file: String) -> Bool {
+        (try? read(file))?.right.id != entry.right.id
+    }
+
+    private func restore(_ missing: [String: NameEntry]) {
+        guard folder.isAt(path) else { return tellRemoval() }
+        for (file, entry) in missing {
+            guard let outcome = changing.withLock({ _ in restored(entry, file) }) else { continue }
+            log.warning("somebody has removed the entry of “\(entry.name)” from \(path): \(outcome)")
+        }
+    }
+
+    private func restored(_ entry: NameEntry, _ file: String) -> String? {
+        // The name may have been given up since.
+        guard own.withLock({ $0.names[file] }) == entry, isMissing(entry, file) else { return nil }
+        do throws(PortError) {
+            try claim(entry, file)
+            return "it is restored"
+        } catch .nameInUse(_, let pid) {
+            own.withLock { $0.names[file] = nil }
+            return "process \(pid) has the name now"
+        } catch {
+            return "nobody can find it any more: \(error)"
+        }
+    }
+
+    /// The folder of all names was removed, and the watch with it.
+    private func watchAnew() {
+        listening.withLock { _ in
+            let former = own.withLock { own in
+                defer { own.removalListener = nil }
+                return own.removalListener
+            }
+            if let former { watcher.remove(former) }
+        }
+        guard folder.isAt(path), folder.makeFolder(Self.names) else { return tellRemoval() }
+        watchOwnEntries()
+    }
+
+    private func tellRemoval() {
+        let count = own.withLock { $0.names.count }
+        if count > 0 {
+            log.error(once: path, "somebody has removed \(path): nobody can find the \(count) names that were in it")
+        }
+    }
+}

@@ -1,0 +1,170 @@
+import Glibc
+import RunLoops
+
+// Claiming names, taking over those of dead owners, and giving names up.
+
+extension RegistryDirectory {
+    // MARK: Names of ports of ours
+
+    /// Gives the name to a port of ours, unless a live port has it.
+    func give(_ name: String, to port: any RegisteredPort) throws(PortError) {
+        let file = try NameEntry.fileName(for: name)
+        try open()
+        let entry = NameEntry(name: name, right: try port.exposedRight())
+        try changing.withLock { _ throws(PortError) in
+            try claim(entry, file)
+            own.withLock { $0.names[file] = entry }
+        }
+        port.tookName(name, in: self)
+        watchOwnEntries()
+    }
+
+    /// This directory was removed, and another has its path now. Registers the names of our ports there.
+    func moveNames(to other: RegistryDirectory) {
+        let names = changing.withLock { _ in
+            own.withLock { own in
+                defer { own.names = [:] }
+                return own.names
+            }
+        }
+        for (file, entry) in names {
+            try? giveUp(entry.right.id, file)
+            guard let port = registry.findPort(entry.right.id.number) else { continue }
+            do throws(PortError) {
+                try other.give(entry.name, to: port)
+            } catch {
+                log.error("\(path) was removed and made again; nobody can find “\(entry.name)” there: \(error)")
+            }
+        }
+        watchOwnEntries()
+    }
+
+    /// Takes the name back from a port of ours.
+    func unregister(_ name: String, from port: PortID) throws(PortError) {
+        let file = try NameEntry.fileName(for: name)
+        try changing.withLock { _ throws(PortError) in
+            own.withLock { own in
+                if own.names[file]?.right.id == port { own.names[file] = nil }
+            }
+            try giveUp(port, file)
+        }
+        watchOwnEntries()
+    }
+
+    /// Takes the name back from an invalid port of ours. The name is free at once. While the file system refuses to remove
+    /// the entry, others see it, and the removal is tried again.
+    func abandon(_ name: String, of port: PortID) {
+        do throws(PortError) {
+            try unregister(name, from: port)
+        } catch {
+            log.warning("the name “\(name)” could not be given up, which is tried again: \(error)")
+            let timer = ThreadRunLoop.Timer(after: .seconds(1), repeats: true) { [weak self] timer in
+                if self.map({ (try? $0.unregister(name, from: port)) != nil }) ?? true { timer.invalidate() }
+            }
+            try? registry.housekeeping.add(timer)
+        }
+    }
+
+    // MARK: Claim and takeover
+
+    /// Removes a dead port's entry.
+    func removeDead(_ entry: NameEntry) {
+        if let file = try? NameEntry.fileName(for: entry.name),
+            entry.right.id.incarnation != registry.incarnation,
+            !isAlive(entry, file)
+        {
+            _ = remove(entry.right.id, file)
+        }
+    }
+
+    /// - Returns: The name, if there was an entry.
+    func removeDead(_ port: PortID, _ file: String) -> String? {
+        do throws(PortError) {
+            let entry = try readEntry(Self.file(file, of: port))
+            return remove(port, file) ? entry?.name : nil
+        } catch {
+            return nil
+        }
+    }
+
+    /// Whether the port that has a name is valid. A port that could not give its name up is not.
+    private func isAlive(_ entry: NameEntry, _ file: String) -> Bool {
+        let id = entry.right.id
+        guard id.incarnation != registry.incarnation else {
+            return own.withLock { $0.names[file]?.right.id == id }
+        }
+        // A port's socket is closed with the port. That of a port that is exposed in another directory may be out of reach.
+        return isAlive(id.incarnation)
+            && (entry.right.path != path
+                || LocalSocket.hasListener(path("\(id.incarnation)/\(id.number)"), kind: .stream))
+    }
+
+    /// Gives the name to the entry's port, in place of a dead port that has it.
+    func claim(_ entry: NameEntry, _ file: String) throws(PortError) {
+        var isPrepared = false
+        defer { if isPrepared { discardPrepared(entry, file) } }
+        while true {
+            if let present = try read(file) {
+                if present.right.id == entry.right.id { return isPrepared = false }
+                if isAlive(present, file) { throw .nameInUse(present.name, pid: present.pid) }
+                guard remove(present.right.id, file) else {
+                    throw .directory(path(Self.file(file)), call: "unlink", errno: errno)
+                }
+            }
+            if !isPrepared { try prepare(entry, file) }
+            isPrepared = true
+            if folder.rename(ownFile("new"), to: Self.file(file)) { return isPrepared = false }
+            switch errno {
+            case ENOTEMPTY, EEXIST: continue
+            case ENOENT where folder.makeFolder(Self.names): isPrepared = false
+            case let error: throw .directory(path(Self.file(file)), call: "rename", errno: error)
+            }
+        }
+    }
+
+    /// Makes the name's folder, which the claim moves to its place.
+    private func prepare(_ entry: NameEntry, _ file: String) throws(PortError) {
+        let index = ownFile("\(entry.right.id.number).\(file)")
+        let new = ownFile("new")
+        do throws(PortError) {
+            try write([], to: index)
+            guard folder.makeFolder(new) else { throw .directory(path(new), call: "mkdir", errno: errno) }
+            try write(entry.bytes, to: "\(new)/\(entry.right.id.file)")
+        } catch {
+            discardPrepared(entry, file)
+            throw error
+        }
+    }
+
+    private func discardPrepared(_ entry: NameEntry, _ file: String) {
+        _ = folder.remove(ownFile("new/\(entry.right.id.file)"))
+        _ = folder.removeFolder(ownFile("new"))
+        _ = folder.remove(ownFile("\(entry.right.id.number).\(file)"))
+    }
+
+    private func write(_ bytes: [UInt8], to file: String) throws(PortError) {
+        let descriptor = folder.open(file, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK, 0o600)
+        guard descriptor >= 0 else { throw .directory(path(file), call: "open", errno: errno) }
+        let written = bytes.isEmpty ? 0 : Glibc.write(descriptor, bytes, bytes.count)
+        let error = written < 0 ? errno : ENOSPC
+        close(descriptor)
+        guard written == bytes.count else { throw .directory(path(file), call: "write", errno: error) }
+    }
+
+    /// Removes the entry of a port of ours.
+    func giveUp(_ port: PortID, _ file: String) throws(PortError) {
+        guard remove(port, file) else {
+            throw .directory(path(Self.file(file, of: port)), call: "unlink", errno: errno)
+        }
+        _ = folder.remove(ownFile("\(port.number).\(file)"))
+    }
+
+    /// Removes a port's entry, and no other's, and the name's folder if it is empty.
+    ///
+    /// - Returns: Whether the entry is not there any more; else an `errno`.
+    private func remove(_ port: PortID, _ file: String) -> Bool {
+        guard folder.remove(Self.file(file, of: port)) || errno == ENOENT || errno == ENOTDIR else { return false }
+        _ = folder.removeFolder(Self.file(file))
+        return true
+    }
+}

@@ -1,0 +1,207 @@
+import CRunLoopShims
+import Glibc
+import RunLoops
+
+/// A registry directory: where the processes of one user find each other's ports.
+///
+///     names/NAME/INCARNATION.N    the entry of a name that port N of a process has
+///     INCARNATION/c               a process's control socket
+///     INCARNATION/N               the socket of its port N
+///     INCARNATION/N.NAME          says that its port N may have the name
+///     INCARNATION/new             a name's folder, until the process claims the name
+///
+/// The directory has no locks: no process ever waits for another. To claim a name, a process moves a complete folder to
+/// the name's place. The kernel does that only where there is nothing or an empty folder, so exactly one claimant gets a
+/// free name. An entry's file name belongs to one port for ever, so the removal of a dead port's entry never hits
+/// another's, however late it comes.
+final class RegistryDirectory: Sendable {
+    let path: String
+    let folder: Folder
+    let watcher: RegistryWatcher
+    let registry: Registry
+
+    struct Own {
+        var isMade = false
+        var listener: ControlListener?
+        var sockets: Set<String> = []
+        /// The entries of names that ports of ours have, by the name's folder.
+        var names: [String: NameEntry] = [:]
+        /// Listens for the removal of entries of ours, as long as there are any.
+        var removalListener: RegistryWatcher.Listener?
+    }
+
+    let own = Lock(Own())
+    /// Held while a name of this runtime changes.
+    let changing = Lock(())
+    /// Held while the removal listener comes or goes.
+    let listening = Lock(())
+
+    static let names = "names"
+
+    /// The default registry directory's path.
+    static var defaultPath: String {
+        if let path = environment("PORTS_DIRECTORY") { return path }
+        if let path = environment("XDG_RUNTIME_DIR") { return path + "/ports" }
+        return "/tmp/ports-\(geteuid())"
+    }
+
+    private static func environment(_ name: String) -> String? {
+        getenv(name).map { String(cString: $0) }.flatMap { $0.isEmpty ? nil : $0 }
+    }
+
+    /// With a slash at its end, the path of a symbolic link looks like a directory's.
+    static func withoutTrailingSlashes(_ path: String) -> String {
+        var path = path
+        while path.utf8.count > 1, path.hasSuffix("/") { path.removeLast() }
+        return path
+    }
+
+    /// The rest is for the paths of sockets: an incarnation, 13 digits, and two slashes.
+    static let longestPath = Wire.longestSocketPath - 47
+
+    init(_ path: String, _ registry: Registry) throws(PortError) {
+        let path = Self.withoutTrailingSlashes(path)
+        self.path = path
+        guard path.hasPrefix("/") else { throw .untrustedDirectory(path, reason: "its path has to begin with /") }
+        guard path.utf8.count <= Self.longestPath else { throw .pathTooLong(path, limit: Self.longestPath) }
+        if mkdir(path, 0o700) != 0, errno != EEXIST { throw .directory(path, call: "mkdir", errno: errno) }
+        guard let folder = Folder(path) else { throw Self.openError(path, errno) }
+        self.folder = folder
+        self.registry = registry
+        watcher = RegistryWatcher("\(path)/\(Self.names)", registry.housekeeping)
+        try check()
+        // Cleaners of temporary directories leave a locked directory alone. Nobody waits for this lock.
+        flock(folder.descriptor, LOCK_SH | LOCK_NB)
+        // Without the permission to write, lookups still work.
+        _ = folder.makeFolder(Self.names)
+    }
+
+    private static func openError(_ path: String, _ error: Int32) -> PortError {
+        guard error == ENOTDIR || error == ELOOP else { return .directory(path, call: "open", errno: error) }
+        var status = stat()
+        return lstat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFLNK
+            ? .untrustedDirectory(path, reason: "it is a symbolic link; name the directory itself")
+            : .untrustedDirectory(path, reason: "it is not a directory; name one")
+    }
+
+    /// The directory has to be this user's, and closed to all others: who can write to it can pose as any port's owner.
+    func check() throws(PortError) {
+        let status = folder.status
+        guard status.st_uid == geteuid() else {
+            throw .untrustedDirectory(
+                path, reason: "it belongs to user \(status.st_uid), not to \(geteuid()); name another")
+        }
+        guard status.st_mode & 0o077 == 0 else {
+            throw .untrustedDirectory(path, reason: "others may use it; chmod 700 it, or name another")
+        }
+    }
+
+    // MARK: This runtime's files
+
+    private var ownFolder: String { "\(registry.incarnation)" }
+
+    func ownFile(_ file: String) -> String { "\(ownFolder)/\(file)" }
+
+    func path(_ file: String) -> String { "\(path)/\(file)" }
+
+    /// Makes this runtime reachable: its folder and its control socket.
+    func open() throws(PortError) {
+        if own.withLock({ $0.isMade }) { return }
+        // What this sweep leaves, the next process sweeps.
+        sweep(before: .now + .milliseconds(100))
+        try own.withLock { (own) throws(PortError) in
+            guard !own.isMade else { return }
+            own.listener = try makeListener()
+            own.sockets.insert("c")
+            own.isMade = true
+        }
+    }
+
+    private func makeListener() throws(PortError) -> ControlListener {
+        let descriptor = try listenForPeers()
+        do throws(PortError) {
+            return try ControlListener(descriptor, registry.control)
+        } catch {
+            crl_unforked_close(descriptor)
+            _ = folder.remove(ownFile("c"))
+            _ = folder.removeFolder(ownFolder)
+            throw error
+        }
+    }
+
+    /// The control socket gets its name when it listens, so a control socket that does not listen is a dead process's. Until
+    /// then, a sweep may take this process for a dead one.
+    private func listenForPeers() throws(PortError) -> Int32 {
+        let (folderName, born, control) = (ownFolder, ownFile("b"), ownFile("c"))
+        var attempts = 0
+        while true {
+            attempts += 1
+            guard folder.makeFolder(folderName) else {
+                throw .directory(path(folderName), call: "mkdir", errno: errno)
+            }
+            _ = folder.remove(born)
+            do throws(PortError) {
+                let descriptor = try LocalSocket.listenForControl(at: path(born))
+                if folder.rename(born, to: control) { return descriptor }
+                let error = errno
+                crl_unforked_close(descriptor)
+                if error == ENOENT { removeStray(born) }
+                throw .directory(path(control), call: "rename", errno: error)
+            } catch .directory(_, _, ENOENT) where attempts < 100 {
+                continue
+            } catch {
+                _ = folder.remove(born)
+                _ = folder.removeFolder(folderName)
+                throw error
+            }
+        }
+    }
+
+    /// A socket is bound by its path, which may lead to another directory by then.
+    private func removeStray(_ file: String) { if !folder.isAt(path) { unlink(path(file)) } }
+
+    /// A listening socket for a port of ours.
+    func makeSocket(for port: PortID) throws(PortError) -> (descriptor: Int32, path: String) {
+        try open()
+        let file = ownFile("\(port.number)")
+        let descriptor = try LocalSocket.listen(at: path(file), kind: .stream)
+        guard folder.isSocket(file) else {
+            close(descriptor)
+            removeStray(file)
+            throw .directory(path(file), call: "bind", errno: ENOENT)
+        }
+        own.withLock { _ = $0.sockets.insert("\(port.number)") }
+        return (descriptor, path(file))
+    }
+
+    func removeSocket(of port: PortID) {
+        let file = String(port.number)
+        if own.withLock({ $0.sockets.remove(file) }) != nil { _ = folder.remove(ownFile(file)) }
+    }
+
+    /// The runtime ends.
+    func removeOwnFiles(before deadline: MonotonicInstant) {
+        let former = own.withLock { own in
+            let former = own
+            // Entries are not to be restored any more.
+            own.names = [:]
+            own.listener = nil
+            return former
+        }
+        guard former.isMade else { return }
+        for (file, entry) in former.names { try? giveUp(entry.right.id, file) }
+        former.listener?.close()
+        for socket in former.sockets { _ = folder.remove(ownFile(socket)) }
+        _ = folder.removeFolder(ownFolder)
+        // Killed children of this process may have nobody else who sweeps.
+        sweep(before: deadline)
+    }
+
+    // MARK: Other processes
+
+    /// Whether the process lives: whether somebody listens at its control socket. The kernel closes that socket with the
+    /// process, however it ends.
+    func isAlive(_ incarnation: Incarnation) -> Bool {
+        incarnation == registry.incarnation || LocalSocket.hasListener(path("\(incarnation)/c"))
+    }
+}

@@ -1,0 +1,57 @@
+import RunLoops
+
+// Removes what dead processes have left. A sweep looks at each process, and not at the names of live ones: a dead
+// process's folder says which names it had.
+
+extension RegistryDirectory {
+    /// Removes only what the library has made: the registry directory may be one that holds other files, some of which
+    /// look like the library's.
+    func sweep(before deadline: MonotonicInstant) { _ = sweepFolders(before: deadline) }
+
+    /// The same, and looks at each name: somebody may have removed its owner's folder.
+    func sweepAll() -> (processes: Int, names: [String]) {
+        var swept = sweepFolders(before: .distantFuture)
+        let live = Set(liveEntries().map(\.right.id))
+        for entry in entries() where !live.contains(entry.right.id) {
+            guard let file = try? NameEntry.fileName(for: entry.name) else { continue }
+            if let name = removeDead(entry.right.id, file) { swept.names.append(name) }
+        }
+        return swept
+    }
+
+    private func sweepFolders(before deadline: MonotonicInstant) -> (processes: Int, names: [String]) {
+        var swept = (processes: 0, names: [String]())
+        for file in folder.files(in: ".") {
+            guard let incarnation = Incarnation(file), !isAlive(incarnation) else { continue }
+            // A process that is starting has no control socket either. Only files that were there before the second look
+            // are removed.
+            let files = folder.files(in: file)
+            guard !isAlive(incarnation) else { continue }
+            for inner in files {
+                guard !deadline.hasPassed else { return swept }
+                if let name = sweep(inner, of: incarnation) { swept.names.append(name) }
+            }
+            if folder.removeFolder(file) { swept.processes += 1 }
+        }
+        return swept
+    }
+
+    /// - Returns: The name that was removed with the file.
+    private func sweep(_ inner: String, of dead: Incarnation) -> String? {
+        let file = "\(dead)/\(inner)"
+        if folder.isSocket(file) {
+            _ = folder.remove(file)
+        } else if inner == "new" {
+            for entry in folder.files(in: file) where entry.hasPrefix("\(dead).") {
+                _ = folder.remove("\(file)/\(entry)")
+            }
+            _ = folder.removeFolder(file)
+        } else if let dot = inner.firstIndex(of: "."), let number = UInt64(inner[..<dot]), folder.isEmptyFile(file) {
+            let name = removeDead(
+                PortID(incarnation: dead, number: number), String(inner[inner.index(after: dot)...]))
+            _ = folder.remove(file)
+            return name
+        }
+        return nil
+    }
+}

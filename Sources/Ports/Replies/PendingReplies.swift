@@ -1,0 +1,91 @@
+import RunLoops
+
+/// The requests of a runtime that wait for their replies.
+final class PendingReplies: Sendable {
+    private struct State {
+        var pending = RequestTable<PendingReply>()
+        var lastRequest: UInt64 = 0
+        var late = 0
+    }
+
+    private let housekeeping: Housekeeping
+    private let state = Lock(State())
+    /// Makes numbers that no other process can guess: who knows a request's number can answer it.
+    private let secret = (UInt64.random(in: 0 ... .max), UInt64.random(in: 0 ... .max))
+
+    init(_ housekeeping: Housekeeping) { self.housekeeping = housekeeping }
+
+    /// How many replies came after their requests had ended.
+    var lateCount: Int { state.withLockUnlessForked { $0.late } ?? 0 }
+
+    /// How many requests to a port wait for their replies.
+    func pendingCount(to port: PortID) -> Int { state.withLock { $0.pending.count(to: port) } }
+
+    /// - Returns: The request's number.
+    func add(_ pending: PendingReply) -> UInt64 {
+        state.withLock { state in
+            var number: UInt64
+            repeat {
+                state.lastRequest += 1
+                number = unguessable(state.lastRequest)
+            } while state.pending[number] != nil
+            state.pending.add(pending, number)
+            return number
+        }
+    }
+
+    private func unguessable(_ number: UInt64) -> UInt64 {
+        var hasher = Hasher()
+        hasher.combine(secret.0)
+        hasher.combine(secret.1)
+        hasher.combine(number)
+        return UInt64(bitPattern: Int64(hasher.finalize()))
+    }
+
+    /// The asker waits no more.
+    func remove(_ request: UInt64) { _ = state.withLock { $0.pending.remove(request) } }
+
+    /// A reply has come.
+    func arrived(_ frame: ReceivedFrame) {
+        let pending = state.withLock { state in
+            let pending = state.pending.remove(frame.header.request)
+            if pending == nil { state.late += 1 }
+            return pending
+        }
+        pending?.outcome.set(.success(frame))
+    }
+
+    /// The server has dropped the request. Only the process that was asked can say so.
+    func wasRefused(_ request: UInt64, by incarnation: Incarnation) {
+        let pending = state.withLock { state in
+            state.pending[request]?.port.incarnation == incarnation ? state.pending.remove(request) : nil
+        }
+        if let pending { pending.outcome.set(.failure(.unanswered(port: pending.port))) }
+    }
+
+    /// A reply that was sent before the port's end travels another way than the news of the end, and may take so much
+    /// longer.
+    private static let patience = Duration.milliseconds(50)
+
+    func portBecameInvalid(_ port: PortID) {
+        guard pendingCount(to: port) > 0 else { return }
+        do throws(PortError) {
+            try housekeeping.add(ThreadRunLoop.Timer(after: Self.patience) { _ in self.fail(port) })
+        } catch {
+            fail(port)
+        }
+    }
+
+    private func fail(_ port: PortID) {
+        let failed = state.withLock { $0.pending.removeAll(to: port) }
+        for pending in failed { pending.outcome.set(.failure(.becameInvalid(port: port))) }
+    }
+}
+
+/// One request that waits for its reply.
+final class PendingReply: Request {
+    let port: PortID
+    let outcome = Promise<Result<ReceivedFrame, PortError>>()
+
+    init(to port: PortID) { self.port = port }
+}

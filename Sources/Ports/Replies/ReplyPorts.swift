@@ -1,0 +1,52 @@
+import RunLoops
+
+/// The ports that replies come to: two for each registry directory, because who can be asked in one can answer there. One
+/// is served by the asking threads themselves, the other by the housekeeping thread, for tasks.
+final class ReplyPorts: Sendable {
+    private struct Key: Hashable {
+        let path: String
+        let isForTasks: Bool
+    }
+
+    let pending: PendingReplies
+    private let context: ReceiveContext
+    /// The registry directory for requests inside the runtime.
+    private let ownPath: String
+    private let ports = Lock<[Key: Receiver]>([:])
+
+    init(_ context: ReceiveContext, ownPath: String) {
+        self.context = context
+        self.ownPath = ownPath
+        pending = PendingReplies(context.housekeeping)
+    }
+
+    /// The port for replies from where the channel leads.
+    func port(for channel: SendChannel, isForTasks: Bool = false) throws(PortError) -> Receiver {
+        let key = Key(path: channel.isLocal ? ownPath : channel.path, isForTasks: isForTasks)
+        if let port = ports.withLock({ $0[key] }) { return port }
+        let made = try Receiver(
+            .init(), directoryPath: key.path, context,
+            handlers: .init(frame: { [pending] frame in
+                if frame.header.kind == .reply { pending.arrived(frame) } else { frame.refuse() }
+            }))
+        // Before others find the port.
+        if isForTasks { try made.schedule(in: context.housekeeping.loop(), forMode: .default) }
+        let port = ports.withLock { ports in
+            if let port = ports[key] { return port }
+            ports[key] = made
+            return made
+        }
+        // The loop would keep the surplus one.
+        if port !== made { made.invalidate() }
+        return port
+    }
+
+    /// The runtime ends.
+    func close() {
+        let released = ports.withLock { ports in
+            defer { ports = [:] }
+            return ports
+        }
+        withExtendedLifetime(released) {}
+    }
+}

@@ -1,0 +1,32 @@
+protocol Request: Sendable {
+    /// The port that has to answer.
+    var port: PortID { get }
+}
+
+/// Requests that wait, by number and by port: the end of a port costs no more than the requests to it.
+struct RequestTable<Waiting: Request> {
+    private var requests: [UInt64: Waiting] = [:]
+    private var numbers: [PortID: Set<UInt64>] = [:]
+
+    subscript(number: UInt64) -> Waiting? { requests[number] }
+
+    /// How many requests to a port there are.
+    func count(to port: PortID) -> Int { numbers[port]?.count ?? 0 }
+
+    mutating func add(_ request: Waiting, _ number: UInt64) {
+        requests[number] = request
+        numbers[request.port, default: []].insert(number)
+    }
+
+    mutating func remove(_ number: UInt64) -> Waiting? {
+        guard let request = requests.removeValue(forKey: number) else { return nil }
+        let port = request.port
+        numbers[port]?.remove(number)
+        if numbers[port]?.isEmpty == true { numbers[port] = nil }
+        return request
+    }
+
+    mutating func removeAll(to port: PortID) -> [Waiting] {
+        (numbers.removeValue(forKey: port) ?? []).compactMap { requests.removeValue(forKey: $0) }
+    }
+}

@@ -1,0 +1,151 @@
+import CRunLoopShims
+import Glibc
+import RunLoops
+import Synchronization
+import ZeroMQ
+
+/// What the ports of a process share: the ZeroMQ context, the connections to other processes, and a thread that serves
+/// them.
+///
+/// A program needs no other runtime than ``shared``, which is made at its first use. A second one is for tests: ports of two
+/// runtimes in one process talk to each other as those of two processes do.
+///
+///     let other = PortRuntime(directory: "/tmp/test-ports")
+///     let port = try MachPort(nameServer: other.nameServer) { message in … }
+///
+/// A runtime lives as long as somebody keeps it, a name server or a port of it; for the ports of others, its end is the
+/// death of a process.
+public final class PortRuntime: Sendable {
+    /// The runtime that ports and name servers use unless told otherwise. It ends with the process.
+    public static let shared = PortRuntime()
+
+    /// The default registry directory of the runtime.
+    public let directory: String
+
+    let incarnation = Incarnation.random()
+    let housekeeping = Housekeeping()
+    let channels: ChannelTable
+    let ports = PortTable()
+    let registry: Registry
+    let statistics: StatisticsCollector
+    let receiving: ReceiveContext
+    let replies: ReplyPorts
+
+    /// Tables of the floors above.
+    private let attachments = Lock<[ObjectIdentifier: any AnyObject & Sendable]>([:])
+    private let flushMilliseconds = Atomic(1000)
+    private let isClosed = Atomic(false)
+
+    /// Makes a runtime.
+    ///
+    /// - Parameter directory: The registry directory of its ports, unless they are told otherwise: an absolute path; nil for
+    ///   `$PORTS_DIRECTORY`, else `$XDG_RUNTIME_DIR/ports`, else `/tmp/ports-UID`.
+    public init(directory: String? = nil) {
+        Self.prepareProcess
+        let directory = RegistryDirectory.withoutTrailingSlashes(directory ?? RegistryDirectory.defaultPath)
+        self.directory = directory
+        // What is below reports to the router, which finds its way up through the runtime.
+        let router = EventRouter()
+        let control = ControlConnections(incarnation, housekeeping, router)
+        channels = ChannelTable(SendContext(control, SocketFactory(), router))
+        registry = Registry(control) { [ports] in ports.port($0) }
+        statistics = StatisticsCollector(ports, housekeeping)
+        receiving = ReceiveContext(channels, ports, registry)
+        replies = ReplyPorts(receiving, ownPath: directory)
+        router.setTarget(self)
+        Self.live.withLock { $0[ObjectIdentifier(self)] = Weak(runtime: self) }
+    }
+
+    deinit {
+        guard !Fork.isChild else { return }
+        _ = Self.live.withLock { $0.removeValue(forKey: ObjectIdentifier(self)) }
+        close()
+        housekeeping.stop()
+    }
+
+    var control: ControlConnections { channels.context.control }
+
+    /// A table of a floor above, made at its first use and kept as long as the runtime.
+    func attachment<Table: AnyObject & Sendable>(_ make: () -> Table) -> Table {
+        attachments.withLock { attachments in
+            if let table = attachments[ObjectIdentifier(Table.self)] as? Table { return table }
+            let made = make()
+            attachments[ObjectIdentifier(Table.self)] = made
+            return made
+        }
+    }
+
+    // MARK: The process
+
+    private struct Weak {
+        weak var runtime: PortRuntime?
+    }
+
+    private static let live = Lock<[ObjectIdentifier: Weak]>([:])
+
+    /// Once, before anything else.
+    private static let prepareProcess: Void = {
+        var limit = rlimit()
+        getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+        limit.rlim_cur = limit.rlim_max
+        setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+        crl_prepare_fork()
+        AcceptGuard.begin
+        atexit {
+            guard !Fork.isChild else { return }
+            for runtime in PortRuntime.live.withLock({ $0.values.compactMap(\.runtime) }) { runtime.close() }
+            log.close(before: .now + .milliseconds(100))
+        }
+    }()
+
+    // MARK: The end
+
+    /// How long messages that were sent may take to leave the process at the end; one second unless set.
+    ///
+    /// At the bound the process ends all the same. Any thread may set it.
+    public var flushBound: Duration {
+        get { .milliseconds(flushMilliseconds.load(ordering: .relaxed)) }
+        set {
+            // libzmq takes an Int32 of milliseconds; that is 24 days.
+            let bound = min(max(newValue, .zero), .milliseconds(Int32.max))
+            flushMilliseconds.store(Int(bound / .milliseconds(1)), ordering: .relaxed)
+        }
+    }
+
+    /// How many replies have come to this runtime after their requests had ended. They were dropped.
+    public var lateReplyCount: Int { replies.pending.lateCount }
+
+    /// Flushes what was sent within the bound, tells everybody who waits, and leaves nothing behind.
+    private func close() {
+        guard !isClosed.exchange(true, ordering: .relaxed) else { return }
+        let bound = flushMilliseconds.load(ordering: .relaxed)
+        let deadline = MonotonicInstant.now + .milliseconds(bound)
+        let context = channels.context
+        // The housekeeping thread sends posted frames, so it must not wait for them.
+        while context.postedCount.load(ordering: .relaxed) > 0, !housekeeping.isCurrent, !deadline.hasPassed {
+            usleep(500)
+        }
+        let zeroMQ = context.sockets.close()
+        let open = channels.all
+        let connections = LocalSocket.connections(to: Set(open.compactMap(\.usedPath)))
+        for channel in open { channel.close(linger: Int32(clamping: bound)) }
+        for port in ports.all { port.close() }
+        if let zeroMQ { Self.terminate(zeroMQ, before: deadline) }
+        for connection in connections { connection.waitUntilRead(before: deadline) }
+        registry.close(before: max(deadline, .now + .milliseconds(100)))
+        control.close()
+        context.connections.close()
+        replies.close()
+    }
+
+    /// Terminates the context on a thread that is left behind at the deadline.
+    private static func terminate(_ context: Context, before deadline: MonotonicInstant) {
+        let ended = Gate()
+        let thread = try? RunLoopThread(name: "ports end") { _ in
+            context.terminate()
+            ended.open()
+        }
+        if thread != nil { _ = ended.wait(until: deadline) }
+        thread?.stop()
+    }
+}

@@ -1,0 +1,20 @@
+import RunLoops
+import Synchronization
+
+/// A question that the library in a port's owner answers on its own thread, after all earlier questions: the end of a port
+/// that does not exist. The answer comes only while the probe is kept.
+struct PingProbe {
+    private let channel: SendChannel
+    let answered = Promise<Void>()
+
+    /// Counts down from the largest number; ports count up from one.
+    private static let lastNumber = Atomic<UInt64>(0)
+
+    /// Sends the question, now or when there is a connection to the owner.
+    init(_ target: SendChannel) {
+        let number = UInt64.max - Self.lastNumber.add(1, ordering: .relaxed).newValue
+        let id = PortID(incarnation: target.id.incarnation, number: number)
+        channel = target.channels.channel(to: WireRight(id: id, queueLimit: 1, limit: 0, path: target.path))
+        channel.onInvalidation { [answered] in answered.set(()) }
+    }
+}

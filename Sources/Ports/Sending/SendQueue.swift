@@ -1,0 +1,167 @@
+/// The state of a channel without its socket: whether it may send, who waits for room, how much credit is left, and
+/// what the owner was asked. A plain value: the channel locks, asks this, and acts after the lock.
+struct SendQueue {
+    enum Lifecycle: Equatable {
+        /// No socket.
+        case unconnected
+        /// A socket to another process that has sent nothing yet. libzmq does not say whether the port accepts it.
+        case connecting
+        /// A socket that has sent something, or one to a port of this runtime.
+        case connected
+        /// The port is gone.
+        case invalid
+        /// The runtime has ended.
+        case closed
+    }
+
+    private(set) var lifecycle = Lifecycle.unconnected
+    /// How many messages were sent to the port.
+    private(set) var sentCount: Int
+    /// The number that the owner gave this process, for frames to it.
+    private(set) var origin: UInt32 = 0
+    /// The waiters for room or for a connection, in the order they came. The first one watches the socket.
+    private(set) var waiters: [any Waiter] = []
+    /// Whether the last attempt found no room. Then only the first waiter touches the socket.
+    private(set) var isFull = false
+    /// Whether credit is what the first waiter lacks. The socket knows nothing of that.
+    private(set) var lacksCredit = false
+    /// Bytes that were sent and that the port has not taken; counted only with a byte limit.
+    private(set) var inFlight = 0
+    /// Whether somebody wants to know the port's end. Each new connection to the owner asks for it.
+    private(set) var isWatched = false
+    /// The drain probe that is out, and how many messages had been sent before it.
+    private var drainProbe: (number: UInt64, sentCount: Int)?
+
+    /// The most bytes in flight, beyond one message; 0: any number.
+    let byteLimit: Int
+    /// Whether the port is one of this runtime's.
+    let isLocal: Bool
+
+    init(byteLimit: Int = 0, isLocal: Bool, sentCount: Int = 0) {
+        self.byteLimit = byteLimit
+        self.isLocal = isLocal
+        self.sentCount = sentCount
+    }
+
+    // MARK: Sending
+
+    /// Whether a sender that has just come may try.
+    ///
+    /// - Parameter isLast: Whether the waiters go first.
+    func mayTry(isLast: Bool) -> Bool { waiters.isEmpty || !isLast && !isFull }
+
+    /// Whether there is credit for a message. Without a message in flight there always is.
+    mutating func takeCredit(_ size: Int) -> Bool {
+        lacksCredit = byteLimit > 0 && inFlight > 0 && inFlight + size > byteLimit
+        isFull = lacksCredit
+        return !lacksCredit
+    }
+
+    /// The socket has taken a message.
+    mutating func noteSent(_ size: Int) {
+        isFull = false
+        sentCount += 1
+        if byteLimit > 0 { inFlight += size }
+        lifecycle = .connected
+    }
+
+    /// The socket has no room, or there is no socket.
+    mutating func noteFull() { isFull = true }
+
+    /// Whether a waiter is known to be at the port, so that its deadline is the sender's own.
+    var isConnected: Bool { isLocal || lifecycle == .connected }
+
+    mutating func add(_ waiter: some Waiter) { waiters.append(waiter) }
+
+    /// - Returns: The waiter to wake: the next one, when the first has left.
+    mutating func remove(_ waiter: some Waiter) -> (any Waiter)? {
+        guard let index = waiters.firstIndex(where: { $0 === waiter }) else { return nil }
+        waiters.remove(at: index)
+        return index == 0 ? waiters.first : nil
+    }
+
+    func isFirst(_ waiter: some Waiter) -> Bool { waiters.first === waiter }
+
+    /// The port has taken so many bytes.
+    ///
+    /// - Returns: The waiter to wake.
+    mutating func returnCredit(_ bytes: Int) -> (any Waiter)? {
+        inFlight = max(0, inFlight - bytes)
+        return lacksCredit ? waiters.first : nil
+    }
+
+    // MARK: Connecting
+
+    mutating func watch() { isWatched = true }
+
+    /// There is a socket to the port.
+    mutating func connect(origin: UInt32 = 0) {
+        lifecycle = isLocal ? .connected : .connecting
+        self.origin = origin
+    }
+
+    /// - Returns: Whether the socket, which has sent nothing, is to be closed.
+    mutating func dropUnaccepted() -> Bool {
+        guard lifecycle == .connecting else { return false }
+        lifecycle = .unconnected
+        return true
+    }
+
+    /// The control connection to the owner was cut, and what the owner has said of this channel may be lost with it. The
+    /// sender would wait for lost credit for ever. For a moment the port may hold twice its byte limit.
+    ///
+    /// - Returns: The waiter to wake.
+    mutating func controlConnectionEnded() -> (any Waiter)? {
+        drainProbe = nil
+        return returnCredit(inFlight)
+    }
+
+    // MARK: Closing an idle connection
+
+    enum IdleStep: Equatable {
+        case nothing
+        /// Close the socket: nothing was sent through it.
+        case close
+        /// Send a drain probe.
+        case probe
+    }
+
+    /// The connection was not used for long. Only when the port has taken everything may the socket be closed: otherwise
+    /// messages could be lost with it, or overtaken by those of the next socket.
+    mutating func closeIfIdle() -> IdleStep {
+        guard waiters.isEmpty else { return .nothing }
+        if dropUnaccepted() { return .close }
+        return lifecycle == .connected && drainProbe?.sentCount != sentCount ? .probe : .nothing
+    }
+
+    mutating func noteProbe(_ number: UInt64) { drainProbe = (number, sentCount) }
+
+    /// The port has taken everything that came before a probe.
+    ///
+    /// - Returns: Whether the socket is to be closed.
+    mutating func drained(_ number: UInt64) -> Bool {
+        guard let probe = drainProbe, probe == (number, sentCount), waiters.isEmpty else { return false }
+        drainProbe = nil
+        lifecycle = .unconnected
+        return true
+    }
+
+    // MARK: The end
+
+    /// Ends sending, for good.
+    ///
+    /// - Returns: The waiters to wake.
+    mutating func end(_ end: Lifecycle) -> [any Waiter] {
+        if lifecycle != .closed, lifecycle != .invalid || end == .closed { lifecycle = end }
+        return waiters
+    }
+
+    /// Throws when sending has ended.
+    func check(_ invalid: @autoclosure () -> PortError) throws(PortError) {
+        switch lifecycle {
+        case .unconnected, .connecting, .connected: return
+        case .invalid: throw invalid()
+        case .closed: throw .isEnding
+        }
+    }
+}

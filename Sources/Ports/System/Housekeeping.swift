@@ -1,0 +1,55 @@
+import RunLoops
+
+/// The thread that serves control connections, deadlines of tasks and watches. No message passes through it.
+/// The thread starts at the first use.
+final class Housekeeping: Sendable {
+    private let thread = Lock<RunLoopThread?>(nil)
+
+    func loop() throws(PortError) -> ThreadRunLoop {
+        try thread.withLock { (thread) throws(PortError) in
+            if let thread { return thread.loop }
+            let made = try runLoop { () throws(RunLoopError) in try RunLoopThread(name: "ports") }
+            thread = made
+            return made.loop
+        }
+    }
+
+    /// Whether the caller is on the thread.
+    var isCurrent: Bool { thread.withLock { $0?.loop }?.isCurrent ?? false }
+
+    func perform(_ body: @escaping @Sendable () -> Void) throws(PortError) {
+        let loop = try loop()
+        loop.perform(body)
+        loop.wakeUpForOwnWork()
+    }
+
+    func add(_ timer: ThreadRunLoop.Timer) throws(PortError) {
+        let loop = try loop()
+        loop.add(timer)
+        loop.wakeUpForOwnWork()
+    }
+
+    /// Calls the closure after the delay. Without a thread, the closure is never called.
+    func perform(after delay: Duration, _ body: @escaping @Sendable () -> Void) {
+        try? add(ThreadRunLoop.Timer(after: delay) { _ in body() })
+    }
+
+    func add(_ source: ThreadRunLoop.Source1) throws(PortError) {
+        let loop = try loop()
+        try runLoop { () throws(RunLoopError) in try loop.add(source) }
+    }
+
+    /// Ends the thread after the work in progress.
+    func stop() {
+        let thread = thread.withLock { thread in
+            defer { thread = nil }
+            return thread
+        }
+        thread?.stop()
+    }
+}
+
+extension ThreadRunLoop {
+    /// A loop is not woken by what its own thread adds, and could go to sleep over it.
+    fileprivate func wakeUpForOwnWork() { if isCurrent { wakeUp() } }
+}

@@ -1,0 +1,145 @@
+import CRunLoopShims
+import Glibc
+import RunLoops
+
+/// The few things done with Unix-domain sockets by ourselves, because libzmq's own `bind` steals a live owner's path
+/// and its `connect` does not say whether anybody is there.
+enum LocalSocket {
+    enum Kind {
+        case stream
+        case sequencedPackets
+
+        var type: Int32 {
+            switch self {
+            case .stream: Int32(SOCK_STREAM.rawValue)
+            case .sequencedPackets: Int32(SOCK_SEQPACKET.rawValue)
+            }
+        }
+    }
+
+    static func make(_ kind: Kind) throws(PortError) -> Int32 {
+        let flags = Int32(SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
+        let descriptor = socket(AF_UNIX, kind.type | flags, 0)
+        guard descriptor >= 0 else { throw .last("socket") }
+        return descriptor
+    }
+
+    /// A socket of a control connection. No forked child has it; `crl_unforked_close` closes it.
+    static func makeControl() throws(PortError) -> Int32 {
+        let descriptor = crl_unforked_socket(Kind.sequencedPackets.type)
+        guard descriptor >= 0 else { throw .last("socket") }
+        return descriptor
+    }
+
+    /// A control socket that listens at a path.
+    static func listenForControl(at path: String) throws(PortError) -> Int32 {
+        try listening(makeControl(), at: path, elseClose: crl_unforked_close)
+    }
+
+    /// A socket that listens at a path.
+    static func listen(at path: String, kind: Kind) throws(PortError) -> Int32 {
+        try listening(make(kind), at: path) { close($0) }
+    }
+
+    /// Listens at a path where there is nothing yet, for the socket's own user alone.
+    private static func listening(
+        _ descriptor: Int32, at path: String, elseClose: (Int32) -> Void
+    ) throws(PortError) -> Int32 {
+        // The mode has to be right from the first moment, whatever the umask.
+        fchmod(descriptor, 0o600)
+        let isTooLong = path.utf8.count > Wire.longestSocketPath
+        if !isTooLong, withAddress(path, { bind(descriptor, $0, $1) }) == 0, Glibc.listen(descriptor, SOMAXCONN) == 0 {
+            return descriptor
+        }
+        let error = errno
+        elseClose(descriptor)
+        throw isTooLong
+            ? .pathTooLong(path, limit: Wire.longestSocketPath) : .directory(path, call: "bind", errno: error)
+    }
+
+    /// Connects without waiting: 0, or an `errno`.
+    static func connect(_ descriptor: Int32, to path: String) -> Int32 {
+        guard path.utf8.count <= Wire.longestSocketPath else { return ENAMETOOLONG }
+        return withAddress(path) { Glibc.connect(descriptor, $0, $1) } == 0 ? 0 : errno
+    }
+
+    /// A connection of libzmq's, which a copy keeps open.
+    struct Connection {
+        let original: Int32
+        let copy: Int32
+
+        /// Waits until libzmq has sent all it had, which is when it closes its descriptor, and until the other side has
+        /// read that: a receiver whose queue is full when the connection ends loses what it has not read.
+        func waitUntilRead(before deadline: MonotonicInstant) {
+            var unread: Int32 = 0
+            // The kernel has no event for either.
+            while isOpen || ioctl(copy, UInt(TIOCOUTQ), &unread) == 0 && unread > 0, !deadline.hasPassed { usleep(500) }
+            close(copy)
+        }
+
+        /// Whether the original's number is still the connection's.
+        private var isOpen: Bool {
+            var (one, other) = (stat(), stat())
+            return fstat(original, &one) == 0 && fstat(copy, &other) == 0 && one.st_ino == other.st_ino
+        }
+    }
+
+    /// This process's connections to some paths.
+    static func connections(to paths: Set<String>) -> [Connection] {
+        guard !paths.isEmpty else { return [] }
+        return Folder.files(in: "/proc/self/fd").compactMap { Int32($0) }
+            .filter { peerPath(of: $0).map(paths.contains) ?? false }
+            .map { Connection(original: $0, copy: fcntl($0, F_DUPFD_CLOEXEC, 0)) }.filter { $0.copy >= 0 }
+    }
+
+    private static func peerPath(of descriptor: Int32) -> String? {
+        var address = sockaddr_un()
+        var size = socklen_t(MemoryLayout<sockaddr_un>.size)
+        let isConnected = withUnsafeMutablePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { getpeername(descriptor, $0, &size) == 0 }
+        }
+        guard isConnected, address.sun_family == sa_family_t(AF_UNIX) else { return nil }
+        return withUnsafeBytes(of: address.sun_path) { bytes in
+            String(validating: bytes.prefix { $0 != 0 }, as: UTF8.self)
+        }
+    }
+
+    static func isSocket(_ path: String) -> Bool {
+        var status = stat()
+        return lstat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFSOCK
+    }
+
+    /// Whether a process that is there listens at the path.
+    static func hasListener(_ path: String, kind: Kind = .sequencedPackets) -> Bool {
+        let descriptor = crl_unforked_socket(kind.type)
+        guard descriptor >= 0 else { return true }
+        defer { crl_unforked_close(descriptor) }
+        switch connect(descriptor, to: path) {
+        case 0: return !ProcessStatus.isEnding(credentials(of: descriptor)?.pid ?? 0)
+        case ENOENT, ECONNREFUSED, ENAMETOOLONG, ENOTDIR: return false
+        default: return true
+        }
+    }
+
+    /// The kernel's word on who is at the other end.
+    static func credentials(of descriptor: Int32) -> Credentials? {
+        var credentials = Credentials(pid: 0, uid: 0)
+        return crl_peer_credentials(descriptor, &credentials.pid, &credentials.uid) ? credentials : nil
+    }
+
+    struct Credentials {
+        var pid: pid_t
+        var uid: uid_t
+    }
+
+    private static func withAddress<R>(_ path: String, _ body: (UnsafePointer<sockaddr>, socklen_t) -> R) -> R {
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8.prefix(Wire.longestSocketPath)) }
+        return withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                body($0, socklen_t(MemoryLayout<sockaddr_un>.size))
+            }
+        }
+    }
+}

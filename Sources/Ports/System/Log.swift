@@ -1,0 +1,143 @@
+import CRunLoopShims
+import Glibc
+import Logging
+import RunLoops
+
+let log = Log()
+
+/// The library's log.
+///
+/// Writing to a log may block, on a pipe that nobody reads, or raise SIGPIPE. So a thread of its own writes, which nobody
+/// waits for and which exists while there is something to write. All other threads only append to a queue.
+final class Log: Sendable {
+    private struct Line {
+        let level: Logger.Level
+        let text: String
+    }
+
+    private struct State {
+        var limit = LogRateLimit()
+        var queue: [Line] = []
+        /// How many lines the queue had no room for.
+        var lost = 0
+        /// Whether the thread exists.
+        var isWriting = false
+        /// The thread waits here until it may say how many lines were left out.
+        var rest: Gate?
+        var isClosing = false
+    }
+
+    private let state = Lock(State())
+
+    private static let longestQueue = 256
+
+    // MARK: Appending
+
+    /// - Parameters:
+    ///   - subject: The peer that the line is about.
+    ///   - kind: The kind of fault, for a line that is written once for each subject.
+    ///   - text: The line.
+    func warning(
+        about subject: LogRateLimit.Subject = .own, once kind: String? = nil, _ text: @autoclosure () -> String
+    ) { append(.warning, subject, kind, text) }
+
+    func error(about subject: LogRateLimit.Subject = .own, once kind: String? = nil, _ text: @autoclosure () -> String)
+    {
+        append(.error, subject, kind, text)
+    }
+
+    func info(about subject: LogRateLimit.Subject = .own, once kind: String? = nil, _ text: @autoclosure () -> String) {
+        append(.info, subject, kind, text)
+    }
+
+    private func append(_ level: Logger.Level, _ subject: LogRateLimit.Subject, _ kind: String?, _ text: () -> String) {
+        guard let isAdmitted = state.withLockUnlessForked({ $0.limit.admits(subject, once: kind, at: .now) }) else {
+            return
+        }
+        let line = isAdmitted ? Line(level: level, text: text()) : nil
+        let (needsThread, rest) = state.withLock { state in
+            if let line {
+                if state.queue.count < Self.longestQueue { state.queue.append(line) } else { state.lost += 1 }
+            }
+            defer {
+                state.isWriting = true
+                if line != nil { state.rest = nil }
+            }
+            return (!state.isWriting, line == nil ? nil : state.rest)
+        }
+        rest?.open()
+        // Without a thread, the lines wait for the next attempt.
+        if needsThread, !startThread() { state.withLock { $0.isWriting = false } }
+    }
+
+    // MARK: Writing
+
+    private func startThread() -> Bool {
+        var thread = pthread_t()
+        let argument = Unmanaged.passUnretained(self).toOpaque()
+        let error = pthread_create(
+            &thread, nil,
+            { argument in
+                if let argument { Unmanaged<Log>.fromOpaque(argument).takeUnretainedValue().write() }
+                return nil
+            }, argument)
+        if error == 0 { pthread_detach(thread) }
+        return error == 0
+    }
+
+    /// Made with the first line: until then, the program may set up its logging system.
+    private static let logger = Logger(label: "swift-ports")
+
+    private func write() {
+        crl_thread_set_name("ports log")
+        // The end of the log's reader must not end the program.
+        var pipe = sigset_t()
+        sigemptyset(&pipe)
+        sigaddset(&pipe, SIGPIPE)
+        pthread_sigmask(SIG_BLOCK, &pipe, nil)
+        while let step = nextStep() {
+            switch step {
+            case .write(let lines): for line in lines { Self.logger.log(level: line.level, "\(line.text)") }
+            case .rest(let gate, let end): _ = gate.wait(until: end)
+            }
+        }
+    }
+
+    private enum Step {
+        case write([Line])
+        case rest(Gate, until: MonotonicInstant)
+    }
+
+    /// The thread's next step; nil when it may end.
+    private func nextStep() -> Step? {
+        state.withLock { state in
+            state.rest = nil
+            var lines = state.queue
+            if state.lost > 0 {
+                lines.append(.init(level: .warning, text: "\(state.lost) more lines were lost: the log took none"))
+            }
+            (state.queue, state.lost) = ([], 0)
+            if lines.isEmpty, state.limit.omitted > 0 {
+                guard state.isClosing || state.limit.end.hasPassed else {
+                    let gate = Gate()
+                    state.rest = gate
+                    return .rest(gate, until: state.limit.end)
+                }
+                let count = state.limit.takeOmitted()
+                lines.append(.init(level: .warning, text: "\(count) more lines were left out: there were too many"))
+            }
+            state.isWriting = !lines.isEmpty
+            return lines.isEmpty ? nil : .write(lines)
+        }
+    }
+
+    /// Waits until everything is written, or the deadline: the process ends.
+    func close(before deadline: MonotonicInstant) {
+        let rest = state.withLock { state in
+            state.isClosing = true
+            return state.rest
+        }
+        rest?.open()
+        while state.withLock({ $0.isWriting }), !deadline.hasPassed { usleep(500) }
+    }
+}

@@ -1,0 +1,61 @@
+import Glibc
+import RunLoops
+
+/// Which lines are written to the log: only so many a minute about one subject, and about all peers together. The
+/// process's own lines do not count as lines about peers.
+struct LogRateLimit {
+    /// What a line is about.
+    enum Subject: Hashable {
+        case process(pid_t)
+        case incarnation(Incarnation)
+        /// This process, or the registry directory.
+        case own
+    }
+
+    private struct Fault: Hashable {
+        let subject: Subject
+        let kind: String
+    }
+
+    static let period = Duration.seconds(60)
+    static let mostAboutOne = 8
+    static let most = 60
+
+    /// The end of the minute in which the lines are counted.
+    private(set) var end = MonotonicInstant.distantPast
+    private var counts: [Subject: Int] = [:]
+    /// Lines about peers.
+    private var count = 0
+    /// How many lines were left out since ``takeOmitted()``.
+    private(set) var omitted = 0
+    /// Faults that are written once, and have been.
+    private var said: Set<Fault> = []
+
+    /// The set is emptied at this size: peers that come and go would make it grow without bound.
+    private static let mostSaid = 1024
+
+    /// - Parameter kind: The kind of fault, for a line that is written once for each subject; otherwise nil.
+    mutating func admits(_ subject: Subject, once kind: String?, at now: MonotonicInstant) -> Bool {
+        let fault = kind.map { Fault(subject: subject, kind: $0) }
+        if let fault, said.contains(fault) { return false }
+        if now >= end { (end, counts, count) = (now + Self.period, [:], 0) }
+        let isOwn = subject == .own
+        guard isOwn || count < Self.most, counts[subject, default: 0] < Self.mostAboutOne else {
+            omitted += 1
+            return false
+        }
+        if !isOwn { count += 1 }
+        counts[subject, default: 0] += 1
+        if let fault {
+            if said.count >= Self.mostSaid { said.removeAll() }
+            said.insert(fault)
+        }
+        return true
+    }
+
+    /// How many lines were left out since the last call.
+    mutating func takeOmitted() -> Int {
+        defer { omitted = 0 }
+        return omitted
+    }
+}

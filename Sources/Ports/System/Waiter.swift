@@ -1,0 +1,50 @@
+import CRunLoopShims
+import Glibc
+import RunLoops
+import Synchronization
+import ZeroMQ
+
+/// A thread, a task or a queue that waits for an event or for a socket's descriptor.
+///
+/// A socket's descriptor is edge-triggered: the first to touch the socket consumes the edge. So of several that wait for
+/// room in one socket, only the first may watch the descriptor.
+protocol Waiter: AnyObject, Sendable {
+    /// Ends the current wait, or the next one. Called with no lock held: a task may continue inside the call.
+    func wake()
+}
+
+/// A thread that waits.
+final class ThreadWaiter: Waiter {
+    /// Nil when no descriptor was left. Then the thread polls.
+    private let event = try? EventDescriptor()
+    private let isWoken = Atomic(false)
+
+    private static let pollInterval = Duration.milliseconds(10)
+
+    func wake() {
+        isWoken.store(true, ordering: .sequentiallyConsistent)
+        event?.raise()
+    }
+
+    /// - Parameter descriptor: The socket's descriptor, for the waiter that may watch it.
+    /// - Returns: False when the deadline came first.
+    func wait(for descriptor: Int32?, until deadline: MonotonicInstant) -> Bool {
+        while true {
+            let end = event == nil ? min(deadline, .now + Self.pollInterval) : deadline
+            let count = crl_poll(event?.descriptor ?? -1, descriptor ?? -1, end.timeout)
+            if count < 0, errno != EINTR { return false }
+            if isWoken.exchange(false, ordering: .sequentiallyConsistent) || count > 0 {
+                event?.clear()
+                return true
+            }
+            if count == 0, end == deadline || deadline.hasPassed { return false }
+        }
+    }
+}
+
+extension Socket {
+    /// The descriptor to watch, after an attempt in vain: it is edge-triggered.
+    func watchedDescriptor() throws(PortError) -> Int32 {
+        do { return try descriptor } catch { throw PortError(error) }
+    }
+}

@@ -1,0 +1,38 @@
+/// The first packet in each direction of a control connection.
+struct ControlHello: Equatable {
+    static let size = 32
+    static let major: UInt8 = 1
+    static let minor: UInt8 = 0
+    private static let magic: UInt32 = 0x5452_5053  // "SPRT"
+
+    var major = Self.major
+    let incarnation: Incarnation
+    /// The number that the sender of the hello gives the receiver. The receiver puts it in frames to the sender.
+    let origin: UInt32
+
+    init(incarnation: Incarnation, origin: UInt32 = 0) {
+        self.incarnation = incarnation
+        self.origin = origin
+    }
+
+    /// A hello of another major version may be longer, with other fields after the version.
+    init?(_ bytes: UnsafeRawBufferPointer) {
+        guard bytes.count >= Self.size, bytes.little(at: 0) == Self.magic else { return nil }
+        major = bytes[4]
+        let low: UInt64 = bytes.little(at: 8)
+        let high: UInt64 = bytes.little(at: 16)
+        incarnation = Incarnation(bits: UInt128(high) << 64 | UInt128(low))
+        origin = bytes.little(at: 24)
+    }
+
+    func write(to bytes: UnsafeMutableRawBufferPointer) {
+        bytes.setLittle(Self.magic, at: 0)
+        bytes[4] = major
+        bytes[5] = Self.minor
+        bytes.setLittle(0 as UInt16, at: 6)
+        bytes.setLittle(UInt64(truncatingIfNeeded: incarnation.bits), at: 8)
+        bytes.setLittle(UInt64(truncatingIfNeeded: incarnation.bits >> 64), at: 16)
+        bytes.setLittle(origin, at: 24)
+        bytes.setLittle(0 as UInt32, at: 28)
+    }
+}

@@ -1,0 +1,75 @@
+/// A send right on the wire:
+///
+///     0   version   UInt8     the major version of this layout
+///     1   zero      UInt8
+///     2   path      UInt16    the length of the path in bytes
+///     4   queue     UInt32    the port's queue limit, in messages of one sender
+///     8   number    UInt64
+///    16   process   2 × UInt64, the low half first
+///    32   limit     UInt64    the largest message that the port takes, in bytes
+///    40   bytes     UInt64    the port's byte limit, for one sender; 0: no limit
+///    48   path: the registry directory of the port's owner; empty inside one process
+struct WireRight: Equatable {
+    static let fixedSize = 48
+    static let version: UInt8 = 1
+
+    var id: PortID
+    var queueLimit: UInt32
+    var limit: Int
+    /// 0 for none.
+    var byteLimit: Int
+    var path: String
+
+    var size: Int { Self.fixedSize + path.utf8.count }
+
+    init(id: PortID, queueLimit: UInt32, limit: Int, byteLimit: Int = 0, path: String) {
+        self.id = id
+        self.queueLimit = queueLimit
+        self.limit = limit
+        self.byteLimit = byteLimit
+        self.path = path
+    }
+
+    init(checking bytes: UnsafeRawBufferPointer) throws(Wire.Malformed) {
+        guard bytes.count >= Self.fixedSize else { throw .badRight }
+        guard bytes[0] == Self.version else { throw .badRightVersion(bytes[0]) }
+        let length = Int(bytes.little(at: 2) as UInt16)
+        guard bytes[1] == 0, bytes.count == Self.fixedSize + length else { throw .badRight }
+        queueLimit = bytes.little(at: 4)
+        let high: UInt64 = bytes.little(at: 24)
+        let low: UInt64 = bytes.little(at: 16)
+        id = PortID(
+            incarnation: Incarnation(bits: UInt128(high) << 64 | UInt128(low)), number: bytes.little(at: 8))
+        guard let limit = Int(exactly: bytes.little(at: 32) as UInt64),
+            let byteLimit = Int(exactly: bytes.little(at: 40) as UInt64)
+        else { throw .badRight }
+        self.limit = limit
+        self.byteLimit = byteLimit
+        let pathBytes = bytes[Self.fixedSize...]
+        guard length == 0 || Self.isDirectory(pathBytes), let path = String(validating: pathBytes, as: UTF8.self)
+        else { throw .badRight }
+        self.path = path
+    }
+
+    /// Whether the text can be the path of a registry directory.
+    static func isDirectory(_ path: some Collection<UInt8>) -> Bool {
+        path.first == UInt8(ascii: "/") && !path.contains(0) && path.count <= Wire.longestSocketPath
+    }
+
+    func write(to bytes: UnsafeMutableRawBufferPointer) {
+        var path = path
+        path.withUTF8 { path in
+            bytes[0] = Self.version
+            bytes[1] = 0
+            bytes.setLittle(UInt16(path.count), at: 2)
+            bytes.setLittle(queueLimit, at: 4)
+            bytes.setLittle(id.number, at: 8)
+            bytes.setLittle(UInt64(truncatingIfNeeded: id.incarnation.bits), at: 16)
+            bytes.setLittle(UInt64(truncatingIfNeeded: id.incarnation.bits >> 64), at: 24)
+            bytes.setLittle(UInt64(limit), at: 32)
+            bytes.setLittle(UInt64(byteLimit), at: 40)
+            UnsafeMutableRawBufferPointer(rebasing: bytes[Self.fixedSize...]).copyMemory(
+                from: UnsafeRawBufferPointer(path))
+        }
+    }
+}

@@ -1,0 +1,569 @@
+import CRunLoopShims
+import Glibc
+import OwnThread
+import RunLoops
+import Testing
+
+@testable import FuzzTargets
+@testable import Ports
+
+/// What strangers do at a control socket.
+@Suite(.ownThread) struct ControlConnectionTests {
+    let sandbox = Sandbox()
+
+    /// A socket that speaks the control protocol by hand.
+    private final class Raw: Sendable {
+        let descriptor: Int32
+
+        init(_ descriptor: Int32) { self.descriptor = descriptor }
+
+        init(callingAt path: String) throws {
+            descriptor = try LocalSocket.make(.sequencedPackets)
+            let error = LocalSocket.connect(descriptor, to: path)
+            #expect(error == 0)
+        }
+
+        deinit { close(descriptor) }
+
+        func send(_ bytes: [UInt8]) { _ = Glibc.send(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL)) }
+
+        static func isReadable(_ descriptor: Int32, before deadline: MonotonicInstant) -> Bool {
+            crl_poll(descriptor, -1, deadline.timeout) > 0
+        }
+
+        func isReadable(before deadline: MonotonicInstant) -> Bool { Self.isReadable(descriptor, before: deadline) }
+
+        /// The next packet; empty at the end of the connection, nil when none came in time.
+        func receive() -> [UInt8]? {
+            guard crl_poll(descriptor, -1, MonotonicInstant.patience.timeout) > 0 else { return nil }
+            var bytes = [UInt8](repeating: 0, count: 256)
+            let count = recv(descriptor, &bytes, bytes.count, 0)
+            return Array(bytes.prefix(max(count, 0)))
+        }
+    }
+
+    /// A port that is known outside, and the path of its process's control socket.
+    private func exposed() throws -> (MachPort, String) {
+        let port = try MachPort(nameServer: sandbox.names)
+        try sandbox.names.register(port, name: "test")
+        return (port, sandbox.file("\(PortRuntime.shared.incarnation)/c"))
+    }
+
+    private func expectGoodPeersAreServed(_ port: MachPort) throws {
+        let child = Child("send", "1", in: sandbox)
+        #expect(try port.receive(before: .patience).id == 0)
+        #expect(child.wait() == 0)
+    }
+
+    @Test(arguments: [[1], [0], Array(repeating: 0xFF, count: 24), Array(repeating: 0x53, count: 4000)] as [[UInt8]])
+    func `whoever says no hello is refused, and good peers are served`(_ garbage: [UInt8]) throws {
+        let (port, path) = try exposed()
+        let silent = try Raw(callingAt: path)
+        let stranger = try Raw(callingAt: path)
+        stranger.send(garbage)
+        #expect(stranger.receive() == [])
+        try expectGoodPeersAreServed(port)
+        withExtendedLifetime(silent) {}
+    }
+
+    @Test func `whoever speaks another version learns ours, and is refused`() throws {
+        let (port, path) = try exposed()
+        let stranger = try Raw(callingAt: path)
+        stranger.send(Samples.hello(.random(), major: 9))
+        let answer = try #require(stranger.receive())
+        #expect(
+            answer.withUnsafeBytes { ControlHello($0) } == ControlHello(incarnation: PortRuntime.shared.incarnation))
+        #expect(stranger.receive() == [])
+        try expectGoodPeersAreServed(port)
+    }
+
+    @Test(arguments: [[], [9], Array(repeating: 7, count: 9), Array(repeating: 1, count: 64)] as [[UInt8]])
+    func `a peer that sends garbage after its hello is cut off`(_ garbage: [UInt8]) throws {
+        let (port, path) = try exposed()
+        let peer = try Raw(callingAt: path)
+        peer.send(Samples.hello(.random()))
+        #expect(peer.receive()?.count == ControlHello.size)
+        peer.send(garbage)
+        #expect(peer.receive() == [])
+        try expectGoodPeersAreServed(port)
+    }
+
+    @Test func `a peer is told of a port's end, and of one that never was`() throws {
+        let (port, path) = try exposed()
+        let peer = try Raw(callingAt: path)
+        peer.send(Samples.hello(.random()))
+        #expect(peer.receive()?.count == ControlHello.size)
+        peer.send(Samples.packet(.watch(port.id.number)))
+        peer.send(Samples.packet(.watch(.max)))
+        #expect(peer.receive() == Samples.packet(.invalidated(.max)))
+        port.invalidate()
+        #expect(peer.receive() == Samples.packet(.invalidated(port.id.number)))
+    }
+
+    @Test func `who has our hello can be told at once that a request has no answer`() throws {
+        let (port, path) = try exposed()
+        for request in 1...(300 as UInt64) {
+            let peer = try Raw(callingAt: path)
+            let incarnation = Incarnation.random()
+            peer.send(Samples.hello(incarnation))
+            #expect(peer.receive()?.count == ControlHello.size)
+            PortRuntime.shared.control.tellUnanswered(request, to: incarnation)
+            PortRuntime.shared.control.tellUnanswered(0, to: incarnation)
+            try #require(peer.isReadable(before: .now + .seconds(1)), "request \(request)")
+            #expect(peer.receive() == Samples.packet(.unanswered(request)))
+        }
+        withExtendedLifetime(port) {}
+    }
+
+    @Test func `a peer that sends without end leaves others their turn`() throws {
+        var pair: [Int32] = [-1, -1]
+        #expect(socketpair(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue), 0, &pair) == 0)
+        let (ours, theirs) = (ControlConnection(pair[0], to: 0), Raw(pair[1]))
+        for _ in 0..<100 { theirs.send(Samples.packet(.unanswered(0))) }
+        #expect(ours.receive())
+        #expect(Raw.isReadable(ours.descriptor, before: .now))
+        #expect(ours.receive())
+        #expect(!Raw.isReadable(ours.descriptor, before: .now))
+    }
+
+    @Test func `a peer that reads late is told all the same that a port has taken everything`() throws {
+        var pair: [Int32] = [-1, -1]
+        #expect(socketpair(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue | SOCK_NONBLOCK.rawValue), 0, &pair) == 0)
+        let (ours, theirs) = (ControlConnection(pair[0], to: getpid()), Raw(pair[1]))
+        for number in 0..<1000 as Range<UInt64> { ours.send(.invalidated(number)) }
+        ours.send(.drained(1, probe: 2))
+        for number in 0..<1000 as Range<UInt64> { #expect(theirs.receive() == Samples.packet(.invalidated(number))) }
+        #expect(theirs.receive() == Samples.packet(.drained(1, probe: 2)))
+    }
+
+    @Test(.enabled(if: Descriptor.limit >= 1000))
+    func `a peer that reads late is told everything by a process that has no descriptor left`() throws {
+        let target = try Target(sandbox, setUp: "ulimit -n 160")
+        let peer = try peer(at: target.controlPath)
+        try target.hoard(true)
+        let handled = try target.seen().handled
+        // It would be told of each, and does not read.
+        let numbers = (1...2000 as ClosedRange<UInt64>).map { .max - $0 }
+        for number in numbers {
+            let packet = Samples.packet(.watch(number))
+            try #require(
+                waitUntil {
+                    Glibc.send(peer.descriptor, packet, packet.count, Int32(MSG_NOSIGNAL)) == packet.count
+                })
+        }
+        for number in numbers { try #require(peer.receive() == Samples.packet(.invalidated(number))) }
+        #expect(try target.seen().handled == handled)
+        try target.hoard(false)
+    }
+
+    @Test func `a peer that reads late is asked for the ends of any number of ports`() throws {
+        var pair: [Int32] = [-1, -1]
+        #expect(socketpair(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue | SOCK_NONBLOCK.rawValue), 0, &pair) == 0)
+        let (ours, theirs) = (ControlConnection(pair[0], to: getpid()), Raw(pair[1]))
+        let numbers = 0..<(70_000 as UInt64)
+        for number in numbers { ours.send(.watch(number)) }
+        #expect(numbers.allSatisfy { theirs.receive() == Samples.packet(.watch($0)) })
+    }
+
+    @Test func `a peer that does not read is cut off in the end, but not for what may be left out`() throws {
+        var pair: [Int32] = [-1, -1]
+        #expect(socketpair(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue | SOCK_NONBLOCK.rawValue), 0, &pair) == 0)
+        let (ours, theirs) = (ControlConnection(pair[0], to: getpid()), Raw(pair[1]))
+        // More than the socket holds.
+        for number in 0..<2000 as Range<UInt64> { ours.send(.unanswered(number)) }
+        for _ in 0..<70_000 { ours.send(.count(1)) }
+        func isCutOff() -> Bool {
+            var state = pollfd(fd: theirs.descriptor, events: 0, revents: 0)
+            return poll(&state, 1, 0) == 1 && state.revents & Int16(POLLHUP) != 0
+        }
+        #expect(!isCutOff())
+        for number in 0..<70_000 as Range<UInt64> { ours.send(.unanswered(number)) }
+        #expect(isCutOff())
+    }
+
+    @Test func `a peer that reads late learns of the end although a fork lives on`() throws {
+        var pair: [Int32] = [-1, -1]
+        #expect(socketpair(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue), 0, &pair) == 0)
+        let unforked = crl_unforked_duplicate(pair[0])
+        close(pair[0])
+        let theirs = Raw(pair[1])
+        var ours: ControlConnection? = ControlConnection(unforked, to: 0)
+        #expect(fcntl(unforked, F_SETFL, O_NONBLOCK) == 0)
+        for request in 0..<(2000 as UInt64) { ours?.send(.unanswered(request)) }
+        let child = fork()
+        if child == 0 {
+            alarm(120)
+            pause()
+            _exit(0)
+        }
+        ours?.closed()
+        ours = nil
+        var packet = theirs.receive()
+        while packet?.isEmpty == false { packet = theirs.receive() }
+        #expect(packet == [])
+        kill(child, SIGKILL)
+        waitpid(child, nil, 0)
+    }
+
+    @Test func `nobody takes a live process's place`() throws {
+        let (port, path) = try exposed()
+        let child = Child("echo", in: sandbox)
+        let right = try #require(try port.receive(before: .patience).replyPort)
+        #expect(try RemoteMessagePort(right).request(id: 1, [1]) == [1])
+        for incarnation in [right.id.incarnation, PortRuntime.shared.incarnation] {
+            let impostor = try Raw(callingAt: path)
+            impostor.send(Samples.hello(incarnation))
+            impostor.send(Samples.packet(.invalidated(right.id.number)))
+            #expect(impostor.receive() == [])
+        }
+        #expect(right.isValid)
+        #expect(try RemoteMessagePort(right).request(id: 1, [2]) == [2])
+        withExtendedLifetime(child) {}
+    }
+
+    /// A control socket of a process that does not exist, and a right to a port of it.
+    private func stand(_ incarnation: Incarnation = .random()) throws -> (Raw, MachPort.SendRight) {
+        #expect(mkdir(sandbox.file("\(incarnation)"), 0o700) == 0)
+        let listener = Raw(try LocalSocket.listen(at: sandbox.file("\(incarnation)/c"), kind: .sequencedPackets))
+        let right = WireRight(
+            id: PortID(incarnation: incarnation, number: 1), queueLimit: 1, limit: 1000, path: sandbox.path)
+        return (listener, MachPort.SendRight(PortRuntime.shared.channels.channel(to: right)))
+    }
+
+    /// Answers the next caller at the listener.
+    private func answer(_ listener: Raw, _ bytes: [UInt8]?) -> Helper<Bool> {
+        Helper {
+            guard crl_poll(listener.descriptor, -1, MonotonicInstant.patience.timeout) > 0 else { return false }
+            let caller = Raw(crl_unforked_accept(listener.descriptor))
+            guard caller.receive()?.count == ControlHello.size else { return false }
+            if let bytes { caller.send(bytes) }
+            return true
+        }
+    }
+
+    @Test func `a handler that the library's own thread sets is told of the port's end too`() throws {
+        let (listener, first) = try stand()
+        let incarnation = first.id.incarnation
+        let owner = Helper { () -> Raw in
+            let caller = Raw(crl_poll(listener.descriptor, -1, -1) > 0 ? crl_unforked_accept(listener.descriptor) : -1)
+            #expect(caller.receive()?.count == ControlHello.size)
+            caller.send(Samples.hello(incarnation))
+            return caller
+        }
+        first.onInvalidation {}
+        let connection = try #require(owner.value())
+        #expect(connection.receive() == Samples.packet(.watch(1)))
+
+        let second = MachPort.SendRight(
+            PortRuntime.shared.channels.channel(
+                to: WireRight(
+                    id: PortID(incarnation: incarnation, number: 2), queueLimit: 1, limit: 1, path: sandbox.path)))
+        let told = Gate()
+        try PortRuntime.shared.housekeeping.loop().perform { second.onInvalidation { told.open() } }
+        try #require(connection.isReadable(before: .now + .seconds(2)))
+        #expect(connection.receive() == Samples.packet(.watch(2)))
+        connection.send(Samples.packet(.invalidated(2)))
+        #expect(told.wait(until: .patience) && first.isValid && !second.isValid)
+    }
+
+    @Test func `an owner that hangs up after each hello is called once a second`() throws {
+        let (listener, right) = try stand()
+        right.onInvalidation {}
+        let end = MonotonicInstant.now + .seconds(1)
+        var count = 0
+        while listener.isReadable(before: end) {
+            let caller = Raw(crl_unforked_accept(listener.descriptor))
+            #expect(caller.receive()?.count == ControlHello.size)
+            caller.send(Samples.hello(right.id.incarnation))
+            count += 1
+        }
+        // The first is at once, and so is the one after a connection was cut.
+        #expect((1...3).contains(count) && right.isValid)
+    }
+
+    /// Takes the next call at the listener, and the caller's hello.
+    private func caller(at listener: Raw) throws -> Raw {
+        while true {
+            try #require(listener.isReadable(before: .patience))
+            let caller = Raw(crl_unforked_accept(listener.descriptor))
+            // Whoever was refused looks whether anybody is there, and says nothing.
+            if caller.receive()?.count == ControlHello.size { return caller }
+        }
+    }
+
+    @Test func `of two connections the second is asked what the first was, when that ends`() throws {
+        let (port, path) = try exposed()
+        let (listener, right) = try stand()
+        let incarnation = right.id.incarnation
+        right.onInvalidation {}
+        var first: Raw? = try caller(at: listener)
+        first?.send(Samples.hello(incarnation))
+        #expect(first?.receive() == Samples.packet(.watch(1)))
+        let second = try Raw(callingAt: path)
+        second.send(Samples.hello(incarnation))
+        #expect(second.receive()?.count == ControlHello.size)
+        #expect(second.receive() == Samples.packet(.watch(1)))
+        let wire = WireRight(
+            id: PortID(incarnation: incarnation, number: 2), queueLimit: 1, limit: 1000, path: sandbox.path)
+        let other = MachPort.SendRight(PortRuntime.shared.channels.channel(to: wire))
+        let told = Gate()
+        other.onInvalidation { told.open() }
+        #expect(first?.receive() == Samples.packet(.watch(2)))
+        first = nil
+        #expect(second.receive() == Samples.packet(.watch(2)))
+        second.send(Samples.packet(.invalidated(2)))
+        #expect(told.wait(until: .patience) && right.isValid && !other.isValid)
+        withExtendedLifetime(port) {}
+    }
+
+    @Test func `a handler of an owner's end that ends a busy port holds up no other peer`() throws {
+        let (began, mayEnd, wasCalled, passed, told) = (Gate(), Gate(), Gate(), Gate(), Gate())
+        let port = try MachPort { _ in
+            began.open()
+            _ = mayEnd.wait(until: .patience)
+        }
+        port.onInvalidation { told.open() }
+        let thread = try served(port)
+        try port.sendRight.send(MachPort.Message())
+        #expect(began.wait(until: .patience))
+        let right = rightToNobody()
+        right.onInvalidation {
+            wasCalled.open()
+            port.invalidate()
+        }
+        #expect(wasCalled.wait(until: .patience))
+        try PortRuntime.shared.housekeeping.loop().perform { passed.open() }
+        #expect(passed.wait(until: .now + .seconds(5)) && !told.wait(until: .distantPast))
+        mayEnd.open()
+        #expect(told.wait(until: .patience))
+        withExtendedLifetime((thread, right)) {}
+    }
+
+    @Test func `a handler on the library's own thread learns of an end that another thread has asked for`() throws {
+        let right = rightToNobody()
+        let (isThere, goesOn, ended, error) = (Gate(), Gate(), Gate(), Shared(""))
+        try PortRuntime.shared.housekeeping.loop().perform {
+            isThere.open()
+            _ = goesOn.wait(until: .patience)
+            let kind = errorKind { try right.send(MachPort.Message(), before: .now + .seconds(10)) }
+            error.withLock { $0 = kind }
+            ended.open()
+        }
+        #expect(isThere.wait(until: .patience))
+        right.onInvalidation {}
+        goesOn.open()
+        #expect(ended.wait(until: .patience) && error.withLock { $0 } == "isInvalid")
+    }
+
+    @Test func `an owner of another version is said to be`() throws {
+        let (listener, right) = try stand()
+        let answered = answer(listener, Samples.hello(right.id.incarnation, major: 7))
+        let error = portError { try right.send(MachPort.Message(), before: .patience) }
+        #expect(kind(error) == "incompatibleVersion")
+        #expect(error?.description.contains("version 7") == true)
+        #expect(answered.value() == true && right.isValid)
+    }
+
+    @Test func `an owner of another incarnation is not the owner`() throws {
+        let (listener, right) = try stand()
+        let answered = answer(listener, Samples.hello(.random()))
+        #expect(errorKind { try right.send(MachPort.Message(), before: .patience) } == "isInvalid")
+        #expect(answered.value() == true && !right.isValid)
+    }
+
+    @Test func `an owner that refuses is not one that is gone`() throws {
+        let (listener, right) = try stand()
+        let answered = answer(listener, nil)
+        #expect(errorKind { try right.send(MachPort.Message(), before: .patience) } == "cannotConnect")
+        #expect(answered.value() == true && right.isValid)
+    }
+
+    @Test func `a process that is gone from one directory is not gone from another`() {
+        let (incarnation, other) = (Incarnation.random(), Sandbox())
+        let rights = [sandbox.path, other.path].enumerated().map { index, path in
+            MachPort.SendRight(
+                PortRuntime.shared.channels.channel(
+                    to: WireRight(
+                        id: PortID(incarnation: incarnation, number: UInt64(index)), queueLimit: 1, limit: 1,
+                        path: path)))
+        }
+        PortRuntime.shared.control.events.processDied(rights[0].channel.controlAddress)
+        #expect(!rights[0].isValid && rights[1].isValid)
+    }
+
+    @Test func `an owner that does not answer is waited for until the deadline`() throws {
+        let (listener, right) = try stand()
+        let began = MonotonicInstant.now
+        #expect(errorKind { try right.send(MachPort.Message(), before: .distantPast) } == "cannotConnect")
+        #expect(began.duration(to: .now) >= .seconds(1) && right.isValid)
+        withExtendedLifetime(listener) {}
+    }
+
+    /// A right to a port of a process that does not exist.
+    private func rightToNobody() -> MachPort.SendRight {
+        let right = WireRight(
+            id: PortID(incarnation: .random(), number: 1), queueLimit: 1, limit: 1000, path: sandbox.path)
+        return MachPort.SendRight(PortRuntime.shared.channels.channel(to: right))
+    }
+
+    @Test func `a right to nobody is invalid at once`() throws {
+        let right = rightToNobody()
+        let told = Gate()
+        right.onInvalidation { told.open() }
+        #expect(told.wait(until: .patience) && !right.isValid)
+        #expect(errorKind { try right.send(MachPort.Message()) } == "isInvalid")
+    }
+
+    // MARK: Credits
+
+    /// Sends messages with an origin past the library.
+    private func send(_ count: Int, from origin: UInt32, to port: MachPort) throws {
+        let path = sandbox.file("\(port.id.incarnation)/\(port.id.number)")
+        let frame = Samples.frame(components: [(Array(repeating: 1, count: 100), false)], origin: origin)
+        let stream = try RawStream(to: path, saying: [])
+        for _ in 0..<count {
+            stream.say([0, UInt8(frame.count)] + frame)
+            _ = try port.receive(before: .patience)
+        }
+    }
+
+    @Test func `what was taken is told to its sender alone, and not to one that uses another's origin`() throws {
+        let port = try MachPort(byteLimit: 400, nameServer: sandbox.names)
+        try sandbox.names.register(port, name: "test")
+        let path = sandbox.file("\(PortRuntime.shared.incarnation)/c")
+        var peers: [(peer: Raw, origin: UInt32)] = []
+        for _ in 0..<3 {
+            let peer = try Raw(callingAt: path)
+            peer.send(Samples.hello(.random()))
+            let hello = try #require(peer.receive()?.withUnsafeBytes { ControlHello($0) })
+            peers.append((peer, hello.origin))
+        }
+        #expect(Set(peers.map(\.origin)).count == 3 && !peers.contains { $0.origin == 0 })
+        for (peer, origin) in peers {
+            try send(2, from: origin, to: port)
+            for _ in 0..<2 { #expect(peer.receive() == Samples.packet(.credit(port.id.number, bytes: 120))) }
+        }
+        // Nobody is called so.
+        for origin in [0, PortRuntime.shared.channels.context.mark] { try send(2, from: origin, to: port) }
+        for (peer, _) in peers { #expect(!peer.isReadable(before: .now)) }
+    }
+
+    @Test func `two peers for whom the same origin is drawn have two, and each is told of its own`() throws {
+        let peers = ControlConnections(
+            .random(), PortRuntime.shared.housekeeping, PortRuntime.shared.control.events,
+            origins: Origins { _, attempt in UInt32(attempt) / 2 })
+        func connected() throws -> (Raw, UInt32) {
+            var pair: [Int32] = [-1, -1]
+            #expect(socketpair(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue), 0, &pair) == 0)
+            let peer = Raw(pair[1])
+            peer.send(Samples.hello(.random()))
+            peers.accept(pair[0])
+            return (peer, try #require(peer.receive()?.withUnsafeBytes { ControlHello($0) }).origin)
+        }
+        let all = try (0..<3).map { _ in try connected() }
+        for (peer, origin) in all {
+            peers.returnCredit(Int(origin), of: 1, to: origin)
+            #expect(peer.receive() == Samples.packet(.credit(1, bytes: UInt64(origin))))
+        }
+        for (peer, _) in all { #expect(!peer.isReadable(before: .now)) }
+        #expect(all.map(\.1) == [1, 2, 3])
+    }
+
+    @Test func `an origin is free again when its process is gone`() throws {
+        let incarnations = (0..<2).map { _ in Incarnation.random() }
+        var origins = Origins { _, attempt in UInt32(attempt) }
+        #expect(incarnations.map { origins.number(of: .init(incarnation: $0, pid: 1)) } == [1, 2])
+        origins.remove(incarnations[0])
+        #expect(origins.owner(of: 1) == nil && origins.owner(of: 2)?.incarnation == incarnations[1])
+        #expect(origins.number(of: .init(incarnation: .random(), pid: 1)) == 1)
+    }
+
+    @Test func `what is less than an eighth of the limit is told when nothing is left`() throws {
+        let port = try MachPort(byteLimit: 10_000, nameServer: sandbox.names)
+        try sandbox.names.register(port, name: "test")
+        let peer = try Raw(callingAt: sandbox.file("\(PortRuntime.shared.incarnation)/c"))
+        peer.send(Samples.hello(.random()))
+        let origin = try #require(peer.receive()?.withUnsafeBytes { ControlHello($0) }).origin
+        try send(2, from: origin, to: port)
+        #expect(errorKind { _ = try port.receive(before: .distantPast) } == "receiveTimedOut")
+        var told = 0
+        while told < 240, let packet = peer.receive(), !packet.isEmpty {
+            guard case .credit(port.id.number, let bytes) = packet.withUnsafeBytes({ ControlMessage($0) }) else {
+                break
+            }
+            told += Int(bytes)
+        }
+        #expect(told == 240)
+    }
+
+    // MARK: Statistics
+
+    /// A peer that has said hello.
+    private func peer(at path: String) throws -> Raw {
+        let peer = try Raw(callingAt: path)
+        peer.send(Samples.hello(.random()))
+        #expect(peer.receive()?.count == ControlHello.size)
+        return peer
+    }
+
+    /// Everything that the peer has sent before was read.
+    private func expectRead(_ peer: Raw) {
+        peer.send(Samples.packet(.watch(.max)))
+        while let packet = peer.receive(), packet != Samples.packet(.invalidated(.max)) {
+            if packet.isEmpty { return #expect(Bool(false), "it was cut off") }
+        }
+    }
+
+    @Test func `a peer may say that it has sent any number of messages`() throws {
+        let (port, path) = try exposed()
+        let number = port.id.number
+        let liars = try (0..<3).map { _ in try peer(at: path) }
+        try port.sendRight.send(MachPort.Message())
+        for liar in liars { liar.send(Samples.packet(.sent(number, count: .max))) }
+        for liar in liars { expectRead(liar) }
+        #expect(try port.sendRight.statistics().waiting >= 1)
+        _ = try port.receive(before: .patience)
+        for _ in 0..<3 { #expect(try port.sendRight.statistics().received == 1) }
+        liars[0].send(Samples.packet(.sent(number, count: 0)))
+        expectRead(liars[0])
+        #expect(try port.sendRight.statistics().received == 1)
+    }
+
+    @Test func `of senders that are gone nothing is kept but the sum`() throws {
+        let (port, path) = try exposed()
+        for _ in 0..<20 {
+            let sender = try peer(at: path)
+            sender.send(Samples.packet(.sent(port.id.number, count: 2)))
+            expectRead(sender)
+            #expect(port.receiver.knownSenderCount > 0)
+        }
+        #expect(waitUntil { port.receiver.knownSenderCount == 0 })
+        #expect(try port.sendRight.statistics() == .init(received: 0, waiting: 40))
+    }
+
+    @Test func `however often a peer asks, the others are asked one at a time`() throws {
+        let (port, path) = try exposed()
+        let (asker, silent) = (try peer(at: path), try peer(at: path))
+        silent.send(Samples.packet(.watch(port.id.number)))
+        expectRead(silent)
+        let began = MonotonicInstant.now
+        for query in 0..<(200 as UInt64) { asker.send(Samples.packet(.ask(query: query, port.id.number))) }
+        expectRead(asker)
+        var count = 0
+        while silent.isReadable(before: .now) {
+            #expect(silent.receive() == Samples.packet(.count(port.id.number)))
+            count += 1
+        }
+        // One waits a tenth of a second for its answer.
+        let most = 1 + Int(began.duration(to: .now) / .milliseconds(100))
+        #expect((1...most).contains(count))
+    }
+}
+
+extension ControlConnection {
+    /// A connection that no loop serves.
+    convenience init(_ descriptor: Int32, to pid: pid_t) {
+        self.init(
+            descriptor, incarnation: .random(), pid: pid, ownOrigin: 1, PortRuntime.shared.control)
+    }
+}

@@ -1,0 +1,250 @@
+import Foundation
+import Glibc
+import OwnThread
+import RunLoops
+import Testing
+
+@testable import Ports
+
+@Suite(.ownThread) struct RegistryDirectoryTests {
+    let sandbox = Sandbox()
+
+    private func error(at path: String) -> PortError? {
+        portError { _ = try RegistryDirectory(path, PortRuntime.shared.registry) }
+    }
+
+    private func register(_ name: String) throws -> MachPort {
+        let port = try MachPort(nameServer: sandbox.names)
+        try sandbox.names.register(port, name: name)
+        return port
+    }
+
+    @Test func `a directory whose parent exists is made, and closed to others`() throws {
+        let path = sandbox.file("made")
+        _ = try RegistryDirectory(path + "//", PortRuntime.shared.registry)
+        var status = stat()
+        #expect(lstat(path, &status) == 0 && status.st_mode & 0o777 == 0o700)
+    }
+
+    @Test func `a missing parent is an error`() {
+        let path = sandbox.file("missing/made")
+        #expect(error(at: path) == .directory(path, call: "mkdir", errno: ENOENT))
+    }
+
+    @Test func `a path that does not begin with a slash is an error`() {
+        #expect(kind(error(at: "relative")) == "untrustedDirectory")
+        #expect(kind(error(at: "")) == "untrustedDirectory")
+    }
+
+    @Test func `a symbolic link is not trusted`() throws {
+        #expect(symlink(sandbox.path, sandbox.file("link")) == 0)
+        #expect(kind(error(at: sandbox.file("link"))) == "untrustedDirectory")
+    }
+
+    @Test(arguments: [0o755, 0o770, 0o701, 0o777] as [mode_t])
+    func `a directory that others may use is not trusted`(_ mode: mode_t) {
+        chmod(sandbox.path, mode)
+        #expect(kind(error(at: sandbox.path)) == "untrustedDirectory")
+        #expect(errorKind { _ = try register("x") } == "untrustedDirectory")
+    }
+
+    @Test func `a plain file is no directory`() throws {
+        try sandbox.write("x", to: "plain")
+        #expect(kind(error(at: sandbox.file("plain"))) == "untrustedDirectory")
+    }
+
+    @Test func `a directory that is opened to others later is not used any more`() throws {
+        _ = try RegistryDirectory(sandbox.path, PortRuntime.shared.registry)
+        chmod(sandbox.path, 0o777)
+        #expect(errorKind { _ = try register("x") } == "untrustedDirectory")
+    }
+
+    @Test func `a path that is too long for a socket says so`() throws {
+        let folder = sandbox.file(String(repeating: "d", count: 80))
+        let names = PortNameServer(directory: folder)
+        let port = try MachPort(nameServer: names)
+        #expect(errorKind { try names.register(port, name: "x") } == "pathTooLong")
+        #expect(port.isValid)
+        #expect(access(folder, F_OK) != 0)
+    }
+
+    @Test func `whoever uses a directory whose path is too long is told so first`() throws {
+        let names = PortNameServer(directory: sandbox.file(String(repeating: "d", count: 80)))
+        let attempts: [() throws -> Void] = [
+            { _ = try names.port(forName: "x") }, { _ = try names.waitForPort(forName: "x") },
+            { try names.waitForEnd(ofName: "x") }, { _ = try PortNameWatch(names) }, { _ = try names.names() },
+            { _ = try names.registrations() }, { try names.sweep() },
+            { try names.register(try MachPort(nameServer: names), name: "x") },
+        ]
+        for attempt in attempts { #expect(errorKind(attempt) == "pathTooLong") }
+        // The longest path there can be works.
+        let rest = String(repeating: "d", count: RegistryDirectory.longestPath - sandbox.path.utf8.count - 1)
+        let longest = PortNameServer(directory: sandbox.file(rest))
+        let port = try MachPort(nameServer: longest)
+        try longest.register(port, name: "x")
+        #expect(try longest.port(forName: "x") == port.sendRight)
+    }
+
+    // MARK: What a path leads to
+
+    @Test func `a directory with several paths is one directory`() throws {
+        let parent = Sandbox()
+        let link = Sandbox()
+        #expect(rmdir(link.path) == 0 && symlink(parent.path, link.path) == 0)
+        let spellings = ["\(parent.path)/r", "\(link.path)/r", "\(parent.path)//r", "\(parent.path)/./r/"]
+        let servers = spellings.map { PortNameServer(directory: $0) }
+        let ports = try servers.map { try MachPort(nameServer: $0) }
+        for (index, port) in ports.enumerated() { try servers[index].register(port, name: "\(index)") }
+        for names in servers {
+            for (index, port) in ports.enumerated() { #expect(try names.port(forName: "\(index)") == port.sendRight) }
+        }
+        let server = try LocalMessagePort(name: "server", nameServer: servers[0]) { _, data in data }
+        #expect(LocalMessagePort.existing("server", nameServer: servers[1]) === server)
+        #expect(errorKind { try servers[1].register(ports[1], name: "server") } == "nameInUse")
+    }
+
+    @Test func `names are found in a directory that was removed and made again`() throws {
+        let port = try register("before")
+        let (path, child) = (sandbox.path, { Child("ask", in: self.sandbox) })
+        try FileManager.default.removeItem(atPath: path)
+        #expect(mkdir(path, 0o700) == 0)
+        // The test's port, which has its name already, answers a process that knows the new directory only.
+        let server = try LocalMessagePort(name: "test", nameServer: sandbox.names) { _, data in data }
+        let thread = try RunLoopThread()
+        try server.schedule(in: thread.loop)
+        #expect(child().wait() == 0)
+        try FileManager.default.removeItem(atPath: path)
+        #expect(mkdir(path, 0o700) == 0)
+        try sandbox.names.register(port, name: "after")
+        #expect(child().wait() == 0)
+        #expect(Set(try sandbox.names.names()) == ["before", "after", "test"])
+        #expect(try sandbox.names.port(forName: "before") == port.sendRight)
+        thread.stop()
+    }
+
+    @Test func `nothing is written to a directory that others may use, though it was fine before`() throws {
+        let port = try register("before")
+        try FileManager.default.removeItem(atPath: sandbox.path)
+        #expect(mkdir(sandbox.path, 0o777) == 0 && chmod(sandbox.path, 0o777) == 0)
+        #expect(errorKind { try sandbox.names.register(port, name: "after") } == "untrustedDirectory")
+        #expect(errorKind { _ = try sandbox.names.port(forName: "before") } == "untrustedDirectory")
+        #expect(sandbox.files == [])
+        let other = try MachPort(nameServer: sandbox.names)
+        #expect(errorKind { try sandbox.names.register(other, name: "other") } == "untrustedDirectory")
+        #expect(sandbox.files == [])
+    }
+
+    @Test func `what is planted under a name neither blocks nor is followed`() throws {
+        let folder = try sandbox.folder("planted")
+        _ = try RegistryDirectory(sandbox.path, PortRuntime.shared.registry)
+        let inner = "\(folder)/\(PortID(incarnation: .random(), number: 1).file)"
+        try sandbox.write("secret", to: "target")
+        let planters: [(String) -> Int32] = [
+            { mkfifo($0, 0o600) }, { symlink(sandbox.file("target"), $0) }, { creat($0, 0o600) },
+            { symlink(sandbox.path, $0) }, { mkdir($0, 0o700) },
+        ]
+        for (index, plant) in (planters.dropLast() + planters).enumerated() {
+            let file = index < planters.count - 1 ? folder : inner
+            #expect(file == folder || mkdir(folder, 0o700) == 0)
+            #expect(plant(file) >= 0)
+            let lookup = errorKind { _ = try sandbox.names.port(forName: "planted") }
+            #expect(["untrustedDirectory", "directory"].contains(lookup))
+            #expect(["untrustedDirectory", "directory"].contains(errorKind { _ = try register("planted") }))
+            let names = try sandbox.names.names()
+            #expect(!names.contains("planted"))
+            _ = Glibc.remove(file)
+            rmdir(folder)
+        }
+        #expect(try sandbox.names.names() == [])
+        let port = try register("planted")
+        #expect(try sandbox.names.port(forName: "planted") == port.sendRight)
+    }
+
+    @Test func `an entry under another name's file is not that name's`() throws {
+        let port = try register("mine")
+        let (mine, other) = (try sandbox.folder("mine"), try sandbox.folder("other"))
+        try FileManager.default.copyItem(atPath: mine, toPath: other)
+        #expect(errorKind { _ = try sandbox.names.port(forName: "other") } == "nameNotFound")
+        #expect(rename("\(other)/\(port.id.file)", "\(other)/\(PortID(incarnation: .random(), number: 1).file)") == 0)
+        #expect(errorKind { _ = try sandbox.names.port(forName: "other") } == "untrustedDirectory")
+        withExtendedLifetime(port) {}
+    }
+
+    @Test func `what dead processes have left is swept, and nothing outside`() throws {
+        let dead = Incarnation.random()
+        let right = WireRight(id: PortID(incarnation: dead, number: 3), queueLimit: 1, limit: 1, path: sandbox.path)
+        let entry = NameEntry(name: "dead", right: right)
+        try sandbox.plant(entry)
+        mkdir(sandbox.file("\(dead)"), 0o700)
+        try sandbox.write("", to: "\(dead)/3.dead")
+        mkdir(sandbox.file("\(dead)/new"), 0o700)
+        try sandbox.write("half an entry", to: "\(dead)/new/\(dead).4")
+        for file in ["c", "1", "2"] {
+            close(try LocalSocket.listen(at: sandbox.file("\(dead)/\(file)"), kind: .stream))
+        }
+        // A link in a dead process's place must not lead the sweep elsewhere.
+        let elsewhere = Sandbox()
+        try elsewhere.write("dear", to: "kept")
+        let link = "\(Incarnation.random())"
+        symlink(elsewhere.path, sandbox.file(link))
+
+        let port = try register("alive")
+        #expect(elsewhere.files == ["kept"])
+        let own = "\(PortRuntime.shared.incarnation)"
+        #expect(sandbox.files == [own, link, "names/alive"].sorted())
+        #expect(try sandbox.names.names() == ["alive"])
+        withExtendedLifetime(port) {}
+    }
+
+    @Test func `files that only look like ours survive the sweep`() throws {
+        let (digest, folder) = ("\(Incarnation.random())", "\(Incarnation.random())")
+        mkdir(sandbox.file(folder), 0o700)
+        mkdir(sandbox.file("\(folder)/new"), 0o700)
+        mkdir(sandbox.file("folder"), 0o700)
+        let kept = [
+            "notes.txt", "c", "1.txt", digest, "\(folder)/c", "\(folder)/1", "\(folder)/1.txt", "\(folder)/new/1",
+            "folder/c",
+        ]
+        for file in kept { try sandbox.write("not ours", to: file) }
+        let port = try register("alive")
+        for file in kept { #expect(access(sandbox.file(file), F_OK) == 0, "\(file)") }
+        withExtendedLifetime(port) {}
+    }
+
+    @Test func `a name that an invalid port of ours could not give up is free`() throws {
+        var port: MachPort? = try register("kept")
+        // As if the file system had refused when the port went.
+        let id = try #require(port).id
+        let entry = try String(contentsOfFile: "\(sandbox.folder("kept"))/\(id.file)", encoding: .utf8)
+        #expect(errorKind { _ = try register("kept") } == "nameInUse")
+        port = nil
+        try sandbox.plant(entry, as: "kept", of: id)
+        port = try register("kept")
+        #expect(try sandbox.names.port(forName: "kept") == port?.sendRight)
+    }
+
+    @Test func `an invalid port leaves nothing but its process's own folder`() throws {
+        var port: MachPort? = try register("first")
+        try sandbox.names.register(try #require(port), name: "second")
+        #expect(Set(try sandbox.names.names()) == ["first", "second"])
+        port = nil
+        #expect(sandbox.files == ["\(PortRuntime.shared.incarnation)"])
+        #expect(access(sandbox.file("\(PortRuntime.shared.incarnation)/c"), F_OK) == 0)
+    }
+
+    @Test func `of many threads that want one name, one gets it`() throws {
+        let names = sandbox.names
+        let threads = (0..<6).map { _ in
+            Helper { () -> (MachPort?, String) in
+                guard let port = try? MachPort(nameServer: names) else { return (nil, "no port") }
+                let outcome = errorKind { try names.register(port, name: "wanted") }
+                return (port, outcome)
+            }
+        }
+        let outcomes = threads.map { $0.value() }
+        #expect(
+            outcomes.compactMap { $0?.1 }.sorted() == [
+                "nameInUse", "nameInUse", "nameInUse", "nameInUse", "nameInUse", "none",
+            ])
+    }
+}

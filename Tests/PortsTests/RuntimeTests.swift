@@ -1,0 +1,87 @@
+import Glibc
+import RunLoops
+import Testing
+
+@testable import Ports
+
+/// Two runtimes in one process talk to each other as two processes do.
+@Suite(.ownThread) struct RuntimeTests {
+    let sandbox = Sandbox()
+
+    private func runtime() -> PortRuntime { PortRuntime(directory: sandbox.path) }
+
+    /// A port of a runtime, registered as "test".
+    private func registered(_ runtime: PortRuntime) throws -> MachPort {
+        let port = try MachPort(nameServer: runtime.nameServer)
+        try runtime.nameServer.register(port, name: "test")
+        return port
+    }
+
+    @Test func `ports of two runtimes find each other by name, and messages arrive in order`() throws {
+        let (one, other) = (runtime(), runtime())
+        let port = try registered(one)
+        let right = try other.nameServer.port(forName: "test")
+        #expect(right == port.sendRight && right.channel !== port.sendRight.channel)
+        for number in 0..<1000 as Range<UInt32> { try right.send(MachPort.Message(id: number), before: .patience) }
+        for number in 0..<1000 as Range<UInt32> {
+            let message = try port.receive(before: .patience)
+            #expect(message.id == number && message.sender?.pid == getpid())
+        }
+        #expect(one.control.isConnected(to: other.incarnation) && other.control.isConnected(to: one.incarnation))
+    }
+
+    @Test func `a right that travels to another runtime leads back to its port`() throws {
+        let (one, other) = (runtime(), runtime())
+        let port = try registered(one)
+        let answers = try MachPort(nameServer: other.nameServer)
+        try other.nameServer.port(forName: "test")
+            .send(MachPort.Message([.port(answers.sendRight)], replyPort: answers.sendRight), before: .patience)
+        let message = try port.receive(before: .patience)
+        #expect(message.components == [.port(answers.sendRight)])
+        try #require(message.replyPort).send(MachPort.Message(id: 7), before: .patience)
+        #expect(try answers.receive(before: .patience).id == 7)
+    }
+
+    @Test func `a request to another runtime is answered, and one that is dropped is refused`() throws {
+        let (one, other) = (runtime(), runtime())
+        let server = try LocalMessagePort(name: "server", nameServer: one.nameServer) { (request: MessagePortRequest) in
+            if request.id == 1 { try? request.replyRight?.reply(with: request.data) }
+        }
+        let thread = try RunLoopThread()
+        try server.schedule(in: thread.loop)
+        let remote = try RemoteMessagePort(name: "server", nameServer: other.nameServer)
+        #expect(try remote.request(id: 1, [1, 2]) == [1, 2])
+        #expect(errorKind { _ = try remote.request(id: 2) } == "unanswered")
+        server.invalidate()
+        #expect(waitUntil { !remote.isValid })
+        thread.stop()
+    }
+
+    @Test func `the end of a runtime is the death of its ports for others`() throws {
+        var one: PortRuntime? = runtime()
+        let other = runtime()
+        var port: MachPort? = try registered(try #require(one))
+        let (right, told) = (try other.nameServer.port(forName: "test"), Gate())
+        right.onInvalidation { told.open() }
+        (port, one) = (nil, nil)
+        #expect(told.wait(until: .patience) && !right.isValid)
+        #expect(errorKind { _ = try other.nameServer.port(forName: "test") } == "nameNotFound")
+        withExtendedLifetime(port) {}
+        #expect(one == nil)
+    }
+
+    @Test func `a runtime keeps nothing when it is released`() throws {
+        weak var released: PortRuntime?
+        weak var channels: ChannelTable?
+        func use() throws {
+            let (one, other) = (runtime(), runtime())
+            let port = try registered(one)
+            try other.nameServer.port(forName: "test").send(MachPort.Message(), before: .patience)
+            _ = try port.receive(before: .patience)
+            (released, channels) = (other, other.channels)
+        }
+        try use()
+        #expect(waitUntil { released == nil && channels == nil })
+        #expect(waitUntil { sandbox.files.isEmpty })
+    }
+}
