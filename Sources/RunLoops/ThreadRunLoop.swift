@@ -54,7 +54,7 @@ public final class ThreadRunLoop: Sendable {
     }
 
     let state = Lock(State())
-    let wakeState = Atomic(WakeState.awake)
+    let wakeState = OwnLine(Atomic(WakeState.awake))
     /// Counts what can end a source's turn: removals, invalidations, stops.
     let changes = Atomic(0)
     let blocks = BlockQueue()
@@ -114,7 +114,7 @@ public final class ThreadRunLoop: Sendable {
     public var allModes: [Mode] { crl_is_forked() ? [.default] : state.withLock { $0.modes.map(\.mode) } }
 
     /// Whether it sleeps, waiting for an event. The corresponding CF function is `CFRunLoopIsWaiting`.
-    public var isWaiting: Bool { wakeState.load(ordering: .acquiring) == .asleep }
+    public var isWaiting: Bool { wakeState.value.load(ordering: .acquiring) == .asleep }
 
     /// When the next timer of a mode is due; nil when it has none.
     /// The corresponding CF function is `CFRunLoopGetNextTimerFireDate`.
@@ -128,7 +128,9 @@ public final class ThreadRunLoop: Sendable {
     /// Makes the loop go through one more pass before it sleeps again; what was made visible before the call is seen
     /// in it. Any thread may call it. The corresponding CF function is `CFRunLoopWakeUp`.
     public func wakeUp() {
-        guard !crl_is_forked(), wakeState.exchange(.woken, ordering: .sequentiallyConsistent) == .asleep else { return }
+        guard !crl_is_forked(), wakeState.value.exchange(.woken, ordering: .sequentiallyConsistent) == .asleep else {
+            return
+        }
         state.withLock { $0.wake }?.raise()
     }
 
@@ -324,7 +326,8 @@ extension ThreadRunLoop {
     /// Wakes the loop if it sleeps; for what it looks at, under its lock, before it does.
     private func rouse() {
         guard
-            wakeState.compareExchange(expected: .asleep, desired: .woken, ordering: .sequentiallyConsistent).exchanged
+            wakeState.value.compareExchange(expected: .asleep, desired: .woken, ordering: .sequentiallyConsistent)
+                .exchanged
         else { return }
         state.withLock { $0.wake }?.raise()
     }

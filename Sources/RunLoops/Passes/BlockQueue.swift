@@ -48,10 +48,10 @@ final class BlockQueue: Sendable {
     }
 
     private let state = Lock(State())
-    private let hasSome = Atomic(false)
-    // Sound: used on the loop's thread only, by ``takeDue(in:)`` and ``reuse(_:count:)``.
-    /// The storage of those that were performed last, to be used again.
-    private nonisolated(unsafe) var spare = Deque<Block>()
+    private let hasSome = OwnLine(Atomic(false))
+    /// The storage of those that were performed last, to be used again. Used on the loop's thread only, by
+    /// ``takeDue(in:)`` and ``reuse(_:count:)``.
+    private let spare = OwnLine(Deque<Block>())
 
     /// More than a burst of so many is given back to the system.
     private static let keptCount = 4096
@@ -73,7 +73,7 @@ final class BlockQueue: Sendable {
     @inline(__always)
     private func append(_ block: consuming Block, _ state: inout State, wakes: Bool) -> Outcome {
         if state.isClosed { return .loopEnded }
-        if state.blocks.isEmpty { hasSome.store(true, ordering: .releasing) }
+        if state.blocks.isEmpty { hasSome.value.store(true, ordering: .releasing) }
         state.sharedModes.formCommonPart(with: block.modes)
         state.blocks.append(block)
         guard wakes, !state.isWakeUpDue else { return .queued }
@@ -91,12 +91,11 @@ final class BlockQueue: Sendable {
     }
 
     /// Whether there are none, in any mode.
-    var isEmpty: Bool { !hasSome.load(ordering: .acquiring) }
+    var isEmpty: Bool { !hasSome.value.load(ordering: .acquiring) }
 
     /// Takes those out that are for any of a pass's modes. Called on the loop's thread.
     func takeDue(in modes: ModeSet) -> Deque<Block> {
-        var due = Deque<Block>()
-        swap(&due, &spare)
+        var due = spare.exchange([])
         state.withLock { state in
             state.isWakeUpDue = false
             swap(&due, &state.blocks)
@@ -108,14 +107,14 @@ final class BlockQueue: Sendable {
                 due.removeAll { $0.modes.isDisjoint(with: modes) }
                 for block in state.blocks { state.sharedModes.formCommonPart(with: block.modes) }
             }
-            if state.blocks.isEmpty { hasSome.store(false, ordering: .releasing) }
+            if state.blocks.isEmpty { hasSome.value.store(false, ordering: .releasing) }
         }
         return due
     }
 
     /// Takes the storage of performed blocks back. Called on the loop's thread.
     func reuse(_ storage: consuming Deque<Block>, count: Int) {
-        if count <= Self.keptCount { spare = storage }
+        if count <= Self.keptCount { _ = spare.exchange(storage) }
     }
 
     func hasDue(in modes: ModeSet) -> Bool {

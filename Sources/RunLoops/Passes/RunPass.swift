@@ -165,7 +165,7 @@ extension ThreadRunLoop {
         let isOutermost = state.withLock { state in
             // The outer runs have not seen what a wake-up was for that came in this one.
             if let run = state.runs.popLast(), run.wasWoken, !state.runs.isEmpty {
-                wakeState.store(.woken, ordering: .sequentiallyConsistent)
+                wakeState.value.store(.woken, ordering: .sequentiallyConsistent)
             }
             return state.runs.isEmpty
         }
@@ -186,8 +186,8 @@ extension ThreadRunLoop {
     }
 
     private func wakeUpsTaken() -> Bool {
-        wakeState.load(ordering: .acquiring) == .woken
-            && wakeState.exchange(.awake, ordering: .sequentiallyConsistent) == .woken
+        wakeState.value.load(ordering: .acquiring) == .woken
+            && wakeState.value.exchange(.awake, ordering: .sequentiallyConsistent) == .woken
     }
 
     /// Makes what the mode needs to sleep.
@@ -282,8 +282,10 @@ extension ThreadRunLoop {
             // Work made visible before a wake-up that came since the pass began must be seen before sleeping.
             let isPolling =
                 isRaised || limit == .distantPast || state.runs[state.runs.count - 1].isStopped
-                || !wakeState.compareExchange(expected: .awake, desired: .asleep, ordering: .sequentiallyConsistent)
-                    .exchanged
+                || !wakeState.value.compareExchange(
+                    expected: .awake, desired: .asleep, ordering: .sequentiallyConsistent
+                )
+                .exchanged
             if isPolling, !isMain, state.modes[mode.index].sources1.isEmpty {
                 known = state.modes[mode.index].hasTimerDue() ? .timers : Event.none
                 return true
@@ -301,7 +303,8 @@ extension ThreadRunLoop {
         repeat {
             ready = mode.waitSet.wait(until: isPolling ? .distantPast : limit)
             // An old wake-up's edge may be left in the set; one that counts has changed the state.
-        } while ready?.token == ModeItems.wakeToken && (isPolling || wakeState.load(ordering: .acquiring) != .woken)
+        } while ready?.token == ModeItems.wakeToken
+            && (isPolling || wakeState.value.load(ordering: .acquiring) != .woken)
         // The main queue has had the last turn: another's comes first, if there is one. A wake-up that this look takes
         // from the kernel is still in the state.
         if isMain, servedMainQueueLast.exchange(false, ordering: .relaxed), !isMainQueueAlone,
@@ -311,7 +314,7 @@ extension ThreadRunLoop {
             ready = other
         }
         if !isPolling {
-            _ = wakeState.compareExchange(expected: .asleep, desired: .awake, ordering: .sequentiallyConsistent)
+            _ = wakeState.value.compareExchange(expected: .asleep, desired: .awake, ordering: .sequentiallyConsistent)
             passBegins()
         } else if ready == nil, !isRaised {
             return .none

@@ -3,7 +3,8 @@ import Synchronization
 
 /// What a loop is doing, kept by its thread for those who look from others. Cheap enough to be kept always.
 struct Progress: ~Copyable, Sendable {
-    private let callout = Atomic(Callout.none.bits)
+    /// Written twice for each callout.
+    private let callout = OwnLine(Atomic(Callout.none.bits))
     private let start = Atomic<UInt64>(0)
     /// Whether anybody wants to know since when.
     let isWatched = Atomic(false)
@@ -11,7 +12,7 @@ struct Progress: ~Copyable, Sendable {
     let waitingWatches = Atomic(0)
 
     /// The innermost callout in progress.
-    var currentCallout: Callout { Callout(bits: callout.load(ordering: .acquiring)) }
+    var currentCallout: Callout { Callout(bits: callout.value.load(ordering: .acquiring)) }
 
     /// Since when the loop has been in its present pass, as far as the clock's tick tells; nil when it sleeps, does not
     /// run, or is not watched.
@@ -22,9 +23,9 @@ struct Progress: ~Copyable, Sendable {
 
     @inline(__always)
     func calling<Result>(_ callout: Callout, _ body: () -> Result) -> Result {
-        let outer = self.callout.load(ordering: .relaxed)
-        self.callout.store(callout.bits, ordering: .relaxed)
-        defer { self.callout.store(outer, ordering: .relaxed) }
+        let outer = self.callout.value.load(ordering: .relaxed)
+        self.callout.value.store(callout.bits, ordering: .relaxed)
+        defer { self.callout.value.store(outer, ordering: .relaxed) }
         return body()
     }
 
