@@ -54,7 +54,7 @@ public final class ThreadRunLoop: Sendable {
     }
 
     let state = Lock(State())
-    let wakeState = OwnLine(Atomic(WakeState.awake))
+    let wakeState = CacheLine(Atomic(WakeState.awake))
     /// Counts what can end a source's turn: removals, invalidations, stops.
     let changes = Atomic(0)
     let blocks = BlockQueue()
@@ -134,6 +134,11 @@ public final class ThreadRunLoop: Sendable {
         state.withLock { $0.wake }?.raise()
     }
 
+    /// Wakes the loop for a change by another thread. The loop's own thread sees its changes without.
+    func wakeUpFromOutside() {
+        if !isCurrent { wakeUp() }
+    }
+
     /// Ends the innermost run; does nothing when the loop is not running. Any thread may call it. One that does not
     /// know whether the run has begun says `loop.perform { loop.stop() }`.
     /// The corresponding CF function is `CFRunLoopStop`.
@@ -144,7 +149,7 @@ public final class ThreadRunLoop: Sendable {
             state.runs[state.runs.count - 1].isStopped = true
         }
         changes.add(1, ordering: .releasing)
-        rouse()
+        wakeUpIfAsleep()
     }
 
     /// Queues a block for the next pass in one of the modes. Blocks run in the order they were queued.
@@ -158,11 +163,19 @@ public final class ThreadRunLoop: Sendable {
     /// - Returns: False when the loop's thread has ended, or the process is a forked child: the block is not performed.
     @discardableResult
     public func perform(inModes modes: [Mode] = Mode.onlyDefault, _ block: @escaping @Sendable () -> Void) -> Bool {
+        queue(block, modes, wakes: !isCurrent)
+    }
+
+    /// ``perform(inModes:_:)`` that wakes the loop from its own thread too: the block runs before the loop sleeps.
+    package func performBeforeSleep(inModes modes: [Mode] = Mode.onlyDefault, _ block: @escaping @Sendable () -> Void) {
+        _ = queue(block, modes, wakes: true)
+    }
+
+    private func queue(_ block: @escaping @Sendable () -> Void, _ modes: [Mode], wakes: Bool) -> Bool {
         contract(!modes.isEmpty, Self.noMode)
         if crl_is_forked() { return false }
-        let isCurrent = isCurrent
         while true {
-            switch blocks.append(modes, block, wakes: !isCurrent) {
+            switch blocks.append(modes, block, wakes: wakes) {
             case .loopEnded: return false
             case .queued: return true
             case .queuedFirst:
@@ -320,11 +333,11 @@ extension ThreadRunLoop {
             for index in state.runs.indices { state.runs[index].isStopped = true }
         }
         changes.add(1, ordering: .releasing)
-        rouse()
+        wakeUpIfAsleep()
     }
 
     /// Wakes the loop if it sleeps; for what it looks at, under its lock, before it does.
-    private func rouse() {
+    private func wakeUpIfAsleep() {
         guard
             wakeState.value.compareExchange(expected: .asleep, desired: .woken, ordering: .sequentiallyConsistent)
                 .exchanged

@@ -1,9 +1,22 @@
-/// What a mode can hold.
+import CRunLoopShims
+
+/// A source, a timer or an observer: the things that a mode holds.
 enum Item {
     case source0(ThreadRunLoop.Source0)
     case source1(ThreadRunLoop.Source1)
     case timer(ThreadRunLoop.Timer)
     case observer(ThreadRunLoop.Observer)
+
+    private var object: AnyObject {
+        switch self {
+        case .source0(let source): source
+        case .source1(let source): source
+        case .timer(let timer): timer
+        case .observer(let observer): observer
+        }
+    }
+
+    var id: ObjectIdentifier { ObjectIdentifier(object) }
 
     var isValid: Bool {
         switch self {
@@ -14,7 +27,7 @@ enum Item {
         }
     }
 
-    /// Whether a loop may take it in: a timer or an observer is one loop's at a time.
+    /// Whether a loop may take the item: a timer or an observer is one loop's at a time.
     func mayJoin(_ loop: ThreadRunLoop) -> Bool {
         switch self {
         case .source0, .source1: isValid
@@ -23,16 +36,27 @@ enum Item {
         }
     }
 
-    var id: ObjectIdentifier {
+    private var loops: [ThreadRunLoop] {
         switch self {
-        case .source0(let source): ObjectIdentifier(source)
-        case .source1(let source): ObjectIdentifier(source)
-        case .timer(let timer): ObjectIdentifier(timer)
-        case .observer(let observer): ObjectIdentifier(observer)
+        case .source0(let source): source.membership.loops
+        case .source1(let source): source.membership.loops
+        case .timer(let timer): timer.loop.map { [$0] } ?? []
+        case .observer(let observer): observer.loop.map { [$0] } ?? []
         }
     }
 
-    /// What it is in a line of a dump or a report.
+    /// Removes the item from its loops for good. `takeHandler` takes the handler out under the item's lock.
+    ///
+    /// - Returns: False when the item was invalid already.
+    @discardableResult
+    func invalidate<Handler>(_ takeHandler: () -> Handler?) -> Bool {
+        // Released after the lock: what the handler has captured may call back into the item.
+        guard !crl_is_forked(), let handler = takeHandler() else { return false }
+        for loop in loops { loop.removeEverywhere(self) }
+        return withExtendedLifetime(handler) { true }
+    }
+
+    /// The item's name in a dump or a report.
     var name: String {
         let (kind, label): (String, String?) =
             switch self {

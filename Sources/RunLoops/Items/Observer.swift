@@ -25,7 +25,7 @@ extension ThreadRunLoop {
             var handler: Handler?
             var callCount = 0
             var isTold = false
-            var belonging = Belonging()
+            var ownership = LoopOwnership()
         }
 
         private let state: Mutex<State>
@@ -56,25 +56,22 @@ extension ThreadRunLoop {
         /// Takes it out of its loop, for good. Any thread may call it.
         /// The corresponding CF function is `CFRunLoopObserverInvalidate`.
         public func invalidate() {
-            if crl_is_forked() { return }
-            // The handler goes after the lock: what it has captured may call back in here when it is let go of.
-            let (handler, loop) = state.withLock { state in
-                defer { state.handler = nil }
-                return (state.handler, state.belonging.loop)
-            }
-            if handler != nil { loop?.removeEverywhere(.observer(self)) }
+            Item.observer(self).invalidate { state.withLock { $0.handler.take() } }
         }
+
+        /// The loop that owns the observer.
+        var loop: ThreadRunLoop? { state.withLock { $0.ownership.loop } }
 
         func mayJoin(_ loop: ThreadRunLoop) -> Bool {
-            state.withLock { state in state.handler != nil && state.belonging.allows(loop) }
+            state.withLock { state in state.handler != nil && state.ownership.allows(loop) }
         }
 
-        /// Makes the loop its own; false when it is another's, or invalid.
+        /// Makes the loop the owner. False when the observer is another loop's, or invalid.
         func attach(to loop: ThreadRunLoop) -> Bool {
-            state.withLock { state in state.handler != nil && state.belonging.join(loop) }
+            state.withLock { state in state.handler != nil && state.ownership.join(loop) }
         }
 
-        func detach() { state.withLock { $0.belonging.leave() } }
+        func detach() { state.withLock { $0.ownership.leave() } }
 
         /// How often it was told.
         var callCount: Int { state.withLock { $0.callCount } }

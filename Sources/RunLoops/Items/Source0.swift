@@ -30,7 +30,7 @@ extension ThreadRunLoop {
         /// The number of its first signal since it was performed, among those of all sources; 0 when there was none.
         private let signaled = Atomic<UInt64>(0)
         private static let signals = Atomic<UInt64>(0)
-        let placements = Placements()
+        let membership = LoopMembership()
         /// Whether it stands for a closure that is to be performed.
         let isRequest: Bool
 
@@ -90,19 +90,15 @@ extension ThreadRunLoop {
         /// Takes it out of every loop, for good. Any thread may call it.
         /// The corresponding CF function is `CFRunLoopSourceInvalidate`.
         public func invalidate() {
-            if crl_is_forked() { return }
-            // The closures go after the lock: what they have captured may call back in here when it is let go of.
-            let perform = state.withLock { state in
-                defer { state.perform = nil }
-                signaled.store(0, ordering: .releasing)
-                return state.perform
+            let wasValid = Item.source0(self).invalidate {
+                state.withLock { state in
+                    signaled.store(0, ordering: .releasing)
+                    return state.perform.take()
+                }
             }
-            guard perform != nil else { return }
-            for loop in placements.loops { loop.removeEverywhere(.source0(self)) }
-            let callbacks = state.withLock { state in
-                defer { (state.schedule, state.cancel) = (nil, nil) }
-                return (state.schedule, state.cancel)
-            }
+            guard wasValid else { return }
+            // Released after the lock, as the handler is.
+            let callbacks = state.withLock { ($0.schedule.take(), $0.cancel.take()) }
             withExtendedLifetime(callbacks) {}
         }
 

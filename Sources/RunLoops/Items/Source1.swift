@@ -37,7 +37,7 @@ extension ThreadRunLoop {
         private let state: Mutex<State>
         private let raised = Atomic(false)
         let duplicates: Bool
-        let placements = Placements()
+        let membership = LoopMembership()
 
         /// Makes a source. The corresponding CF function is `CFRunLoopSourceCreate` with a version 1 context, whose
         /// `getPort` is `descriptor`.
@@ -78,29 +78,22 @@ extension ThreadRunLoop {
         /// Takes it out of every loop, for good. Any thread may call it.
         /// The corresponding CF function is `CFRunLoopSourceInvalidate`.
         public func invalidate() {
-            if crl_is_forked() { return }
-            // The closure goes after the lock: what it has captured may call back in here when it is let go of.
-            let former = state.withLock { state in
-                defer { state.perform = nil }
-                return state
-            }
-            guard former.perform != nil else { return }
-            for loop in placements.loops { loop.removeEverywhere(.source1(self)) }
+            Item.source1(self).invalidate { state.withLock { $0.perform.take() } }
         }
 
         /// Says that there is work whatever the descriptor tells: every loop that has the source will perform it, until
         /// ``clear()``. Wakes the loops that sleep. Any thread may call it.
         public func raise() {
             guard !crl_is_forked(), !raised.exchange(true, ordering: .sequentiallyConsistent) else { return }
-            for loop in placements.loops { loop.noteRaised(self) }
+            for loop in membership.loops { loop.noteRaised(self) }
         }
 
         /// ``raise()`` by the one whose turn it is: in the usual case its loop is the only one to tell.
         package func raise(during turn: borrowing Turn) {
             guard !raised.exchange(true, ordering: .sequentiallyConsistent) else { return }
             // Asked after the exchange: a loop that takes the source in later sees that it is raised.
-            if placements.isOnly(turn.loop) { return turn.loop.noteRaised(self) }
-            for loop in placements.loops { loop.noteRaised(self) }
+            if membership.isOnly(turn.loop) { return turn.loop.noteRaised(self) }
+            for loop in membership.loops { loop.noteRaised(self) }
         }
 
         /// Takes ``raise()`` back: from now on the descriptor alone tells.
@@ -110,12 +103,12 @@ extension ThreadRunLoop {
 
         /// Whether the calling thread's loop has the source, and no other.
         package var isOnlyInCurrentLoop: Bool {
-            let loops = placements.loops
+            let loops = membership.loops
             return !loops.isEmpty && loops.allSatisfy(\.isCurrent)
         }
 
         /// Whether no loop has the source.
-        package var isInNoLoop: Bool { placements.loops.isEmpty }
+        package var isInNoLoop: Bool { membership.loops.isEmpty }
 
         /// How often it was performed.
         var callCount: Int { state.withLock { $0.callCount } }
@@ -129,46 +122,6 @@ extension ThreadRunLoop {
             }
             guard let perform = former.perform else { return false }
             return perform(&turn)
-        }
-    }
-
-    /// What a ``Source1`` may do in one pass of a loop.
-    public struct Turn {
-        /// The loop that serves the source.
-        public let loop: ThreadRunLoop
-        /// What the descriptor is ready for; empty when the source was raised.
-        public let readiness: Readiness
-
-        /// The source whose turn it is.
-        public let source: Source1
-
-        private let mode: Int
-        private var left: Int
-        private var changes: Int
-
-        /// So many messages are handled before other sources get their turn.
-        private static let batch = 64
-
-        init(_ source: Source1, in loop: ThreadRunLoop, mode: Int, readiness: Readiness, one: Bool) {
-            self.source = source
-            self.loop = loop
-            self.mode = mode
-            self.readiness = readiness
-            left = one ? 1 : Self.batch
-            changes = loop.changes.load(ordering: .acquiring)
-        }
-
-        /// Whether one more message may be handled now. False when the batch is over, and as soon as the run was
-        /// stopped or the source taken out of the mode: what is left waits for the next turn.
-        public mutating func next() -> Bool {
-            guard left > 0 else { return false }
-            left -= 1
-            // What a forked child would take is its parent's.
-            if crl_is_forked() { return false }
-            let now = loop.changes.load(ordering: .acquiring)
-            if now == changes { return true }
-            changes = now
-            return loop.mayGoOn(source, mode: mode)
         }
     }
 }

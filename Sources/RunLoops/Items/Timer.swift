@@ -26,7 +26,7 @@ extension ThreadRunLoop {
             var tolerance = Duration.zero
             var callCount = 0
             var isFiring = false
-            var belonging = Belonging()
+            var ownership = LoopOwnership()
         }
 
         private let state: Mutex<State>
@@ -79,7 +79,7 @@ extension ThreadRunLoop {
                 let loop = state.withLock { state -> ThreadRunLoop? in
                     guard state.handler != nil else { return nil }
                     state.fireDate = date
-                    return state.belonging.loop
+                    return state.ownership.loop
                 }
                 loop?.requeue(self)
             }
@@ -104,30 +104,25 @@ extension ThreadRunLoop {
         /// Takes it out of its loop, for good. Any thread may call it.
         /// The corresponding CF function is `CFRunLoopTimerInvalidate`.
         public func invalidate() {
-            if crl_is_forked() { return }
-            // The handler goes after the lock: what it has captured may call back in here when it is let go of.
-            let (handler, loop) = state.withLock { state in
-                defer { state.handler = nil }
-                return (state.handler, state.belonging.loop)
-            }
-            if handler != nil { loop?.removeEverywhere(.timer(self)) }
+            Item.timer(self).invalidate { state.withLock { $0.handler.take() } }
         }
 
         /// How often it has fired.
         var callCount: Int { state.withLock { $0.callCount } }
 
         func mayJoin(_ loop: ThreadRunLoop) -> Bool {
-            state.withLock { state in state.handler != nil && state.belonging.allows(loop) }
+            state.withLock { state in state.handler != nil && state.ownership.allows(loop) }
         }
 
-        /// Makes the loop its own; false when it is another's, or invalid.
+        /// Makes the loop the owner. False when the timer is another loop's, or invalid.
         func attach(to loop: ThreadRunLoop) -> Bool {
-            state.withLock { state in state.handler != nil && state.belonging.join(loop) }
+            state.withLock { state in state.handler != nil && state.ownership.join(loop) }
         }
 
-        func belongs(to loop: ThreadRunLoop) -> Bool { state.withLock { $0.belonging.loop === loop } }
+        /// The loop that owns the timer.
+        var loop: ThreadRunLoop? { state.withLock { $0.ownership.loop } }
 
-        func detach() { state.withLock { $0.belonging.leave() } }
+        func detach() { state.withLock { $0.ownership.leave() } }
 
         /// When a queue has to call it; nil while its handler runs, so that it does not fire inside itself.
         var queuedFireDate: MonotonicInstant? {
@@ -138,7 +133,7 @@ extension ThreadRunLoop {
         func fire(in loop: ThreadRunLoop) {
             let due = state.withLock { state -> (Handler, MonotonicInstant)? in
                 guard let handler = state.handler, !state.isFiring, state.fireDate.hasPassed,
-                    state.belonging.loop === loop
+                    state.ownership.loop === loop
                 else { return nil }
                 state.isFiring = true
                 state.callCount += 1
@@ -155,7 +150,7 @@ extension ThreadRunLoop {
                 if step > 0, state.fireDate <= firedFor {
                     state.fireDate = Self.next(after: .now, from: firedFor, step: step)
                 }
-                return state.belonging.loop
+                return state.ownership.loop
             }
             if step > 0 { loop?.requeue(self) }
         }

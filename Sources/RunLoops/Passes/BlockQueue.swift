@@ -48,10 +48,10 @@ final class BlockQueue: Sendable {
     }
 
     private let state = Lock(State())
-    private let hasSome = OwnLine(Atomic(false))
+    private let hasSome = CacheLine(Atomic(false))
     /// The storage of those that were performed last, to be used again. Used on the loop's thread only, by
     /// ``takeDue(in:)`` and ``reuse(_:count:)``.
-    private let spare = OwnLine(Deque<Block>())
+    private let spare = CacheLine(Deque<Block>())
 
     /// More than a burst of so many is given back to the system.
     private static let keptCount = 4096
@@ -133,45 +133,5 @@ final class BlockQueue: Sendable {
             defer { state.blocks = [] }
             return state.blocks
         }
-    }
-}
-
-/// A set of modes by their numbers in a ``BlockQueue``.
-struct ModeSet {
-    private var bits: UInt64 = 0
-    /// Numbers from 64 on, of a loop with very many modes.
-    private var others: [Int]?
-
-    static let `default`: ModeSet = [0]
-    static let common: ModeSet = [1]
-
-    /// Every mode with a number below 64.
-    static var all: ModeSet {
-        var all = ModeSet()
-        all.bits = .max
-        return all
-    }
-
-    mutating func insert(_ number: Int) {
-        if number < UInt64.bitWidth {
-            bits |= 1 << UInt64(number)
-        } else {
-            others = (others ?? []) + [number]
-        }
-    }
-
-    /// Leaves out what the other set does not have, and numbers from 64 on.
-    mutating func formCommonPart(with set: ModeSet) { bits &= set.bits }
-
-    func isDisjoint(with set: ModeSet) -> Bool {
-        guard bits & set.bits == 0 else { return false }
-        guard let others, let theirs = set.others else { return true }
-        return !others.contains(where: theirs.contains)
-    }
-}
-
-extension ModeSet: ExpressibleByArrayLiteral {
-    init(arrayLiteral numbers: Int...) {
-        for number in numbers { insert(number) }
     }
 }

@@ -76,10 +76,10 @@ struct ModeItems {
             lastNumber += 1
             sources0[ObjectIdentifier(source)] = Member(source: source, number: lastNumber)
             source.attach(flags)
-            source.placements.joined(loop)
+            source.membership.join(loop)
         case .source1(let source):
             try watch(source)
-            source.placements.joined(loop)
+            source.membership.join(loop)
             if source.isRaised { noteRaised(source) }
         case .timer(let timer):
             guard timer.attach(to: loop) else { return false }
@@ -101,11 +101,11 @@ struct ModeItems {
         case .source0(let source):
             guard sources0.removeValue(forKey: ObjectIdentifier(source)) != nil else { return false }
             source.detach(flags)
-            source.placements.left(loop)
+            source.membership.leave(loop)
         case .source1(let source):
             guard let token = tokens.removeValue(forKey: ObjectIdentifier(source)) else { return false }
             if let watched = sources1.removeValue(forKey: token) { unwatch(watched) }
-            source.placements.left(loop)
+            source.membership.leave(loop)
         case .timer(let timer):
             guard timers.remove(timer) else { return false }
             timer.detach()

@@ -4,74 +4,7 @@ import Glibc
 // How a loop runs: the order of one pass is CFRunLoop's, and the text of `run(_:_:)` is the order.
 
 extension ThreadRunLoop {
-    /// Runs the default mode until ``stop()``, or until it has no source, timer or block left, which on the main thread
-    /// it always has: libdispatch's main queue. The corresponding CF function is `CFRunLoopRun`.
-    ///
-    /// Only the loop's own thread may call it.
-    /// - Throws: ``RunLoopError`` when no descriptor is left to sleep on.
-    @available(*, noasync, message: "a run blocks its thread; an async main runs the main loop while it awaits")
-    public func run() throws(RunLoopError) {
-        while true {
-            switch try run(.default, until: .distantFuture, returnAfterSourceHandled: false) {
-            case .finished, .stopped: return
-            case .timedOut, .handledSource: continue
-            }
-        }
-    }
-
-    /// Runs the default mode until a time, or until it has no source, timer or block left. ``stop()`` does not end it.
-    /// The corresponding methods are NSRunLoop's `runUntilDate:` and, with ``MonotonicInstant/distantFuture``, `run`.
-    ///
-    /// Only the loop's own thread may call it.
-    /// - Throws: ``RunLoopError`` when no descriptor is left to sleep on.
-    @available(*, noasync, message: "a run blocks its thread; an async main runs the main loop while it awaits")
-    public func run(until limit: MonotonicInstant) throws(RunLoopError) {
-        while try run(mode: .default, before: limit), !limit.hasPassed {}
-    }
-
-    /// Runs a mode until one source was handled, or a time has come.
-    /// The corresponding method is NSRunLoop's `runMode:beforeDate:`.
-    ///
-    /// Only the loop's own thread may call it.
-    /// - Parameters:
-    ///   - mode: The mode to run in.
-    ///   - limit: When to return in any case. A time in the past makes one pass that does not sleep.
-    /// - Returns: False when there was nothing to run: the mode has no source, timer or block.
-    /// - Throws: ``RunLoopError`` when no descriptor is left to sleep on.
-    @available(*, noasync, message: "a run blocks its thread; an async main runs the main loop while it awaits")
-    @discardableResult
-    public func run(mode: Mode, before limit: MonotonicInstant) throws(RunLoopError) -> Bool {
-        try checkThread()
-        if isFinished(mode) { return false }
-        _ = try run(mode, until: limit.hasPassed ? .distantPast : limit, returnAfterSourceHandled: true)
-        return true
-    }
-
-    /// Runs a mode for a while. The corresponding CF function is `CFRunLoopRunInMode`.
-    ///
-    /// Only the loop's own thread may call it.
-    /// - Parameters:
-    ///   - mode: The mode to run in.
-    ///   - seconds: How long at most. Zero or less makes one pass that does not sleep. A run of infinitely many seconds
-    ///     has no end, and neither has a run of `.nan` seconds, as in CFRunLoop.
-    ///   - returnAfterSourceHandled: Whether to return when one source was handled.
-    /// - Returns: Why it has returned.
-    /// - Throws: ``RunLoopError`` when no descriptor is left to sleep on.
-    @available(*, noasync, message: "a run blocks its thread; an async main runs the main loop while it awaits")
-    @discardableResult
-    public func runInMode(
-        _ mode: Mode = .default, seconds: Double, returnAfterSourceHandled: Bool = false
-    ) throws(RunLoopError) -> RunResult {
-        func limit() -> MonotonicInstant {
-            if seconds <= 0 { return .distantPast }
-            return seconds <= 1e9 ? .now + .seconds(seconds) : .distantFuture
-        }
-        return try run(mode, until: limit(), returnAfterSourceHandled: returnAfterSourceHandled)
-    }
-
-    // MARK: - One run
-
-    private func run(
+    func run(
         _ mode: Mode, until limit: @autoclosure () -> MonotonicInstant, returnAfterSourceHandled: Bool
     ) throws(RunLoopError) -> RunResult {
         try checkThread()
@@ -198,7 +131,7 @@ extension ThreadRunLoop {
         return try state.modes[mode].prepareWaitSet(wake: wake)
     }
 
-    private func checkThread() throws(RunLoopError) {
+    func checkThread() throws(RunLoopError) {
         contract(
             isCurrent, "a ThreadRunLoop can be run by its own thread only: have it perform something, or stop it")
         if crl_is_forked() { throw .forked }

@@ -127,7 +127,7 @@ private final class Core: Sendable {
     func abandon() { state.withLock { $0.isAbandoned = true } }
 }
 
-private final class IdleTask: Withdrawable {
+private final class IdleTask: Invalidatable {
     let body: @Sendable () -> Void
     let request: ThreadRunLoop.PerformRequest
     private let number: UInt64

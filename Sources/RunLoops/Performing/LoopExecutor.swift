@@ -18,7 +18,9 @@ extension ThreadRunLoop: SerialExecutor {
     public func enqueue(_ job: consuming ExecutorJob) { queue(Job(job: UnownedJob(job), preference: nil)) }
 
     /// Whether the caller is on the executor already. Called by Swift's concurrency.
-    public func isIsolatingCurrentContext() -> Bool? { isCurrent || (hasEnded && Self.orphanage.loop.isCurrent) }
+    public func isIsolatingCurrentContext() -> Bool? {
+        isCurrent || (hasEnded && Self.orphanedJobThread.loop.isCurrent)
+    }
 
     /// Stops the process unless the caller is on the executor. Called by Swift's concurrency.
     public func checkIsolated() {
@@ -68,10 +70,10 @@ extension ThreadRunLoop: SerialExecutor {
 
     /// Has work done that the loop is no longer there for.
     func orphan(_ job: Job) {
-        Self.orphanage.loop.perform { self.run(job) }
+        Self.orphanedJobThread.loop.perform { self.run(job) }
     }
 
-    private static let orphanage: RunLoopThread = {
+    private static let orphanedJobThread: RunLoopThread = {
         do {
             return try RunLoopThread(name: "orphaned tasks")
         } catch {

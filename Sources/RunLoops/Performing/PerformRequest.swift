@@ -10,15 +10,15 @@ extension ThreadRunLoop {
         private let isOver = Atomic(false)
         /// What stands for it in the loop, and holds the closure.
         private let item = Mutex(WeakItem())
-        private let owner: Owner?
+        private let owner: RequestOwner?
 
         private struct WeakItem {
-            weak var item: (any Withdrawable)?
+            weak var item: (any Invalidatable)?
         }
 
         /// Makes a request, with the loop's knowledge where it has an owner.
         init(owner: (any AnyObject & Sendable)?, in loop: ThreadRunLoop) {
-            self.owner = owner.map { Owner($0, loop.ownedRequests) }
+            self.owner = owner.map { RequestOwner($0, loop.ownedRequests) }
             if let owner { loop.ownedRequests.insert(self, of: owner) }
         }
 
@@ -49,12 +49,12 @@ extension ThreadRunLoop {
             if isWanted { body() }
         }
 
-        func isMade(of item: some Withdrawable) { self.item.withLock { $0.item = item } }
+        func isMade(of item: some Invalidatable) { self.item.withLock { $0.item = item } }
 
         /// A request dies with its owner.
         private var isWanted: Bool { owner == nil || owner?.object != nil }
 
-        fileprivate func isOwned(by object: any AnyObject & Sendable) -> Bool { owner?.object === object }
+        func isOwned(by object: any AnyObject & Sendable) -> Bool { owner?.object === object }
 
         /// False when it has begun, or was cancelled.
         private func end() -> Bool {
@@ -90,7 +90,7 @@ extension ThreadRunLoop {
         request.isMade(of: source)
         source.signal()
         for mode in modes { add(source, forMode: mode) }
-        if !isCurrent { wakeUp() }
+        wakeUpFromOutside()
         return request
     }
 
@@ -129,50 +129,9 @@ extension ThreadRunLoop {
 }
 
 /// What can stand for a request.
-protocol Withdrawable: AnyObject, Sendable {
+protocol Invalidatable: AnyObject, Sendable {
     func invalidate()
 }
 
-extension ThreadRunLoop.Source0: Withdrawable {}
-extension ThreadRunLoop.Timer: Withdrawable {}
-
-/// The requests of a loop that are for an object.
-final class OwnedRequests: Sendable {
-    private struct Entry {
-        weak var request: ThreadRunLoop.PerformRequest?
-        let identity: ObjectIdentifier
-    }
-
-    /// By the identity of the object, which may have gone meanwhile, and another have taken its address.
-    private let entries = Mutex<[ObjectIdentifier: [Entry]]>([:])
-
-    func insert(_ request: ThreadRunLoop.PerformRequest, of owner: any AnyObject & Sendable) {
-        let entry = Entry(request: request, identity: ObjectIdentifier(request))
-        entries.withLock { $0[ObjectIdentifier(owner), default: []].append(entry) }
-    }
-
-    func remove(_ request: ThreadRunLoop.PerformRequest, of owner: ObjectIdentifier) {
-        entries.withLock { entries in
-            entries[owner]?.removeAll { $0.identity == ObjectIdentifier(request) }
-            if entries[owner]?.isEmpty == true { entries[owner] = nil }
-        }
-    }
-
-    func all(of owner: any AnyObject & Sendable) -> [ThreadRunLoop.PerformRequest] {
-        let requests = entries.withLock { $0[ObjectIdentifier(owner)]?.compactMap(\.request) ?? [] }
-        return requests.filter { $0.isOwned(by: owner) }
-    }
-}
-
-// Sound: of the object only its identity and whether it is still there are asked.
-private final class Owner: @unchecked Sendable {
-    weak let object: AnyObject?
-    let identity: ObjectIdentifier
-    let requests: OwnedRequests
-
-    init(_ object: AnyObject, _ requests: OwnedRequests) {
-        self.object = object
-        identity = ObjectIdentifier(object)
-        self.requests = requests
-    }
-}
+extension ThreadRunLoop.Source0: Invalidatable {}
+extension ThreadRunLoop.Timer: Invalidatable {}

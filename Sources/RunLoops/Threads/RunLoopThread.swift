@@ -67,7 +67,7 @@ public final class RunLoopThread: Sendable {
     public func run<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) throws -> Value {
         if loop.isCurrent { return try body() }
         guard !loop.isStoppedForGood else { throw RunLoopError.loopEnded }
-        return try Errand(body).wait(for: loop, inModes: [.common]).get()
+        return try LoopCall(body).wait(for: loop, inModes: [.common]).get()
     }
 
     /// Calls a closure on the thread, in its loop's common modes, and suspends until it has returned.

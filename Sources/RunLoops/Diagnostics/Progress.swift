@@ -4,7 +4,7 @@ import Synchronization
 /// What a loop is doing, kept by its thread for those who look from others. Cheap enough to be kept always.
 struct Progress: ~Copyable, Sendable {
     /// Written twice for each callout.
-    private let callout = OwnLine(Atomic(Callout.none.bits))
+    private let callout = CacheLine(Atomic(Callout.none.bits))
     private let start = Atomic<UInt64>(0)
     /// Whether anybody wants to know since when.
     let isWatched = Atomic(false)
@@ -40,35 +40,6 @@ struct Progress: ~Copyable, Sendable {
     }
 
     func passEnds() { start.store(0, ordering: .relaxed) }
-}
-
-/// What a loop calls out to: a kind, and the item if it is one. Both in one word, so that a reader never sees the kind
-/// of one and the item of another.
-struct Callout: Equatable {
-    enum Kind: UInt {
-        case none, block, job, mainQueue, source0, source1, timer, observer
-    }
-
-    let bits: UInt
-
-    // Objects are 16 bytes apart at least, which leaves four bits for the kind.
-    private static let kindBits: UInt = 15
-
-    static let none = Callout(.none)
-    static let block = Callout(.block)
-    static let job = Callout(.job)
-    static let mainQueue = Callout(.mainQueue)
-
-    init(bits: UInt) { self.bits = bits }
-
-    init(_ kind: Kind, _ item: AnyObject? = nil) {
-        let address = item.map { UInt(bitPattern: Unmanaged.passUnretained($0).toOpaque()) } ?? 0
-        bits = address | kind.rawValue
-    }
-
-    var kind: Kind { Kind(rawValue: bits & Self.kindBits) ?? .none }
-
-    func isOf(_ id: ObjectIdentifier) -> Bool { bits & ~Self.kindBits == UInt(bitPattern: id) }
 }
 
 extension ThreadRunLoop {

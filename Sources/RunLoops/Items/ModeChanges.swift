@@ -49,7 +49,7 @@ extension ThreadRunLoop {
         }
         if hasEnded { throw .loopEnded }
         // It sleeps in ignorance of what the source knows and the descriptor does not tell.
-        if case .source1(let source) = item, source.isRaised, hasJoined, !isCurrent { wakeUp() }
+        if case .source1(let source) = item, source.isRaised, hasJoined { wakeUpFromOutside() }
         // Invalidated while it was being added: the invalidation may have missed this loop.
         if hasJoined, !item.isValid { removeEverywhere(item) }
         return isRefused ? .refused : hasJoined ? .joined : .alreadyIn
@@ -118,7 +118,7 @@ extension ThreadRunLoop {
     func contains(_ item: Item, forMode mode: Mode) -> Bool {
         if crl_is_forked() { return false }
         // A common timer that was removed from the last of its modes is no longer this loop's.
-        if case .timer(let timer) = item, !timer.belongs(to: self) { return false }
+        if case .timer(let timer) = item, timer.loop !== self { return false }
         return state.withLock { state in
             if mode == .common { return state.commonItems.contains { $0.id == item.id } }
             return state.index(of: mode).map { state.modes[$0].contains(item) } ?? false
@@ -134,7 +134,7 @@ extension ThreadRunLoop {
                 state.modes[index].armForNew(timer)
             }
         }
-        if !isCurrent { wakeUp() }
+        wakeUpFromOutside()
     }
 
     /// A loop that sleeps in this mode now has the kernel's timer set anew under its feet.
@@ -148,15 +148,13 @@ extension ThreadRunLoop {
         state.withLock { state in
             for index in state.modes.indices { state.modes[index].noteRaised(source) }
         }
-        if !isCurrent { wakeUp() }
+        wakeUpFromOutside()
     }
 
     /// Whether the source's turn may go on after something has changed.
     func mayGoOn(_ source: Source1, mode: Int) -> Bool {
-        source.isValid
-            && state.withLock { state in
-                state.runs.last?.isStopped == false && state.modes[mode].contains(.source1(source))
-            }
+        // No mode has an invalid source once the change is counted.
+        state.withLock { $0.runs.last?.isStopped == false && $0.modes[mode].contains(.source1(source)) }
     }
 }
 

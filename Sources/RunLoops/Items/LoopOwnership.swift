@@ -1,12 +1,12 @@
-/// The one loop that a timer or an observer belongs to while any of its modes has it. Weak: a loop retains its items,
+/// The one loop that owns a timer or an observer while any of its modes has the item. Weak: a loop retains its items,
 /// not the other way round.
-struct Belonging {
+struct LoopOwnership {
     private(set) weak var loop: ThreadRunLoop?
     private var modes = 0
 
     func allows(_ loop: ThreadRunLoop) -> Bool { modes == 0 || self.loop === loop }
 
-    /// False when it is another loop's.
+    /// False when another loop owns the item.
     mutating func join(_ loop: ThreadRunLoop) -> Bool {
         guard allows(loop) else { return false }
         self.loop = loop

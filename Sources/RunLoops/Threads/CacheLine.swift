@@ -3,7 +3,7 @@
 /// A line travels between processors with each write. So what one thread writes over and over is kept away from what
 /// others only read, or they fetch the line anew for each reading. Objects are 16 bytes apart: without this, it is chance
 /// which fields share a line.
-struct OwnLine<Value: ~Copyable & Sendable>: ~Copyable, @unchecked Sendable {
+struct CacheLine<Value: ~Copyable & Sendable>: ~Copyable, @unchecked Sendable {
     // Sound: threads only borrow the value, which is Sendable, unless it is one thread's alone.
     private let memory: UnsafeMutablePointer<Value>
 

@@ -3,7 +3,7 @@ import OwnThread
 import RunLoops
 import Testing
 
-@Suite(.ownThread) struct ErrandTests {
+@Suite(.ownThread) struct LoopCallTests {
     private struct Refusal: Error, Equatable {}
 
     @Test func `a thread waits for what a closure returns on another`() throws {

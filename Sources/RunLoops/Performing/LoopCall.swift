@@ -1,0 +1,129 @@
+import Synchronization
+
+extension ThreadRunLoop {
+    /// Calls a closure on the loop's thread and waits for its result: at once when that is the calling thread,
+    /// otherwise in the next pass of one of the modes. Any thread may call it.
+    /// The corresponding method is NSObject's `performSelector:onThread:withObject:waitUntilDone:modes:`.
+    ///
+    /// Two loops that wait for each other deadlock. A call to a loop that lives and never runs never returns.
+    ///
+    /// - Parameters:
+    ///   - modes: The modes in which the closure may be called.
+    ///   - body: Called on the loop's thread.
+    /// - Returns: The closure's result.
+    /// - Throws: ``RunLoopError/loopEnded`` when the loop's thread ends, or has ended, before the closure was called.
+    @available(*, noasync, message: "it blocks its thread; `execute` does not")
+    @discardableResult
+    public func performAndWait<Value: Sendable>(
+        inModes modes: [Mode] = [.common], _ body: @escaping @Sendable () -> Value
+    ) throws(RunLoopError) -> Value {
+        if isCurrent { return body() }
+        guard case .success(let value) = LoopCall(body).wait(for: self, inModes: modes) else { throw .loopEnded }
+        return value
+    }
+
+    /// Calls a closure on the loop's thread, in the next pass of one of the modes, and suspends until it has returned.
+    ///
+    ///     let count = try await loop.execute { window.count }
+    ///
+    /// - Parameters:
+    ///   - modes: The modes in which the closure may be called.
+    ///   - body: Called on the loop's thread, unless the task is cancelled before.
+    /// - Returns: The closure's result.
+    /// - Throws: The closure's error; ``RunLoopError/loopEnded`` when the loop's thread ends, or has ended, before the
+    ///   closure was called; `CancellationError` when the task was cancelled before.
+    @discardableResult
+    public func execute<Value: Sendable>(
+        inModes modes: [Mode] = [.common], _ body: @escaping @Sendable () throws -> Value
+    ) async throws -> Value {
+        let call = LoopCall(body)
+        return try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { continuation in
+                call.whenOver { continuation.resume(with: $0) }
+                call.send(to: self, inModes: modes)
+            }
+        } onCancel: {
+            call.withdraw(CancellationError())
+        }
+    }
+}
+
+/// A closure that a loop calls for a caller who waits for the outcome. Every call gets an outcome: a loop that ends
+/// releases its blocks, and thereby withdraws the calls in them.
+final class LoopCall<Value: Sendable>: Sendable {
+    typealias Outcome = Result<Value, any Error>
+
+    private enum Phase {
+        case waiting(@Sendable () throws -> Value)
+        case running
+        case over(Outcome)
+    }
+
+    private struct State {
+        var phase: Phase
+        var tell: (@Sendable (Outcome) -> Void)?
+    }
+
+    private let state: Mutex<State>
+
+    init(_ body: @escaping @Sendable () throws -> Value) { state = Mutex(State(phase: .waiting(body))) }
+
+    func send(to loop: ThreadRunLoop, inModes modes: [ThreadRunLoop.Mode]) {
+        // In a function of its own, at whose end only the loop's block holds the reference.
+        let reference = LoopReference(self)
+        loop.performBeforeSleep(inModes: modes) { reference.call.run() }
+    }
+
+    func wait(for loop: ThreadRunLoop, inModes modes: [ThreadRunLoop.Mode]) -> Outcome {
+        let gate = Gate()
+        whenOver { _ in gate.open() }
+        send(to: loop, inModes: modes)
+        _ = gate.wait(until: .distantFuture)
+        guard case .over(let outcome) = state.withLock({ $0.phase }) else { return .failure(RunLoopError.loopEnded) }
+        return outcome
+    }
+
+    /// Calls `tell` with the outcome, at once if the call is over.
+    func whenOver(_ tell: @escaping @Sendable (Outcome) -> Void) {
+        let outcome = state.withLock { state -> Outcome? in
+            if case .over(let outcome) = state.phase { return outcome }
+            state.tell = tell
+            return nil
+        }
+        if let outcome { tell(outcome) }
+    }
+
+    /// Ends a call that has not begun with this error.
+    func withdraw(_ error: any Error) {
+        if begin() != nil { end(.failure(error)) }
+    }
+
+    private func run() {
+        if let body = begin() { end(Result(catching: body)) }
+    }
+
+    private func begin() -> (@Sendable () throws -> Value)? {
+        state.withLock { state in
+            guard case .waiting(let body) = state.phase else { return nil }
+            state.phase = .running
+            return body
+        }
+    }
+
+    private func end(_ outcome: Outcome) {
+        let tell = state.withLock { state in
+            state.phase = .over(outcome)
+            return state.tell.take()
+        }
+        tell?(outcome)
+    }
+
+    /// The loop's reference to the call: its release withdraws a call that has not begun.
+    private final class LoopReference: Sendable {
+        let call: LoopCall
+
+        init(_ call: LoopCall) { self.call = call }
+
+        deinit { call.withdraw(RunLoopError.loopEnded) }
+    }
+}
