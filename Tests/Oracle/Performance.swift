@@ -417,7 +417,8 @@ final class Performance: @unchecked Sendable {
             if mode == GeneratedScript.nowhere, first.modes.contains(name(mode)) { break }
             run(mode, limit, returning: returning)
         case .ask(let item, let mode):
-            let isGoing = mode == GeneratedScript.common && goesByItself(item)
+            // An invalid source leaves the common modes and its own in no order.
+            let isGoing = mode == GeneratedScript.common && (goesByItself(item) || !stage.isValid(name(of: item)))
             let item = name(of: item)
             stage.trace("\(item) \(stage.isValid(item)) \(!isGoing && stage.contains(item, in: name(mode)))")
         case .askLoop: askLoop()
