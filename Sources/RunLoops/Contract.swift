@@ -1,5 +1,5 @@
-/// Stops the process when a caller has broken a contract, and says which one: `precondition` prints nothing in a release
-/// build.
+/// Stops the process when a caller has broken a contract, and prints the reason: `precondition` prints nothing in a
+/// release build.
 @inline(__always)
 package func contract(
     _ isKept: Bool, _ reason: @autoclosure () -> String, file: StaticString = #fileID, line: UInt = #line
@@ -7,7 +7,7 @@ package func contract(
     if !isKept { contractBroken(reason(), file: file, line: line) }
 }
 
-/// Stops the process, with the reason on the standard error.
+/// Stops the process, and prints the reason to the standard error.
 package func contractBroken(_ reason: String, file: StaticString = #fileID, line: UInt = #line) -> Never {
     fatalError(reason, file: file, line: line)
 }

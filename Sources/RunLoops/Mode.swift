@@ -1,10 +1,10 @@
 extension ThreadRunLoop {
-    /// The name of a set of items that a loop runs together. The corresponding CF type is `CFRunLoopMode`.
+    /// The name of a set of items that a loop serves together. The corresponding CF type is `CFRunLoopMode`.
     public struct Mode: Sendable, Hashable, RawRepresentable, ExpressibleByStringLiteral, CustomStringConvertible {
         /// The name itself.
         public let rawValue: String
 
-        /// A mode of this name. The mode comes to be when an item is added under it.
+        /// A mode of this name. A loop makes the mode when an item is added under the name.
         public init(rawValue: String) { self.rawValue = rawValue }
 
         /// A mode of this name.
@@ -16,15 +16,15 @@ extension ThreadRunLoop {
         /// The name.
         public var description: String { rawValue }
 
-        /// The mode that a loop runs in unless told otherwise. The corresponding CF constant is
+        /// The mode of a run that names no other. The corresponding CF constant is
         /// `kCFRunLoopDefaultMode`.
         public static let `default` = Mode("default")
 
-        /// What most blocks are for; an array made anew for each would cost as much as the block.
+        /// The modes of most blocks: a new array for each block would cost as much as the block.
         @usableFromInline static let onlyDefault = [Mode.default]
 
-        /// Not a mode to run in, but a set of them: what is added to it is added to every mode in the set, those that
-        /// join later too. The corresponding CF constant is `kCFRunLoopCommonModes`.
+        /// Not a mode to run in, but a set of modes: an item added to the set joins every mode in it, also modes that
+        /// join the set later. The corresponding CF constant is `kCFRunLoopCommonModes`.
         public static let common = Mode("common")
     }
 }

@@ -1,19 +1,17 @@
 import CRunLoopShims
 
-/// A point on the machine's monotonic clock: what deadlines and fire dates are written in.
+/// A point on the machine's monotonic clock: a deadline or a fire date.
 ///
-/// It never jumps when somebody sets the wall clock, and it stands still while the machine is suspended, as
-/// CFRunLoop's own time does.
+/// The clock does not jump when the wall clock is set, and stands still while the machine is suspended, as CFRunLoop's
+/// own time does.
 ///
 ///     try right.send(message, before: .now + .seconds(5))
 public struct MonotonicInstant: InstantProtocol, Sendable, Hashable {
-    /// Nanoseconds since the clock's beginning, which is some point before the process started.
+    /// Nanoseconds since the clock's origin, some point before the process started.
     public let nanoseconds: UInt64
 
-    /// The instant so many nanoseconds after the clock's beginning.
-    public init(nanoseconds: UInt64) {
-        self.nanoseconds = nanoseconds
-    }
+    /// The instant this many nanoseconds after the clock's origin.
+    public init(nanoseconds: UInt64) { self.nanoseconds = nanoseconds }
 
     /// The present moment.
     public static var now: MonotonicInstant { MonotonicInstant(nanoseconds: crl_now()) }
@@ -24,10 +22,10 @@ public struct MonotonicInstant: InstantProtocol, Sendable, Hashable {
     /// Earlier than every other instant: a deadline that has always passed.
     public static let distantPast = MonotonicInstant(nanoseconds: 0)
 
-    /// This instant moved by a duration. It stops at ``distantPast`` and ``distantFuture`` instead of overflowing.
+    /// This instant moved by a duration, at most to ``distantPast`` or ``distantFuture``.
     public func advanced(by duration: Duration) -> MonotonicInstant {
         guard self != .distantFuture else { return self }
-        // Before it is taken apart: a duration may have more seconds than an Int64 holds.
+        // Checked first: a duration may have more seconds than an Int64 holds.
         let limit = Duration.seconds(Int64.max / 1_000_000_000 - 1)
         guard duration < limit else { return .distantFuture }
         guard duration > .zero - limit else { return .distantPast }
@@ -38,7 +36,7 @@ public struct MonotonicInstant: InstantProtocol, Sendable, Hashable {
         return overflow ? MonotonicInstant(nanoseconds: sum) : .distantPast
     }
 
-    /// How long it is from this instant to another: negative when that one is earlier.
+    /// The duration from this instant to another: negative when the other is earlier.
     public func duration(to other: MonotonicInstant) -> Duration {
         self <= other
             ? Self.duration(nanoseconds: other.nanoseconds - nanoseconds)
@@ -65,7 +63,7 @@ public struct MonotonicInstant: InstantProtocol, Sendable, Hashable {
         instant.advanced(by: .zero - duration)
     }
 
-    /// How long it is from the right instant to the left: negative when the left is earlier.
+    /// The duration from the right instant to the left: negative when the left is earlier.
     public static func - (left: MonotonicInstant, right: MonotonicInstant) -> Duration { right.duration(to: left) }
 
     /// Whether one instant is earlier than another.
@@ -73,7 +71,7 @@ public struct MonotonicInstant: InstantProtocol, Sendable, Hashable {
         left.nanoseconds < right.nanoseconds
     }
 
-    /// What a wait until this instant may take, in nanoseconds as the kernel's waits want them: 0 when it has passed,
+    /// The time left until this instant, in nanoseconds as the kernel's waits take them: 0 when the instant has passed,
     /// negative for ever.
     package var timeout: Int64 {
         guard self != .distantFuture else { return -1 }

@@ -1,36 +1,36 @@
 import Glibc
 
-/// Why a loop, one of its sources or its thread could not be had.
+/// Why a loop, a source or a thread could not be made or used.
 public enum RunLoopError: Error, Equatable, Sendable, CustomStringConvertible {
     /// The process, or the system, has no descriptor left. `limit` is the process's soft limit.
     case outOfDescriptors(limit: UInt64)
-    /// The number is not that of an open descriptor.
+    /// No open descriptor has this number.
     case badDescriptor(Int32)
-    /// The descriptor is of a kind that cannot be waited for (a regular file or a directory).
+    /// The kernel cannot wait for a descriptor of this kind (a regular file or a directory).
     case notPollable(Int32)
-    /// The signal cannot be watched: nobody can, or it tells of a fault, or it is none.
+    /// The signal cannot be watched: the kernel or the system reserves it, it reports a fault, or no signal has the number.
     case signalNotWatchable(Int32)
-    /// The process with this id is no child of this one, or has been waited for.
+    /// The process with this id is no child of this process, or was waited for already.
     case notAChild(pid_t)
-    /// More sources watch this signal than can be told of it.
+    /// Too many sources watch this signal.
     case tooManySignalSources(signal: Int32)
-    /// No thread is left to the user, the container or the system, or no memory for one's stack. `limit` is the user's.
+    /// The user, the container or the system has no thread left, or no memory for a stack. `limit` is the user's.
     case outOfThreads(limit: UInt64)
     /// The process was forked, and the loop is its parent's.
     case forked
-    /// A stack of this many bytes cannot be had: it is less than the minimum, or more than there is memory.
+    /// A thread cannot have a stack of this many bytes: less than the minimum, or more than the free memory.
     case invalidStackSize(Int, minimum: Int)
     /// The system refuses the thread this nice value.
     case nicenessRefused(Int)
-    /// The loop's thread was stopped, or has ended: the loop takes nothing any more, and will not call the closure.
+    /// The loop's thread was stopped, or has ended: the loop takes no more work, and will not call the closure.
     case loopEnded
     /// The path names nothing.
     case noSuchFile(path: String)
-    /// The process may not read what the path names, or not reach it.
+    /// The process may not read or reach the file or directory at the path.
     case noPermission(path: String)
-    /// The user has as many inotify instances, one a file source, as are allowed.
+    /// The user has no inotify instance left; each file source takes one.
     case outOfFileSources(limit: Int)
-    /// The user watches as many files as are allowed.
+    /// The user has no inotify watch left.
     case outOfFileWatches(limit: Int)
     /// A system call failed for another reason.
     case system(call: String, errno: Int32)

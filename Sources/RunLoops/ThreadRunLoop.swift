@@ -11,25 +11,25 @@ import Synchronization
 ///     loop.add(ThreadRunLoop.Timer(after: .seconds(1), repeats: true) { _ in print("tick") })
 ///     try loop.run()
 ///
-/// Any thread may add, remove, signal, wake, stop and perform; only the loop's own may run it. No item is called with
-/// a lock held.
+/// Any thread may add, remove, signal, wake, stop and perform; only the loop's own thread may run the loop. No item is
+/// called with a lock held.
 ///
-/// After a fork the loops are the parent's. The child can run none of them, and what it adds or removes is not: what
-/// can say so throws ``RunLoopError/forked``.
+/// After a fork the loops are the parent's. The child can neither run nor change them: calls that throw throw
+/// ``RunLoopError/forked``, and other calls do nothing.
 public final class ThreadRunLoop: Sendable {
     struct Run {
         let mode: Int
         var isStopped = false
-        /// Whether a wake-up came while it was the innermost one, or was due when it began.
+        /// Whether a wake-up came while this run was the innermost one, or was due when the run began.
         var wasWoken: Bool
     }
 
     struct State {
-        /// Modes are never removed, so that an index names one for good.
+        /// Modes are never removed, so an index names a mode for good.
         var modes = [ModeItems(.default, isCommon: true, number: 0)]
         var commonModes: [Mode] = [.default]
         var commonItems: [Item] = []
-        /// The walks of items through the common modes that are in progress, and not overtaken by another thread's.
+        /// The walks of items through the common modes that are in progress and not overtaken by another thread's.
         var commonWalks: [Int: (item: ObjectIdentifier, thread: Int32)] = [:]
         var lastCommonWalk = 0
         /// The runs in progress, the innermost last.
@@ -45,17 +45,17 @@ public final class ThreadRunLoop: Sendable {
         var watches: [StallWatch] = []
     }
 
-    /// Where the loop is between two sleeps, as ``wakeUp()`` needs to know it.
+    /// The loop's place between two sleeps, for ``wakeUp()``.
     enum WakeState: UInt8, AtomicRepresentable {
         case awake
         case asleep
-        /// Woken, or not to fall asleep.
+        /// A wake-up came: the loop must not sleep before another pass.
         case woken
     }
 
     let state = Lock(State())
     let wakeState = CacheLine(Atomic(WakeState.awake))
-    /// Counts what can end a source's turn: removals, invalidations, stops.
+    /// Counts the changes that can end a source's turn: removals, invalidations, stops.
     let changes = Atomic(0)
     let blocks = BlockQueue()
     let drainsMainQueue = Atomic(false)
@@ -72,7 +72,7 @@ public final class ThreadRunLoop: Sendable {
         threadID = isMain ? crl_process_id() : crl_thread_id()
     }
 
-    // MARK: The loops there are
+    // MARK: Main and current loop
 
     /// The loop of the main thread. Any thread may ask. The corresponding CF function is `CFRunLoopGetMain`.
     public static let main = ThreadRunLoop(isMain: true)
@@ -83,7 +83,7 @@ public final class ThreadRunLoop: Sendable {
         if let value = crl_thread_value() { return Unmanaged<ThreadRunLoop>.fromOpaque(value).takeUnretainedValue() }
         let loop = crl_thread_id() == crl_process_id() ? main : ThreadRunLoop(isMain: false)
         let kept = crl_thread_value_set(Unmanaged.passRetained(loop).toOpaque()) { value in
-            // While the items are told, `current` is still this loop.
+            // `current` is still this loop during the items' last callouts.
             _ = crl_thread_value_set(value, nil)
             ThreadRunLoop.endCurrent()
         }
@@ -91,16 +91,16 @@ public final class ThreadRunLoop: Sendable {
         return loop
     }
 
-    /// Whether it is the calling thread's loop.
+    /// Whether the loop is the calling thread's.
     public var isCurrent: Bool {
         guard let value = crl_thread_value() else {
-            // The main thread may know its loop as `main`, and have never asked for `current`.
+            // The main thread may use `main` and never have asked for `current`.
             return isMain && crl_thread_id() == threadID
         }
         return value == Unmanaged.passUnretained(self).toOpaque()
     }
 
-    // MARK: What it is doing
+    // MARK: State
 
     /// The mode of the innermost run; nil when the loop is not running.
     /// The corresponding CF function is `CFRunLoopCopyCurrentMode`.
@@ -113,20 +113,20 @@ public final class ThreadRunLoop: Sendable {
     /// The corresponding CF function is `CFRunLoopCopyAllModes`.
     public var allModes: [Mode] { crl_is_forked() ? [.default] : state.withLock { $0.modes.map(\.mode) } }
 
-    /// Whether it sleeps, waiting for an event. The corresponding CF function is `CFRunLoopIsWaiting`.
+    /// Whether the loop sleeps until an event comes. The corresponding CF function is `CFRunLoopIsWaiting`.
     public var isWaiting: Bool { wakeState.value.load(ordering: .acquiring) == .asleep }
 
-    /// When the next timer of a mode is due; nil when it has none.
+    /// When the next timer of a mode is due; nil when the mode has no timer.
     /// The corresponding CF function is `CFRunLoopGetNextTimerFireDate`.
     public func nextTimerFireDate(forMode mode: Mode = .default) -> MonotonicInstant? {
         if crl_is_forked() { return nil }
         return state.withLock { state in state.index(of: mode).flatMap { state.modes[$0].timers.nextFireDate() } }
     }
 
-    // MARK: Telling it
+    // MARK: Waking, stopping, performing
 
-    /// Makes the loop go through one more pass before it sleeps again; what was made visible before the call is seen
-    /// in it. Any thread may call it. The corresponding CF function is `CFRunLoopWakeUp`.
+    /// Makes the loop go through one more pass before it sleeps again. That pass sees everything done before the call.
+    /// Any thread may call it. The corresponding CF function is `CFRunLoopWakeUp`.
     public func wakeUp() {
         guard !crl_is_forked(), wakeState.value.exchange(.woken, ordering: .sequentiallyConsistent) == .asleep else {
             return
@@ -139,8 +139,8 @@ public final class ThreadRunLoop: Sendable {
         if !isCurrent { wakeUp() }
     }
 
-    /// Ends the innermost run; does nothing when the loop is not running. Any thread may call it. One that does not
-    /// know whether the run has begun says `loop.perform { loop.stop() }`.
+    /// Ends the innermost run; does nothing when the loop is not running. Any thread may call it. A thread that cannot
+    /// know whether the run has begun calls `loop.perform { loop.stop() }`.
     /// The corresponding CF function is `CFRunLoopStop`.
     public func stop() {
         if crl_is_forked() { return }
@@ -153,12 +153,12 @@ public final class ThreadRunLoop: Sendable {
     }
 
     /// Queues a block for the next pass in one of the modes. Blocks run in the order they were queued.
-    /// Any thread may call it; a call from another thread wakes the loop. A block does not count as a source that was
-    /// handled; what ``perform(order:inModes:owner:_:)`` is given does.
-    /// The corresponding CF function is `CFRunLoopPerformBlock`, which leaves the waking to its caller.
+    /// Any thread may call it; a call from another thread wakes the loop. A block does not count as a handled source; a
+    /// request made with ``perform(order:inModes:owner:_:)`` does.
+    /// The corresponding CF function is `CFRunLoopPerformBlock`, which leaves the wake-up to its caller.
     ///
     /// - Parameters:
-    ///   - modes: The modes in which the block may be performed; one at least.
+    ///   - modes: The modes in which the block may be performed; at least one.
     ///   - block: Called once on the loop's thread, unless the thread ends first.
     /// - Returns: False when the loop's thread has ended, or the process is a forked child: the block is not performed.
     @discardableResult
@@ -186,15 +186,15 @@ public final class ThreadRunLoop: Sendable {
         }
     }
 
-    static let noMode = "what is to be performed in no mode at all would never be performed: name one mode or more"
+    static let noMode = "a closure for no mode would never be performed: name at least one mode"
 
     // MARK: Adding and removing
 
-    /// Adds a mode to the common ones, and the common items to it. The corresponding CF function is
+    /// Adds a mode to the common modes, and the common items to the mode. The corresponding CF function is
     /// `CFRunLoopAddCommonMode`.
     ///
-    /// - Throws: ``RunLoopError`` when the loop's thread has ended, or a common ``Source1`` needs a descriptor and there is
-    ///   none; then nothing has changed.
+    /// - Throws: ``RunLoopError`` when the loop's thread has ended, or no descriptor is left for a common ``Source1``; then
+    ///   nothing has changed.
     public func addCommonMode(_ mode: Mode) throws(RunLoopError) {
         if crl_is_forked() { throw .forked }
         if hasEnded { throw .loopEnded }
@@ -204,7 +204,7 @@ public final class ThreadRunLoop: Sendable {
         do throws(RunLoopError) {
             for item in state.withLock({ $0.commonItems }) {
                 let joining = try insert(item) { state in
-                    // Unless it was removed meanwhile.
+                    // The item may have been removed meanwhile.
                     Walk(modes: state.commonItems.contains { $0.id == item.id } ? [mode] : [])
                 }
                 if joining == .joined { joined.append(item) }
@@ -217,7 +217,7 @@ public final class ThreadRunLoop: Sendable {
         }
     }
 
-    /// Whether that has changed anything.
+    /// Whether the mode's membership has changed.
     private func setCommon(_ mode: Mode, _ isCommon: Bool) -> Bool {
         state.withLock { state in
             guard mode != .common, state.commonModes.contains(mode) != isCommon else { return false }
@@ -229,7 +229,7 @@ public final class ThreadRunLoop: Sendable {
         }
     }
 
-    /// Adds a source; once, however often it is added. The corresponding CF function is `CFRunLoopAddSource`.
+    /// Adds a source. Adding the source to the same mode again does nothing. The corresponding CF function is `CFRunLoopAddSource`.
     ///
     /// - Returns: False when the source is invalid, the loop's thread has ended, or the process is a forked child: the
     ///   source is not added.
@@ -238,9 +238,9 @@ public final class ThreadRunLoop: Sendable {
         insertWithoutDescriptor(.source0(source), mode)
     }
 
-    /// Adds a source; once, however often it is added. The corresponding CF function is `CFRunLoopAddSource`.
+    /// Adds a source. Adding the source to the same mode again does nothing. The corresponding CF function is `CFRunLoopAddSource`.
     ///
-    /// - Returns: False when the source is invalid: it is not added.
+    /// - Returns: False when the source is invalid: the source is not added.
     /// - Throws: ``RunLoopError`` when the descriptor cannot be waited for, no descriptor is left for its duplicate, the
     ///   loop's thread has ended, or the process is a forked child.
     @discardableResult
@@ -301,11 +301,11 @@ public final class ThreadRunLoop: Sendable {
     }
 }
 
-// MARK: - What is behind it
+// MARK: - Internals
 
 extension ThreadRunLoop.State {
     func index(of mode: ThreadRunLoop.Mode) -> Int? {
-        // By index: an element taken out would be a copy of all it holds.
+        // By index: an element taken out would be a copy of all its items.
         modes.indices.first { modes[$0].mode == mode }
     }
 
@@ -325,7 +325,7 @@ extension ThreadRunLoop {
         }
     }
 
-    /// Ends all runs, and lets none begin again.
+    /// Ends all runs, and lets no run begin again.
     func stopForGood() {
         if crl_is_forked() { return }
         state.withLock { state in
@@ -336,7 +336,7 @@ extension ThreadRunLoop {
         wakeUpIfAsleep()
     }
 
-    /// Wakes the loop if it sleeps; for what it looks at, under its lock, before it does.
+    /// Wakes the loop if it sleeps; for changes that the loop checks, under its lock, before it sleeps.
     private func wakeUpIfAsleep() {
         guard
             wakeState.value.compareExchange(expected: .asleep, desired: .woken, ordering: .sequentiallyConsistent)
@@ -348,7 +348,7 @@ extension ThreadRunLoop {
     var hasEnded: Bool { state.withLock { $0.hasEnded } }
     var isStoppedForGood: Bool { state.withLock { $0.isStoppedForGood } }
 
-    /// Makes what a run of the default mode needs, so that the run cannot fail.
+    /// Makes the descriptors that a run of the default mode needs, so that the run cannot fail.
     func prepare() throws(RunLoopError) {
         try state.withLock { state throws(RunLoopError) in
             _ = try prepare(state.madeIndex(of: .default, blocks), &state)
@@ -367,16 +367,16 @@ extension ThreadRunLoop {
     /// The thread ends: every item is removed, and nothing can be added any more.
     private func end() {
         if crl_is_forked() { return }
-        // What is let go of goes after the lock: it may call back in here.
+        // Released after the lock: the items may call back into the loop.
         let items = state.withLock { state in
             state.hasEnded = true
             return state.commonItems + state.modes.flatMap(\.items)
         }
         for item in items { removeEverywhere(item) }
-        // From here on another thread does the work of actors, who are told of the items' end as at home.
+        // From here on another thread does the work of actors. The callouts above still found them on this thread.
         let blocks = blocks.close()
         for case .job(let job) in blocks.map(\.work) { orphan(job) }
-        // Whoever keeps the loop keeps no descriptor with it.
+        // A retained loop retains no descriptors.
         closeDescriptors()
         let whenEnded = state.withLock { state in
             // A handler may have ended the thread inside a run.

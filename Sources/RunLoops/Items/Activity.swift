@@ -1,5 +1,5 @@
 extension ThreadRunLoop {
-    /// The points of a run that observers are told of. The corresponding CF type is `CFRunLoopActivity`, and the bits
+    /// The points of a run at which observers are called. The corresponding CF type is `CFRunLoopActivity`, and the bits
     /// are the same.
     public struct Activity: OptionSet, Sendable, Hashable {
         /// The bits.
@@ -10,17 +10,17 @@ extension ThreadRunLoop {
 
         /// A run begins.
         public static let entry = Activity(rawValue: 1 << 0)
-        /// A pass begins; timers are about to be looked at.
+        /// A pass begins; the loop is about to check its timers.
         public static let beforeTimers = Activity(rawValue: 1 << 1)
-        /// Sources are about to be looked at.
+        /// The loop is about to check its sources.
         public static let beforeSources = Activity(rawValue: 1 << 2)
         /// The loop is about to sleep.
         public static let beforeWaiting = Activity(rawValue: 1 << 5)
-        /// The loop has woken up, and has not yet served what woke it.
+        /// The loop has woken up, and has not yet served the event that woke it.
         public static let afterWaiting = Activity(rawValue: 1 << 6)
         /// A run ends.
         public static let exit = Activity(rawValue: 1 << 7)
-        /// All of them.
+        /// All points.
         public static let all = Activity(rawValue: 0x0FFF_FFFF)
     }
 }

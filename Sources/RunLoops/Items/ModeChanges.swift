@@ -1,25 +1,25 @@
 import CRunLoopShims
 
-// How items join modes and leave them: one mode after another, each with its callout, as in CFRunLoop. So what the
-// callout of one mode does, the change of the next sees.
+// How items join and leave modes: one mode after another, each with its callout, as in CFRunLoop. So the change of a mode
+// sees what the callout of the mode before has done.
 
 extension ThreadRunLoop {
-    /// What is left of an item's way through modes.
+    /// The modes that an item still has to join or leave.
     struct Walk {
         var modes: ArraySlice<Mode>
-        /// Its number among those through the common modes.
+        /// The walk's number among the walks through the common modes.
         var number: Int?
     }
 
-    /// What becomes of an item that is to join modes.
+    /// The result of adding an item to modes.
     enum Joining {
-        /// It is invalid, or another loop's.
+        /// The item is invalid, or another loop's.
         case refused
         case alreadyIn
         case joined
     }
 
-    /// Whether the loop takes the item, or has it already.
+    /// Adds an item to a mode. False when the item is refused.
     func insert(_ item: Item, forMode mode: Mode) throws(RunLoopError) -> Bool {
         do throws(RunLoopError) {
             let joining = try insert(item) { state in
@@ -35,7 +35,7 @@ extension ThreadRunLoop {
     }
 
     func insert(_ item: Item, into modes: (inout State) -> Walk) throws(RunLoopError) -> Joining {
-        // A lock may have been taken by a thread that the child does not have.
+        // In a forked child a thread of the parent may hold the lock for ever.
         if crl_is_forked() { throw .forked }
         func mayJoin(_ state: borrowing State) -> Bool { !state.hasEnded && item.mayJoin(self) }
         var (hasEnded, isRefused) = (false, false)
@@ -48,15 +48,15 @@ extension ThreadRunLoop {
             return try state.modes[index].insert(item, in: self)
         }
         if hasEnded { throw .loopEnded }
-        // It sleeps in ignorance of what the source knows and the descriptor does not tell.
+        // The descriptor of a raised source does not wake a loop that sleeps.
         if case .source1(let source) = item, source.isRaised, hasJoined { wakeUpFromOutside() }
-        // Invalidated while it was being added: the invalidation may have missed this loop.
+        // An invalidation meanwhile may have missed this loop.
         if hasJoined, !item.isValid { removeEverywhere(item) }
         return isRefused ? .refused : hasJoined ? .joined : .alreadyIn
     }
 
     func insertWithoutDescriptor(_ item: Item, _ mode: Mode) -> Bool {
-        // Only a Source1 needs a descriptor. CFRunLoop's users expect no errors of the others.
+        // Only a Source1 needs a descriptor, so adding another item does not throw, as in CFRunLoop.
         (try? insert(item, forMode: mode)) ?? false
     }
 
@@ -70,13 +70,13 @@ extension ThreadRunLoop {
     }
 
     func removeEverywhere(_ item: Item) {
-        // By index: a mode taken out would be a copy of all it holds.
+        // By index: a mode taken out would be a copy of all its items.
         remove(item) { state in Walk(modes: state.modes.indices.map { state.modes[$0].mode } + [.common]) }
     }
 
     private func remove(_ item: Item, from modes: (inout State) -> Walk) {
         if crl_is_forked() { return }
-        // Only a Source1 that joins throws.
+        // Only adding a Source1 throws.
         _ = try? walk(item, telling: \.cancel, begin: modes) { state, mode in
             if mode == .common { state.commonItems.removeAll { $0.id == item.id } }
             guard let index = state.index(of: mode), state.modes[index].remove(item, from: self) else { return false }
@@ -86,8 +86,9 @@ extension ThreadRunLoop {
         }
     }
 
-    /// Changes the item's modes, until one is changed that its client has to be told of, tells it, and goes on.
-    /// Whether any was changed.
+    /// Changes the item's modes one by one. The lock is released for the callout after each changed mode.
+    ///
+    /// - Returns: Whether any mode was changed.
     private func walk(
         _ item: Item, telling callback: (Source0) -> Source0.Callback?, begin: (inout State) -> Walk,
         change: (inout State, Mode) throws(RunLoopError) -> Bool
@@ -97,7 +98,7 @@ extension ThreadRunLoop {
         while true {
             let changed = try state.withLock { state throws(RunLoopError) -> Mode? in
                 if walk == nil, case .source0(let source) = item {
-                    // Known before an invalidation that is under way elsewhere lets go of it.
+                    // Taken before a concurrent invalidation releases the callbacks.
                     tell = callback(source)
                 }
                 var rest = walk ?? begin(&state)
@@ -117,7 +118,7 @@ extension ThreadRunLoop {
 
     func contains(_ item: Item, forMode mode: Mode) -> Bool {
         if crl_is_forked() { return false }
-        // A common timer that was removed from the last of its modes is no longer this loop's.
+        // A common timer that was removed from the last of its modes has no owner.
         if case .timer(let timer) = item, timer.loop !== self { return false }
         return state.withLock { state in
             if mode == .common { return state.commonItems.contains { $0.id == item.id } }
@@ -125,7 +126,7 @@ extension ThreadRunLoop {
         }
     }
 
-    /// A timer's date has changed. That wakes the loop, as it does CFRunLoop.
+    /// Takes note of a timer's new date. That wakes the loop, as in CFRunLoop.
     func requeue(_ timer: Timer) {
         if crl_is_forked() { return }
         state.withLock { state in
@@ -137,12 +138,12 @@ extension ThreadRunLoop {
         wakeUpFromOutside()
     }
 
-    /// A loop that sleeps in this mode now has the kernel's timer set anew under its feet.
+    /// Sets the kernel's timer anew for a loop that sleeps in this mode.
     private func armIfAsleep(_ mode: Int, _ state: inout State) {
         if isWaiting, state.runs.last?.mode == mode { state.modes[mode].armTimer() }
     }
 
-    /// A source has work that its descriptor does not tell of.
+    /// Takes note of a source's work that the descriptor does not report.
     func noteRaised(_ source: Source1) {
         if crl_is_forked() { return }
         state.withLock { state in
@@ -151,7 +152,7 @@ extension ThreadRunLoop {
         wakeUpFromOutside()
     }
 
-    /// Whether the source's turn may go on after something has changed.
+    /// Whether the source's turn may go on after a change.
     func mayGoOn(_ source: Source1, mode: Int) -> Bool {
         // No mode has an invalid source once the change is counted.
         state.withLock { $0.runs.last?.isStopped == false && $0.modes[mode].contains(.source1(source)) }
@@ -159,10 +160,10 @@ extension ThreadRunLoop {
 }
 
 extension ThreadRunLoop.State {
-    /// A walk through the common modes. It is the last: the ones of other threads with the item end, so that the item
-    /// is in all of the modes or in none. Those of the same thread, inside whose callouts it is, go on, as CFRunLoop's.
+    /// Begins a walk through the common modes. It ends the walks of other threads with the same item, so that the item
+    /// is in all of the modes or in none. Walks of the same thread, which are further up its stack, go on, as in CFRunLoop.
     fileprivate mutating func beginCommonWalk(_ item: Item) -> ThreadRunLoop.Walk {
-        // No other calls out between two modes.
+        // Other items have no callout between two modes.
         guard case .source0 = item else { return ThreadRunLoop.Walk(modes: commonModes[...]) }
         let thread = crl_thread_id()
         commonWalks = commonWalks.filter { $0.value.item != item.id || $0.value.thread == thread }

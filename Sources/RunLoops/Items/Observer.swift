@@ -2,23 +2,22 @@ import CRunLoopShims
 import Synchronization
 
 extension ThreadRunLoop {
-    /// Is told when a run of a loop comes to certain points. The corresponding CF type is `CFRunLoopObserver`.
+    /// Calls a handler when a run of a loop comes to certain points. The corresponding CF type is `CFRunLoopObserver`.
     ///
-    /// An observer belongs to one loop at a time: the one it was added to first, until it is in no mode of it.
+    /// An observer belongs to one loop at a time: the first that it was added to, until no mode of that loop has it.
     public final class Observer: Sendable {
         /// Called on the loop's thread with the point that the run has come to.
         public typealias Handler = @Sendable (Observer, Activity) -> Void
 
-        /// The points it is told of. The corresponding CF function is `CFRunLoopObserverGetActivities`.
+        /// The points at which the observer is called. The corresponding CF function is `CFRunLoopObserverGetActivities`.
         public let activities: Activity
-        /// Whether it goes on after the first call. The corresponding CF function is `CFRunLoopObserverDoesRepeat`.
+        /// Whether the observer stays valid after the first call. The corresponding CF function is `CFRunLoopObserverDoesRepeat`.
         public let repeats: Bool
-        /// Lower orders are told first; equal ones in the order they were added.
+        /// Observers of lower order are called first; observers of equal order in the order they were added.
         /// The corresponding CF function is `CFRunLoopObserverGetOrder`.
         public let order: Int
 
-        /// What dumps of the loop and reports of its stalls call it. The corresponding CF callback is
-        /// `copyDescription`.
+        /// The item's name in dumps and stall reports. The corresponding CF callback is `copyDescription`.
         public let label: String?
 
         private struct State {
@@ -33,10 +32,10 @@ extension ThreadRunLoop {
         /// Makes an observer. The corresponding CF function is `CFRunLoopObserverCreateWithHandler`.
         ///
         /// - Parameters:
-        ///   - activities: The points to be told of.
-        ///   - repeats: Whether to go on after the first call.
-        ///   - order: Its place among the observers of a mode.
-        ///   - label: What dumps and reports call it.
+        ///   - activities: The points at which to call the handler.
+        ///   - repeats: Whether the observer stays valid after the first call.
+        ///   - order: The place among the observers of a mode.
+        ///   - label: The name in dumps and reports.
         ///   - handler: Called on the loop's thread.
         public init(
             _ activities: Activity, repeats: Bool = true, order: Int = 0, label: String? = nil,
@@ -49,11 +48,11 @@ extension ThreadRunLoop {
             state = Mutex(State(handler: handler))
         }
 
-        /// False once it was invalidated, or was told and does not repeat.
+        /// False once the observer was invalidated, or was called and does not repeat.
         /// The corresponding CF function is `CFRunLoopObserverIsValid`.
         public var isValid: Bool { !crl_is_forked() && state.withLock { $0.handler != nil } }
 
-        /// Takes it out of its loop, for good. Any thread may call it.
+        /// Removes the observer from its loop for good. Any thread may call it.
         /// The corresponding CF function is `CFRunLoopObserverInvalidate`.
         public func invalidate() {
             Item.observer(self).invalidate { state.withLock { $0.handler.take() } }
@@ -73,10 +72,10 @@ extension ThreadRunLoop {
 
         func detach() { state.withLock { $0.ownership.leave() } }
 
-        /// How often it was told.
+        /// How often the observer was called.
         var callCount: Int { state.withLock { $0.callCount } }
 
-        /// Calls the handler, unless it is being called already.
+        /// Calls the handler, unless a call is in progress.
         func tell(_ activity: Activity, in loop: ThreadRunLoop) {
             let handler = state.withLock { state -> Handler? in
                 guard !state.isTold else { return nil }

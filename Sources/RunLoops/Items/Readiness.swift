@@ -1,7 +1,7 @@
 import CRunLoopShims
 
 extension ThreadRunLoop {
-    /// What a descriptor is waited for, and what it turned out to be ready for.
+    /// The events that a source waits for, or that its descriptor is ready for.
     public struct Readiness: OptionSet, Sendable, Hashable {
         /// epoll's bits.
         public let rawValue: UInt32
@@ -13,11 +13,11 @@ extension ThreadRunLoop {
         public static let readable = Readiness(rawValue: EPOLLIN.rawValue)
         /// There is room to write.
         public static let writable = Readiness(rawValue: EPOLLOUT.rawValue)
-        /// The other side sends no more: what is left to read is the last.
+        /// The other side sends no more: the unread bytes are the last.
         public static let readHangUp = Readiness(rawValue: EPOLLRDHUP.rawValue)
-        /// The descriptor is in error. Always told, asked for or not.
+        /// The descriptor is in error. Always reported, asked for or not.
         public static let error = Readiness(rawValue: EPOLLERR.rawValue)
-        /// The other side is gone. Always told, asked for or not.
+        /// The other side is gone. Always reported, asked for or not.
         public static let hangUp = Readiness(rawValue: EPOLLHUP.rawValue)
     }
 }

@@ -2,20 +2,19 @@ import CRunLoopShims
 import Synchronization
 
 extension ThreadRunLoop {
-    /// A source that a program signals by hand. The corresponding CF type is a `CFRunLoopSource` of version 0.
+    /// A source that the program signals. The corresponding CF type is a `CFRunLoopSource` of version 0.
     ///
     /// Signalling does not wake a loop that sleeps; ``ThreadRunLoop/wakeUp()`` does. A source can be in several loops
     /// and modes; the first pass that finds it signalled performs it.
     public final class Source0: Sendable {
-        /// Lower orders are performed first; equal ones in the order they were signalled.
+        /// Sources of lower order are performed first; sources of equal order in the order they were signalled.
         /// The corresponding CF function is `CFRunLoopSourceGetOrder`.
         public let order: Int
 
-        /// What dumps of the loop and reports of its stalls call it. The corresponding CF callback is
-        /// `copyDescription`.
+        /// The item's name in dumps and stall reports. The corresponding CF callback is `copyDescription`.
         public let label: String?
 
-        /// Called with a loop that the source has joined or left, and the mode of it.
+        /// Called with the loop, and the loop's mode, that the source has joined or left.
         public typealias Callback = @Sendable (ThreadRunLoop, Mode) -> Void
 
         private struct State {
@@ -27,20 +26,20 @@ extension ThreadRunLoop {
         }
 
         private let state: Mutex<State>
-        /// The number of its first signal since it was performed, among those of all sources; 0 when there was none.
+        /// The number of the first signal since the source was performed, counted over all sources; 0: not signalled.
         private let signaled = Atomic<UInt64>(0)
         private static let signals = Atomic<UInt64>(0)
         let membership = LoopMembership()
-        /// Whether it stands for a closure that is to be performed.
+        /// Whether the source stands for a ``PerformRequest``.
         let isRequest: Bool
 
         /// Makes a source. The corresponding CF function is `CFRunLoopSourceCreate`.
         ///
         /// - Parameters:
-        ///   - order: Its place among the sources of a mode.
-        ///   - label: What dumps and reports call it.
-        ///   - schedule: Called on the thread that adds the source to a mode, after it was added.
-        ///   - cancel: Called on the thread that removes it, or at the end of the loop's thread.
+        ///   - order: The place among the sources of a mode.
+        ///   - label: The name in dumps and reports.
+        ///   - schedule: Called on the thread that has added the source to a mode.
+        ///   - cancel: Called on the thread that has removed the source, or at the end of the loop's thread.
         ///   - perform: Called on the loop's thread, once for all signals that came before.
         public convenience init(
             order: Int = 0, label: String? = nil,
@@ -50,7 +49,7 @@ extension ThreadRunLoop {
             self.init(order, label, schedule, cancel, isRequest: false, perform: perform)
         }
 
-        /// Makes a source that stands for a closure.
+        /// Makes a source that stands for a request.
         convenience init(requestOfOrder order: Int, perform: @escaping @Sendable () -> Void) {
             self.init(order, nil, nil, nil, isRequest: true, perform: perform)
         }
@@ -77,17 +76,17 @@ extension ThreadRunLoop {
             }
         }
 
-        /// Whether it is signalled and not yet performed; never when it is invalid. The corresponding CF function is
+        /// Whether the source is signalled and not yet performed; false when it is invalid. The corresponding CF function is
         /// `CFRunLoopSourceIsSignalled`, which is in no header of the toolchain's.
         public var isSignaled: Bool { signaled.load(ordering: .acquiring) != 0 }
 
-        /// Its place among the signalled sources of a mode: lower ones are performed first.
+        /// The place among the signalled sources of a mode: lower places are performed first.
         var place: (order: Int, signal: UInt64) { (order, signaled.load(ordering: .acquiring)) }
 
-        /// False once it was invalidated. The corresponding CF function is `CFRunLoopSourceIsValid`.
+        /// False once the source was invalidated. The corresponding CF function is `CFRunLoopSourceIsValid`.
         public var isValid: Bool { !crl_is_forked() && state.withLock { $0.perform != nil } }
 
-        /// Takes it out of every loop, for good. Any thread may call it.
+        /// Removes the source from all loops for good. Any thread may call it.
         /// The corresponding CF function is `CFRunLoopSourceInvalidate`.
         public func invalidate() {
             let wasValid = Item.source0(self).invalidate {
@@ -102,7 +101,7 @@ extension ThreadRunLoop {
             withExtendedLifetime(callbacks) {}
         }
 
-        /// A mode that took the source in wants to know of signals; one that came before counts.
+        /// Lists the source with the mode at each signal, and now if it is signalled already.
         func attach(_ mode: ModeFlags) {
             state.withLock { state in
                 state.modes.append(mode)
@@ -118,10 +117,10 @@ extension ThreadRunLoop {
         var schedule: Callback? { state.withLock { $0.schedule } }
         var cancel: Callback? { state.withLock { $0.cancel } }
 
-        /// How often it was performed.
+        /// How often the source was performed.
         var callCount: Int { state.withLock { $0.callCount } }
 
-        /// Performs it if it is signalled and valid.
+        /// Performs the source if it is signalled and valid.
         func performIfSignaled(in loop: ThreadRunLoop) -> Bool {
             guard signaled.exchange(0, ordering: .acquiringAndReleasing) != 0 else { return false }
             let perform = state.withLock { state in

@@ -5,30 +5,29 @@ import Synchronization
 extension ThreadRunLoop {
     /// A source that a descriptor wakes. The corresponding CF type is a `CFRunLoopSource` of version 1.
     ///
-    /// The descriptor stays its owner's: each mode that takes the source in waits on a duplicate of its own, so the loop
-    /// never waits on a stranger's descriptor of the same number. A duplicate keeps the file open and tells of it: the
-    /// owner invalidates the source, and then closes the descriptor.
+    /// The descriptor stays its owner's: each mode of the source waits on a duplicate, so the loop never waits on another
+    /// file that gets the same number. A duplicate keeps the file open: the owner invalidates the source, and then closes
+    /// the descriptor.
     ///
-    /// An error and a hang-up are told once, when nothing is left to read; then the source is invalid.
+    /// An error or a hang-up is reported once, when nothing is left to read; then the source is invalid.
     ///
-    /// A source may know more than its descriptor does: ``raise()`` says that there is work although the descriptor
-    /// is silent, and ``clear()`` takes that back. A descriptor that speaks in edges, such as ZeroMQ's, needs that.
+    /// ``raise()`` reports work that the descriptor does not, and ``clear()`` takes the report back. An edge-triggered
+    /// descriptor, such as ZeroMQ's, needs that.
     public final class Source1: Sendable {
-        /// The descriptor that wakes a loop.
+        /// The descriptor that the source waits on.
         public let descriptor: Int32
-        /// What it is waited for.
+        /// The events that the source waits for.
         public let interest: Readiness
-        /// Kept for who asks, as by CFRunLoop; ready sources are served in the order the kernel tells them.
+        /// Kept, and not used, as by CFRunLoop: ready sources are served in the order in which the kernel reports them.
         /// The corresponding CF function is `CFRunLoopSourceGetOrder`.
         public let order: Int
-        /// What dumps of the loop and reports of its stalls call it. The corresponding CF callback is
-        /// `copyDescription`.
+        /// The item's name in dumps and stall reports. The corresponding CF callback is `copyDescription`.
         public let label: String?
 
-        /// Handles what there is. True when something was handled.
+        /// Handles the work there is. Returns whether there was any.
         public typealias Perform = @Sendable (_ turn: inout Turn) -> Bool
 
-        /// A function that is itself a generic type's value is wrapped anew at each access; a field is not.
+        /// In a struct: a function that is itself the value of a generic type is wrapped anew at each access.
         private struct State {
             var perform: Perform?
             var callCount = 0
@@ -43,13 +42,13 @@ extension ThreadRunLoop {
         /// `getPort` is `descriptor`.
         ///
         /// - Parameters:
-        ///   - descriptor: The descriptor to wait on. It is not closed.
-        ///   - interest: What to wait for.
-        ///   - order: Kept for who asks.
-        ///   - label: What dumps and reports call it.
+        ///   - descriptor: The descriptor to wait on. The source does not close it.
+        ///   - interest: The events to wait for.
+        ///   - order: Kept, and not used.
+        ///   - label: The name in dumps and reports.
         ///   - perform: Called on the loop's thread when the descriptor is ready or the source is raised. It handles
-        ///     one message after each ``Turn/next()`` that says so, and returns whether it handled any. With one unit
-        ///     of work a call, it need not ask.
+        ///     one message after each ``Turn/next()`` that returns true, and returns whether it handled any. A closure
+        ///     that handles one message a call need not call ``Turn/next()``.
         public convenience init(
             descriptor: Int32, interest: Readiness = .readable, order: Int = 0, label: String? = nil,
             perform: @escaping Perform
@@ -59,7 +58,7 @@ extension ThreadRunLoop {
                 perform: perform)
         }
 
-        /// - Parameter duplicates: False when the descriptor's owner is sure to take the source out before closing it.
+        /// - Parameter duplicates: False when the owner always invalidates the source before closing the descriptor.
         package init(
             descriptor: Int32, interest: Readiness = .readable, order: Int = 0, label: String? = nil,
             duplicates: Bool, perform: @escaping Perform
@@ -72,36 +71,34 @@ extension ThreadRunLoop {
             state = Mutex(State(perform: perform))
         }
 
-        /// False once it was invalidated. The corresponding CF function is `CFRunLoopSourceIsValid`.
+        /// False once the source was invalidated. The corresponding CF function is `CFRunLoopSourceIsValid`.
         public var isValid: Bool { !crl_is_forked() && state.withLock { $0.perform != nil } }
 
-        /// Takes it out of every loop, for good. Any thread may call it.
+        /// Removes the source from all loops for good. Any thread may call it.
         /// The corresponding CF function is `CFRunLoopSourceInvalidate`.
         public func invalidate() {
             Item.source1(self).invalidate { state.withLock { $0.perform.take() } }
         }
 
-        /// Says that there is work whatever the descriptor tells: every loop that has the source will perform it, until
+        /// Reports work whatever the state of the descriptor: every loop that has the source performs it, until
         /// ``clear()``. Wakes the loops that sleep. Any thread may call it.
         public func raise() {
             guard !crl_is_forked(), !raised.exchange(true, ordering: .sequentiallyConsistent) else { return }
             for loop in membership.loops { loop.noteRaised(self) }
         }
 
-        /// ``raise()`` by the one whose turn it is: in the usual case its loop is the only one to tell.
+        /// ``raise()`` during the source's turn: usually the turn's loop is the only one to notify.
         package func raise(during turn: borrowing Turn) {
             guard !raised.exchange(true, ordering: .sequentiallyConsistent) else { return }
-            // Asked after the exchange: a loop that takes the source in later sees that it is raised.
+            // Asked after the exchange: a loop that the source joins later sees that the source is raised.
             if membership.isOnly(turn.loop) { return turn.loop.noteRaised(self) }
             for loop in membership.loops { loop.noteRaised(self) }
         }
 
-        /// Takes ``raise()`` back: from now on the descriptor alone tells.
-        public func clear() {
-            raised.store(false, ordering: .sequentiallyConsistent)
-        }
+        /// Takes ``raise()`` back: from now on only the descriptor reports work.
+        public func clear() { raised.store(false, ordering: .sequentiallyConsistent) }
 
-        /// Whether the calling thread's loop has the source, and no other.
+        /// Whether the calling thread's loop has the source, and no other loop.
         package var isOnlyInCurrentLoop: Bool {
             let loops = membership.loops
             return !loops.isEmpty && loops.allSatisfy(\.isCurrent)
@@ -110,7 +107,7 @@ extension ThreadRunLoop {
         /// Whether no loop has the source.
         package var isInNoLoop: Bool { membership.loops.isEmpty }
 
-        /// How often it was performed.
+        /// How often the source was performed.
         var callCount: Int { state.withLock { $0.callCount } }
 
         var isRaised: Bool { raised.load(ordering: .sequentiallyConsistent) }

@@ -2,22 +2,21 @@ import CRunLoopShims
 import Synchronization
 
 extension ThreadRunLoop {
-    /// Calls out at a time, once or on a grid of times. The corresponding CF type is `CFRunLoopTimer`.
+    /// Calls a handler at a time, once or on a grid of times. The corresponding CF type is `CFRunLoopTimer`.
     ///
-    /// A timer belongs to one loop at a time: the one it was added to first, until it is in no mode of it. Fire times
-    /// missed while the loop was busy become one, and the next one is on the grid again.
+    /// A timer belongs to one loop at a time: the first that it was added to, until no mode of that loop has it. Fire
+    /// times missed while the loop was busy become one, and the next fire time is on the grid again.
     public final class Timer: Sendable {
         /// Called on the loop's thread.
         public typealias Handler = @Sendable (Timer) -> Void
 
-        /// The distance of the grid's times; nil for a timer that fires once.
+        /// The time between two fire times; nil for a timer that fires once.
         /// The corresponding CF function is `CFRunLoopTimerGetInterval`.
         public let interval: Duration?
-        /// Kept for who asks, as by CFRunLoop; timers fire in the order of their times.
+        /// Kept, and not used, as by CFRunLoop: timers fire in the order of their times.
         /// The corresponding CF function is `CFRunLoopTimerGetOrder`.
         public let order: Int
-        /// What dumps of the loop and reports of its stalls call it. The corresponding CF callback is
-        /// `copyDescription`.
+        /// The item's name in dumps and stall reports. The corresponding CF callback is `copyDescription`.
         public let label: String?
 
         struct State {
@@ -35,11 +34,11 @@ extension ThreadRunLoop {
         /// Makes a timer. The corresponding CF function is `CFRunLoopTimerCreate`.
         ///
         /// - Parameters:
-        ///   - fireDate: When it fires first. A time in the past counts as now.
-        ///   - interval: The distance of later fire times; nil, or less than a nanosecond: it fires once,
-        ///     and is then invalid.
-        ///   - order: Kept for who asks.
-        ///   - label: What dumps and reports call it.
+        ///   - fireDate: The first fire time. A time in the past counts as now.
+        ///   - interval: The time between two fire times; nil, or less than a nanosecond: the timer fires once, and is
+        ///     then invalid.
+        ///   - order: Kept, and not used.
+        ///   - label: The name in dumps and reports.
         ///   - handler: Called on the loop's thread.
         public init(
             at fireDate: MonotonicInstant, every interval: Duration? = nil, order: Int = 0, label: String? = nil,
@@ -52,12 +51,12 @@ extension ThreadRunLoop {
             state = Mutex(State(handler: handler, fireDate: max(fireDate, .now)))
         }
 
-        /// Makes a timer that fires after a while, or over and over with that distance.
+        /// Makes a timer that fires after a delay, or repeatedly at that interval.
         ///
         /// - Parameters:
         ///   - delay: The time from now to the first fire time.
-        ///   - repeats: Whether it goes on.
-        ///   - label: What dumps and reports call it.
+        ///   - repeats: Whether the timer repeats.
+        ///   - label: The name in dumps and reports.
         ///   - handler: Called on the loop's thread.
         public convenience init(
             after delay: Duration, repeats: Bool = false, label: String? = nil, handler: @escaping Handler
@@ -65,11 +64,11 @@ extension ThreadRunLoop {
             self.init(at: .now + delay, every: repeats ? delay : nil, label: label, handler: handler)
         }
 
-        /// Whether it goes on after the first time. The corresponding CF function is `CFRunLoopTimerDoesRepeat`.
+        /// Whether the timer repeats. The corresponding CF function is `CFRunLoopTimerDoesRepeat`.
         public var repeats: Bool { interval != nil }
 
-        /// When it fires next. Setting it moves the grid; a time in the past counts as now. Any thread may do so. The
-        /// date of an invalid timer stays what it was.
+        /// The next fire time. Setting it moves the grid; a time in the past counts as now. Any thread may set it. The
+        /// date of an invalid timer does not change.
         /// The corresponding CF functions are `CFRunLoopTimerGetNextFireDate` and `CFRunLoopTimerSetNextFireDate`.
         public var nextFireDate: MonotonicInstant {
             get { crl_is_forked() ? .distantFuture : state.withLock { $0.fireDate } }
@@ -85,8 +84,8 @@ extension ThreadRunLoop {
             }
         }
 
-        /// By how much it may fire late, so that the system can save wake-ups. A hint, kept and not used: the timer
-        /// fires when it is due. It is never negative, and at most half the interval. CFRunLoop on Linux keeps none.
+        /// How late the timer may fire, so that the system can save wake-ups. A hint, kept and not used: the timer
+        /// fires when it is due. Never negative, and at most half the interval. CFRunLoop on Linux keeps no tolerance.
         /// The corresponding CF functions are `CFRunLoopTimerGetTolerance` and `CFRunLoopTimerSetTolerance`.
         public var tolerance: Duration {
             get { crl_is_forked() ? .zero : state.withLock { $0.tolerance } }
@@ -97,17 +96,17 @@ extension ThreadRunLoop {
             }
         }
 
-        /// False once it was invalidated, or has fired and does not repeat.
+        /// False once the timer was invalidated, or has fired and does not repeat.
         /// The corresponding CF function is `CFRunLoopTimerIsValid`.
         public var isValid: Bool { !crl_is_forked() && state.withLock { $0.handler != nil } }
 
-        /// Takes it out of its loop, for good. Any thread may call it.
+        /// Removes the timer from its loop for good. Any thread may call it.
         /// The corresponding CF function is `CFRunLoopTimerInvalidate`.
         public func invalidate() {
             Item.timer(self).invalidate { state.withLock { $0.handler.take() } }
         }
 
-        /// How often it has fired.
+        /// How often the timer has fired.
         var callCount: Int { state.withLock { $0.callCount } }
 
         func mayJoin(_ loop: ThreadRunLoop) -> Bool {
@@ -124,12 +123,12 @@ extension ThreadRunLoop {
 
         func detach() { state.withLock { $0.ownership.leave() } }
 
-        /// When a queue has to call it; nil while its handler runs, so that it does not fire inside itself.
+        /// The date for the timer queues; nil while the handler runs, so that the timer does not fire inside itself.
         var queuedFireDate: MonotonicInstant? {
             state.withLock { $0.isFiring || $0.handler == nil ? nil : $0.fireDate }
         }
 
-        /// Calls the handler if the timer is the loop's, and due, and moves it to its next time.
+        /// Calls the handler if the loop owns the timer and the timer is due, and moves the timer to its next time.
         func fire(in loop: ThreadRunLoop) {
             let due = state.withLock { state -> (Handler, MonotonicInstant)? in
                 guard let handler = state.handler, !state.isFiring, state.fireDate.hasPassed,
@@ -140,13 +139,13 @@ extension ThreadRunLoop {
                 return (handler, state.fireDate)
             }
             guard let (handler, firedFor) = due else { return }
-            // Out of the queues, so that an inner run does not wake for it.
+            // Out of the queues, so that an inner run does not wake for this timer.
             loop.requeue(self)
             loop.progress.calling(Callout(.timer, self)) { handler(self) }
             if step == 0 { invalidate() }
             let loop = state.withLock { state in
                 state.isFiring = false
-                // A date that the handler has set stands, and is later; otherwise the next time of the grid.
+                // A date that the handler has set is later, and stays; otherwise the next time of the grid.
                 if step > 0, state.fireDate <= firedFor {
                     state.fireDate = Self.next(after: .now, from: firedFor, step: step)
                 }

@@ -1,10 +1,9 @@
 import DequeModule
 import Synchronization
 
-/// The blocks, and pieces of actors' and tasks' work, that wait for a pass of a loop, in the order they came.
+/// The blocks and jobs (of actors and tasks) that wait for a pass of a loop, in the order they came.
 ///
-/// It has a lock of its own: many threads queue blocks while the loop takes its other lock over and over. Nothing is
-/// counted, compared by name or allocated for a block that need not be.
+/// The queue has a lock of its own: many threads queue blocks while the loop takes its state's lock often.
 final class BlockQueue: Sendable {
     enum Work {
         case closure(@Sendable () -> Void)
@@ -16,23 +15,23 @@ final class BlockQueue: Sendable {
         let work: Work
     }
 
-    /// What became of a block.
+    /// The result of queueing a block.
     enum Outcome {
         case queued
-        /// It is the first since the loop has looked: its thread has to wake the loop.
+        /// The first block since the loop last took blocks: the caller has to wake the loop.
         case queuedFirst
-        /// The loop has not heard of one of the modes.
+        /// The loop does not know one of the modes yet.
         case modeUnknown
         case loopEnded
     }
 
     private struct State {
         var blocks = Deque<Block>()
-        /// The modes that all of them are for, so that most often none need be asked.
+        /// The modes that all blocks share, so that a pass seldom checks each block.
         var sharedModes = ModeSet.all
-        /// A mode's place is its number.
+        /// A mode's index is its number.
         var knownModes: [ThreadRunLoop.Mode] = [.default, .common]
-        /// Whether somebody wakes the loop, or has, since it has looked last.
+        /// Whether a caller wakes the loop, or has woken it since it last took blocks.
         var isWakeUpDue = false
         var isClosed = false
 
@@ -49,23 +48,23 @@ final class BlockQueue: Sendable {
 
     private let state = Lock(State())
     private let hasSome = CacheLine(Atomic(false))
-    /// The storage of those that were performed last, to be used again. Used on the loop's thread only, by
-    /// ``takeDue(in:)`` and ``reuse(_:count:)``.
+    /// The storage of the blocks performed last, for reuse. Only ``takeDue(in:)`` and ``reuse(_:count:)`` use it, on the
+    /// loop's thread.
     private let spare = CacheLine(Deque<Block>())
 
-    /// More than a burst of so many is given back to the system.
+    /// The storage of a larger burst of blocks is freed.
     private static let keptCount = 4096
 
-    /// Takes a block in. `wakes` says that the caller would wake the loop for it.
+    /// Queues a block. `wakes`: the caller wakes the loop if asked to.
     func append(_ modes: [ThreadRunLoop.Mode], _ body: @escaping @Sendable () -> Void, wakes: Bool) -> Outcome {
         state.withLock { state in
             guard let set = state.modeSet(modes) else { return .modeUnknown }
-            // Made here, where it is moved into its place.
+            // Made here, so that it is moved into its place.
             return append(Block(modes: set, work: .closure(body)), &state, wakes: wakes)
         }
     }
 
-    /// Takes a piece of an actor's or a task's work in, for the common modes.
+    /// Queues a job for the common modes.
     func append(_ job: ThreadRunLoop.Job) -> Outcome {
         state.withLock { state in append(Block(modes: .common, work: .job(job)), &state, wakes: true) }
     }
@@ -81,7 +80,7 @@ final class BlockQueue: Sendable {
         return .queuedFirst
     }
 
-    /// The number of a mode, known from now on.
+    /// The number of a mode; a new mode gets one.
     func learn(_ mode: ThreadRunLoop.Mode) -> Int {
         state.withLock { state in
             if let number = state.knownModes.firstIndex(of: mode) { return number }
@@ -90,10 +89,10 @@ final class BlockQueue: Sendable {
         }
     }
 
-    /// Whether there are none, in any mode.
+    /// Whether no block waits, in any mode.
     var isEmpty: Bool { !hasSome.value.load(ordering: .acquiring) }
 
-    /// Takes those out that are for any of a pass's modes. Called on the loop's thread.
+    /// Takes the blocks for any of a pass's modes out. Called on the loop's thread.
     func takeDue(in modes: ModeSet) -> Deque<Block> {
         var due = spare.exchange([])
         state.withLock { state in
@@ -102,7 +101,7 @@ final class BlockQueue: Sendable {
             let areAllDue = !state.sharedModes.isDisjoint(with: modes)
             state.sharedModes = .all
             if !areAllDue {
-                // Back at once, unlike CFRunLoop's: a run of their mode inside one of these must not miss them.
+                // Put back at once, unlike CFRunLoop: a run of their mode inside a due block must not miss them.
                 state.blocks = due.filter { $0.modes.isDisjoint(with: modes) }
                 due.removeAll { $0.modes.isDisjoint(with: modes) }
                 for block in state.blocks { state.sharedModes.formCommonPart(with: block.modes) }
@@ -112,7 +111,7 @@ final class BlockQueue: Sendable {
         return due
     }
 
-    /// Takes the storage of performed blocks back. Called on the loop's thread.
+    /// Keeps the storage of performed blocks. Called on the loop's thread.
     func reuse(_ storage: consuming Deque<Block>, count: Int) {
         if count <= Self.keptCount { _ = spare.exchange(storage) }
     }
@@ -121,12 +120,12 @@ final class BlockQueue: Sendable {
         !isEmpty && state.withLock { $0.blocks.contains { !$0.modes.isDisjoint(with: modes) } }
     }
 
-    /// How many a pass in these modes would perform.
+    /// The number of blocks that a pass in these modes would perform.
     func dueCount(in modes: ModeSet) -> Int {
         state.withLock { $0.blocks.count { !$0.modes.isDisjoint(with: modes) } }
     }
 
-    /// Takes no more, and gives out what it has.
+    /// Refuses blocks from now on, and returns the queued ones.
     func close() -> Deque<Block> {
         state.withLock { state in
             state.isClosed = true

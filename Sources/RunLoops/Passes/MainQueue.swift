@@ -1,7 +1,8 @@
 import CRunLoopShims
 
 extension ThreadRunLoop {
-    /// libdispatch's main queue counts as a source of the main loop's common modes, outside its own callouts.
+    /// Whether the mode serves libdispatch's main queue, which counts as a source of the main loop's common modes outside
+    /// its own callouts.
     func servesMainQueue(_ state: borrowing State, mode: Int) -> Bool {
         isMain && !drainsMainQueue.load(ordering: .relaxed) && state.isCommon(mode) && crl_main_queue_descriptor() >= 0
     }
@@ -14,6 +15,6 @@ extension ThreadRunLoop {
     }
 }
 
-/// One run of the main loop, for an async `main`, which has nothing to come back to; false when it cannot run.
+/// One run of the main loop, for an async `main`; false when the loop cannot run.
 @_cdecl("crl_run_main_loop")
 func runMainLoop() -> Bool { (try? ThreadRunLoop.main.run()) != nil }

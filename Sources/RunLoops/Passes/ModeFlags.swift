@@ -1,6 +1,6 @@
 import Synchronization
 
-/// What a pass has to know of a mode before it takes the loop's lock: most often, that there is nothing to do.
+/// The fields of a mode that a pass reads without the loop's lock: mostly they say that there is nothing to do.
 final class ModeFlags: Sendable {
     private let activities = Atomic<UInt32>(0)
     /// Whether the mode is one of the common ones.
@@ -10,7 +10,7 @@ final class ModeFlags: Sendable {
     private let hasSignaled = Atomic(false)
     private let signaled = Mutex<[ObjectIdentifier: ThreadRunLoop.Source0]>([:])
 
-    /// - Parameter number: The mode's in the loop's ``BlockQueue``.
+    /// - Parameter number: The mode's number in the loop's ``BlockQueue``.
     init(isCommon: Bool, number: Int) {
         self.isCommon = Atomic(isCommon)
         own = [number]
@@ -19,7 +19,7 @@ final class ModeFlags: Sendable {
         ownAndCommon = both
     }
 
-    /// Whether any of the mode's observers is told of the point.
+    /// Whether the mode has an observer of the point.
     @inline(__always)
     func tells(_ activity: ThreadRunLoop.Activity) -> Bool {
         activities.load(ordering: .acquiring) & activity.rawValue != 0
@@ -29,10 +29,10 @@ final class ModeFlags: Sendable {
         activities.store(observers.reduce(0) { $0 | $1.activities.rawValue }, ordering: .releasing)
     }
 
-    /// What the blocks that a pass performs are for.
+    /// The modes whose blocks a pass performs.
     var blockModes: ModeSet { isCommon.load(ordering: .acquiring) ? ownAndCommon : own }
 
-    // MARK: Signalled Source0s, listed so that a pass need not ask each of them
+    // MARK: Signalled Source0s, listed so that a pass need not check every source
 
     var hasSignaledSources: Bool { hasSignaled.load(ordering: .acquiring) }
 
@@ -44,21 +44,20 @@ final class ModeFlags: Sendable {
     }
 
     func unlist(_ source: ThreadRunLoop.Source0) {
-        // It goes after the lock; its caller has it, too.
+        // Not the last reference: the caller has one.
         _ = signaled.withLock { $0.removeValue(forKey: ObjectIdentifier(source)) }
     }
 
-    /// Those that still are signalled, as they are to be performed. They stay listed, for a run inside the first one's
-    /// callout.
+    /// The sources that are still signalled, in order. They stay listed for a run inside a source's callout.
     func signaledSources() -> [ThreadRunLoop.Source0] {
         let sources = signaled.withLock { signaled in
-            // The mode retains them: none is let go of here.
+            // The mode retains the sources, so none is released under the lock.
             signaled = signaled.filter { $0.value.isSignaled }
             hasSignaled.store(!signaled.isEmpty, ordering: .releasing)
             return Array(signaled.values)
         }
         if sources.count < 2 { return sources }
-        // Each place is read once: another loop that performs a source takes its signal.
+        // Each place is read once: it changes when another loop performs the source.
         return sources.map { ($0, $0.place) }.sorted { $0.1 < $1.1 }.map(\.0)
     }
 }

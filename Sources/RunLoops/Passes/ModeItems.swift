@@ -1,6 +1,6 @@
 import CRunLoopShims
 
-/// What a loop holds under one mode's name. Guarded by the loop's lock.
+/// The items of one mode of a loop, and its wait set. Guarded by the loop's lock.
 struct ModeItems {
     let mode: ThreadRunLoop.Mode
 
@@ -10,14 +10,14 @@ struct ModeItems {
     var timers = TimerQueue()
     let flags: ModeFlags
 
-    /// What the mode sleeps on; made when a source needs it, or a run.
+    /// Made with the mode's first Source1 or first run.
     private(set) var waitSet: WaitSet?
     private var isPrepared = false
     private var timerDescriptor: TimerDescriptor?
     private var armed: MonotonicInstant?
     private var watchesMainQueue = false
 
-    /// Sources that have work whatever their descriptors tell, in the order in which their turns come.
+    /// Raised sources, in the order of their turns.
     private var raised: [WaitSet.Token] = []
     private var hasJustServedRaised = false
     private var tokens: [ObjectIdentifier: WaitSet.Token] = [:]
@@ -28,7 +28,7 @@ struct ModeItems {
     static let mainQueueToken: WaitSet.Token = 2
     private static let firstSourceToken: WaitSet.Token = 16
 
-    /// A source, and the number of its coming.
+    /// A source, numbered in the order of adding.
     private struct Member {
         let source: ThreadRunLoop.Source0
         let number: Int
@@ -39,7 +39,7 @@ struct ModeItems {
     struct Watched {
         let source: ThreadRunLoop.Source1
         let token: WaitSet.Token
-        /// The descriptor in the wait set, the mode's own when the source asks for a duplicate.
+        /// The descriptor in the wait set: the source's, or a duplicate.
         let descriptor: Int32
     }
 
@@ -68,7 +68,7 @@ struct ModeItems {
         }
     }
 
-    /// True when it was not there before.
+    /// False when the mode has the item already, or the item is invalid or another loop's.
     mutating func insert(_ item: Item, in loop: ThreadRunLoop) throws(RunLoopError) -> Bool {
         guard item.isValid, !contains(item) else { return false }
         switch item {
@@ -84,7 +84,7 @@ struct ModeItems {
         case .timer(let timer):
             guard timer.attach(to: loop) else { return false }
             timers.insert(timer)
-            // Without a descriptor for it a run will say so.
+            // A run throws when no descriptor is left for the timer.
             try? makeTimerDescriptor()
             armForNew(timer)
         case .observer(let observer):
@@ -95,7 +95,7 @@ struct ModeItems {
         return true
     }
 
-    /// True when it was there.
+    /// False when the mode does not have the item.
     mutating func remove(_ item: Item, from loop: ThreadRunLoop) -> Bool {
         switch item {
         case .source0(let source):
@@ -120,14 +120,14 @@ struct ModeItems {
 
     // MARK: The wait set
 
-    /// What a run of the mode sleeps on; nil before the first.
+    /// The wait set of a run; nil before the first run.
     var readyWaitSet: WaitSet? { isPrepared ? waitSet : nil }
 
     /// Makes the mode ready to sleep.
     mutating func prepareWaitSet(wake: EventDescriptor) throws(RunLoopError) -> WaitSet {
         let waitSet = try madeWaitSet()
         try makeTimerDescriptor()
-        // In edges: the counter need never be read, and a wake-up costs one system call less.
+        // Edge-triggered: nobody has to read the counter, which saves a system call per wake-up.
         try waitSet.add(wake.descriptor, .readable, trigger: .edge, token: Self.wakeToken)
         isPrepared = true
         return waitSet
@@ -140,13 +140,13 @@ struct ModeItems {
         timerDescriptor = made
     }
 
-    /// Gives up what it sleeps on, for good.
+    /// Takes the descriptors out for good.
     mutating func takeDescriptors() -> (WaitSet?, TimerDescriptor?) {
         defer { (waitSet, timerDescriptor, isPrepared) = (nil, nil, false) }
         return (waitSet, timerDescriptor)
     }
 
-    /// Waits for libdispatch's main queue, or no longer: inside one of its callouts it would only keep the loop awake.
+    /// Begins or ends waiting for libdispatch's main queue. Inside one of its callouts it would keep the loop awake.
     mutating func watchMainQueue(_ watches: Bool) {
         guard watches != watchesMainQueue, let waitSet else { return }
         if watches {
@@ -174,7 +174,7 @@ struct ModeItems {
             try waitSet.add(descriptor, source.interest, token: lastToken)
         } catch {
             if source.duplicates { Descriptor.close(descriptor) }
-            // The caller knows the number of the original.
+            // Named by the number that the caller knows.
             if case .notPollable = error { throw .notPollable(source.descriptor) }
             throw error
         }
@@ -187,12 +187,12 @@ struct ModeItems {
         if watched.source.duplicates { Descriptor.close(watched.descriptor) }
     }
 
-    /// What the source's descriptor will not tell anything new of.
+    /// The end that the source's descriptor has come to.
     func end(of token: WaitSet.Token) -> Descriptor.End? {
         sources1[token].flatMap { Descriptor.end(of: $0.descriptor, waitedFor: $0.source.interest) }
     }
 
-    /// Waits on for what is not reading.
+    /// Waits on for the other events than reading.
     func stopReading(_ token: WaitSet.Token) {
         guard let watched = sources1[token] else { return }
         let rest = watched.source.interest.subtracting([.readable, .readHangUp])
@@ -201,20 +201,20 @@ struct ModeItems {
 
     mutating func hasTimerDue() -> Bool {
         guard let soonest = timers.soonest() else { return false }
-        // The exact time takes five times as long to ask for.
+        // The exact clock takes five times as long to read.
         return soonest.nanoseconds < crl_coarse_now() + 1_000_000_000 && soonest.hasPassed
     }
 
-    /// Sets the kernel's timer to the soonest of ours, if it is not there already.
+    /// Sets the kernel's timer to the soonest of the mode's timers.
     mutating func armTimer() { arm(timers.soonest()) }
 
-    /// Sets the kernel's timer when it would miss a timer's new date. Not at the sleep only: the kernel names what is
-    /// ready in the order in which that came, and a descriptor may become ready before the loop sleeps.
+    /// Sets the kernel's timer if it would miss a timer's new date. Not only before a sleep: the kernel reports ready
+    /// descriptors in the order in which they became ready, and another may become ready before the sleep.
     mutating func armForNew(_ timer: ThreadRunLoop.Timer) {
         if let date = timer.queuedFireDate, date < armed ?? .distantFuture { arm(date) }
     }
 
-    /// The timers that are due. The kernel's timer is set to the next of the others.
+    /// The timers that are due. Sets the kernel's timer to the next of the others.
     mutating func takeDueTimers() -> [ThreadRunLoop.Timer] {
         let (due, next) = timers.due(at: .now)
         arm(next)
@@ -234,7 +234,7 @@ struct ModeItems {
         raised.append(token)
     }
 
-    /// The raised source whose turn it is, which goes to the end of the queue; nil when it is a descriptor's turn.
+    /// The raised source whose turn it is, moved to the end of the queue; nil when it is a descriptor's turn.
     mutating func raisedTurn() -> Watched? {
         let turn = hasJustServedRaised ? nil : nextRaised()
         hasJustServedRaised = turn != nil
@@ -251,7 +251,7 @@ struct ModeItems {
         return nil
     }
 
-    /// Whether a source is raised: then the mode does not sleep.
+    /// Whether a source is raised, so that the mode must not sleep.
     mutating func hasRaised() -> Bool {
         while let token = raised.first {
             if sources1[token]?.source.isRaised == true { return true }
@@ -260,7 +260,7 @@ struct ModeItems {
         return false
     }
 
-    /// Puts the raised source with this token at the end of the queue: it has just had a turn.
+    /// Moves a source that has just had a turn to the end of the queue of raised sources.
     mutating func hadTurn(_ token: WaitSet.Token) {
         guard let index = raised.firstIndex(of: token) else { return }
         raised.append(raised.remove(at: index))

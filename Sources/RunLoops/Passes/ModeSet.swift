@@ -1,7 +1,7 @@
 /// A set of modes by their numbers in a ``BlockQueue``.
 struct ModeSet {
     private var bits: UInt64 = 0
-    /// Numbers from 64 on, of a loop with very many modes.
+    /// Numbers from 64 on, in a loop with very many modes.
     private var others: [Int]?
 
     static let `default`: ModeSet = [0]
@@ -22,7 +22,7 @@ struct ModeSet {
         }
     }
 
-    /// Leaves out what the other set does not have, and numbers from 64 on.
+    /// Removes the modes that are not in the other set, and numbers from 64 on.
     mutating func formCommonPart(with set: ModeSet) { bits &= set.bits }
 
     func isDisjoint(with set: ModeSet) -> Bool {

@@ -1,8 +1,8 @@
 // The ways to run a loop, of CFRunLoop and of NSRunLoop.
 
 extension ThreadRunLoop {
-    /// Runs the default mode until ``stop()``, or until it has no source, timer or block left, which on the main thread
-    /// it always has: libdispatch's main queue. The corresponding CF function is `CFRunLoopRun`.
+    /// Runs the default mode until ``stop()``, or until the mode has no source, timer or block left. On the main thread
+    /// the mode always has libdispatch's main queue. The corresponding CF function is `CFRunLoopRun`.
     ///
     /// Only the loop's own thread may call it.
     /// - Throws: ``RunLoopError`` when no descriptor is left to sleep on.
@@ -16,7 +16,8 @@ extension ThreadRunLoop {
         }
     }
 
-    /// Runs the default mode until a time, or until it has no source, timer or block left. ``stop()`` does not end it.
+    /// Runs the default mode until a time, or until the mode has no source, timer or block left. ``stop()`` does not end
+    /// the run.
     /// The corresponding methods are NSRunLoop's `runUntilDate:` and, with ``MonotonicInstant/distantFuture``, `run`.
     ///
     /// Only the loop's own thread may call it.
@@ -33,7 +34,7 @@ extension ThreadRunLoop {
     /// - Parameters:
     ///   - mode: The mode to run in.
     ///   - limit: When to return in any case. A time in the past makes one pass that does not sleep.
-    /// - Returns: False when there was nothing to run: the mode has no source, timer or block.
+    /// - Returns: False when the mode has no source, timer or block.
     /// - Throws: ``RunLoopError`` when no descriptor is left to sleep on.
     @available(*, noasync, message: "a run blocks its thread; an async main runs the main loop while it awaits")
     @discardableResult
@@ -49,10 +50,10 @@ extension ThreadRunLoop {
     /// Only the loop's own thread may call it.
     /// - Parameters:
     ///   - mode: The mode to run in.
-    ///   - seconds: How long at most. Zero or less makes one pass that does not sleep. A run of infinitely many seconds
-    ///     has no end, and neither has a run of `.nan` seconds, as in CFRunLoop.
+    ///   - seconds: The longest time. Zero or less makes one pass that does not sleep. Infinity and `.nan` are no limit,
+    ///     as in CFRunLoop.
     ///   - returnAfterSourceHandled: Whether to return when one source was handled.
-    /// - Returns: Why it has returned.
+    /// - Returns: Why the run has ended.
     /// - Throws: ``RunLoopError`` when no descriptor is left to sleep on.
     @available(*, noasync, message: "a run blocks its thread; an async main runs the main loop while it awaits")
     @discardableResult
@@ -66,13 +67,13 @@ extension ThreadRunLoop {
         return try run(mode, until: limit(), returnAfterSourceHandled: returnAfterSourceHandled)
     }
 
-    /// Makes one pass of a mode that does not sleep, and says when its next timer is due.
+    /// Makes one pass of a mode that does not sleep, and returns when the mode's next timer is due.
     /// The corresponding method is NSRunLoop's `limitDateForMode:`.
     ///
     /// Only the loop's own thread may call it.
     /// - Parameter mode: The mode to run in.
-    /// - Returns: The time until which a run of the mode may sleep: ``MonotonicInstant/distantFuture`` when it has no
-    ///   timer; nil when it has no source, timer or block (left).
+    /// - Returns: The time until which a run of the mode may sleep: ``MonotonicInstant/distantFuture`` when the mode has
+    ///   no timer; nil when it has no source, timer or block left.
     /// - Throws: ``RunLoopError`` when no descriptor is left to sleep on.
     @available(*, noasync, message: "a run blocks its thread")
     public func limitDate(forMode mode: Mode = .default) throws(RunLoopError) -> MonotonicInstant? {
@@ -83,7 +84,7 @@ extension ThreadRunLoop {
     /// Runs a mode until one source was handled, or a time has come.
     /// The corresponding method is NSRunLoop's `acceptInputForMode:beforeDate:`.
     ///
-    /// It is ``run(mode:before:)`` without a word on whether there was anything to run.
+    /// Same as ``run(mode:before:)``, without the result.
     ///
     /// Only the loop's own thread may call it.
     /// - Parameters:

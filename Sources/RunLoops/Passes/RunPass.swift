@@ -1,7 +1,7 @@
 import CRunLoopShims
 import Glibc
 
-// How a loop runs: the order of one pass is CFRunLoop's, and the text of `run(_:_:)` is the order.
+// How a loop runs. The order of one pass is CFRunLoop's; `run(_:until:returnAfterSourceHandled:)` reads in that order.
 
 extension ThreadRunLoop {
     func run(
@@ -12,7 +12,7 @@ extension ThreadRunLoop {
         notify(.entry, run)
         // A time in seconds counts from here, as CFRunLoop's does.
         let result = self.run(run, until: limit(), returnAfterSourceHandled: returnAfterSourceHandled)
-        // In a child that a callout has made: the run is its parent's, and so is what it sleeps on.
+        // A callout has forked: the run and its wait set are the parent's.
         if crl_is_forked() { throw .forked }
         notify(.exit, run)
         close()
@@ -21,7 +21,7 @@ extension ThreadRunLoop {
 
     private func run(_ mode: OpenMode, until limit: MonotonicInstant, returnAfterSourceHandled: Bool) -> RunResult {
         if wasStopped(mode) { return .stopped }
-        // The main queue's turn comes first in every pass but the first, and the one after its last turn.
+        // The main queue's turn comes first in a pass, except in the first pass and the pass after its last turn.
         var hasJustServedMainQueue = true
         while true {
             passBegins()
@@ -62,14 +62,14 @@ extension ThreadRunLoop {
         }
     }
 
-    // MARK: - Its steps
+    // MARK: - Steps of a pass
 
-    /// The mode of a run in progress, with what a pass has to know of it before it takes the lock.
+    /// The mode of a run in progress, with the fields that a pass reads without the lock.
     private struct OpenMode {
         let index: Int
         let flags: ModeFlags
         let waitSet: WaitSet
-        /// The loop's count of them when the run was opened.
+        /// The loop's count of changes when the run began.
         let changes: Int
     }
 
@@ -80,7 +80,7 @@ extension ThreadRunLoop {
         case source(ModeItems.Watched, Readiness)
     }
 
-    /// Opens a run of the mode, unless it has nothing to run.
+    /// Begins a run of the mode; nil when the mode is empty.
     private func begin(_ mode: Mode) throws(RunLoopError) -> OpenMode? {
         try state.withLock { state throws(RunLoopError) -> OpenMode? in
             guard !state.isStoppedForGood, let index = state.index(of: mode), !isEmpty(state, mode: index) else {
@@ -96,7 +96,7 @@ extension ThreadRunLoop {
 
     private func close() {
         let isOutermost = state.withLock { state in
-            // The outer runs have not seen what a wake-up was for that came in this one.
+            // The outer runs have not seen the reason of a wake-up that came in this run.
             if let run = state.runs.popLast(), run.wasWoken, !state.runs.isEmpty {
                 wakeState.value.store(.woken, ordering: .sequentiallyConsistent)
             }
@@ -106,8 +106,8 @@ extension ThreadRunLoop {
         if isOutermost { passEnds() } else { passBegins() }
     }
 
-    /// Whether the run ends here. If not, wake-ups from now on count for the next sleep: a new pass sees what the ones
-    /// before were for.
+    /// The run's result if it ends here. If not, only wake-ups from now on prevent the next sleep: the new pass sees the
+    /// reasons of earlier ones.
     private func endOfPass(_ mode: OpenMode) -> RunResult? {
         if crl_is_forked() { return .stopped }
         return state.withLock { state in
@@ -123,7 +123,7 @@ extension ThreadRunLoop {
             && wakeState.value.exchange(.awake, ordering: .sequentiallyConsistent) == .woken
     }
 
-    /// Makes what the mode needs to sleep.
+    /// Makes the descriptors that the mode needs to sleep.
     func prepare(_ mode: Int, _ state: inout State) throws(RunLoopError) -> WaitSet {
         if let ready = state.modes[mode].readyWaitSet { return ready }
         let wake = if let made = state.wake { made } else { try EventDescriptor() }
@@ -133,11 +133,12 @@ extension ThreadRunLoop {
 
     func checkThread() throws(RunLoopError) {
         contract(
-            isCurrent, "a ThreadRunLoop can be run by its own thread only: have it perform something, or stop it")
+            isCurrent,
+            "only its own thread can run a ThreadRunLoop: from another thread, perform a block on it or stop it")
         if crl_is_forked() { throw .forked }
     }
 
-    /// Whether a run of the mode would have nothing to do.
+    /// Whether a run of the mode would end at once.
     func isFinished(_ mode: Mode) -> Bool {
         state.withLock { state in
             state.isStoppedForGood || state.index(of: mode).map { isEmpty(state, mode: $0) } ?? true
@@ -149,7 +150,7 @@ extension ThreadRunLoop {
         return !blocks.hasDue(in: state.modes[mode].flags.blockModes)
     }
 
-    /// An observer of the run's entry may have stopped it.
+    /// Whether an observer of the run's entry has stopped the run.
     private func wasStopped(_ mode: OpenMode) -> Bool {
         changes.load(ordering: .acquiring) != mode.changes
             && state.withLock { state in state.takeStop() }
@@ -170,7 +171,7 @@ extension ThreadRunLoop {
         var due = blocks.takeDue(in: mode.flags.blockModes)
         let count = due.count
         guard count > 0 else { return }
-        // Each is let go of before the next begins.
+        // Each block is released before the next begins.
         while !crl_is_forked(), let block = due.popFirst() {
             switch block.work {
             case .closure(let body): progress.calling(.block, body)
@@ -186,7 +187,7 @@ extension ThreadRunLoop {
         for source in mode.flags.signaledSources() where !crl_is_forked() && (source.isRequest || !onlyRequests) {
             guard source.performIfSignaled(in: self) else { continue }
             handled = true
-            // Of requests a pass performs all that wait, unlike of sources, as Apple's guide says.
+            // A pass performs all requests that wait, unlike sources, as Apple's guide says.
             if onlyFirst && !source.isRequest { break }
             onlyRequests = onlyFirst
         }
@@ -202,17 +203,17 @@ extension ThreadRunLoop {
     private func sleep(_ mode: OpenMode, until limit: MonotonicInstant) -> Event {
         if crl_is_forked() { return .none }
         var (isRaised, isMainQueueAlone) = (false, true)
-        // What is known without the kernel.
+        // An event known without asking the kernel.
         var known: Event?
         let isPolling = state.withLock { state -> Bool in
             isRaised = state.modes[mode.index].hasRaised()
-            // Raised sources and ready descriptors take turns. The kernel is not even asked in a turn of the former:
-            // what it tells goes to the end of its queue, served or not.
+            // Raised sources and ready descriptors take turns. The kernel is not asked in a raised source's turn: it
+            // moves a descriptor that it reports to the end of its queue, served or not.
             if let turn = state.modes[mode.index].raisedTurn() {
                 known = .source(turn, [])
                 return true
             }
-            // Work made visible before a wake-up that came since the pass began must be seen before sleeping.
+            // A wake-up since the pass began: the loop must see the work before it sleeps.
             let isPolling =
                 isRaised || limit == .distantPast || state.runs[state.runs.count - 1].isStopped
                 || !wakeState.value.compareExchange(
@@ -235,11 +236,11 @@ extension ThreadRunLoop {
         var ready: WaitSet.Event?
         repeat {
             ready = mode.waitSet.wait(until: isPolling ? .distantPast : limit)
-            // An old wake-up's edge may be left in the set; one that counts has changed the state.
+            // The edge of an old wake-up may be left in the set; a new wake-up has changed the state.
         } while ready?.token == ModeItems.wakeToken
             && (isPolling || wakeState.value.load(ordering: .acquiring) != .woken)
-        // The main queue has had the last turn: another's comes first, if there is one. A wake-up that this look takes
-        // from the kernel is still in the state.
+        // The main queue had the last turn, so another ready descriptor comes first. A wake-up that this look takes from
+        // the kernel is still in the state.
         if isMain, servedMainQueueLast.exchange(false, ordering: .relaxed), !isMainQueueAlone,
             ready?.token == ModeItems.mainQueueToken, let other = mode.waitSet.wait(until: .distantPast),
             other.token != ModeItems.wakeToken
@@ -270,17 +271,17 @@ extension ThreadRunLoop {
     }
 
     private func fireTimers(_ mode: OpenMode) {
-        // An observer of the end of the sleep may have forked: the kernel's timer is the parent's.
+        // An observer of `afterWaiting` may have forked: the kernel's timer is the parent's.
         if crl_is_forked() { return }
-        // Those due now: one that a timer adds waits, even if it is due. Each looks again when its turn comes, for the
-        // ones before may have removed it, moved it, or run the loop and had it fire.
+        // The timers due now: a timer added by a handler waits, even if it is due. Each timer checks again at its turn: a
+        // handler before may have removed it, moved it, or run the loop in which it fired.
         for timer in state.withLock({ $0.modes[mode.index].takeDueTimers() }) where !crl_is_forked() {
             timer.fire(in: self)
         }
     }
 
     private func perform(_ watched: ModeItems.Watched, _ readiness: Readiness, _ mode: OpenMode, one: Bool) -> Bool {
-        // An observer of the end of the sleep may have removed it.
+        // An observer of `afterWaiting` may have removed the source.
         if mode.flags.tells(.afterWaiting),
             state.withLock({ $0.modes[mode.index].sources1[watched.token] == nil })
         {
@@ -295,8 +296,8 @@ extension ThreadRunLoop {
         return handled
     }
 
-    /// Tells an end once: the descriptor would only say the same again, for ever. The handler may have taken an error
-    /// away, or the source out.
+    /// Stops waiting for an end that the handler was told of: the descriptor would report it again for ever. The handler
+    /// may have cleared an error, or removed the source.
     private func settleEnd(_ watched: ModeItems.Watched, _ mode: OpenMode) {
         let isOver = state.withLock { state in
             let end = state.modes[mode.index].end(of: watched.token)
@@ -308,7 +309,7 @@ extension ThreadRunLoop {
 }
 
 extension ThreadRunLoop.State {
-    /// Whether the innermost run was stopped; asked once.
+    /// Whether the innermost run was stopped. Clears the stop.
     fileprivate mutating func takeStop() -> Bool {
         guard let run = runs.last, run.isStopped else { return false }
         runs[runs.count - 1].isStopped = false

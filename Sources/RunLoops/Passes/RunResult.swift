@@ -5,9 +5,9 @@ extension ThreadRunLoop {
         case finished
         /// ``ThreadRunLoop/stop()`` was called.
         case stopped
-        /// The time was over.
+        /// The time limit has come.
         case timedOut
-        /// A source was handled, in a run that was asked to return then.
+        /// A source was handled, in a run that returns after a source.
         case handledSource
     }
 }

@@ -2,9 +2,9 @@ import HeapModule
 
 /// The timers of a mode, soonest first.
 ///
-/// A heap cannot give up an inner entry cheaply, so an entry stays when its timer is removed or moved, is known by its
-/// number to be out of date, and is dropped when it comes to the top or when half of the heap is such entries.
-/// Entries do not retain their timers: dropping one happens under the loop's lock, where nothing may be let go of.
+/// Removing an inner entry from a heap is expensive, so the entry of a removed or moved timer stays. Its number says that
+/// it is stale; it is dropped at the top of the heap, or when half of the heap is stale. Entries do not retain their
+/// timers: they are dropped under the loop's lock, where no timer may be released.
 struct TimerQueue {
     private struct Entry: Comparable {
         let date: MonotonicInstant
@@ -17,14 +17,14 @@ struct TimerQueue {
 
     private struct Member {
         let timer: ThreadRunLoop.Timer
-        /// Its entry's; 0 when it has none.
+        /// The number of the timer's entry; 0 when it has none.
         var number: UInt64 = 0
     }
 
     private var heap = Heap<Entry>()
     private var members: [ObjectIdentifier: Member] = [:]
     private var lastNumber: UInt64 = 0
-    /// Whether the entry at the top is known to be up to date.
+    /// Whether the entry at the top is known not to be stale.
     private var isTopCurrent = false
     /// The members without an entry: their callouts are in progress.
     private var firing: Set<ObjectIdentifier> = []
@@ -62,7 +62,7 @@ struct TimerQueue {
         return members.removeValue(forKey: ObjectIdentifier(timer)) != nil
     }
 
-    /// The soonest date of all, those of the timers whose callouts are in progress too.
+    /// The soonest date of all timers, also of those whose callouts are in progress.
     mutating func nextFireDate() -> MonotonicInstant? {
         (firing.compactMap { members[$0]?.timer.nextFireDate } + (soonest().map { [$0] } ?? [])).min()
     }
@@ -79,8 +79,7 @@ struct TimerQueue {
         return nil
     }
 
-    /// The timers that are due, in the order of their dates, and the date of the next one after them. They stay queued
-    /// until they fire.
+    /// The timers that are due, by date, and the date of the next timer. Due timers stay queued until they fire.
     mutating func due(at now: MonotonicInstant) -> (timers: [ThreadRunLoop.Timer], next: MonotonicInstant?) {
         var entries: [Entry] = []
         while let date = soonest(), date <= now, let entry = heap.popMin() {

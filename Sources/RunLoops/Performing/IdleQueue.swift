@@ -1,68 +1,66 @@
 import Synchronization
 
 extension ThreadRunLoop {
-    /// Tasks for the time when a loop has nothing else to do: they are called when it is about to sleep.
+    /// Tasks for an idle loop: the loop calls them when it is about to sleep.
     ///
     ///     let idle = ThreadRunLoop.IdleQueue(in: .main)
     ///     for page in pages { idle.add { page.draw() } }
     ///
-    /// At a time they have a budget. After that the loop goes through another pass, in which what came meanwhile, and
-    /// what the tasks themselves have brought about, gets its turn; then come the tasks that are left. While the queue
-    /// is empty it costs the loop one call before it sleeps, and never wakes it.
+    /// The tasks of one pass have a time budget. When it is used up, the loop goes through another pass, which serves new
+    /// events, before the remaining tasks. An empty queue costs the loop one call before each sleep, and never wakes it.
     ///
-    /// Tasks keep no mode from being empty, and runs that only poll (a timeout of zero) never get to them. Inside a
-    /// task an inner run serves no others.
+    /// Tasks keep no mode from being empty. Runs that only poll (a timeout of zero) call no tasks, nor does a run inside a
+    /// task.
     ///
-    /// Any thread may add tasks and take them back. What is left when its owner lets go of the queue is still called;
-    /// what is left when the loop's thread ends is not.
+    /// Any thread may add and cancel tasks. Tasks left when the queue's owner releases it are still called; tasks left
+    /// when the loop's thread ends are not.
     public final class IdleQueue: Sendable {
-        /// The loop has it, and so its tasks end with the loop's items.
-        private weak let core: Core?
+        /// Retained by the loop, so the tasks end with the loop's items.
+        private weak let tasks: IdleTasks?
 
         /// Makes a queue, and adds it to a loop.
         ///
         /// - Parameters:
-        ///   - loop: Whose thread calls the tasks.
-        ///   - modes: The modes in which it does.
-        ///   - budget: How long tasks are called at a time. A task that has begun is finished, so one is called in any
-        ///     case.
+        ///   - loop: The loop that calls the tasks.
+        ///   - modes: The modes in which the loop calls them.
+        ///   - budget: The time for the tasks of one pass. At least one task is called, and no task is interrupted.
         public init(in loop: ThreadRunLoop, modes: [Mode] = [.default], budget: Duration = .milliseconds(4)) {
-            let core = Core(loop)
-            self.core = core
+            let tasks = IdleTasks(loop)
+            self.tasks = tasks
             let observer = Observer(.beforeWaiting, order: .max) { observer, _ in
-                core.perform(budget: budget, observer)
+                tasks.perform(budget: budget, observer)
             }
             for mode in modes { loop.add(observer, forMode: mode) }
         }
 
-        deinit { core?.abandon() }
+        deinit { tasks?.abandon() }
 
-        /// Adds a task behind the others. Any thread may call it; a loop that sleeps is woken.
+        /// Adds a task behind the others, and wakes the loop if it sleeps. Any thread may call it.
         ///
         /// - Parameter task: Called on the loop's thread.
-        /// - Returns: A way to take the task back. The task is not pending when the loop's thread has ended.
+        /// - Returns: A request that can cancel the task. It is not pending when the loop's thread has ended.
         @discardableResult
         public func add(_ task: @escaping @Sendable () -> Void) -> PerformRequest {
             let request = PerformRequest()
-            core?.add(task, request)
+            tasks?.add(task, request)
             return request
         }
 
-        /// How many tasks wait to be called.
-        public var count: Int { core?.count ?? 0 }
+        /// The number of tasks that wait.
+        public var count: Int { tasks?.count ?? 0 }
 
-        /// Whether no task waits to be called.
+        /// Whether no task waits.
         public var isEmpty: Bool { count == 0 }
 
-        /// Takes every task back. Any thread may call it.
-        public func cancelAll() { core?.cancelAll() }
+        /// Cancels all tasks. Any thread may call it.
+        public func cancelAll() { tasks?.cancelAll() }
     }
 }
 
 /// The tasks of a queue.
-private final class Core: Sendable {
+private final class IdleTasks: Sendable {
     private struct State {
-        /// By their numbers, which are below `end`. One that was taken back leaves a gap.
+        /// By number, below `end`. A cancelled task leaves a gap.
         var tasks: [UInt64: IdleTask] = [:]
         var first: UInt64 = 0
         var end: UInt64 = 0
@@ -86,12 +84,12 @@ private final class Core: Sendable {
             }
             return state.tasks.isEmpty
         }
-        // Otherwise it is awake, or has been told, or sleeps in a mode where the tasks wait anyway.
+        // With other tasks the loop is awake, or was woken, or sleeps in another mode.
         if isFirst { loop?.wakeUp() }
     }
 
     func perform(budget: Duration, _ observer: ThreadRunLoop.Observer) {
-        // Those that are there now: one that adds another each time leaves room for events.
+        // Only the tasks there now: events get their turn even if each task adds another.
         let (isEmpty, end, isAbandoned) = state.withLock { ($0.tasks.isEmpty, $0.end, $0.isAbandoned) }
         if isEmpty && isAbandoned { observer.invalidate() }
         if isEmpty { return }
@@ -114,7 +112,7 @@ private final class Core: Sendable {
     }
 
     func remove(_ number: UInt64) {
-        // What the task has captured goes after the lock: it may call back in here.
+        // Released after the lock: what the task has captured may call back into the queue.
         let task = state.withLock { $0.tasks.removeValue(forKey: number) }
         withExtendedLifetime(task) {}
     }
@@ -123,7 +121,7 @@ private final class Core: Sendable {
         for task in state.withLock({ $0.tasks.values }) { task.request.cancel() }
     }
 
-    /// Nothing will be added any more.
+    /// No task will be added any more.
     func abandon() { state.withLock { $0.isAbandoned = true } }
 }
 
@@ -131,16 +129,17 @@ private final class IdleTask: Invalidatable {
     let body: @Sendable () -> Void
     let request: ThreadRunLoop.PerformRequest
     private let number: UInt64
-    private weak let core: Core?
+    private weak let tasks: IdleTasks?
 
     init(
-        _ body: @escaping @Sendable () -> Void, _ request: ThreadRunLoop.PerformRequest, _ number: UInt64, _ core: Core
+        _ body: @escaping @Sendable () -> Void, _ request: ThreadRunLoop.PerformRequest, _ number: UInt64,
+        _ tasks: IdleTasks
     ) {
         self.body = body
         self.request = request
         self.number = number
-        self.core = core
+        self.tasks = tasks
     }
 
-    func invalidate() { core?.remove(number) }
+    func invalidate() { tasks?.remove(number) }
 }

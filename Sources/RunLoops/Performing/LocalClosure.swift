@@ -1,26 +1,26 @@
-// Handlers are `@Sendable`, since any thread may add an item. These make one of a closure that is not: one that belongs
-// to the calling thread, or to the main actor.
+// Handlers are `@Sendable`, since any thread may add an item. These functions make a handler of a closure that is not
+// `@Sendable`: a closure of the calling thread, or of the main actor.
 
 extension ThreadRunLoop {
-    /// Makes any closure a handler for the calling thread's loop.
+    /// Makes a handler for the calling thread's loop of any closure.
     ///
     ///     var ticks = 0
     ///     let source = ThreadRunLoop.Source0(perform: ThreadRunLoop.local { ticks += 1 })
     ///     ThreadRunLoop.current.add(source)
     ///
-    /// What the closure has captured stays on this thread: it is a broken contract to have the handler called on
-    /// another one, and it is let go of here even if the item's last reference goes elsewhere. The compiler does not see
-    /// that the loop has it: do not send to another thread or task what the closure shares with you.
+    /// The closure's captures stay on this thread: a call of the handler on another thread stops the process, and the
+    /// closure is released here even if the item's last reference is released elsewhere. The compiler does not see that
+    /// the loop holds the closure: do not send its captures to another thread or task.
     ///
     /// - Parameter body: The closure.
-    /// - Returns: The same, fit for an item of the calling thread's loop.
+    /// - Returns: A handler for an item of the calling thread's loop.
     @available(*, noasync, message: "a task may go on on another thread; add an item with a @Sendable handler")
     public static func local<Value>(_ body: @escaping () -> Value) -> @Sendable () -> Value {
         let closure = LocalClosure(body)
         return { closure.checked() }
     }
 
-    /// Makes any closure a handler for the calling thread's loop; see the one without an argument.
+    /// Makes a handler of any closure; see the function without an argument.
     @available(*, noasync, message: "a task may go on on another thread; add an item with a @Sendable handler")
     public static func local<Argument, Value>(
         _ body: @escaping (Argument) -> Value
@@ -29,7 +29,7 @@ extension ThreadRunLoop {
         return { closure.checked($0) }
     }
 
-    /// Makes any closure a handler for the calling thread's loop; see the one without an argument.
+    /// Makes a handler of any closure; see the function without an argument.
     @available(*, noasync, message: "a task may go on on another thread; add an item with a @Sendable handler")
     public static func local<First, Second, Value>(
         _ body: @escaping (First, Second) -> Value
@@ -38,14 +38,14 @@ extension ThreadRunLoop {
         return { closure.checked($0, $1) }
     }
 
-    /// Makes a closure of the main actor a handler for the main loop. Any thread may do so, and add the item.
+    /// Makes a handler for the main loop of a closure of the main actor. Any thread may do so, and add the item.
     ///
     ///     ThreadRunLoop.main.perform(ThreadRunLoop.mainActor { model.refresh() })
     ///
-    /// It is a broken contract to have the handler called on another thread than the main one.
+    /// A call of the handler on another thread than the main thread stops the process.
     ///
     /// - Parameter body: The closure.
-    /// - Returns: The same, fit for an item of the main loop.
+    /// - Returns: A handler for an item of the main loop.
     public static func mainActor<Value: Sendable>(
         _ body: @escaping @MainActor () -> Value
     ) -> @Sendable () -> Value {
@@ -55,7 +55,7 @@ extension ThreadRunLoop {
         }
     }
 
-    /// Makes a closure of the main actor a handler for the main loop; see the one without an argument.
+    /// Makes a handler of a closure of the main actor; see the function without an argument.
     public static func mainActor<Argument: Sendable, Value: Sendable>(
         _ body: @escaping @MainActor (Argument) -> Value
     ) -> @Sendable (Argument) -> Value {
@@ -65,7 +65,7 @@ extension ThreadRunLoop {
         }
     }
 
-    /// Makes a closure of the main actor a handler for the main loop; see the one without an argument.
+    /// Makes a handler of a closure of the main actor; see the function without an argument.
     public static func mainActor<First: Sendable, Second: Sendable, Value: Sendable>(
         _ body: @escaping @MainActor (First, Second) -> Value
     ) -> @Sendable (First, Second) -> Value {
@@ -75,14 +75,13 @@ extension ThreadRunLoop {
         }
     }
 
-    /// Queues a closure of the main actor for the next pass of the main loop in one of the modes. Any thread may call
-    /// it.
+    /// Queues a closure of the main actor for the next pass of the main loop in one of the modes. Any thread may call it.
     /// The corresponding method is `performSelectorOnMainThread:withObject:waitUntilDone:modes:`, without waiting.
     ///
     ///     ThreadRunLoop.performOnMain { model.refresh() }
     ///
     /// - Parameters:
-    ///   - modes: The modes in which it may be called.
+    ///   - modes: The modes in which the closure may be called.
     ///   - body: Called once, on the main thread.
     /// - Returns: False when the main thread has ended, or the process is a forked child: the closure is not called.
     @discardableResult
@@ -94,12 +93,13 @@ extension ThreadRunLoop {
 
     private static func checkMain() {
         contract(
-            main.isCurrent, "a handler made by ThreadRunLoop.mainActor is called on another thread than the main one")
+            main.isCurrent,
+            "a handler made by ThreadRunLoop.mainActor was called on another thread than the main thread")
     }
 
     private static let notItsThread =
-        "a closure that is not @Sendable can be added on the loop's own thread only, as long as it runs: elsewhere, add "
-        + "a Timer or an Observer with a @Sendable handler"
+        "only the loop's own thread can add a closure that is not @Sendable: elsewhere, add a Timer or an Observer with a "
+        + "@Sendable handler"
 
     /// Makes a timer with any closure and adds it to this loop, which must be the calling thread's.
     ///
@@ -110,11 +110,11 @@ extension ThreadRunLoop {
     ///
     /// - Parameters:
     ///   - delay: The time from now to the first fire time.
-    ///   - repeats: Whether it goes on, with that distance.
-    ///   - mode: The mode to add it to.
-    ///   - label: What dumps and reports call it.
+    ///   - repeats: Whether the timer repeats at that interval.
+    ///   - mode: The mode to add the timer to.
+    ///   - label: The name in dumps and reports.
     ///   - handler: Called on this thread.
-    /// - Returns: The timer. It is in no loop when this one's thread is about to end and has taken its items out.
+    /// - Returns: The timer. It is in no loop when the thread is about to end and has removed its items.
     @available(*, noasync, message: "a task may go on on another thread; add an item with a @Sendable handler")
     @discardableResult
     public func addTimer(
@@ -131,13 +131,13 @@ extension ThreadRunLoop {
     /// The corresponding CF function is `CFRunLoopObserverCreateWithHandler`, followed by `CFRunLoopAddObserver`.
     ///
     /// - Parameters:
-    ///   - activities: The points to be told of.
-    ///   - repeats: Whether to go on after the first call.
-    ///   - order: Its place among the observers of the mode.
-    ///   - mode: The mode to add it to.
-    ///   - label: What dumps and reports call it.
+    ///   - activities: The points at which to call the handler.
+    ///   - repeats: Whether the observer stays valid after the first call.
+    ///   - order: The place among the observers of the mode.
+    ///   - mode: The mode to add the observer to.
+    ///   - label: The name in dumps and reports.
     ///   - handler: Called on this thread.
-    /// - Returns: The observer. It is in no loop when this one's thread is about to end and has taken its items out.
+    /// - Returns: The observer. It is in no loop when the thread is about to end and has removed its items.
     @available(*, noasync, message: "a task may go on on another thread; add an item with a @Sendable handler")
     @discardableResult
     public func addObserver(
@@ -151,7 +151,7 @@ extension ThreadRunLoop {
     }
 }
 
-/// A closure that is called, and let go of, on one thread.
+/// A closure that is called and released on one thread.
 private final class LocalClosure<Function>: Sendable {
     private let owned: Owned<Function>
     private let loop = ThreadRunLoop.current
@@ -160,21 +160,21 @@ private final class LocalClosure<Function>: Sendable {
 
     var checked: Function {
         guard loop.isCurrent, let function = owned.function else {
-            contractBroken("a handler made by ThreadRunLoop.local is called on another thread than it was made on")
+            contractBroken("a handler made by ThreadRunLoop.local was called on another thread than it was made on")
         }
         return function
     }
 
     deinit {
         guard !loop.isCurrent else { return }
-        // At its next pass, in whatever mode, or at its thread's end. After that nobody is left to share it with.
+        // In the loop's next pass, in any mode, or at the thread's end; after that no other thread uses the closure.
         loop.perform(inModes: loop.allModes + [.common]) { [owned] in owned.function = nil }
     }
 }
 
-/// Emptied on the thread that it belongs to, whoever holds it last.
+/// A closure that is released on its own thread, wherever the last reference is released.
 private final class Owned<Function>: @unchecked Sendable {
-    // Sound: used on that thread only; `LocalClosure` checks it.
+    // Sound: used on that thread only, which `LocalClosure` checks.
     var function: Function?
 
     init(_ function: Function) { self.function = function }

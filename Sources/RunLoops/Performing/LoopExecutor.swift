@@ -1,5 +1,5 @@
-// A loop's thread as an executor, of an actor or of tasks that prefer it. Work is done in the common modes, among the
-// blocks and in their order, so that a hop to the loop from its own thread is a place in a list.
+// A loop's thread as an executor, of actors or of tasks that prefer it. Jobs run in the common modes, among the blocks
+// and in their order, so a hop to the loop from its own thread costs one place in a queue.
 
 /// A loop can be the executor of actors, which then live on its thread:
 ///
@@ -8,16 +8,15 @@
 ///         nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 ///     }
 ///
-/// In callbacks of the loop `assumeIsolated` holds for them. A call from one actor of a loop to another waits for
-/// nothing.
+/// In callbacks of the loop `assumeIsolated` holds for these actors. A call from one actor of a loop to another does not
+/// change threads.
 extension ThreadRunLoop: SerialExecutor {
-    /// Takes in a piece of work of an actor. Called by Swift's concurrency, on any thread.
+    /// Queues an actor's job. Called by Swift's concurrency, on any thread.
     ///
-    /// After the loop's thread has ended, the work is done all the same, in order, on one thread that the library keeps
-    /// for loops that are gone.
+    /// After the loop's thread has ended, its jobs run in order on a thread that the library keeps for ended loops.
     public func enqueue(_ job: consuming ExecutorJob) { queue(Job(job: UnownedJob(job), preference: nil)) }
 
-    /// Whether the caller is on the executor already. Called by Swift's concurrency.
+    /// Whether the caller is on the executor. Called by Swift's concurrency.
     public func isIsolatingCurrentContext() -> Bool? {
         isCurrent || (hasEnded && Self.orphanedJobThread.loop.isCurrent)
     }
@@ -30,7 +29,7 @@ extension ThreadRunLoop: SerialExecutor {
     /// The loop's thread for tasks that prefer it; see ``TaskPreference``.
     public var taskExecutor: TaskPreference { TaskPreference(loop: self) }
 
-    /// Has tasks live on a loop's thread, apart from what they call of actors that live elsewhere:
+    /// Runs tasks on a loop's thread, except their calls of actors with another executor:
     ///
     ///     await withTaskExecutorPreference(thread.loop.taskExecutor) { await work() }
     public final class TaskPreference: TaskExecutor {
@@ -38,23 +37,23 @@ extension ThreadRunLoop: SerialExecutor {
 
         fileprivate init(loop: ThreadRunLoop) { self.loop = loop }
 
-        /// Takes in a piece of a task's work. Called by Swift's concurrency, on any thread.
+        /// Queues a task's job. Called by Swift's concurrency, on any thread.
         public func enqueue(_ job: consuming ExecutorJob) {
             loop.queue(Job(job: UnownedJob(job), preference: self))
         }
     }
 
-    /// A piece of an actor's or a task's work, and on whose behalf it is done: Swift hops once more for the wrong one.
+    /// A job of an actor or a task, with its executor: with the wrong executor Swift hops once more.
     struct Job {
         let job: UnownedJob
-        /// The preference it was queued through; nil for an actor's.
+        /// The preference that the job was queued through; nil for an actor's job.
         let preference: TaskPreference?
     }
 
     private func queue(_ job: Job) {
         switch blocks.append(job) {
         case .loopEnded: orphan(job)
-        // Waking the loop from its own thread is a note that it must not go to sleep.
+        // From the loop's own thread this keeps the loop from going to sleep.
         case .queuedFirst: wakeUp()
         case .queued, .modeUnknown: break
         }
@@ -68,7 +67,7 @@ extension ThreadRunLoop: SerialExecutor {
         }
     }
 
-    /// Has work done that the loop is no longer there for.
+    /// Runs a job of a loop that has ended.
     func orphan(_ job: Job) {
         Self.orphanedJobThread.loop.perform { self.run(job) }
     }
@@ -77,7 +76,7 @@ extension ThreadRunLoop: SerialExecutor {
         do {
             return try RunLoopThread(name: "orphaned tasks")
         } catch {
-            contractBroken("the work of a run loop that has ended needs a thread: \(error)")
+            contractBroken("the jobs of a run loop that has ended need a thread: \(error)")
         }
     }()
 }

@@ -1,14 +1,14 @@
 import Synchronization
 
 extension ThreadRunLoop {
-    /// A closure that a loop is to call once, in the hands of who may take it back.
+    /// A closure that a loop is to call once, and that can be cancelled.
     /// The corresponding methods are NSObject's `performSelector:withObject:afterDelay:inModes:` and NSRunLoop's
     /// `performSelector:target:argument:order:modes:`.
     ///
-    /// The closure is called whether or not the request is kept.
+    /// The closure is called whether or not the request is retained.
     public final class PerformRequest: Sendable {
         private let isOver = Atomic(false)
-        /// What stands for it in the loop, and holds the closure.
+        /// The item in the loop, or the task in an ``IdleQueue``, that retains the closure.
         private let item = Mutex(WeakItem())
         private let owner: RequestOwner?
 
@@ -16,7 +16,7 @@ extension ThreadRunLoop {
             weak var item: (any Invalidatable)?
         }
 
-        /// Makes a request, with the loop's knowledge where it has an owner.
+        /// Makes a request. The loop notes a request with an owner.
         init(owner: (any AnyObject & Sendable)?, in loop: ThreadRunLoop) {
             self.owner = owner.map { RequestOwner($0, loop.ownedRequests) }
             if let owner { loop.ownedRequests.insert(self, of: owner) }
@@ -25,7 +25,7 @@ extension ThreadRunLoop {
         /// Makes a request without an owner.
         init() { owner = nil }
 
-        // One that its loop has dropped is still noted as its owner's.
+        // A request that its loop has dropped is still noted.
         deinit { _ = end() }
 
         /// Whether the closure is still to be called.
@@ -33,15 +33,15 @@ extension ThreadRunLoop {
             !isOver.load(ordering: .acquiring) && isWanted && item.withLock { $0.item } != nil
         }
 
-        /// Takes the request back: a closure that has not begun will not be called. Any thread may call it, any number
-        /// of times. The corresponding method is NSRunLoop's `cancelPerformSelector:target:argument:`.
+        /// Cancels the request: a closure that has not begun is not called. Any thread may call it, any number of times.
+        /// The corresponding method is NSRunLoop's `cancelPerformSelector:target:argument:`.
         public func cancel() {
             guard end() else { return }
-            // After the lock: what the closure has captured may call back in here when it is let go of.
+            // After the lock: what the closure has captured may call back into the request when it is released.
             item.withLock { $0.item }?.invalidate()
         }
 
-        /// Calls the body, the one time, unless the request was cancelled.
+        /// Calls the body once, unless the request was cancelled.
         func perform(_ body: () -> Void) {
             let isWanted = isWanted
             guard end() else { return }
@@ -51,12 +51,12 @@ extension ThreadRunLoop {
 
         func isMade(of item: some Invalidatable) { self.item.withLock { $0.item = item } }
 
-        /// A request dies with its owner.
+        /// Whether the owner, if there is one, is still there.
         private var isWanted: Bool { owner == nil || owner?.object != nil }
 
         func isOwned(by object: any AnyObject & Sendable) -> Bool { owner?.object === object }
 
-        /// False when it has begun, or was cancelled.
+        /// False when the closure was called already, or the request was cancelled.
         private func end() -> Bool {
             guard !isOver.exchange(true, ordering: .acquiringAndReleasing) else { return false }
             if let owner { owner.requests.remove(self, of: owner.identity) }
@@ -68,17 +68,17 @@ extension ThreadRunLoop {
     /// among the ``Source0``s. Any thread may call it; a call from another thread wakes the loop.
     /// The corresponding method is NSRunLoop's `performSelector:target:argument:order:modes:`.
     ///
-    /// Like any source, a request keeps its modes from being empty, and counts as a handled one. A pass calls all requests
-    /// that wait, in a run that returns after a source too.
+    /// Like any source, a request keeps its modes from being empty, and counts as a handled source. A pass calls all
+    /// requests that wait, also in a run that returns after a source.
     ///
     /// - Parameters:
-    ///   - order: Lower orders are called first; equal ones as they were asked for.
-    ///   - modes: The modes in which it may be called; one at least.
-    ///   - owner: What the request is for, to be told by ``cancelPerformRequests(of:)``. It is not retained: when it
-    ///     is gone, the closure is not called.
+    ///   - order: Requests of lower order are called first; requests of equal order in the order they were made.
+    ///   - modes: The modes in which the closure may be called; at least one.
+    ///   - owner: The object that the request is for; see ``cancelPerformRequests(of:)``. The object is not retained:
+    ///     after its end the closure is not called.
     ///   - body: Called on the loop's thread.
-    /// - Returns: A way to take the request back. The request is not pending when the loop's thread has ended, or the
-    ///   process is a forked child.
+    /// - Returns: The request, which can be cancelled. It is not pending when the loop's thread has ended, or the process
+    ///   is a forked child.
     @discardableResult
     public func perform(
         order: Int, inModes modes: [Mode] = [.default], owner: (any AnyObject & Sendable)? = nil,
@@ -94,19 +94,19 @@ extension ThreadRunLoop {
         return request
     }
 
-    /// Calls a closure once, after a while, in one of the modes. Any thread may call it.
+    /// Calls a closure once, after a delay, in one of the modes. Any thread may call it.
     /// The corresponding method is NSObject's `performSelector:withObject:afterDelay:inModes:`.
     ///
-    /// It is a ``Timer``: it keeps its modes from being empty.
+    /// Like any ``Timer``, the request keeps its modes from being empty.
     ///
     /// - Parameters:
-    ///   - delay: The time from now on. Nothing or less: in the next pass.
-    ///   - modes: The modes in which it may be called; one at least.
-    ///   - owner: What the request is for, to be told by ``cancelPerformRequests(of:)``. It is not retained: when it
-    ///     is gone, the closure is not called.
+    ///   - delay: The time from now on. Zero or less: in the next pass.
+    ///   - modes: The modes in which the closure may be called; at least one.
+    ///   - owner: The object that the request is for; see ``cancelPerformRequests(of:)``. The object is not retained:
+    ///     after its end the closure is not called.
     ///   - body: Called on the loop's thread.
-    /// - Returns: A way to take the request back. The request is not pending when the loop's thread has ended, or the
-    ///   process is a forked child.
+    /// - Returns: The request, which can be cancelled. It is not pending when the loop's thread has ended, or the process
+    ///   is a forked child.
     @discardableResult
     public func perform(
         after delay: Duration, inModes modes: [Mode] = [.default], owner: (any AnyObject & Sendable)? = nil,
@@ -120,7 +120,7 @@ extension ThreadRunLoop {
         return request
     }
 
-    /// Cancels every request of this loop that is for an object. Any thread may call it.
+    /// Cancels all requests of this loop that are for an object. Any thread may call it.
     /// The corresponding methods are NSObject's `cancelPreviousPerformRequestsWithTarget:` and NSRunLoop's
     /// `cancelPerformSelectorsWithTarget:`.
     public func cancelPerformRequests(of owner: any AnyObject & Sendable) {
@@ -128,7 +128,7 @@ extension ThreadRunLoop {
     }
 }
 
-/// What can stand for a request.
+/// An item or a task that a request can invalidate.
 protocol Invalidatable: AnyObject, Sendable {
     func invalidate()
 }

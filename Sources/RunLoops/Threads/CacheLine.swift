@@ -1,16 +1,16 @@
-/// A value in a line of the cache of its own.
+/// A value on a cache line of its own.
 ///
-/// A line travels between processors with each write. So what one thread writes over and over is kept away from what
-/// others only read, or they fetch the line anew for each reading. Objects are 16 bytes apart: without this, it is chance
-/// which fields share a line.
+/// Each write to a line makes the other processors fetch the line again. A field that one thread writes often must not
+/// share a line with fields that other threads only read. Objects are 16 bytes apart, so without this type the allocator
+/// decides which fields share a line.
 struct CacheLine<Value: ~Copyable & Sendable>: ~Copyable, @unchecked Sendable {
-    // Sound: threads only borrow the value, which is Sendable, unless it is one thread's alone.
+    // Sound: threads share the value by borrowing only, and it is Sendable; `exchange` is for one thread's values.
     private let memory: UnsafeMutablePointer<Value>
 
     static var size: Int { 64 }
 
     init(_ value: consuming sending Value) {
-        // Whole lines: the allocator gives away what is left of one.
+        // Whole lines: the allocator would give the rest of the last line to others.
         let size = (max(MemoryLayout<Value>.size, 1) + Self.size - 1) / Self.size * Self.size
         memory = UnsafeMutableRawPointer.allocate(byteCount: size, alignment: Self.size)
             .bindMemory(to: Value.self, capacity: 1)
@@ -26,7 +26,7 @@ struct CacheLine<Value: ~Copyable & Sendable>: ~Copyable, @unchecked Sendable {
         @inline(__always) _read { yield memory.pointee }
     }
 
-    /// Puts another value in, and gives out the former; for a value that one thread alone uses.
+    /// Puts a new value in, and returns the old one. Only for a value that a single thread uses.
     @inline(__always)
     func exchange(_ value: consuming Value) -> Value {
         swap(&memory.pointee, &value)

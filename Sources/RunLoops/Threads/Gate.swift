@@ -1,8 +1,8 @@
 import Glibc
 
-/// A door that is opened once, and that threads wait at.
+/// An event that happens once, and that threads wait for.
 package final class Gate: @unchecked Sendable {
-    // Sound: the two are made before anybody else sees the gate, and `isOpen` is touched with the mutex held.
+    // Sound: the pointers are set before another thread sees the gate, and the mutex guards `isOpen`.
     private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
     private let condition = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
     private var isOpen = false

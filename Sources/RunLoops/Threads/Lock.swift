@@ -1,18 +1,17 @@
 import CRunLoopShims
 
-/// A value behind a lock that whoever comes first gets.
+/// A value behind an unfair lock: the first thread to ask for a free lock gets it.
 ///
-/// The standard library's `Mutex` is handed over by the kernel to the thread that has waited longest, so that under
-/// contention each locking costs a switch of threads: four threads that queue blocks get 0.4 million a second into a
-/// loop with that one, and many times as many with this one. It is for the locks that threads meet at; elsewhere
-/// `Mutex` does. A thread that takes it twice waits for itself.
+/// The kernel hands the standard library's `Mutex` to the thread that has waited longest, so under contention each
+/// acquisition costs a context switch: four threads queue 0.4 million blocks a second with `Mutex`, and many times as
+/// many with this lock. Use this lock where threads contend, and `Mutex` elsewhere. The lock is not recursive.
 package struct Lock<Value: ~Copyable>: ~Copyable, @unchecked Sendable {
-    // Sound: the word is used atomically, and the value by the thread that has set the word.
+    // Sound: the word is used atomically, and only the thread that has set the word uses the value.
     private let word: UnsafeMutablePointer<UInt32>
     private let value: UnsafeMutablePointer<Value>
 
     package init(_ value: consuming sending Value) {
-        // One line of the cache for both, and for nothing else: it travels between processors with each contended locking.
+        // Both on one cache line of their own: the line moves between processors with each contended acquisition.
         let offset = max(MemoryLayout<Value>.alignment, MemoryLayout<UInt32>.stride)
         let memory = UnsafeMutableRawPointer.allocate(
             byteCount: offset + MemoryLayout<Value>.size, alignment: max(64, offset))

@@ -2,14 +2,14 @@ import CRunLoopShims
 import Glibc
 import Synchronization
 
-/// A thread that runs a loop, with work or without, until it is told to stop.
+/// A thread that runs a loop, with or without work, until it is stopped.
 ///
 ///     let thread = try RunLoopThread(name: "worker")
 ///     thread.loop.perform { print("on the worker") }
 ///     let answer = try thread.run { 6 * 7 }
 ///     thread.stop()
 ///
-/// It stops when its owner lets go of it, too.
+/// The thread also stops when its owner releases it.
 public final class RunLoopThread: Sendable {
     /// The thread's loop. Items added to it from any thread are served there.
     public let loop: ThreadRunLoop
@@ -18,16 +18,16 @@ public final class RunLoopThread: Sendable {
     private let thread: pthread_t
     private let isJoined = Mutex(false)
 
-    /// Starts a thread, and returns when its loop is there.
+    /// Starts a thread, and returns when its loop exists.
     ///
     /// - Parameters:
-    ///   - name: What the system's tools show; the kernel keeps 15 bytes of it.
-    ///   - niceness: How far the thread gives way to others, from −20 (least) to 19; nil for its maker's.
+    ///   - name: The thread's name in the system's tools; the kernel keeps 15 bytes.
+    ///   - niceness: The nice value, from −20 (most processor time) to 19; nil for the calling thread's.
     ///   - stackSize: The stack's size in bytes, at least ``minimumStackSize``; nil for the system's default.
     ///   - body: Called on the thread before its loop runs: a place to add items.
-    /// - Throws: ``RunLoopError/nicenessRefused(_:)``, as it is to most when they ask for less than they have;
+    /// - Throws: ``RunLoopError/nicenessRefused(_:)``, usual for a value below the calling thread's;
     ///   ``RunLoopError/invalidStackSize(_:minimum:)``, ``RunLoopError/outOfThreads(limit:)``,
-    ///   ``RunLoopError/forked``, or what is said when no descriptor is left.
+    ///   ``RunLoopError/outOfDescriptors(limit:)`` or ``RunLoopError/forked``.
     public init(
         name: String = "run loop", niceness: Int? = nil, stackSize: Int? = nil,
         body: (@Sendable (ThreadRunLoop) -> Void)? = nil
@@ -50,17 +50,17 @@ public final class RunLoopThread: Sendable {
         if !isJoined.withLock({ $0 }) { pthread_detach(thread) }
     }
 
-    /// The smallest stack that a thread can be given, in bytes. It leaves some ten kilobytes to what the thread calls.
+    /// The smallest stack of a thread, in bytes. It leaves some ten kilobytes to the closures called on the thread.
     public static let minimumStackSize = max(64 << 10, Int(PTHREAD_STACK_MIN))
 
     // MARK: Work
 
-    /// Calls a closure on the thread, in its loop's common modes, and waits for what it returns; at once when called on
-    /// the thread itself. Any thread may call it. To have a closure called without waiting, ask the ``loop``.
+    /// Calls a closure on the thread, in its loop's common modes, and waits for its result; at once when called on
+    /// the thread itself. Any thread may call it. For a call without waiting, use the ``loop``.
     ///
     /// - Parameter body: Called on the thread.
-    /// - Returns: What the closure returns.
-    /// - Throws: What the closure throws; ``RunLoopError/loopEnded`` when the thread was stopped before the call, or
+    /// - Returns: The closure's result.
+    /// - Throws: The closure's error; ``RunLoopError/loopEnded`` when the thread was stopped before the call, or
     ///   ends before the closure was called.
     @available(*, noasync, message: "it blocks its thread; `try await` the other one")
     @discardableResult
@@ -72,9 +72,9 @@ public final class RunLoopThread: Sendable {
 
     /// Calls a closure on the thread, in its loop's common modes, and suspends until it has returned.
     ///
-    /// - Parameter body: Called on the thread, not at all when the task is cancelled before.
-    /// - Returns: What the closure returns.
-    /// - Throws: What the closure throws; ``RunLoopError/loopEnded`` when the thread was stopped before the call, or
+    /// - Parameter body: Called on the thread, unless the task is cancelled before.
+    /// - Returns: The closure's result.
+    /// - Throws: The closure's error; ``RunLoopError/loopEnded`` when the thread was stopped before the call, or
     ///   ends before the closure was called; `CancellationError` when the task was cancelled before.
     @discardableResult
     public func run<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) async throws -> Value {
@@ -84,27 +84,26 @@ public final class RunLoopThread: Sendable {
 
     // MARK: The end
 
-    /// Ends all runs of the loop, and then the thread. Any thread may call it, its own too.
+    /// Ends all runs of the loop, and then the thread. Any thread may call it, also the thread itself.
     ///
-    /// The thread ends when what it calls at this moment has returned. What it has not called by then is not called;
-    /// ``finish()`` calls what waits.
+    /// The thread ends when the callout in progress has returned. Queued work is not called; ``finish()`` calls it.
     public func stop() { loop.stopForGood() }
 
-    /// Calls the blocks and requests that wait, and then stops. Any thread may call it, its own too.
+    /// Calls the queued blocks and requests, and then stops. Any thread may call it, also the thread itself.
     ///
-    /// What was given to the loop before, for the default mode or the common ones, is called: with
+    /// This covers closures given to the loop before, for the default mode or the common modes, with
     /// ``ThreadRunLoop/perform(inModes:_:)``, ``ThreadRunLoop/perform(order:inModes:owner:_:)`` or `run`.
-    /// What is to come at a time, or waits for another mode, is not called, and what is given later may not be.
-    /// Keep the thread until ``join(before:)`` has returned: to let go of it stops it at once.
+    /// Delayed requests and closures for other modes are not called; closures given later may or may not be.
+    /// Keep the thread until ``join(before:)`` has returned: releasing the thread stops it at once.
     public func finish() {
-        // A request is called after the blocks that wait, and this one after all other requests.
+        // Requests are called after the queued blocks, and this one after all other requests.
         loop.perform(order: .max) { [loop] in loop.stopForGood() }
     }
 
     /// Waits until the thread has ended.
     ///
-    /// - Parameter deadline: How long to wait.
-    /// - Returns: False when the deadline came first, or the thread waits for itself.
+    /// - Parameter deadline: When to stop waiting.
+    /// - Returns: False when the deadline came first, or on the thread itself.
     @available(*, noasync, message: "it blocks its thread")
     @discardableResult
     public func join(before deadline: MonotonicInstant = .distantFuture) -> Bool {
@@ -117,7 +116,7 @@ public final class RunLoopThread: Sendable {
         return true
     }
 
-    /// What the new thread is given.
+    /// The new thread's argument.
     private final class Start: Sendable {
         let name: String
         let niceness: Int?
@@ -137,7 +136,7 @@ public final class RunLoopThread: Sendable {
             defer { ThreadRunLoop.endCurrent() }
             crl_thread_set_name(name)
             let current = ThreadRunLoop.current
-            // Who waits for the thread waits for its items' end, too, with a deadline. A handler may end the thread.
+            // Opened after the items' last callouts. A handler may end the thread, so a `defer` here would not do.
             current.state.withLock { $0.whenEnded = { [ended] in ended.open() } }
             // Keeps the mode from being empty.
             current.add(ThreadRunLoop.Source0(label: "kept by RunLoopThread") {})
@@ -152,14 +151,14 @@ public final class RunLoopThread: Sendable {
             ready.open()
             body?(current)
             while !current.isStoppedForGood {
-                // What a run needs was made above: this is a child that the thread has forked.
+                // A run cannot fail after `prepare`, except in a child that the thread has forked.
                 guard (try? current.runInMode(.default, seconds: .infinity)) != nil else { return }
             }
         }
 
         private func setNiceness() throws(RunLoopError) {
             guard let niceness else { return }
-            // On Linux each thread has its own.
+            // On Linux each thread has a nice value of its own.
             guard
                 setpriority(__priority_which_t(PRIO_PROCESS.rawValue), id_t(crl_thread_id()), Int32(clamping: niceness))
                     == 0
@@ -189,15 +188,15 @@ public final class RunLoopThread: Sendable {
             }, argument.toOpaque())
         guard error == 0 else {
             argument.release()
-            // One error code for "too many threads" and for "not so much memory".
-            if let stackSize, !isMemory(stackSize) { throw .invalidStackSize(stackSize, minimum: minimumStackSize) }
+            // The kernel reports "too many threads" and "too little memory" with the same code.
+            if let stackSize, !canAllocate(stackSize) { throw .invalidStackSize(stackSize, minimum: minimumStackSize) }
             throw error == EAGAIN ? .threadsGone : .system(call: "pthread_create", errno: error)
         }
         return thread
     }
 
-    /// Whether so much memory can be had at this moment.
-    private static func isMemory(_ size: Int) -> Bool {
+    /// Whether the process can get this much memory now.
+    private static func canAllocate(_ size: Int) -> Bool {
         guard let memory = mmap(nil, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
             memory != MAP_FAILED
         else { return false }

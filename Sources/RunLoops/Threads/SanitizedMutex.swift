@@ -1,4 +1,4 @@
-// The thread sanitizer does not see what the standard library's lock puts in order; it does see ours.
+// The thread sanitizer does not see the synchronization of the standard library's lock; it does see ours.
 #if THREAD_SANITIZER
     typealias Mutex<Value: ~Copyable> = Lock<Value>
 #endif
