@@ -84,4 +84,55 @@ import Testing
         #expect(waitUntil { released == nil && channels == nil })
         #expect(waitUntil { sandbox.files.isEmpty })
     }
+
+    @Test func `a port ends soon although senders of another runtime go on`() throws {
+        let (one, other) = (runtime(), runtime())
+        let port = try registered(one)
+        let right = try other.nameServer.port(forName: "test")
+        let answers = try MachPort(nameServer: other.nameServer)
+        let channel = right.channel
+        let senders = (0..<3).map { _ in
+            Helper { () -> Int in
+                for count in 0... {
+                    // Each costs the port more to refuse than the sender to send.
+                    let request = MachPort.Message(replyPort: answers.sendRight)
+                    guard
+                        var frame = try? MessageEncoding.frame(request, kind: .request, request: .max, to: channel),
+                        (try? channel.send(&frame, before: .patience)) != nil
+                    else { return count }
+                }
+                return 0
+            }
+        }
+        #expect(waitUntil { channel.waiterCount > 0 })
+        let began = MonotonicInstant.now
+        port.invalidate()
+        // Without a bound on refusing, senders hold the port up for as long as they are faster.
+        let took = began.duration(to: .now)
+        if Scale.isMeasured { #expect(took < .seconds(1)) }
+        #expect(senders.allSatisfy { ($0.value() ?? 0) > 0 } && !right.isValid)
+    }
+
+    @Test func `handshakes with processes that do not answer are few, and end when nobody wants them`() throws {
+        let runtime = runtime()
+        let listener = try LocalSocket.listen(at: sandbox.file("quiet"), kind: .sequencedPackets)
+        defer { close(listener) }
+        func rights(_ count: Int) -> [MachPort.SendRight] {
+            (0..<count).map { _ in
+                let incarnation = Incarnation.random()
+                mkdir(sandbox.file("\(incarnation)"), 0o700)
+                symlink(sandbox.file("quiet"), sandbox.file("\(incarnation)/c"))
+                let id = PortID(incarnation: incarnation, number: 1)
+                return MachPort.SendRight(
+                    runtime.channels.channel(to: WireRight(id: id, queueLimit: 1, limit: 1, path: sandbox.path)))
+            }
+        }
+        var kept = rights(300)
+        for right in kept { right.onInvalidation {} }
+        #expect(waitUntil { runtime.control.handshakeCount == ControlConnections.mostHandshakes })
+        let one = kept.removeFirst()
+        kept = []
+        #expect(waitUntil { runtime.control.handshakeCount == 1 })
+        #expect(one.isValid)
+    }
 }

@@ -31,6 +31,9 @@ final class ControlConnections: Sendable {
     static let most = 2048
     /// So many more may be waiting for their callers' hellos.
     static let mostCallers = 256
+    /// So many handshakes with processes that do not answer may be under way. A peer can name any number of them in reply
+    /// rights.
+    static let mostHandshakes = 256
     let callers = Atomic(0)
 
     init(
@@ -48,6 +51,9 @@ final class ControlConnections: Sendable {
     private var all: [ControlConnection] { state.withLock { $0.connected.values.flatMap(\.self) } }
 
     var count: Int { state.withLock { $0.connected.values.reduce(0) { $0 + $1.count } } }
+
+    /// How many handshakes are under way.
+    var handshakeCount: Int { state.withLock { $0.handshakes.count } }
 
     /// Whether one more caller may be let in.
     var hasRoom: Bool { count < Self.most && callers.load(ordering: .relaxed) < Self.mostCallers }
@@ -113,6 +119,9 @@ final class ControlConnections: Sendable {
         let (handshake, isNew) = try state.withLock { (state) throws(PortError) in
             if state.isClosed { throw .isEnding }
             if let handshake = state.handshakes[address] { return (handshake, false) }
+            guard state.handshakes.count < Self.mostHandshakes else {
+                throw .unavailable(reason: "\(Self.mostHandshakes) processes that it connects to do not answer")
+            }
             let made = try ControlHandshake(address, self)
             state.handshakes[address] = made
             return (made, true)

@@ -65,6 +65,7 @@ final class ControlHandshake: Sendable {
         self.address = address
         self.connections = connections
         loop = try connections.housekeeping.loop()
+        try AcceptGuard.checkReserve()
         descriptor = try LocalSocket.makeControl()
     }
 
@@ -94,7 +95,24 @@ final class ControlHandshake: Sendable {
     }
 
     /// Any thread may call it, once.
-    func begin() { if loop.isCurrent { connect() } else { loop.perform { self.connect() } } }
+    func begin() {
+        if loop.isCurrent { connect() } else { loop.perform { self.connect() } }
+        abandonIfUnwanted()
+    }
+
+    private static let abandonInterval = Duration.seconds(1)
+
+    /// Ends the handshake when there are no rights to ports of the process any more.
+    private func abandonIfUnwanted() {
+        connections.housekeeping.perform(after: Self.abandonInterval) { [weak self] in
+            guard let self, outcome.value == nil else { return }
+            if connections.events.hasRights(to: address) { return abandonIfUnwanted() }
+            let former = phase.withLock { $0 }
+            if case .awaitingHello(_, let answer) = former { answer.invalidate() }
+            if case .over = former { return }
+            end(.failed(.system(ETIMEDOUT, path: address.path)))
+        }
+    }
 
     // MARK: On the housekeeping thread
     // Two threads would take each other's connection for an error.

@@ -61,10 +61,14 @@ extension Receiver {
         invalidated.set(())
     }
 
+    /// The time for refusing queued requests one by one. The askers of the rest learn the end of the port.
+    private static let refusalTime = Duration.milliseconds(100)
+
     /// Askers must not wait for replies that nobody will send.
     private func refuseQueued() {
-        // Remote senders may go on for a moment. No queue holds more than this.
-        for _ in 0..<1_000_000 {
+        // Senders in other processes go on until they learn the end.
+        let deadline = MonotonicInstant.now + Self.refusalTime
+        while !deadline.hasPassed {
             var frame = Frame()
             let hasReceived = state.withLock { state in (try? state.socket?.receive(&frame)) == true }
             guard hasReceived else { return }
