@@ -193,8 +193,8 @@ public final class ThreadRunLoop: Sendable {
     /// Adds a mode to the common modes, and the common items to the mode. The corresponding CF function is
     /// `CFRunLoopAddCommonMode`.
     ///
-    /// - Throws: ``RunLoopError`` when the loop's thread has ended, or no descriptor is left for a common ``Source1``; then
-    ///   nothing has changed.
+    /// - Throws: ``RunLoopError`` when the loop's thread has ended, or no descriptor is left for a common ``Source1``;
+    ///   then nothing has changed.
     public func addCommonMode(_ mode: Mode) throws(RunLoopError) {
         if crl_is_forked() { throw .forked }
         if hasEnded { throw .loopEnded }
@@ -229,7 +229,8 @@ public final class ThreadRunLoop: Sendable {
         }
     }
 
-    /// Adds a source. Adding the source to the same mode again does nothing. The corresponding CF function is `CFRunLoopAddSource`.
+    /// Adds a source. Adding the source to the same mode again does nothing. The corresponding CF function is
+    /// `CFRunLoopAddSource`.
     ///
     /// - Returns: False when the source is invalid, the loop's thread has ended, or the process is a forked child: the
     ///   source is not added.
@@ -238,11 +239,12 @@ public final class ThreadRunLoop: Sendable {
         insertWithoutDescriptor(.source0(source), mode)
     }
 
-    /// Adds a source. Adding the source to the same mode again does nothing. The corresponding CF function is `CFRunLoopAddSource`.
+    /// Adds a source. Adding the source to the same mode again does nothing. The corresponding CF function is
+    /// `CFRunLoopAddSource`.
     ///
     /// - Returns: False when the source is invalid: the source is not added.
-    /// - Throws: ``RunLoopError`` when the descriptor cannot be waited for, no descriptor is left for its duplicate, the
-    ///   loop's thread has ended, or the process is a forked child.
+    /// - Throws: ``RunLoopError`` when the descriptor cannot be waited for, no descriptor is left for its duplicate,
+    ///   the loop's thread has ended, or the process is a forked child.
     @discardableResult
     public func add(_ source: Source1, forMode mode: Mode = .default) throws(RunLoopError) -> Bool {
         try insert(.source1(source), forMode: mode)
@@ -259,8 +261,8 @@ public final class ThreadRunLoop: Sendable {
 
     /// Adds an observer. The corresponding CF function is `CFRunLoopAddObserver`.
     ///
-    /// - Returns: False when the observer is invalid or another loop's, the loop's thread has ended, or the process is a
-    ///   forked child: the observer is not added.
+    /// - Returns: False when the observer is invalid or another loop's, the loop's thread has ended, or the process is
+    ///   a forked child: the observer is not added.
     @discardableResult
     public func add(_ observer: Observer, forMode mode: Mode = .default) -> Bool {
         insertWithoutDescriptor(.observer(observer), mode)
@@ -381,16 +383,14 @@ extension ThreadRunLoop {
         let whenEnded = state.withLock { state in
             // A handler may have ended the thread inside a run.
             state.runs = []
-            defer { state.whenEnded = nil }
-            return state.whenEnded
+            return state.whenEnded.take()
         }
         whenEnded?()
     }
 
     private func closeDescriptors() {
         let descriptors = state.withLock { state in
-            defer { state.wake = nil }
-            return (state.wake, state.modes.indices.map { state.modes[$0].takeDescriptors() })
+            (state.wake.take(), state.modes.indices.map { state.modes[$0].takeDescriptors() })
         }
         withExtendedLifetime(descriptors) {}
     }

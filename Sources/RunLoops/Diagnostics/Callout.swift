@@ -1,5 +1,5 @@
-/// What a loop calls out to: a kind, and the item if it is one. Both in one word, so that a reader never sees the kind
-/// of one and the item of another.
+/// The kind of a callout, and its item if there is one. Both in one word, so that a reader never sees the kind of one
+/// callout and the item of another.
 struct Callout: Equatable {
     enum Kind: UInt {
         case none, block, job, mainQueue, source0, source1, timer, observer
@@ -7,13 +7,8 @@ struct Callout: Equatable {
 
     let bits: UInt
 
-    // Objects are 16 bytes apart at least, which leaves four bits for the kind.
+    // Objects are at least 16 bytes apart, which leaves four bits for the kind.
     private static let kindBits: UInt = 15
-
-    static let none = Callout(.none)
-    static let block = Callout(.block)
-    static let job = Callout(.job)
-    static let mainQueue = Callout(.mainQueue)
 
     init(bits: UInt) { self.bits = bits }
 

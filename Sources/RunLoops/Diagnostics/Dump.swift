@@ -1,11 +1,11 @@
-// What `print(loop)` and `print(item)` show.
+// The text of `print(loop)` and `print(item)`.
 
 extension ThreadRunLoop: CustomStringConvertible {
-    /// The loop's thread, what it does, and each mode with each of its items: for people, in several lines.
+    /// The loop's thread, its state, and each mode with its items, in several lines, for people.
     /// The corresponding CF function is `CFCopyDescription`.
     public var description: String {
         let callout = progress.currentCallout
-        // No item is asked anything under the lock.
+        // Items are described after the lock.
         let (modes, running, hasEnded) = state.withLock { state in
             (
                 state.modes.map { (name: $0.mode, flags: $0.flags, items: $0.items) },
@@ -36,22 +36,22 @@ extension ThreadRunLoop: CustomStringConvertible {
 }
 
 extension ThreadRunLoop.Source0: CustomStringConvertible {
-    /// A line with its label, its order, and how often it was performed.
+    /// A line with the label, the order, and how often the source was performed.
     public var description: String { Item.source0(self).dump }
 }
 
 extension ThreadRunLoop.Source1: CustomStringConvertible {
-    /// A line with its label, its descriptor, its order, and how often it was performed.
+    /// A line with the label, the descriptor, the order, and how often the source was performed.
     public var description: String { Item.source1(self).dump }
 }
 
 extension ThreadRunLoop.Timer: CustomStringConvertible {
-    /// A line with its label, its interval, when it fires next, and how often it has fired.
+    /// A line with the label, the interval, the next fire time, and how often the timer has fired.
     public var description: String { Item.timer(self).dump }
 }
 
 extension ThreadRunLoop.Observer: CustomStringConvertible {
-    /// A line with its label, the points it is told of, its order, and how often it was told.
+    /// A line with the label, the points, the order, and how often the observer was called.
     public var description: String { Item.observer(self).dump }
 }
 
@@ -68,7 +68,7 @@ extension ThreadRunLoop.Activity: CustomStringConvertible {
 }
 
 extension ThreadRunLoop.Readiness: CustomStringConvertible {
-    /// The names of what it is.
+    /// The events' names.
     public var description: String {
         names([
             (.readable, "readable"), (.writable, "writable"), (.readHangUp, "readHangUp"), (.error, "error"),
@@ -90,7 +90,7 @@ extension ThreadRunLoop.FileEvents: CustomStringConvertible {
 }
 
 extension OptionSet {
-    /// The names of the members that it has.
+    /// The names of the members in the set.
     fileprivate func names(_ members: [(Element, String)]) -> String {
         "[" + members.filter { contains($0.0) }.map(\.1).joined(separator: ", ") + "]"
     }
@@ -125,7 +125,7 @@ extension Item {
 private func counted(_ count: Int, _ noun: String) -> String { count == 1 ? "1 \(noun)" : "\(count) \(noun)s" }
 
 private func seconds(_ duration: Duration) -> String {
-    // Not by way of an Int, which does not hold as many milliseconds as an interval may have.
+    // Not as an Int: an interval may have more milliseconds than an Int holds.
     let milliseconds = (duration / .milliseconds(1)).rounded(.towardZero)
     return "\(milliseconds == 0 ? 0 : milliseconds / 1000) s"
 }

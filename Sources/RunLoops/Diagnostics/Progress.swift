@@ -1,21 +1,20 @@
 import CRunLoopShims
 import Synchronization
 
-/// What a loop is doing, kept by its thread for those who look from others. Cheap enough to be kept always.
+/// The callout and the pass that a loop is in. The loop's thread writes it always, at little cost, and others read it.
 struct Progress: ~Copyable, Sendable {
     /// Written twice for each callout.
-    private let callout = CacheLine(Atomic(Callout.none.bits))
+    private let callout = CacheLine(Atomic(Callout(.none).bits))
     private let start = Atomic<UInt64>(0)
-    /// Whether anybody wants to know since when.
+    /// Whether a watch reads the start of the pass.
     let isWatched = Atomic(false)
-    /// How many watches want to be told when the loop gets on.
+    /// The number of watches that wait for the loop to go on.
     let waitingWatches = Atomic(0)
 
     /// The innermost callout in progress.
     var currentCallout: Callout { Callout(bits: callout.value.load(ordering: .acquiring)) }
 
-    /// Since when the loop has been in its present pass, as far as the clock's tick tells; nil when it sleeps, does not
-    /// run, or is not watched.
+    /// The start of the present pass, to the clock's tick; nil when the loop sleeps, does not run, or is not watched.
     var passStart: MonotonicInstant? {
         let nanoseconds = start.load(ordering: .sequentiallyConsistent)
         return nanoseconds == 0 ? nil : MonotonicInstant(nanoseconds: nanoseconds)
@@ -29,8 +28,8 @@ struct Progress: ~Copyable, Sendable {
         return body()
     }
 
-    /// A pass begins. The first after a sleep, or of a run, may be what a watch has gone to sleep for itself: neither
-    /// must miss the other.
+    /// Notes the start of a pass. A watch may wait for the first pass after a sleep, or of a run: sequential
+    /// consistency keeps the loop and the watch from missing each other.
     func passBegins() {
         if start.load(ordering: .relaxed) == 0 {
             start.store(crl_coarse_now(), ordering: .sequentiallyConsistent)

@@ -1,24 +1,24 @@
 import CRunLoopShims
 import Synchronization
 
-/// Watches a loop from a thread of its own, and reports passes that take too long: callouts that keep the loop from
-/// everything else.
+/// Watches a loop from a thread of its own, and reports passes that take too long, and the callouts that block the
+/// loop.
 ///
 ///     let monitor = try StallMonitor(.main, threshold: .milliseconds(250)) { stall in print(stall) }
 ///
-/// A pass begins when the loop wakes up, or has ended the pass before, and ends when it goes to sleep. A pass in which
-/// a callout runs the loop anew is as long as the loop goes unserved. The monitor looks at a busy loop once a
-/// threshold, and not at all at one that sleeps. It stops when its owner lets go of it.
+/// A pass begins when the loop wakes up, or has ended the pass before, and ends when the loop goes to sleep. The passes
+/// of a run inside a callout count as passes of their own. The monitor checks a busy loop once per threshold, and a
+/// sleeping loop never. It stops when its owner releases it.
 public final class StallMonitor: Sendable {
     /// A pass that takes, or has taken, longer than the threshold.
     public struct Stall: Sendable, CustomStringConvertible {
-        /// What the loop is in the middle of.
+        /// The loop's work during a stall.
         public enum Phase: String, Sendable {
-            /// The loop's own work, or what its thread does between runs.
+            /// The loop's own work, or the thread's work between runs.
             case betweenCallouts = "between callouts"
             /// A block.
             case block
-            /// A task's work, of an actor that lives on the loop or a task that prefers it.
+            /// A job of an actor on the loop, or of a task that prefers the loop.
             case task
             /// libdispatch's main queue, and the main actor's work on it.
             case mainQueue = "the main queue"
@@ -32,24 +32,24 @@ public final class StallMonitor: Sendable {
 
         /// The mode of the innermost run.
         public let mode: ThreadRunLoop.Mode?
-        /// What the loop was doing when it was looked at.
+        /// The loop's work when the monitor checked.
         public let phase: Phase
-        /// The item that was called out to, with its label; nil when it was none, or has left the loop since.
+        /// The item in whose callout the loop was, with its label; nil when there was none, or it has left the loop
+        /// since.
         public let item: String?
-        /// When the pass began, to some milliseconds.
+        /// The start of the pass, to some milliseconds.
         public let since: MonotonicInstant
-        /// How long it has taken until now, or took in all.
-        public let duration: Duration
-        /// Whether it is over.
-        public let isOver: Bool
+        /// The duration of the pass, until now or in all.
+        public internal(set) var duration: Duration
+        /// Whether the pass is over.
+        public internal(set) var isOver: Bool
 
-        /// A line that says all this.
+        /// A line for a log.
         public var description: String {
             let place = mode.map { " in mode \($0)" } ?? ""
             let milliseconds = Int(duration / .milliseconds(1))
-            return isOver
-                ? "was stalled for \(milliseconds) ms\(place) by \(item ?? phase.rawValue)"
-                : "has been stalled for \(milliseconds) ms\(place) by \(item ?? phase.rawValue)"
+            let verb = isOver ? "was" : "has been"
+            return "\(verb) stalled for \(milliseconds) ms\(place) by \(item ?? phase.rawValue)"
         }
     }
 
@@ -63,10 +63,10 @@ public final class StallMonitor: Sendable {
     ///
     /// - Parameters:
     ///   - loop: The loop, of any thread.
-    ///   - threshold: How long a pass may take; not less than the clock's tick, which is 4 ms on most systems.
+    ///   - threshold: The longest pass without a report; at least the clock's tick, which is 4 ms on most systems.
     ///   - handler: Called when a pass has taken longer, again when it has taken twice as long, four times, and so on,
     ///     and when it is over.
-    /// - Throws: ``RunLoopError`` when the loop's thread has ended, or there is no thread, or no descriptor, to watch from.
+    /// - Throws: ``RunLoopError`` when the loop's thread has ended, or no thread or descriptor is left for the monitor.
     public init(
         _ loop: ThreadRunLoop, threshold: Duration = .milliseconds(250), handler: @escaping Handler
     ) throws(RunLoopError) {
@@ -78,7 +78,7 @@ public final class StallMonitor: Sendable {
 
     deinit { stop() }
 
-    /// Watches no longer. No call of the handler begins after this has returned, but one may be in progress.
+    /// Stops watching. No call of the handler begins after this has returned, but a call may be in progress.
     /// Any thread may call it.
     public func stop() {
         watch.stop()

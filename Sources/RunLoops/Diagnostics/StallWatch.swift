@@ -1,14 +1,20 @@
 import CRunLoopShims
 import Synchronization
 
-/// A monitor's view of its loop; the loop's view of its monitor.
+/// The state that a monitor and its loop share.
 final class StallWatch: Sendable {
+    private enum Phase {
+        /// The monitor's timer has the next check.
+        case checking
+        /// The loop counts the watch as waiting, and notifies it when the loop goes on.
+        case waiting
+        case stopped
+    }
+
     private struct State {
-        var isStopped = false
-        /// The stall that is going on: when its pass began, when it is reported again, when it was seen to be over.
+        var phase = Phase.checking
+        /// The stall in progress: its last report, the duration of the next, and the end when it was noticed.
         var stall: (report: StallMonitor.Stall, next: Duration, end: MonotonicInstant?)?
-        /// Whether the loop counts it among those that it tells when it goes on.
-        var isWaiting = false
     }
 
     private let loop: ThreadRunLoop
@@ -18,7 +24,7 @@ final class StallWatch: Sendable {
     private let state = Mutex(State())
     private let timer = Mutex<ThreadRunLoop.Timer?>(nil)
 
-    /// By how much a pass's beginning may be told too early: the tick of the clock that it is read from.
+    /// The tick of the clock for the starts of passes: a start may be this much too early.
     static let tick = Duration.nanoseconds(Int64(clamping: crl_coarse_tick()))
 
     init(
@@ -32,21 +38,20 @@ final class StallWatch: Sendable {
 
     func start() {
         loop.state.withLock { state in
-            // What a pass that nobody watched to its end has left.
+            // A pass that was not watched to its end has left its start.
             if state.watches.isEmpty { loop.progress.passEnds() }
             state.watches.append(self)
             loop.progress.isWatched.store(true, ordering: .sequentiallyConsistent)
         }
-        let looking = ThreadRunLoop.Timer(at: .now, every: .seconds(1 << 30)) { [weak self] _ in self?.look() }
-        timer.withLock { $0 = looking }
-        monitor.add(looking)
+        let check = ThreadRunLoop.Timer(at: .now, every: .seconds(1 << 30)) { [weak self] _ in self?.check() }
+        timer.withLock { $0 = check }
+        monitor.add(check)
     }
 
     func stop() {
         let wasWaiting = state.withLock { state in
-            state.isStopped = true
-            defer { state.isWaiting = false }
-            return state.isWaiting
+            defer { state.phase = .stopped }
+            return state.phase == .waiting
         }
         if wasWaiting { loop.progress.waitingWatches.subtract(1, ordering: .sequentiallyConsistent) }
         loop.state.withLock { state in
@@ -56,16 +61,16 @@ final class StallWatch: Sendable {
         timer.withLock { $0 }?.invalidate()
     }
 
-    /// The loop's thread has come to the end of a pass, or to the beginning of one.
+    /// Called by the loop's thread at the start and the end of a pass.
     func loopGoesOn() {
         let start = loop.progress.passStart
-        let mayLook = state.withLock { state in
-            guard state.isWaiting, state.stall != nil || start != nil else { return false }
-            state.isWaiting = false
+        let mayCheck = state.withLock { state in
+            guard state.phase == .waiting, state.stall != nil || start != nil else { return false }
+            state.phase = .checking
             state.stall?.end = .now
             return true
         }
-        guard mayLook else { return }
+        guard mayCheck else { return }
         loop.progress.waitingWatches.subtract(1, ordering: .sequentiallyConsistent)
         let isOver = state.withLock { $0.stall != nil }
         schedule(isOver ? .now : (start ?? .now) + threshold)
@@ -73,8 +78,8 @@ final class StallWatch: Sendable {
 
     private func schedule(_ date: MonotonicInstant) { timer.withLock { $0 }?.nextFireDate = date }
 
-    /// Looks at the loop, reports, and says when to look again: on the monitor's thread.
-    private func look() {
+    /// Checks the loop, reports, and schedules the next check: on the monitor's thread.
+    private func check() {
         reportEnd()
         guard let start = loop.progress.passStart else { return waitForLoop() }
         let duration = start.duration(to: .now)
@@ -89,13 +94,13 @@ final class StallWatch: Sendable {
         schedule(start + next + Self.tick + .milliseconds(1))
     }
 
-    /// Has the loop tell when it goes on. It may have gone on already: then the look is not put off.
+    /// Waits until the loop goes on. If the loop has gone on already, schedules a check at once.
     private func waitForLoop() {
-        // Counted first: the loop may take it off as soon as it waits.
+        // Counted first: the loop may end the wait, and subtract, at any time.
         loop.progress.waitingWatches.add(1, ordering: .sequentiallyConsistent)
         let waits = state.withLock { state in
-            guard !state.isStopped, !state.isWaiting else { return false }
-            state.isWaiting = true
+            guard state.phase == .checking else { return false }
+            state.phase = .waiting
             return true
         }
         guard waits else {
@@ -109,16 +114,15 @@ final class StallWatch: Sendable {
     private func reportEnd() {
         let (former, start) = (state.withLock { $0.stall }, loop.progress.passStart)
         guard let former, former.end != nil || former.report.since != start else { return }
-        let report = former.report
         state.withLock { $0.stall = nil }
-        tell(
-            StallMonitor.Stall(
-                mode: report.mode, phase: report.phase, item: report.item, since: report.since,
-                duration: report.since.duration(to: former.end ?? .now), isOver: true))
+        var report = former.report
+        report.duration = report.since.duration(to: former.end ?? .now)
+        report.isOver = true
+        tell(report)
     }
 
     private func tell(_ stall: StallMonitor.Stall) {
-        if !state.withLock({ $0.isStopped }) { handler(stall) }
+        if !state.withLock({ $0.phase == .stopped }) { handler(stall) }
     }
 
     private func report(since start: MonotonicInstant, _ duration: Duration) -> StallMonitor.Stall {
@@ -145,7 +149,7 @@ extension StallMonitor.Stall.Phase {
 }
 
 extension ThreadRunLoop {
-    /// The item that is called out to, if it is one and still in the loop.
+    /// The callout's item, if there is one and it is still in the loop.
     fileprivate func name(of callout: Callout) -> String? {
         state.withLock { state in
             for mode in state.modes {

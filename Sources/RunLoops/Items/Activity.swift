@@ -1,6 +1,6 @@
 extension ThreadRunLoop {
-    /// The points of a run at which observers are called. The corresponding CF type is `CFRunLoopActivity`, and the bits
-    /// are the same.
+    /// The points of a run at which observers are called. The corresponding CF type is `CFRunLoopActivity`, and the
+    /// bits are the same.
     public struct Activity: OptionSet, Sendable, Hashable {
         /// The bits.
         public let rawValue: UInt32

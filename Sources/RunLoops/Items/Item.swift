@@ -29,10 +29,14 @@ enum Item {
 
     /// Whether a loop may take the item: a timer or an observer is one loop's at a time.
     func mayJoin(_ loop: ThreadRunLoop) -> Bool {
+        isValid && (owner == nil || owner === loop)
+    }
+
+    private var owner: ThreadRunLoop? {
         switch self {
-        case .source0, .source1: isValid
-        case .timer(let timer): timer.mayJoin(loop)
-        case .observer(let observer): observer.mayJoin(loop)
+        case .source0, .source1: nil
+        case .timer(let timer): timer.owner
+        case .observer(let observer): observer.owner
         }
     }
 
@@ -40,8 +44,7 @@ enum Item {
         switch self {
         case .source0(let source): source.membership.loops
         case .source1(let source): source.membership.loops
-        case .timer(let timer): timer.loop.map { [$0] } ?? []
-        case .observer(let observer): observer.loop.map { [$0] } ?? []
+        case .timer, .observer: owner.map { [$0] } ?? []
         }
     }
 

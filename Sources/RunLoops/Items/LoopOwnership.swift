@@ -4,11 +4,9 @@ struct LoopOwnership {
     private(set) weak var loop: ThreadRunLoop?
     private var modes = 0
 
-    func allows(_ loop: ThreadRunLoop) -> Bool { modes == 0 || self.loop === loop }
-
     /// False when another loop owns the item.
     mutating func join(_ loop: ThreadRunLoop) -> Bool {
-        guard allows(loop) else { return false }
+        guard modes == 0 || self.loop === loop else { return false }
         self.loop = loop
         modes += 1
         return true

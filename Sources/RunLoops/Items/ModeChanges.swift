@@ -1,7 +1,7 @@
 import CRunLoopShims
 
-// How items join and leave modes: one mode after another, each with its callout, as in CFRunLoop. So the change of a mode
-// sees what the callout of the mode before has done.
+// How items join and leave modes: one mode after another, each with its callout, as in CFRunLoop. So the change of a
+// mode sees what the callout of the mode before has done.
 
 extension ThreadRunLoop {
     /// The modes that an item still has to join or leave.
@@ -119,7 +119,7 @@ extension ThreadRunLoop {
     func contains(_ item: Item, forMode mode: Mode) -> Bool {
         if crl_is_forked() { return false }
         // A common timer that was removed from the last of its modes has no owner.
-        if case .timer(let timer) = item, timer.loop !== self { return false }
+        if case .timer(let timer) = item, timer.owner !== self { return false }
         return state.withLock { state in
             if mode == .common { return state.commonItems.contains { $0.id == item.id } }
             return state.index(of: mode).map { state.modes[$0].contains(item) } ?? false
@@ -161,7 +161,8 @@ extension ThreadRunLoop {
 
 extension ThreadRunLoop.State {
     /// Begins a walk through the common modes. It ends the walks of other threads with the same item, so that the item
-    /// is in all of the modes or in none. Walks of the same thread, which are further up its stack, go on, as in CFRunLoop.
+    /// is in all of the modes or in none. Walks of the same thread, which are further up its stack, go on, as in
+    /// CFRunLoop.
     fileprivate mutating func beginCommonWalk(_ item: Item) -> ThreadRunLoop.Walk {
         // Other items have no callout between two modes.
         guard case .source0 = item else { return ThreadRunLoop.Walk(modes: commonModes[...]) }

@@ -9,9 +9,11 @@ extension ThreadRunLoop {
         /// Called on the loop's thread with the point that the run has come to.
         public typealias Handler = @Sendable (Observer, Activity) -> Void
 
-        /// The points at which the observer is called. The corresponding CF function is `CFRunLoopObserverGetActivities`.
+        /// The points at which the observer is called. The corresponding CF function is
+        /// `CFRunLoopObserverGetActivities`.
         public let activities: Activity
-        /// Whether the observer stays valid after the first call. The corresponding CF function is `CFRunLoopObserverDoesRepeat`.
+        /// Whether the observer stays valid after the first call. The corresponding CF function is
+        /// `CFRunLoopObserverDoesRepeat`.
         public let repeats: Bool
         /// Observers of lower order are called first; observers of equal order in the order they were added.
         /// The corresponding CF function is `CFRunLoopObserverGetOrder`.
@@ -59,11 +61,7 @@ extension ThreadRunLoop {
         }
 
         /// The loop that owns the observer.
-        var loop: ThreadRunLoop? { state.withLock { $0.ownership.loop } }
-
-        func mayJoin(_ loop: ThreadRunLoop) -> Bool {
-            state.withLock { state in state.handler != nil && state.ownership.allows(loop) }
-        }
+        var owner: ThreadRunLoop? { state.withLock { $0.ownership.loop } }
 
         /// Makes the loop the owner. False when the observer is another loop's, or invalid.
         func attach(to loop: ThreadRunLoop) -> Bool {

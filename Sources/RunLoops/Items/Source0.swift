@@ -76,8 +76,8 @@ extension ThreadRunLoop {
             }
         }
 
-        /// Whether the source is signalled and not yet performed; false when it is invalid. The corresponding CF function is
-        /// `CFRunLoopSourceIsSignalled`, which is in no header of the toolchain's.
+        /// Whether the source is signalled and not yet performed; false when it is invalid. The corresponding CF
+        /// function is `CFRunLoopSourceIsSignalled`, which is in no header of the toolchain's.
         public var isSignaled: Bool { signaled.load(ordering: .acquiring) != 0 }
 
         /// The place among the signalled sources of a mode: lower places are performed first.

@@ -5,9 +5,9 @@ import Synchronization
 extension ThreadRunLoop {
     /// A source that a descriptor wakes. The corresponding CF type is a `CFRunLoopSource` of version 1.
     ///
-    /// The descriptor stays its owner's: each mode of the source waits on a duplicate, so the loop never waits on another
-    /// file that gets the same number. A duplicate keeps the file open: the owner invalidates the source, and then closes
-    /// the descriptor.
+    /// The descriptor stays its owner's: each mode of the source waits on a duplicate, so the loop never waits on
+    /// another file that gets the same number. A duplicate keeps the file open: the owner invalidates the source, and
+    /// then closes the descriptor.
     ///
     /// An error or a hang-up is reported once, when nothing is left to read; then the source is invalid.
     ///

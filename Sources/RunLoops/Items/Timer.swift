@@ -109,17 +109,13 @@ extension ThreadRunLoop {
         /// How often the timer has fired.
         var callCount: Int { state.withLock { $0.callCount } }
 
-        func mayJoin(_ loop: ThreadRunLoop) -> Bool {
-            state.withLock { state in state.handler != nil && state.ownership.allows(loop) }
-        }
-
         /// Makes the loop the owner. False when the timer is another loop's, or invalid.
         func attach(to loop: ThreadRunLoop) -> Bool {
             state.withLock { state in state.handler != nil && state.ownership.join(loop) }
         }
 
         /// The loop that owns the timer.
-        var loop: ThreadRunLoop? { state.withLock { $0.ownership.loop } }
+        var owner: ThreadRunLoop? { state.withLock { $0.ownership.loop } }
 
         func detach() { state.withLock { $0.ownership.leave() } }
 

@@ -1,9 +1,9 @@
 import CRunLoopShims
 import Glibc
 
-/// The few things done to a descriptor that is not an object of ours.
+/// System calls on descriptors of others.
 package enum Descriptor {
-    /// How many descriptors the process may have: its soft limit.
+    /// The process's soft limit of descriptors.
     package static var limit: UInt64 {
         var limit = rlimit()
         getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
@@ -16,7 +16,7 @@ package enum Descriptor {
         return copy
     }
 
-    /// Stops the process: a loop without its own descriptors would spin, or sleep for ever.
+    /// Stops the process: a loop whose descriptors were closed would spin, or sleep for ever.
     static func wasClosed(_ descriptor: Int32, _ name: String) -> Never {
         contractBroken(
             "\(name), number \(descriptor), was closed behind the loop's back (\(String(cString: strerror(errno)))): some code "
@@ -25,15 +25,15 @@ package enum Descriptor {
 
     static func close(_ descriptor: Int32) { Glibc.close(descriptor) }
 
-    /// What will not be ready in any other way any more.
+    /// The end of a descriptor's events.
     enum End {
         case reading
         case everything
     }
 
-    /// What a descriptor that was waited for would only repeat: with nothing left to read for those who read.
+    /// The end that a descriptor would report for ever; nil while there are bytes to read for a source that reads.
     static func end(of descriptor: Int32, waitedFor interest: ThreadRunLoop.Readiness) -> End? {
-        // poll's bits are epoll's.
+        // poll and epoll use the same bits.
         let asked = ThreadRunLoop.Readiness([.readable, .readHangUp])
         var poll = pollfd(fd: descriptor, events: Int16(asked.rawValue), revents: 0)
         guard Glibc.poll(&poll, 1, 0) == 1 else { return nil }

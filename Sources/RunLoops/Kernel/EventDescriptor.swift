@@ -1,7 +1,7 @@
 import CRunLoopShims
 import Glibc
 
-/// An eventfd: a descriptor that one side raises and the other waits for.
+/// An eventfd: one side raises it, and the other waits for it.
 package final class EventDescriptor: Sendable {
     package let descriptor: Int32
 
@@ -11,18 +11,18 @@ package final class EventDescriptor: Sendable {
     }
 
     package func raise() {
-        // A forked child's is its parent's.
+        // A forked child shares the eventfd with its parent.
         if crl_is_forked() { return }
         var one: UInt64 = 1
         guard write(descriptor, &one, 8) < 0 else { return }
-        // A full counter means that it is raised already.
+        // The write to a full counter fails: the eventfd is raised already.
         if errno == EBADF || errno == EINVAL { Descriptor.wasClosed(descriptor, "an eventfd that wakes a run loop") }
     }
 
-    /// Lowers it, and says how often it was raised.
+    /// Lowers the eventfd, and returns how often it was raised.
     @discardableResult
     package func clear() -> UInt64 {
-        // A forked child's is its parent's.
+        // A forked child shares the eventfd with its parent.
         if crl_is_forked() { return 0 }
         var count: UInt64 = 0
         return read(descriptor, &count, 8) == 8 ? count : 0

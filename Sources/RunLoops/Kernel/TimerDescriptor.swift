@@ -1,7 +1,7 @@
 import CRunLoopShims
 import Glibc
 
-/// A timerfd, kept in a wait set: when it expires, the mode has timers due.
+/// A timerfd in a mode's wait set: it expires when the mode has a timer due.
 final class TimerDescriptor: Sendable {
     let descriptor: Int32
 
@@ -10,9 +10,9 @@ final class TimerDescriptor: Sendable {
         guard descriptor >= 0 else { throw .last("timerfd_create") }
     }
 
-    /// Sets when it expires, once; nil: never. Either way it is no longer expired.
+    /// Sets the time of the one expiry; nil: never. Clears an expiry that has happened.
     func arm(_ instant: MonotonicInstant?) {
-        // 0 would disarm it, and an instant in the far future does not fit the kernel's seconds.
+        // 0 would disarm the timer, and the kernel's seconds do not hold an instant in the far future.
         let result = crl_timer_arm(descriptor, instant.map { min(max($0.nanoseconds, 1), UInt64(Int64.max)) } ?? 0)
         if result != 0 { Descriptor.wasClosed(descriptor, "a run loop's timerfd") }
     }

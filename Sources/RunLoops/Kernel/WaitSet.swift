@@ -1,9 +1,9 @@
 import CRunLoopShims
 import Glibc
 
-/// What a mode sleeps on: an epoll set, each of whose descriptors has a token that tells which item it stands for.
+/// The epoll set that a mode sleeps on. Each descriptor has a token that identifies its item.
 ///
-/// Any thread may add, modify and remove while another waits; the kernel sees to that.
+/// Any thread may add, modify and remove while another waits: epoll allows that.
 final class WaitSet: Sendable {
     typealias Token = UInt64
 
@@ -13,9 +13,9 @@ final class WaitSet: Sendable {
     }
 
     enum Trigger {
-        /// Tells as long as the descriptor is ready.
+        /// Reports the descriptor as long as it is ready.
         case level
-        /// Tells once each time it becomes ready again.
+        /// Reports the descriptor once each time it becomes ready.
         case edge
     }
 
@@ -45,9 +45,9 @@ final class WaitSet: Sendable {
         _ = crl_epoll_control(set, EPOLL_CTL_DEL, descriptor, 0, 0)
     }
 
-    /// Waits for one event: one source is served a pass, and the kernel hands out ready descriptors in turn.
+    /// Waits for one event: a pass serves one source, and the kernel reports ready descriptors in turn.
     ///
-    /// - Returns: The event, or nil when the deadline has come first. A deadline in the past only looks.
+    /// - Returns: The event, or nil when the deadline came first. A deadline in the past polls.
     func wait(until deadline: MonotonicInstant) -> Event? {
         var event = crl_event()
         while true {

@@ -1,15 +1,15 @@
 import CRunLoopShims
 
 extension ThreadRunLoop {
-    /// Whether the mode serves libdispatch's main queue, which counts as a source of the main loop's common modes outside
-    /// its own callouts.
+    /// Whether the mode serves libdispatch's main queue, which counts as a source of the main loop's common modes
+    /// outside its own callouts.
     func servesMainQueue(_ state: borrowing State, mode: Int) -> Bool {
         isMain && !drainsMainQueue.load(ordering: .relaxed) && state.isCommon(mode) && crl_main_queue_descriptor() >= 0
     }
 
     func drainMainQueue() {
         drainsMainQueue.store(true, ordering: .relaxed)
-        progress.calling(.mainQueue) { crl_main_queue_drain() }
+        progress.calling(Callout(.mainQueue)) { crl_main_queue_drain() }
         drainsMainQueue.store(false, ordering: .relaxed)
         servedMainQueueLast.store(true, ordering: .relaxed)
     }

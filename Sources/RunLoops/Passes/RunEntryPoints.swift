@@ -16,8 +16,8 @@ extension ThreadRunLoop {
         }
     }
 
-    /// Runs the default mode until a time, or until the mode has no source, timer or block left. ``stop()`` does not end
-    /// the run.
+    /// Runs the default mode until a time, or until the mode has no source, timer or block left. ``stop()`` does not
+    /// end the run.
     /// The corresponding methods are NSRunLoop's `runUntilDate:` and, with ``MonotonicInstant/distantFuture``, `run`.
     ///
     /// Only the loop's own thread may call it.
@@ -50,8 +50,8 @@ extension ThreadRunLoop {
     /// Only the loop's own thread may call it.
     /// - Parameters:
     ///   - mode: The mode to run in.
-    ///   - seconds: The longest time. Zero or less makes one pass that does not sleep. Infinity and `.nan` are no limit,
-    ///     as in CFRunLoop.
+    ///   - seconds: The longest time. Zero or less makes one pass that does not sleep. Infinity and `.nan` are no
+    ///     limit, as in CFRunLoop.
     ///   - returnAfterSourceHandled: Whether to return when one source was handled.
     /// - Returns: Why the run has ended.
     /// - Throws: ``RunLoopError`` when no descriptor is left to sleep on.
@@ -72,8 +72,8 @@ extension ThreadRunLoop {
     ///
     /// Only the loop's own thread may call it.
     /// - Parameter mode: The mode to run in.
-    /// - Returns: The time until which a run of the mode may sleep: ``MonotonicInstant/distantFuture`` when the mode has
-    ///   no timer; nil when it has no source, timer or block left.
+    /// - Returns: The time until which a run of the mode may sleep: ``MonotonicInstant/distantFuture`` when the mode
+    ///   has no timer; nil when it has no source, timer or block left.
     /// - Throws: ``RunLoopError`` when no descriptor is left to sleep on.
     @available(*, noasync, message: "a run blocks its thread")
     public func limitDate(forMode mode: Mode = .default) throws(RunLoopError) -> MonotonicInstant? {

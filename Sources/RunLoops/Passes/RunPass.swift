@@ -106,8 +106,8 @@ extension ThreadRunLoop {
         if isOutermost { passEnds() } else { passBegins() }
     }
 
-    /// The run's result if it ends here. If not, only wake-ups from now on prevent the next sleep: the new pass sees the
-    /// reasons of earlier ones.
+    /// The run's result if it ends here. If not, only wake-ups from now on prevent the next sleep: the new pass sees
+    /// the reasons of earlier ones.
     private func endOfPass(_ mode: OpenMode) -> RunResult? {
         if crl_is_forked() { return .stopped }
         return state.withLock { state in
@@ -174,8 +174,8 @@ extension ThreadRunLoop {
         // Each block is released before the next begins.
         while !crl_is_forked(), let block = due.popFirst() {
             switch block.work {
-            case .closure(let body): progress.calling(.block, body)
-            case .job(let job): progress.calling(.job) { run(job) }
+            case .closure(let body): progress.calling(Callout(.block), body)
+            case .job(let job): progress.calling(Callout(.job)) { run(job) }
             }
         }
         if due.isEmpty { blocks.reuse(due, count: count) }
@@ -239,8 +239,8 @@ extension ThreadRunLoop {
             // The edge of an old wake-up may be left in the set; a new wake-up has changed the state.
         } while ready?.token == ModeItems.wakeToken
             && (isPolling || wakeState.value.load(ordering: .acquiring) != .woken)
-        // The main queue had the last turn, so another ready descriptor comes first. A wake-up that this look takes from
-        // the kernel is still in the state.
+        // The main queue had the last turn, so another ready descriptor comes first. A wake-up that this look takes
+        // from the kernel is still in the state.
         if isMain, servedMainQueueLast.exchange(false, ordering: .relaxed), !isMainQueueAlone,
             ready?.token == ModeItems.mainQueueToken, let other = mode.waitSet.wait(until: .distantPast),
             other.token != ModeItems.wakeToken
@@ -273,8 +273,8 @@ extension ThreadRunLoop {
     private func fireTimers(_ mode: OpenMode) {
         // An observer of `afterWaiting` may have forked: the kernel's timer is the parent's.
         if crl_is_forked() { return }
-        // The timers due now: a timer added by a handler waits, even if it is due. Each timer checks again at its turn: a
-        // handler before may have removed it, moved it, or run the loop in which it fired.
+        // The timers due now: a timer added by a handler waits, even if it is due. Each timer checks again at its turn:
+        // a handler before may have removed it, moved it, or run the loop in which it fired.
         for timer in state.withLock({ $0.modes[mode.index].takeDueTimers() }) where !crl_is_forked() {
             timer.fire(in: self)
         }
@@ -296,8 +296,8 @@ extension ThreadRunLoop {
         return handled
     }
 
-    /// Stops waiting for an end that the handler was told of: the descriptor would report it again for ever. The handler
-    /// may have cleared an error, or removed the source.
+    /// Stops waiting for an end that the handler was told of: the descriptor would report it again for ever. The
+    /// handler may have cleared an error, or removed the source.
     private func settleEnd(_ watched: ModeItems.Watched, _ mode: OpenMode) {
         let isOver = state.withLock { state in
             let end = state.modes[mode.index].end(of: watched.token)

@@ -2,9 +2,9 @@ import HeapModule
 
 /// The timers of a mode, soonest first.
 ///
-/// Removing an inner entry from a heap is expensive, so the entry of a removed or moved timer stays. Its number says that
-/// it is stale; it is dropped at the top of the heap, or when half of the heap is stale. Entries do not retain their
-/// timers: they are dropped under the loop's lock, where no timer may be released.
+/// Removing an inner entry from a heap is expensive, so the entry of a removed or moved timer stays. Its number says
+/// that it is stale; it is dropped at the top of the heap, or when half of the heap is stale. Entries do not retain
+/// their timers: they are dropped under the loop's lock, where no timer may be released.
 struct TimerQueue {
     private struct Entry: Comparable {
         let date: MonotonicInstant

@@ -6,11 +6,12 @@ extension ThreadRunLoop {
     ///     let idle = ThreadRunLoop.IdleQueue(in: .main)
     ///     for page in pages { idle.add { page.draw() } }
     ///
-    /// The tasks of one pass have a time budget. When it is used up, the loop goes through another pass, which serves new
-    /// events, before the remaining tasks. An empty queue costs the loop one call before each sleep, and never wakes it.
+    /// The tasks of one pass have a time budget. When it is used up, the loop goes through another pass, which serves
+    /// new events, before the remaining tasks. An empty queue costs the loop one call before each sleep, and never
+    /// wakes it.
     ///
-    /// Tasks keep no mode from being empty. Runs that only poll (a timeout of zero) call no tasks, nor does a run inside a
-    /// task.
+    /// Tasks keep no mode from being empty. Runs that only poll (a timeout of zero) call no tasks, nor does a run
+    /// inside a task.
     ///
     /// Any thread may add and cancel tasks. Tasks left when the queue's owner releases it are still called; tasks left
     /// when the loop's thread ends are not.

@@ -75,7 +75,8 @@ extension ThreadRunLoop {
         }
     }
 
-    /// Queues a closure of the main actor for the next pass of the main loop in one of the modes. Any thread may call it.
+    /// Queues a closure of the main actor for the next pass of the main loop in one of the modes. Any thread may call
+    /// it.
     /// The corresponding method is `performSelectorOnMainThread:withObject:waitUntilDone:modes:`, without waiting.
     ///
     ///     ThreadRunLoop.performOnMain { model.refresh() }

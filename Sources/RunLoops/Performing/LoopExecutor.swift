@@ -8,8 +8,8 @@
 ///         nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 ///     }
 ///
-/// In callbacks of the loop `assumeIsolated` holds for these actors. A call from one actor of a loop to another does not
-/// change threads.
+/// In callbacks of the loop `assumeIsolated` holds for these actors. A call from one actor of a loop to another does
+/// not change threads.
 extension ThreadRunLoop: SerialExecutor {
     /// Queues an actor's job. Called by Swift's concurrency, on any thread.
     ///

@@ -33,7 +33,8 @@ extension ThreadRunLoop {
             !isOver.load(ordering: .acquiring) && isWanted && item.withLock { $0.item } != nil
         }
 
-        /// Cancels the request: a closure that has not begun is not called. Any thread may call it, any number of times.
+        /// Cancels the request: a closure that has not begun is not called. Any thread may call it, any number of
+        /// times.
         /// The corresponding method is NSRunLoop's `cancelPerformSelector:target:argument:`.
         public func cancel() {
             guard end() else { return }
@@ -77,8 +78,8 @@ extension ThreadRunLoop {
     ///   - owner: The object that the request is for; see ``cancelPerformRequests(of:)``. The object is not retained:
     ///     after its end the closure is not called.
     ///   - body: Called on the loop's thread.
-    /// - Returns: The request, which can be cancelled. It is not pending when the loop's thread has ended, or the process
-    ///   is a forked child.
+    /// - Returns: The request, which can be cancelled. It is not pending when the loop's thread has ended, or the
+    ///   process is a forked child.
     @discardableResult
     public func perform(
         order: Int, inModes modes: [Mode] = [.default], owner: (any AnyObject & Sendable)? = nil,
@@ -105,8 +106,8 @@ extension ThreadRunLoop {
     ///   - owner: The object that the request is for; see ``cancelPerformRequests(of:)``. The object is not retained:
     ///     after its end the closure is not called.
     ///   - body: Called on the loop's thread.
-    /// - Returns: The request, which can be cancelled. It is not pending when the loop's thread has ended, or the process
-    ///   is a forked child.
+    /// - Returns: The request, which can be cancelled. It is not pending when the loop's thread has ended, or the
+    ///   process is a forked child.
     @discardableResult
     public func perform(
         after delay: Duration, inModes modes: [Mode] = [.default], owner: (any AnyObject & Sendable)? = nil,

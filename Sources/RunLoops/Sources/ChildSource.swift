@@ -2,15 +2,14 @@ import CRunLoopShims
 import Glibc
 
 extension ThreadRunLoop.Source1 {
-    /// A source for the end of a child process. The kernel tells it through a descriptor, so that no signal is
-    /// involved.
+    /// A source for the end of a child process. The kernel reports the end through a descriptor, without a signal.
     ///
-    /// The source collects the child (nobody else may `wait` for it), calls the handler, and is then invalid.
+    /// The source collects the child, so no other code may `wait` for it, calls the handler, and is then invalid.
     ///
     /// - Parameters:
     ///   - pid: The child's process id.
     ///   - handler: Called once, on the loop's thread.
-    /// - Throws: ``RunLoopError`` when there is no such process, it is no child of this one, or no descriptor is left.
+    /// - Throws: ``RunLoopError`` when this process has no such child, or no descriptor is left.
     public static func child(
         _ pid: pid_t, handler: @escaping @Sendable (ThreadRunLoop.ExitStatus) -> Void
     ) throws(RunLoopError) -> ThreadRunLoop.Source1 {
@@ -34,13 +33,13 @@ private final class ProcessDescriptor: Sendable {
         guard descriptor >= 0 else {
             throw [ESRCH, EINVAL].contains(errno) ? .notAChild(pid) : .last("pidfd_open")
         }
-        // Another's child would only be known to have ended by a wait that fails.
+        // The wait for another process's child would only fail after its end.
         guard crl_pidfd_is_child(descriptor) else { throw .notAChild(pid) }
     }
 
     deinit { close(descriptor) }
 
-    /// How it ended; nil while it runs.
+    /// How the process has ended; nil while it runs.
     func collect() -> ThreadRunLoop.ExitStatus? {
         var status: Int32 = 0
         return switch crl_pidfd_collect(descriptor, &status) {

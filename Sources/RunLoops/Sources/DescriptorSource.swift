@@ -11,23 +11,24 @@ extension ThreadRunLoop.Source1 {
     /// The loop calls the handler as long as the descriptor is ready, so the handler reads, writes, or invalidates the
     /// source.
     ///
-    /// The handler is told of an end once: of an error, of a hang-up, and of a peer that sends no more, when nothing is
-    /// left to read. Then the source is invalid. A source that also waits for room to write goes on with that after its
-    /// peer sends no more.
+    /// The handler is called once for an end (an error, a hang-up, or a peer that sends no more) when nothing is left
+    /// to read. Then the source is invalid. A source that also waits for room to write goes on with that after its peer
+    /// sends no more.
     ///
     /// Closing the descriptor ends the source, but the loop notices only after a call of the handler, or when the
-    /// descriptor would have been ready again; until then the loop's duplicate keeps the file open, and the peer does not
-    /// see the close. Invalidate the source first, or have the source close the descriptor. The handler is not called
-    /// for another file that has got the number. (Eventfds and timerfds cannot be told apart that way.)
+    /// descriptor would have been ready again; until then the loop's duplicate keeps the file open, and the peer does
+    /// not see the close. Invalidate the source first, or have the source close the descriptor. The handler is not
+    /// called for another file that gets the number, unless both are eventfds or timerfds, which have the same
+    /// identity.
     ///
     /// - Parameters:
     ///   - descriptor: The descriptor.
-    ///   - interest: What to wait for.
+    ///   - interest: The events to wait for.
     ///   - closesOnInvalidation: Whether the source owns the descriptor. An owned descriptor is closed when the source
-    ///     is invalid or let go of, after a call of the handler in progress. Otherwise the loop waits on a duplicate and
+    ///     is invalid or released, after a call of the handler in progress. Otherwise the loop waits on a duplicate and
     ///     never closes the descriptor itself.
-    ///   - label: What dumps and reports call the source.
-    ///   - handler: Called on the loop's thread with the source, and with what the descriptor is ready for.
+    ///   - label: The source's name in dumps and reports.
+    ///   - handler: Called on the loop's thread with the source, and with the events that the descriptor is ready for.
     public static func descriptor(
         _ descriptor: Int32, _ interest: ThreadRunLoop.Readiness = .readable, closesOnInvalidation: Bool = false,
         label: String? = nil,
@@ -46,7 +47,7 @@ extension ThreadRunLoop.Source1 {
     }
 }
 
-/// A descriptor, and the file that it named when its source was made.
+/// A descriptor, and the identity of its file when the source was made.
 private final class OpenFile: Sendable {
     private let descriptor: Int32
     private let isOwned: Bool
@@ -72,7 +73,7 @@ private final class OpenFile: Sendable {
     /// Whether the descriptor still names the file.
     var isOpen: Bool { identity != nil && Identity(descriptor) == identity }
 
-    // An invalid source lets go of this after it has left its loops, and a call of the handler keeps it.
+    // An invalid source releases this after it has left its loops; a call of the handler retains it.
     deinit {
         if isOwned, isOpen { close(descriptor) }
     }

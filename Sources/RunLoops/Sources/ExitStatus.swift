@@ -3,14 +3,14 @@ import Glibc
 extension ThreadRunLoop {
     /// How a process ended.
     public enum ExitStatus: Sendable, Hashable, CustomStringConvertible {
-        /// It exited with this status.
+        /// The process exited with this status.
         case exited(Int32)
-        /// It was ended by this signal.
+        /// This signal has ended the process.
         case signaled(Int32)
-        /// It has ended, and somebody else has collected how: another `wait`, or the kernel where SIGCHLD is ignored.
+        /// Unknown: another `wait` has collected the status, or the kernel has, where SIGCHLD is ignored.
         case unknown
 
-        /// A phrase that fits after a process's name.
+        /// A phrase to follow the name of a process.
         public var description: String {
             switch self {
             case .exited(let status): "exited with status \(status)"

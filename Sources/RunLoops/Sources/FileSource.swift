@@ -3,22 +3,22 @@ import Glibc
 import Synchronization
 
 extension ThreadRunLoop.Source1 {
-    /// A source for what happens to a file or a directory: the handler is told of each change, in order.
+    /// A source for changes of a file or a directory: the handler is called for each change, in order.
     ///
-    /// The file itself is watched, wherever it is moved to, not its path; a link is followed. A file that is replaced
-    /// by another, as many programs save theirs, is deleted: watch its directory for that. After a deletion the source
-    /// is invalid. Directories inside a watched one are not watched.
+    /// The source watches the file, wherever it is moved to, not the path; it follows a link. Many programs save a file
+    /// by replacing it, which deletes the watched file: watch the directory for that. After a deletion the source is
+    /// invalid. Subdirectories of a watched directory are not watched.
     ///
-    /// Each source has an inotify instance of its own, of which a user may have no more than
-    /// `fs.inotify.max_user_instances`, often 128, and a descriptor, and one more for each mode that it is in.
+    /// Each source takes an inotify instance, of which a user may have `fs.inotify.max_user_instances`, often 128, and
+    /// a descriptor, and one more for each mode of the source.
     ///
     /// - Parameters:
     ///   - path: The path of the file or directory.
-    ///   - events: What to tell.
-    ///   - handler: Called on the loop's thread, once a change.
+    ///   - events: The events to report.
+    ///   - handler: Called on the loop's thread, once per change.
     /// - Throws: ``RunLoopError/noSuchFile(path:)``, ``RunLoopError/noPermission(path:)``,
-    ///   ``RunLoopError/outOfFileSources(limit:)``, ``RunLoopError/outOfFileWatches(limit:)``, or what is said when no
-    ///   descriptor is left.
+    ///   ``RunLoopError/outOfFileSources(limit:)``, ``RunLoopError/outOfFileWatches(limit:)`` or
+    ///   ``RunLoopError/outOfDescriptors(limit:)``.
     public static func file(
         _ path: String, _ events: ThreadRunLoop.FileEvents = .all,
         handler: @escaping @Sendable (ThreadRunLoop.FileChange) -> Void
@@ -41,14 +41,14 @@ extension ThreadRunLoop.Source1 {
 private final class FileWatch: Sendable {
     let descriptor: Int32
 
-    /// What was read and not yet told, the next one last: the kernel hands out several at a time.
+    /// Changes that were read and not yet reported, the next one last: a read returns several.
     private let unread = Mutex<[ThreadRunLoop.FileChange]>([])
 
     init(_ path: String, _ events: ThreadRunLoop.FileEvents) throws(RunLoopError) {
         descriptor = inotify_init1(Int32(IN_NONBLOCK | IN_CLOEXEC))
         guard descriptor >= 0 else {
             guard errno == EMFILE else { throw .last("inotify_init1") }
-            // Either there is no descriptor left, which this throws, or no instance.
+            // Either no descriptor is left, which this throws, or no inotify instance.
             _ = try EventDescriptor()
             throw .outOfFileSources(limit: Self.limit(of: "instances"))
         }
@@ -70,7 +70,7 @@ private final class FileWatch: Sendable {
         unread.withLock { unread in
             if unread.isEmpty { unread = read().reversed() }
             let change = unread.popLast()
-            // Under the lock: two loops must not say the one thing and do the other.
+            // Under the lock: two loops must not clear and raise in another order than they read.
             if unread.isEmpty { turn.source.clear() } else { turn.source.raise(during: turn) }
             return change
         }
@@ -84,13 +84,13 @@ private final class FileWatch: Sendable {
             while offset + MemoryLayout<inotify_event>.size <= count {
                 let event = buffer.load(fromByteOffset: offset, as: inotify_event.self)
                 offset += MemoryLayout<inotify_event>.size
-                // Filled up with zeros.
+                // Padded with zeros.
                 let name = buffer[offset..<offset + Int(event.len)].prefix { $0 != 0 }
                 offset += Int(event.len)
-                // The kernel's own word that the watch is no more; why, it has told before.
+                // The kernel has removed the watch; an event before has told why.
                 guard event.mask & UInt32(IN_IGNORED) == 0 else { continue }
                 var events = ThreadRunLoop.FileEvents(rawValue: event.mask)
-                // Of the watched directory itself it is no news.
+                // Redundant for the watched directory itself.
                 if name.isEmpty { events.remove(.entryIsDirectory) }
                 changes.append(
                     .init(
@@ -101,7 +101,7 @@ private final class FileWatch: Sendable {
         }
     }
 
-    /// How many the user may have: in all, and in this user namespace.
+    /// The user's limit, the lower of the whole system's and the user namespace's.
     private static func limit(of kind: String) -> Int {
         min(number(in: "/proc/sys/fs/inotify/max_user_\(kind)"), number(in: "/proc/sys/user/max_inotify_\(kind)"))
     }

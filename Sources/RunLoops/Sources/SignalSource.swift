@@ -4,15 +4,15 @@ import Glibc
 extension ThreadRunLoop.Source1 {
     /// A source for a signal of the process: the handler is called on the loop's thread, where it may do anything.
     ///
-    /// From here until the source is invalidated or let go of, the signal's own action (such as ending the process)
-    /// does not happen. Several sources may watch one signal. Programs started meanwhile do not inherit this, and neither
-    /// do forked children: what is sent to a child has the signal's former action there, and the source is not told.
+    /// Until the source is invalidated or released, the signal's default action (such as ending the process) does not
+    /// happen. Several sources may watch one signal. Programs started meanwhile and forked children do not inherit
+    /// this: a signal sent to a child has its former action there, and does not reach the source.
     ///
     /// - Parameters:
     ///   - signal: The signal's number, such as `SIGTERM`.
-    ///   - handler: Called on the loop's thread with how often the signal has come since the last call.
-    /// - Throws: ``RunLoopError`` when the signal cannot be watched (`SIGKILL`, `SIGSTOP`, or a fault such as `SIGSEGV`), is watched by too many
-    ///   already, or no descriptor is left.
+    ///   - handler: Called on the loop's thread with the number of signals since the last call.
+    /// - Throws: ``RunLoopError`` when the signal cannot be watched (`SIGKILL`, `SIGSTOP`, or a fault such as
+    ///   `SIGSEGV`), too many sources watch it already, or no descriptor is left.
     public static func signal(
         _ signal: Int32, handler: @escaping @Sendable (_ count: Int) -> Void
     ) throws(RunLoopError) -> ThreadRunLoop.Source1 {
@@ -26,12 +26,12 @@ extension ThreadRunLoop.Source1 {
     }
 }
 
-/// Has a signal raise an event, as long as it lives.
+/// Makes a signal raise an eventfd, as long as the object lives.
 private final class SignalWatch: Sendable {
     let event: EventDescriptor
     let signal: Int32
 
-    /// A fault that is caught and not mended happens again at once, for ever.
+    /// A fault that a handler does not repair happens again at once, for ever.
     private static let faults = [SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS]
 
     init(_ signal: Int32) throws(RunLoopError) {
@@ -44,7 +44,7 @@ private final class SignalWatch: Sendable {
     }
 
     deinit {
-        // The lock may have been taken by a thread that a forked child does not have.
+        // In a forked child a thread of the parent may hold the lock for ever.
         if !crl_is_forked() { crl_signal_unwatch(signal, event.descriptor) }
     }
 }
