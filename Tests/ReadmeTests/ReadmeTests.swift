@@ -13,4 +13,14 @@ struct ReadmeTests {
         #expect(readme[program] == "```swift\n\(example)```")
         #expect(example.split(separator: "\n").count < 30)
     }
+
+    @Test func `the steps of a message in CONTRIBUTING are in the files that it names`() throws {
+        let page = try String(contentsOf: root.appendingPathComponent("CONTRIBUTING.md"), encoding: .utf8)
+        let steps = page.matches(of: /\d+\. `([\w\/]+\.swift)`, `(\w+)`/)
+        #expect(steps.count == 10)
+        for step in steps {
+            let file = root.appendingPathComponent("Sources/\(step.1)")
+            #expect(try String(contentsOf: file, encoding: .utf8).contains("func \(step.2)("), "\(step.1): \(step.2)")
+        }
+    }
 }
