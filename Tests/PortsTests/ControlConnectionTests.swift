@@ -291,6 +291,19 @@ import Testing
         }
     }
 
+    @Test func `an owner that refuses is called again until it does not`() throws {
+        let (listener, right) = try stand()
+        let told = Gate()
+        right.onInvalidation { told.open() }
+        for _ in 0..<2 { _ = try caller(at: listener) }
+        #expect(right.isValid)
+        let connection = try caller(at: listener)
+        connection.send(Samples.hello(right.id.incarnation))
+        #expect(connection.receive() == Samples.packet(.watch(1)))
+        connection.send(Samples.packet(.invalidated(1)))
+        #expect(told.wait(until: .patience) && !right.isValid)
+    }
+
     @Test func `of two connections the second is asked what the first was, when that ends`() throws {
         let (port, path) = try exposed()
         let (listener, right) = try stand()
@@ -313,6 +326,51 @@ import Testing
         #expect(second.receive() == Samples.packet(.watch(2)))
         second.send(Samples.packet(.invalidated(2)))
         #expect(told.wait(until: .patience) && right.isValid && !other.isValid)
+        withExtendedLifetime(port) {}
+    }
+
+    /// Has the library's own thread wait; what is done with what it gets meanwhile, it learns at once.
+    private func whileHousekeepingWaits(_ body: () throws -> Void) throws {
+        let (isThere, goesOn) = (Gate(), Gate())
+        try PortRuntime.shared.housekeeping.loop().perform {
+            isThere.open()
+            _ = goesOn.wait(until: .patience)
+        }
+        #expect(isThere.wait(until: .patience))
+        defer { goesOn.open() }
+        try body()
+    }
+
+    @Test(.enabled(if: Descriptor.limit >= 2000))
+    func `callers that have hung up take no room from those behind them`() throws {
+        let (port, path) = try exposed()
+        let silent = try (0..<ControlConnections.mostCallers - 36).map { _ in try Raw(callingAt: path) }
+        // They are let in before this one is.
+        expectRead(try peer(at: path))
+        var last: Raw?
+        try whileHousekeepingWaits {
+            for _ in 0..<50 { _ = try Raw(callingAt: path) }
+            last = try Raw(callingAt: path)
+            last?.send(Samples.hello(.random()))
+        }
+        #expect(last?.receive()?.count == ControlHello.size)
+        withExtendedLifetime((port, silent)) {}
+    }
+
+    @Test func `who hangs up behind its hello is not called for it`() throws {
+        let (port, path) = try exposed()
+        let (listener, right) = try stand()
+        for _ in 0..<10 {
+            var caller: Raw? = try Raw(callingAt: path)
+            // That one is let in before this one is.
+            expectRead(try peer(at: path))
+            try whileHousekeepingWaits {
+                caller?.send(Samples.hello(right.id.incarnation))
+                caller = nil
+            }
+            expectRead(try peer(at: path))
+        }
+        #expect(!listener.isReadable(before: .now) && right.isValid)
         withExtendedLifetime(port) {}
     }
 
