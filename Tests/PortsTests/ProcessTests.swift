@@ -205,6 +205,13 @@ import Testing
         worker.send(signal: SIGKILL)
     }
 
+    @Test func `a worker checks in by a directory that was removed and made again`() throws {
+        let port = try MachPort(nameServer: sandbox.names)
+        #expect(throws: Never.self) { try launch("worker", port: port).get().send(signal: SIGKILL) }
+        try sandbox.remake()
+        #expect(throws: Never.self) { try launch("worker", port: port).get().send(signal: SIGKILL) }
+    }
+
     @Test(arguments: [
         ("die", "3", ThreadRunLoop.ExitStatus.exited(3)), ("die", "0", .exited(0)), ("signal", "9", .signaled(9)),
     ])

@@ -160,6 +160,28 @@ import Testing
         #expect(try sandbox.names.port(forName: "planted") == port.sendRight)
     }
 
+    @Test func `a name whose folder has a file that is not UTF-8 cannot be taken, and holds up no other`() throws {
+        let port = try register("mine")
+        let folder = try sandbox.folder("planted")
+        let file: [CChar] = folder.utf8.map { CChar(bitPattern: $0) } + [0x2f, -1, 0]
+        #expect(mkdir(folder, 0o700) == 0 && close(creat(file, 0o600)) == 0)
+        #expect(errorKind { try sandbox.names.register(port, name: "planted") } == "untrustedDirectory")
+        #expect(errorKind { _ = try sandbox.names.port(forName: "planted") } == "nameNotFound")
+        try sandbox.names.register(port, name: "other")
+        #expect(unlink(file) == 0)
+        try sandbox.names.register(port, name: "planted")
+        #expect(Set(try sandbox.names.names()) == ["mine", "other", "planted"])
+        #expect(Set(sandbox.files).isDisjoint(with: ["\(PortRuntime.shared.incarnation)/new"]))
+    }
+
+    @Test func `a port keeps a name that it is given again, and gives it up once`() throws {
+        let port = try register("mine")
+        try sandbox.names.register(port, name: "mine")
+        #expect(port.receiver.state.withLock { $0.names.count } == 1)
+        try sandbox.names.remove(port, name: "mine")
+        #expect(try sandbox.names.names() == [])
+    }
+
     @Test func `an entry under another name's file is not that name's`() throws {
         let port = try register("mine")
         let (mine, other) = (try sandbox.folder("mine"), try sandbox.folder("other"))

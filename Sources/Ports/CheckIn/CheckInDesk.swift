@@ -6,7 +6,6 @@ import RunLoops
 final class CheckInDesk: Sendable {
     private struct State {
         var port: MachPort?
-        var isRegistered = false
         var expected: [UInt64: CheckInExpectation] = [:]
     }
 
@@ -26,9 +25,8 @@ final class CheckInDesk: Sendable {
     /// The desk's name, by which other processes find it.
     func registeredName(_ nameServer: PortNameServer) throws(PortError) -> String {
         let name = "check-in.\(nameServer.runtime.incarnation)"
-        if state.withLock({ $0.isRegistered }) { return name }
+        // Each time: somebody may have removed the directory.
         try nameServer.register(port(nameServer), name: name)
-        state.withLock { $0.isRegistered = true }
         return name
     }
 

@@ -43,7 +43,10 @@ extension Receiver {
     }
 
     func tookName(_ name: String, in directory: RegistryDirectory) {
-        state.withLock { $0.names.append((directory, name)) }
+        state.withLock { state in
+            guard !state.names.contains(where: { $0.directory === directory && $0.name == name }) else { return }
+            state.names.append((directory, name))
+        }
         if !isValid { directory.abandon(name, of: id) }
     }
 

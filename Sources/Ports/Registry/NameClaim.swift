@@ -99,11 +99,14 @@ extension RegistryDirectory {
                 || LocalSocket.hasListener(path("\(id.incarnation)/\(id.number)"), kind: .stream))
     }
 
+    /// More attempts than claimants could spoil: what is in the name's folder is no entry.
+    private static let mostAttempts = 100
+
     /// Gives the name to the entry's port, in place of a dead port that has it.
     func claim(_ entry: NameEntry, _ file: String) throws(PortError) {
         var isPrepared = false
         defer { if isPrepared { discardPrepared(entry, file) } }
-        while true {
+        for _ in 0..<Self.mostAttempts {
             if let present = try read(file) {
                 if present.right.id == entry.right.id { return isPrepared = false }
                 if isAlive(present, file) { throw .nameInUse(present.name, pid: present.pid) }
@@ -120,6 +123,7 @@ extension RegistryDirectory {
             case let error: throw .directory(path(Self.file(file)), call: "rename", errno: error)
             }
         }
+        throw .untrustedDirectory(path(Self.file(file)), reason: "it has a file that is not an entry; remove it")
     }
 
     /// Makes the name's folder, which the claim moves to its place.

@@ -1,5 +1,6 @@
 import Foundation
 import Glibc
+import Testing
 
 @testable import Ports
 
@@ -60,6 +61,12 @@ final class Sandbox: Sendable {
     @discardableResult
     func plant(_ entry: NameEntry) throws -> String {
         try plant(String(decoding: entry.bytes, as: UTF8.self), as: entry.name, of: entry.right.id)
+    }
+
+    /// As if somebody had removed the directory and made it again.
+    func remake() throws {
+        try FileManager.default.removeItem(atPath: path)
+        #expect(mkdir(path, 0o700) == 0)
     }
 
     /// Writes a file of the registry by hand.
