@@ -44,32 +44,23 @@ public struct MonotonicInstant: InstantProtocol, Sendable, Hashable {
     }
 
     private static func duration(nanoseconds: UInt64) -> Duration {
-        Duration(
-            secondsComponent: Int64(nanoseconds / 1_000_000_000),
-            attosecondsComponent: Int64(nanoseconds % 1_000_000_000) * 1_000_000_000
-        )
+        .seconds(Int64(nanoseconds / 1_000_000_000)) + .nanoseconds(Int64(nanoseconds % 1_000_000_000))
     }
 
     /// Whether the instant is now or in the past.
     public var hasPassed: Bool { nanoseconds <= crl_now() }
 
     /// An instant moved by a duration.
-    public static func + (instant: MonotonicInstant, duration: Duration) -> MonotonicInstant {
-        instant.advanced(by: duration)
-    }
+    public static func + (instant: Self, duration: Duration) -> Self { instant.advanced(by: duration) }
 
     /// An instant moved back by a duration.
-    public static func - (instant: MonotonicInstant, duration: Duration) -> MonotonicInstant {
-        instant.advanced(by: .zero - duration)
-    }
+    public static func - (instant: Self, duration: Duration) -> Self { instant.advanced(by: .zero - duration) }
 
     /// The duration from the right instant to the left: negative when the left is earlier.
-    public static func - (left: MonotonicInstant, right: MonotonicInstant) -> Duration { right.duration(to: left) }
+    public static func - (left: Self, right: Self) -> Duration { right.duration(to: left) }
 
     /// Whether one instant is earlier than another.
-    public static func < (left: MonotonicInstant, right: MonotonicInstant) -> Bool {
-        left.nanoseconds < right.nanoseconds
-    }
+    public static func < (left: Self, right: Self) -> Bool { left.nanoseconds < right.nanoseconds }
 
     /// The time left until this instant, in nanoseconds as the kernel's waits take them: 0 when the instant has passed,
     /// negative for ever.

@@ -46,31 +46,30 @@ public enum RunLoopError: Error, Equatable, Sendable, CustomStringConvertible {
         case .notPollable(let descriptor):
             "descriptor \(descriptor) cannot be waited for: it is a regular file or a directory, which is always ready"
         case .signalNotWatchable(let signal):
-            "signal \(signal) cannot be watched: SIGKILL and SIGSTOP cannot be caught, those that tell of a fault (SIGSEGV, "
-                + "SIGILL and the like) have to end the process, and others are the system's own"
+            "signal \(signal) cannot be watched: SIGKILL and SIGSTOP cannot be caught, a fault (SIGSEGV, SIGILL and the "
+                + "like) must end the process, and others are the system's own"
         case .notAChild(let pid):
-            "process \(pid) is no child of this process that could be waited for: watch one that was started here and that "
-                + "nobody has waited for"
+            "process \(pid) is no child that this process can wait for: watch a child that this process has started and "
+                + "not waited for"
         case .tooManySignalSources(let signal):
             "too many sources watch signal \(signal): invalidate one first"
         case .outOfThreads(let limit):
-            "no thread is left (the user's limit is \(limit == .max ? "none" : "\(limit)")): end some threads, raise the limit "
-                + "with ulimit -u, or look at the container's (pids.max) and at the memory for their stacks"
+            "no thread is left (the user's limit is \(limit == .max ? "none" : "\(limit)")): end some threads, raise the "
+                + "limit with ulimit -u, or check the container's limit (pids.max) and the memory for stacks"
         case .forked:
-            "a run loop is its parent's in a forked child: call exec, or start the program with posix_spawn"
+            "a forked child cannot use its parent's run loops: call exec, or start the program with posix_spawn"
         case .invalidStackSize(let size, let minimum):
-            "a thread cannot have a stack of \(size) bytes: ask for \(minimum) or more that there is memory for, or for "
-                + "the system's default"
+            "a thread cannot have a stack of \(size) bytes: ask for at least \(minimum), and no more than there is memory "
+                + "for, or for the system's default"
         case .nicenessRefused(let niceness):
-            "the thread may not have the nice value \(niceness): going lower than the process's own takes CAP_SYS_NICE or "
-                + "a higher limit (ulimit -e)"
+            "the thread may not have the nice value \(niceness): a value below the process's own takes CAP_SYS_NICE or a "
+                + "higher limit (ulimit -e)"
         case .loopEnded:
-            "the loop's thread was stopped or has ended, and calls nothing any more: keep the RunLoopThread, and do not stop "
-                + "it, until all that was asked of it is done"
+            "the loop's thread was stopped or has ended: keep the RunLoopThread, and do not stop it, until its work is done"
         case .noSuchFile(let path):
-            "there is no file or directory at \"\(path)\": make it first, or watch the directory that it will be in"
+            "there is no file or directory at \"\(path)\": make it first, or watch its directory"
         case .noPermission(let path):
-            "\"\(path)\" may not be watched: that takes permission to read it and to search the directories above it"
+            "\"\(path)\" may not be watched: get permission to read it and to search the directories above it"
         case .outOfFileSources(let limit):
             "the user's \(limit) inotify instances are all in use: invalidate some file sources, or raise "
                 + "fs.inotify.max_user_instances with sysctl"

@@ -128,11 +128,11 @@ public final class ThreadRunLoop: Sendable {
     /// Makes the loop go through one more pass before it sleeps again. That pass sees everything done before the call.
     /// Any thread may call it. The corresponding CF function is `CFRunLoopWakeUp`.
     public func wakeUp() {
-        guard !crl_is_forked(), wakeState.value.exchange(.woken, ordering: .sequentiallyConsistent) == .asleep else {
-            return
-        }
-        state.withLock { $0.wake }?.raise()
+        if crl_is_forked() { return }
+        if wakeState.value.exchange(.woken, ordering: .sequentiallyConsistent) == .asleep { endSleep() }
     }
+
+    private func endSleep() { state.withLock { $0.wake }?.raise() }
 
     /// Wakes the loop for a change by another thread. The loop's own thread sees its changes without.
     func wakeUpFromOutside() {
@@ -198,8 +198,7 @@ public final class ThreadRunLoop: Sendable {
     public func addCommonMode(_ mode: Mode) throws(RunLoopError) {
         if crl_is_forked() { throw .forked }
         if hasEnded { throw .loopEnded }
-        let isNew = setCommon(mode, true)
-        guard isNew else { return }
+        guard setCommon(mode, true) else { return }
         var joined: [Item] = []
         do throws(RunLoopError) {
             for item in state.withLock({ $0.commonItems }) {
@@ -340,11 +339,12 @@ extension ThreadRunLoop {
 
     /// Wakes the loop if it sleeps; for changes that the loop checks, under its lock, before it sleeps.
     private func wakeUpIfAsleep() {
-        guard
-            wakeState.value.compareExchange(expected: .asleep, desired: .woken, ordering: .sequentiallyConsistent)
-                .exchanged
-        else { return }
-        state.withLock { $0.wake }?.raise()
+        if changeWakeState(from: .asleep, to: .woken) { endSleep() }
+    }
+
+    func changeWakeState(from expected: WakeState, to desired: WakeState) -> Bool {
+        wakeState.value.compareExchange(expected: expected, desired: desired, ordering: .sequentiallyConsistent)
+            .exchanged
     }
 
     var hasEnded: Bool { state.withLock { $0.hasEnded } }

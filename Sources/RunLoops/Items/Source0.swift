@@ -46,16 +46,12 @@ extension ThreadRunLoop {
             schedule: Callback? = nil, cancel: Callback? = nil,
             perform: @escaping @Sendable () -> Void
         ) {
-            self.init(order, label, schedule, cancel, isRequest: false, perform: perform)
+            self.init(
+                order: order, label: label, schedule: schedule, cancel: cancel, isRequest: false, perform: perform)
         }
 
-        /// Makes a source that stands for a request.
-        convenience init(requestOfOrder order: Int, perform: @escaping @Sendable () -> Void) {
-            self.init(order, nil, nil, nil, isRequest: true, perform: perform)
-        }
-
-        private init(
-            _ order: Int, _ label: String?, _ schedule: Callback?, _ cancel: Callback?, isRequest: Bool,
+        init(
+            order: Int, label: String? = nil, schedule: Callback? = nil, cancel: Callback? = nil, isRequest: Bool,
             perform: @escaping @Sendable () -> Void
         ) {
             self.order = order

@@ -19,8 +19,8 @@ package enum Descriptor {
     /// Stops the process: a loop whose descriptors were closed would spin, or sleep for ever.
     static func wasClosed(_ descriptor: Int32, _ name: String) -> Never {
         contractBroken(
-            "\(name), number \(descriptor), was closed behind the loop's back (\(String(cString: strerror(errno)))): some code "
-                + "of this process closes a descriptor that it does not own, or closes one twice")
+            "\(name), number \(descriptor), was closed behind the loop's back (\(String(cString: strerror(errno)))): some "
+                + "code of this process closes a descriptor that it does not own, or closes one twice")
     }
 
     static func close(_ descriptor: Int32) { Glibc.close(descriptor) }

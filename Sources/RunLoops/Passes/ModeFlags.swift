@@ -13,7 +13,7 @@ final class ModeFlags: Sendable {
     /// - Parameter number: The mode's number in the loop's ``BlockQueue``.
     init(isCommon: Bool, number: Int) {
         self.isCommon = Atomic(isCommon)
-        own = [number]
+        own = ModeSet(number)
         var both = ModeSet.common
         both.insert(number)
         ownAndCommon = both

@@ -4,8 +4,12 @@ struct ModeSet {
     /// Numbers from 64 on, in a loop with very many modes.
     private var others: [Int]?
 
-    static let `default`: ModeSet = [0]
-    static let common: ModeSet = [1]
+    init(_ numbers: Int...) {
+        for number in numbers { insert(number) }
+    }
+
+    static let `default` = ModeSet(0)
+    static let common = ModeSet(1)
 
     /// Every mode with a number below 64.
     static var all: ModeSet {
@@ -29,11 +33,5 @@ struct ModeSet {
         guard bits & set.bits == 0 else { return false }
         guard let others, let theirs = set.others else { return true }
         return !others.contains(where: theirs.contains)
-    }
-}
-
-extension ModeSet: ExpressibleByArrayLiteral {
-    init(arrayLiteral numbers: Int...) {
-        for number in numbers { insert(number) }
     }
 }

@@ -216,10 +216,7 @@ extension ThreadRunLoop {
             // A wake-up since the pass began: the loop must see the work before it sleeps.
             let isPolling =
                 isRaised || limit == .distantPast || state.runs[state.runs.count - 1].isStopped
-                || !wakeState.value.compareExchange(
-                    expected: .awake, desired: .asleep, ordering: .sequentiallyConsistent
-                )
-                .exchanged
+                || !changeWakeState(from: .awake, to: .asleep)
             if isPolling, !isMain, state.modes[mode.index].sources1.isEmpty {
                 known = state.modes[mode.index].hasTimerDue() ? .timers : Event.none
                 return true
@@ -248,7 +245,7 @@ extension ThreadRunLoop {
             ready = other
         }
         if !isPolling {
-            _ = wakeState.value.compareExchange(expected: .asleep, desired: .awake, ordering: .sequentiallyConsistent)
+            _ = changeWakeState(from: .asleep, to: .awake)
             passBegins()
         } else if ready == nil, !isRaised {
             return .none

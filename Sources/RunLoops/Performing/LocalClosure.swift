@@ -49,30 +49,21 @@ extension ThreadRunLoop {
     public static func mainActor<Value: Sendable>(
         _ body: @escaping @MainActor () -> Value
     ) -> @Sendable () -> Value {
-        {
-            checkMain()
-            return MainActor.assumeIsolated { body() }
-        }
+        { onMain(body) }
     }
 
     /// Makes a handler of a closure of the main actor; see the function without an argument.
     public static func mainActor<Argument: Sendable, Value: Sendable>(
         _ body: @escaping @MainActor (Argument) -> Value
     ) -> @Sendable (Argument) -> Value {
-        { argument in
-            checkMain()
-            return MainActor.assumeIsolated { body(argument) }
-        }
+        { argument in onMain { body(argument) } }
     }
 
     /// Makes a handler of a closure of the main actor; see the function without an argument.
     public static func mainActor<First: Sendable, Second: Sendable, Value: Sendable>(
         _ body: @escaping @MainActor (First, Second) -> Value
     ) -> @Sendable (First, Second) -> Value {
-        { first, second in
-            checkMain()
-            return MainActor.assumeIsolated { body(first, second) }
-        }
+        { first, second in onMain { body(first, second) } }
     }
 
     /// Queues a closure of the main actor for the next pass of the main loop in one of the modes. Any thread may call
@@ -92,15 +83,16 @@ extension ThreadRunLoop {
         main.perform(inModes: modes, mainActor(body))
     }
 
-    private static func checkMain() {
+    private static func onMain<Value: Sendable>(_ body: @MainActor () -> Value) -> Value {
         contract(
             main.isCurrent,
             "a handler made by ThreadRunLoop.mainActor was called on another thread than the main thread")
+        return MainActor.assumeIsolated(body)
     }
 
     private static let notItsThread =
-        "only the loop's own thread can add a closure that is not @Sendable: elsewhere, add a Timer or an Observer with a "
-        + "@Sendable handler"
+        "only the loop's own thread can add a closure that is not @Sendable: elsewhere, add a Timer or an Observer with "
+        + "a @Sendable handler"
 
     /// Makes a timer with any closure and adds it to this loop, which must be the calling thread's.
     ///

@@ -87,7 +87,7 @@ extension ThreadRunLoop {
     ) -> PerformRequest {
         contract(!modes.isEmpty, Self.noMode)
         let request = PerformRequest(owner: owner, in: self)
-        let source = Source0(requestOfOrder: order) { request.perform(body) }
+        let source = Source0(order: order, isRequest: true) { request.perform(body) }
         request.isMade(of: source)
         source.signal()
         for mode in modes { add(source, forMode: mode) }

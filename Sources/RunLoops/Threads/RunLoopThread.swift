@@ -159,12 +159,9 @@ public final class RunLoopThread: Sendable {
         private func setNiceness() throws(RunLoopError) {
             guard let niceness else { return }
             // On Linux each thread has a nice value of its own.
-            guard
-                setpriority(__priority_which_t(PRIO_PROCESS.rawValue), id_t(crl_thread_id()), Int32(clamping: niceness))
-                    == 0
-            else {
-                throw .nicenessRefused(niceness)
-            }
+            let which = __priority_which_t(PRIO_PROCESS.rawValue)
+            let result = setpriority(which, id_t(crl_thread_id()), Int32(clamping: niceness))
+            if result != 0 { throw .nicenessRefused(niceness) }
         }
     }
 
