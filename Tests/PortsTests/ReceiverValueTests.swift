@@ -1,0 +1,81 @@
+import RunLoops
+import Testing
+
+@testable import Ports
+
+/// The decisions of a port, without a socket or a thread.
+@Suite struct ReceiverValueTests {
+    // MARK: Lifecycle
+
+    @Test func `the last turn of other threads finishes an invalid port`() {
+        var lifecycle = ReceiverLifecycle.open(turns: [])
+        for thread in [1, 2, 2] as [Int32] { #expect(lifecycle.beginTurn(thread) == true) }
+        #expect(lifecycle.hasTurn(2) && !lifecycle.hasTurn(3))
+        #expect(lifecycle.invalidate() && !lifecycle.invalidate() && !lifecycle.isOpen)
+        #expect(lifecycle.beginTurn(3) == false)
+        let finished = Shared(false)
+        #expect((lifecycle.finishLater(on: 1, hasEnded: { _ in false }) { finished.withLock { $0 = true } }) == true)
+        #expect(lifecycle.endTurn(2) == nil && lifecycle.endTurn(1) == nil)
+        lifecycle.endTurn(2)?()
+        #expect(finished.withLock { $0 })
+        lifecycle.finish()
+        #expect(lifecycle.endTurn(2) == nil && !lifecycle.beginTurn(1))
+    }
+
+    @Test func `a thread's own turns, and those of threads that have ended, hold up nobody`() {
+        var lifecycle = ReceiverLifecycle.open(turns: [])
+        for thread in [1, 2] as [Int32] { _ = lifecycle.beginTurn(thread) }
+        #expect((lifecycle.isOthersTurn(on: 1) { _ in false }) == false)
+        _ = lifecycle.invalidate()
+        #expect((lifecycle.isOthersTurn(on: 1) { _ in false }) == true)
+        #expect(!lifecycle.finishLater(on: 1, hasEnded: { $0 == 2 }) {})
+        #expect((lifecycle.isOthersTurn(on: 1) { _ in false }) == false)
+    }
+
+    // MARK: Statistics
+
+    @Test func `what waits is what all have sent and the port has not taken`() {
+        var counts = QueueCounts()
+        let (one, other, now) = (Incarnation.random(), Incarnation.random(), MonotonicInstant.now)
+        counts.note(sent: 5, by: one)
+        counts.note(sent: 7, by: other)
+        counts.noteTaken()
+        #expect(counts.statistics(ownSent: 1, isEmpty: false, now: now) == .init(received: 1, waiting: 12))
+        counts.note(sent: 6, by: one)
+        counts.senderDied(one)
+        #expect(counts.knownSenderCount == 1)
+        #expect(counts.statistics(ownSent: 1, isEmpty: false, now: now) == .init(received: 1, waiting: 13))
+    }
+
+    @Test func `what does not come to an empty queue for a second is lost`() {
+        var counts = QueueCounts()
+        let now = MonotonicInstant.now
+        counts.note(sent: 3, by: .random())
+        for wait in [0, 1000] {
+            let then = now + .milliseconds(wait)
+            #expect(counts.statistics(ownSent: 0, isEmpty: true, now: then) == .init(received: 0, waiting: 3))
+        }
+        let then = now + .milliseconds(1001)
+        #expect(counts.statistics(ownSent: 0, isEmpty: true, now: then) == .init(received: 0, waiting: 0))
+        #expect(counts.statistics(ownSent: 1, isEmpty: true, now: then) == .init(received: 0, waiting: 1))
+    }
+
+    @Test func `a queue that is not empty has at least one message, whatever senders say`() {
+        var counts = QueueCounts()
+        counts.note(sent: .max, by: .random())
+        counts.note(sent: .max, by: .random())
+        #expect(counts.statistics(ownSent: 0, isEmpty: false, now: .now).waiting >= 1)
+        counts = QueueCounts()
+        counts.noteTaken()
+        #expect(counts.statistics(ownSent: 0, isEmpty: false, now: .now) == .init(received: 1, waiting: 1))
+    }
+
+    // MARK: Credit
+
+    @Test func `credit is returned in eighths of the limit, to each sender its own, and the rest together`() {
+        var credit = CreditLedger(byteLimit: 80)
+        #expect(credit.take(9, from: 1) == 0 && credit.take(10, from: 2) == 10 && credit.take(4, from: 3) == 0)
+        #expect(credit.take(1, from: 1) == 10 && credit.count == 1)
+        #expect(credit.returnAll() == [3: 4] && credit.returnAll().isEmpty)
+    }
+}

@@ -1,0 +1,107 @@
+import Testing
+
+@testable import Ports
+
+/// The decisions of a channel, without a socket or a thread.
+@Suite struct SendQueueTests {
+    private final class Sender: Waiter {
+        func wake() {}
+    }
+
+    @Test func `waiters have their turns in the order they came, and one that leaves wakes the next`() {
+        var queue = SendQueue(isLocal: true)
+        let (first, second, third) = (Sender(), Sender(), Sender())
+        for sender in [first, second, third] { queue.add(sender) }
+        #expect(queue.isFirst(first) && !queue.isFirst(second))
+        #expect(queue.remove(second) == nil)
+        #expect(queue.remove(first) === third)
+        #expect(queue.remove(first) == nil && queue.remove(third) == nil && queue.waiters.isEmpty)
+    }
+
+    @Test func `a sender that comes may try while the first waiter has found room, but not after it has found none`() {
+        var queue = SendQueue(isLocal: true)
+        #expect(queue.mayTry(isLast: false) && queue.mayTry(isLast: true))
+        queue.add(Sender())
+        #expect(queue.mayTry(isLast: false) && !queue.mayTry(isLast: true))
+        queue.noteFull()
+        #expect(!queue.mayTry(isLast: false))
+        queue.noteSent(1)
+        #expect(queue.mayTry(isLast: false))
+    }
+
+    @Test func `credit is what the port has taken, and a single message always has it`() {
+        var queue = SendQueue(byteLimit: 10, isLocal: false)
+        queue.connect(origin: 5)
+        let sender = Sender()
+        queue.add(sender)
+        #expect(queue.takeCredit(100) == true)
+        queue.noteSent(100)
+        #expect(!queue.takeCredit(1) && queue.lacksCredit && queue.isFull)
+        #expect(queue.returnCredit(95) === sender)
+        #expect(queue.takeCredit(5) && !queue.takeCredit(6))
+        #expect(queue.controlConnectionEnded() === sender && queue.inFlight == 0)
+        #expect(queue.takeCredit(6) && queue.returnCredit(1) == nil)
+    }
+
+    @Test func `without a byte limit nothing is counted`() {
+        var queue = SendQueue(isLocal: false)
+        queue.noteSent(.max)
+        queue.noteSent(.max)
+        #expect(queue.takeCredit(.max) && queue.inFlight == 0 && queue.sentCount == 2)
+    }
+
+    @Test func `a socket to another process is connected when it has sent something`() {
+        var queue = SendQueue(isLocal: false, sentCount: 7)
+        #expect(!queue.isConnected && !queue.dropUnaccepted())
+        queue.connect(origin: 3)
+        #expect(queue.lifecycle == .connecting && !queue.isConnected && queue.origin == 3)
+        #expect(queue.dropUnaccepted() && queue.lifecycle == .unconnected)
+        queue.connect()
+        queue.noteSent(0)
+        #expect(queue.isConnected && queue.sentCount == 8 && !queue.dropUnaccepted())
+    }
+
+    @Test func `an idle connection is closed when the port has taken everything, and nothing has followed`() {
+        var queue = SendQueue(isLocal: false)
+        #expect(queue.closeIfIdle() == .nothing)
+        queue.connect()
+        #expect(queue.closeIfIdle() == .close && queue.lifecycle == .unconnected)
+        queue.connect()
+        queue.noteSent(0)
+        #expect(queue.closeIfIdle() == .probe)
+        queue.noteProbe(1)
+        #expect(queue.closeIfIdle() == .nothing && !queue.drained(2))
+        queue.noteSent(0)
+        #expect(!queue.drained(1) && queue.closeIfIdle() == .probe)
+        queue.noteProbe(3)
+        let sender = Sender()
+        queue.add(sender)
+        #expect(!queue.drained(3) && queue.closeIfIdle() == .nothing)
+        _ = queue.remove(sender)
+        #expect(queue.drained(3) && queue.lifecycle == .unconnected)
+        #expect(queue.drained(3) == false)
+    }
+
+    @Test func `a probe that went with a cut control connection is sent again`() {
+        var queue = SendQueue(isLocal: false)
+        queue.connect()
+        queue.noteSent(0)
+        queue.noteProbe(1)
+        #expect(queue.closeIfIdle() == .nothing)
+        _ = queue.controlConnectionEnded()
+        #expect(!queue.drained(1) && queue.closeIfIdle() == .probe)
+    }
+
+    @Test func `the end is final, and closed outlasts invalid`() {
+        let port = PortID(incarnation: .random(), number: 1)
+        var queue = SendQueue(isLocal: true)
+        queue.add(Sender())
+        #expect((try? queue.check(.isInvalid(port: port))) != nil)
+        #expect(queue.end(.invalid).count == 1)
+        #expect(errorKind { try queue.check(.isInvalid(port: port)) } == "isInvalid")
+        _ = queue.end(.closed)
+        #expect(errorKind { try queue.check(.isInvalid(port: port)) } == "unavailable")
+        _ = queue.end(.invalid)
+        #expect(queue.lifecycle == .closed)
+    }
+}
