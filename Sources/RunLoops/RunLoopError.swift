@@ -90,8 +90,7 @@ public enum RunLoopError: Error, Equatable, Sendable, CustomStringConvertible {
 
     static func last(_ call: String, descriptor: Int32 = -1) -> RunLoopError {
         switch errno {
-        case EMFILE, ENFILE:
-            return .outOfDescriptors(limit: Descriptor.limit)
+        case EMFILE, ENFILE: return .outOfDescriptors(limit: Descriptor.limit)
         case EBADF: return .badDescriptor(descriptor)
         case EPERM where call == "epoll_ctl": return .notPollable(descriptor)
         // A closed one's number that is the wait set's own by now.

@@ -211,7 +211,7 @@ public final class ThreadRunLoop: Sendable {
         } catch {
             // All or nothing.
             _ = setCommon(mode, false)
-            for item in joined { remove(item, forMode: mode) }
+            for item in joined { remove(item, mode) }
             throw error
         }
     }
@@ -268,37 +268,29 @@ public final class ThreadRunLoop: Sendable {
     }
 
     /// Removes a source from a mode. The corresponding CF function is `CFRunLoopRemoveSource`.
-    public func remove(_ source: Source0, forMode mode: Mode = .default) { remove(.source0(source), forMode: mode) }
+    public func remove(_ source: Source0, forMode mode: Mode = .default) { remove(.source0(source), mode) }
 
     /// Removes a source from a mode. The corresponding CF function is `CFRunLoopRemoveSource`.
-    public func remove(_ source: Source1, forMode mode: Mode = .default) { remove(.source1(source), forMode: mode) }
+    public func remove(_ source: Source1, forMode mode: Mode = .default) { remove(.source1(source), mode) }
 
     /// Removes a timer from a mode. The corresponding CF function is `CFRunLoopRemoveTimer`.
-    public func remove(_ timer: Timer, forMode mode: Mode = .default) { remove(.timer(timer), forMode: mode) }
+    public func remove(_ timer: Timer, forMode mode: Mode = .default) { remove(.timer(timer), mode) }
 
     /// Removes an observer from a mode. The corresponding CF function is `CFRunLoopRemoveObserver`.
-    public func remove(_ observer: Observer, forMode mode: Mode = .default) {
-        remove(.observer(observer), forMode: mode)
-    }
+    public func remove(_ observer: Observer, forMode mode: Mode = .default) { remove(.observer(observer), mode) }
 
     /// Whether a mode has the source. The corresponding CF function is `CFRunLoopContainsSource`.
-    public func contains(_ source: Source0, forMode mode: Mode = .default) -> Bool {
-        contains(.source0(source), forMode: mode)
-    }
+    public func contains(_ source: Source0, forMode mode: Mode = .default) -> Bool { contains(.source0(source), mode) }
 
     /// Whether a mode has the source. The corresponding CF function is `CFRunLoopContainsSource`.
-    public func contains(_ source: Source1, forMode mode: Mode = .default) -> Bool {
-        contains(.source1(source), forMode: mode)
-    }
+    public func contains(_ source: Source1, forMode mode: Mode = .default) -> Bool { contains(.source1(source), mode) }
 
     /// Whether a mode has the timer. The corresponding CF function is `CFRunLoopContainsTimer`.
-    public func contains(_ timer: Timer, forMode mode: Mode = .default) -> Bool {
-        contains(.timer(timer), forMode: mode)
-    }
+    public func contains(_ timer: Timer, forMode mode: Mode = .default) -> Bool { contains(.timer(timer), mode) }
 
     /// Whether a mode has the observer. The corresponding CF function is `CFRunLoopContainsObserver`.
     public func contains(_ observer: Observer, forMode mode: Mode = .default) -> Bool {
-        contains(.observer(observer), forMode: mode)
+        contains(.observer(observer), mode)
     }
 }
 

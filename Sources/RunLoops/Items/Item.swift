@@ -7,16 +7,14 @@ enum Item {
     case timer(ThreadRunLoop.Timer)
     case observer(ThreadRunLoop.Observer)
 
-    private var object: AnyObject {
+    var id: ObjectIdentifier {
         switch self {
-        case .source0(let source): source
-        case .source1(let source): source
-        case .timer(let timer): timer
-        case .observer(let observer): observer
+        case .source0(let source): ObjectIdentifier(source)
+        case .source1(let source): ObjectIdentifier(source)
+        case .timer(let timer): ObjectIdentifier(timer)
+        case .observer(let observer): ObjectIdentifier(observer)
         }
     }
-
-    var id: ObjectIdentifier { ObjectIdentifier(object) }
 
     var isValid: Bool {
         switch self {

@@ -29,7 +29,7 @@ extension ThreadRunLoop {
             }
             return joining != .refused
         } catch {
-            remove(item, forMode: mode)
+            remove(item, mode)
             throw error
         }
     }
@@ -60,7 +60,7 @@ extension ThreadRunLoop {
         (try? insert(item, forMode: mode)) ?? false
     }
 
-    func remove(_ item: Item, forMode mode: Mode) {
+    func remove(_ item: Item, _ mode: Mode) {
         remove(item) { state in
             guard mode == .common else { return Walk(modes: [mode]) }
             guard let index = state.commonItems.firstIndex(where: { $0.id == item.id }) else { return Walk(modes: []) }
@@ -116,7 +116,7 @@ extension ThreadRunLoop {
         }
     }
 
-    func contains(_ item: Item, forMode mode: Mode) -> Bool {
+    func contains(_ item: Item, _ mode: Mode) -> Bool {
         if crl_is_forked() { return false }
         // A common timer that was removed from the last of its modes has no owner.
         if case .timer(let timer) = item, timer.owner !== self { return false }

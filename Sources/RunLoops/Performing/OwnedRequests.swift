@@ -27,17 +27,3 @@ final class OwnedRequests: Sendable {
         return requests.filter { $0.isOwned(by: owner) }
     }
 }
-
-/// The object that a request is for, not retained.
-final class RequestOwner: @unchecked Sendable {
-    // Sound: only the object's identity is asked, and whether the object is still there.
-    weak let object: AnyObject?
-    let identity: ObjectIdentifier
-    let requests: OwnedRequests
-
-    init(_ object: AnyObject, _ requests: OwnedRequests) {
-        self.object = object
-        identity = ObjectIdentifier(object)
-        self.requests = requests
-    }
-}

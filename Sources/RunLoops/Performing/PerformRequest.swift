@@ -10,7 +10,9 @@ extension ThreadRunLoop {
         private let isOver = Atomic(false)
         /// The item in the loop, or the task in an ``IdleQueue``, that retains the closure.
         private let item = Mutex(WeakItem())
-        private let owner: RequestOwner?
+        private weak let owner: (any AnyObject & Sendable)?
+        /// Where the loop notes the request; nil without an owner.
+        private let note: (owner: ObjectIdentifier, requests: OwnedRequests)?
 
         private struct WeakItem {
             weak var item: (any Invalidatable)?
@@ -18,12 +20,13 @@ extension ThreadRunLoop {
 
         /// Makes a request. The loop notes a request with an owner.
         init(owner: (any AnyObject & Sendable)?, in loop: ThreadRunLoop) {
-            self.owner = owner.map { RequestOwner($0, loop.ownedRequests) }
+            self.owner = owner
+            note = owner.map { (ObjectIdentifier($0), loop.ownedRequests) }
             if let owner { loop.ownedRequests.insert(self, of: owner) }
         }
 
         /// Makes a request without an owner.
-        init() { owner = nil }
+        init() { (owner, note) = (nil, nil) }
 
         // A request that its loop has dropped is still noted.
         deinit { _ = end() }
@@ -53,14 +56,14 @@ extension ThreadRunLoop {
         func isMade(of item: some Invalidatable) { self.item.withLock { $0.item = item } }
 
         /// Whether the owner, if there is one, is still there.
-        private var isWanted: Bool { owner == nil || owner?.object != nil }
+        private var isWanted: Bool { note == nil || owner != nil }
 
-        func isOwned(by object: any AnyObject & Sendable) -> Bool { owner?.object === object }
+        func isOwned(by object: any AnyObject & Sendable) -> Bool { owner === object }
 
         /// False when the closure was called already, or the request was cancelled.
         private func end() -> Bool {
             guard !isOver.exchange(true, ordering: .acquiringAndReleasing) else { return false }
-            if let owner { owner.requests.remove(self, of: owner.identity) }
+            if let note { note.requests.remove(self, of: note.owner) }
             return true
         }
     }
