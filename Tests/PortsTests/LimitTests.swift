@@ -52,7 +52,7 @@ import Testing
                     return false
                 })
             #expect(try target.seen().descriptors <= 160 - 60)
-            #expect(waitUntil { target.hasLogged("process \(getpid())", "finds no descriptor left") })
+            #expect(waitUntil { target.hasLogged("process \(getpid())", "no descriptor is left") })
             for connection in connections { close(connection) }
             #expect(try waitUntil { try target.seen().descriptors <= before.descriptors }, "round \(round)")
             #expect(try target.newPort() == "made")
@@ -94,7 +94,7 @@ import Testing
             sandbox, setUp: "ulimit -n 160; export LIBRARY=\(try linkLibrary()) \(binding)",
             program: Child.folder + "/LoadingHelper")
         let connections = try flood(target.path, .stream, 400)
-        #expect(waitUntil { target.hasLogged("process \(getpid())", "finds no descriptor left") })
+        #expect(waitUntil { target.hasLogged("process \(getpid())", "no descriptor is left") })
         for connection in connections { close(connection) }
         #expect(!target.hasLogged("not safe"))
         #expect(try waitUntil { try target.newPort() == "made" })
@@ -105,7 +105,7 @@ import Testing
         let before = try target.seen()
         let connections = try flood(
             target.path, .stream, ControlConnections.most + ControlConnections.mostCallers + 200)
-        #expect(waitUntil { target.hasLogged("process \(getpid())", "is one too many") })
+        #expect(waitUntil { target.hasLogged("process \(getpid())", "there are too many connections") })
         #expect(
             try target.seen().descriptors <= before.descriptors + ControlConnections.most
                 + ControlConnections.mostCallers)

@@ -22,7 +22,7 @@ import Testing
             let intruder = Child("intrude", path, kind, in: sandbox)
             #expect(intruder.wait() == 0)
             let who = "process \(intruder.pid) of user \(Self.stranger)"
-            #expect(waitUntil { target.hasLogged(who, "is another user's") })
+            #expect(waitUntil { target.hasLogged(who, "it belongs to another user") })
         }
         let seen = try target.seen()
         #expect(seen.handled == 0 && seen.malformed == 0)

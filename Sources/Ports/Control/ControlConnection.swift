@@ -3,13 +3,13 @@ import DequeModule
 import Glibc
 import RunLoops
 
-/// A control connection to another process. Its end does not prove the end of the process: a live process may have cut
-/// the connection.
+/// A control connection to another process. The end of the connection does not prove the end of the process: a live
+/// process may have cut the connection.
 final class ControlConnection: Sendable {
     let incarnation: Incarnation
     let pid: pid_t
     let descriptor: Int32
-    /// The number that stands in this process's frames to the peer.
+    /// The number that the peer has given this process, for frames to the peer.
     let ownOrigin: UInt32
 
     private let control: ControlConnections
@@ -17,11 +17,11 @@ final class ControlConnection: Sendable {
     private struct State {
         /// Packets that the socket had no room for.
         var outbox: Deque<ControlMessage> = []
-        /// Ports of ours whose end the peer wants to know.
+        /// Ports of this runtime that the peer watches.
         var watched: Set<UInt64> = []
-        /// Ports of the peer whose end we have asked for.
+        /// Ports of the peer that this runtime watches.
         var asked: Set<UInt64> = []
-        /// How many of the peer's questions for statistics are not answered yet.
+        /// How many statistics queries of the peer wait for their answers.
         var askCount = 0
         var flush: (source: ThreadRunLoop.Source1, descriptor: Int32)?
         /// Whether a timer polls, because no descriptor was left to wait with.
@@ -31,10 +31,10 @@ final class ControlConnection: Sendable {
 
     private let state = Lock(State())
 
-    /// A peer that does not read is cut off when so many packets wait for it.
+    /// The connection is cut when more packets wait for a peer that does not read.
     private static let longestOutbox = 65_536
 
-    /// Further questions for statistics get no answer while so many wait for theirs.
+    /// Further statistics queries get no answer while so many wait.
     private static let mostAsks = 256
 
     /// Takes over the descriptor.
@@ -60,9 +60,9 @@ final class ControlConnection: Sendable {
             if case .watch(let number) = message, !state.asked.insert(number).inserted { return false }
             guard !state.isClosed else { return false }
             if state.outbox.isEmpty, write(message) { return false }
-            // Skip statistics queries for a peer with a full socket: unanswered ones would accumulate without bound.
+            // Skip statistics queries for a peer with a full socket: unanswered queries would accumulate without bound.
             if case .count = message { return false }
-            // Watches do not count: they are as many as the rights of this process.
+            // Watches are bounded by the rights of this process, so the outbox has room for them.
             guard state.outbox.count < Self.longestOutbox + state.asked.count else { return true }
             state.outbox.append(message)
             if state.flush == nil { startFlushing(&state) }
@@ -84,8 +84,8 @@ final class ControlConnection: Sendable {
     }
 
     private func startFlushing(_ state: inout State) {
-        // The loop watches the descriptor already, for packets that come in. A duplicate made by the loop would stay open
-        // in a forked child, and the peer would take us for alive as long as the child lives.
+        // The loop already watches the descriptor for reading, so writing needs a duplicate. One made by the loop would
+        // stay open in a forked child, and a dead parent would seem alive.
         let copy = crl_unforked_duplicate(descriptor)
         guard copy >= 0 else { return startPolling(&state) }
         let source = ThreadRunLoop.Source1(descriptor: copy, interest: .writable, duplicates: false) { [weak self] _ in
@@ -99,7 +99,7 @@ final class ControlConnection: Sendable {
         state.flush = (source, copy)
     }
 
-    /// Without a descriptor to wait with, the housekeeping thread tries now and then.
+    /// Retries by a timer when no descriptor is left to wait with.
     private func startPolling(_ state: inout State) {
         guard !state.polls else { return }
         state.polls = true
@@ -121,17 +121,17 @@ final class ControlConnection: Sendable {
         }
     }
 
-    /// Whether the peer may have sent something to a port of ours: no process sends before it watches.
+    /// Whether the peer may have sent messages to the port: a process watches a port before it sends.
     func watches(_ number: UInt64) -> Bool { state.withLock { $0.watched.contains(number) } }
 
-    /// Tells the peer that a port of ours is invalid, if it watches the port.
+    /// Tells the peer that the port is invalid, if the peer watches the port.
     func tellInvalidated(_ number: UInt64) {
         if state.withLock({ $0.watched.remove(number) }) != nil { send(.invalidated(number)) }
     }
 
     // MARK: Receiving
 
-    /// So many packets are read before other connections have their turn.
+    /// The most packets that are read before other connections have their turn.
     private static let batch = 64
 
     /// Reads a batch of packets.
@@ -147,7 +147,7 @@ final class ControlConnection: Sendable {
                     if count > 0 {
                         log.warning(
                             about: .process(pid), once: "malformed",
-                            "process \(pid) has sent a malformed control message; it is cut off")
+                            "cut the connection to process \(pid): it sent a malformed control message")
                     }
                     return false
                 }

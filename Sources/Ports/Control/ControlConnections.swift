@@ -7,10 +7,10 @@ import Synchronization
 /// ports.
 final class ControlConnections: Sendable {
     private struct State {
-        /// Two processes that call each other at the same time may make two connections. Both serve.
+        /// Two processes that call each other at the same time may make two connections. Both are used.
         var connected: [Incarnation: [ControlConnection]] = [:]
         var handshakes: [ControlAddress: ControlHandshake] = [:]
-        /// Live processes that have refused a handshake or cut a connection. The next handshake waits.
+        /// Live processes that have refused a handshake or cut a connection. The next handshake is delayed.
         var resting: Set<ControlAddress> = []
         var isClosed = false
         var origins: Origins
@@ -27,12 +27,11 @@ final class ControlConnections: Sendable {
     let events: any ControlEvents
     private let state: Lock<State>
 
-    /// So many control connections at once.
+    /// The most control connections.
     static let most = 2048
-    /// So many more may be waiting for their callers' hellos.
+    /// The most accepted connections whose callers have not sent their hellos.
     static let mostCallers = 256
-    /// So many handshakes with processes that do not answer may be under way. A peer can name any number of them in reply
-    /// rights.
+    /// The most handshakes under way. A peer can name any number of silent processes in reply rights.
     static let mostHandshakes = 256
     let callers = Atomic(0)
 
@@ -55,7 +54,7 @@ final class ControlConnections: Sendable {
     /// How many handshakes are under way.
     var handshakeCount: Int { state.withLock { $0.handshakes.count } }
 
-    /// Whether one more caller may be let in.
+    /// Whether another caller may connect.
     var hasRoom: Bool { count < Self.most && callers.load(ordering: .relaxed) < Self.mostCallers }
 
     func isConnected(to peer: Incarnation) -> Bool { existing(peer) != nil }
@@ -76,39 +75,9 @@ final class ControlConnections: Sendable {
     ) throws(PortError) -> Route {
         if let connection = existing(port.incarnation) { return .connection(connection) }
         guard let former else { return .handshake(try handshake(address)) }
-        guard let outcome = former.outcome.value else { return .handshake(former) }
-        return .connection(try Self.connection(for: port, former, outcome))
-    }
-
-    /// The connection to the process that owns a port. It is made if there is none.
-    func connection(
-        for port: PortID, at address: ControlAddress, before deadline: MonotonicInstant
-    ) throws(PortError) -> ControlConnection {
-        switch try route(to: port, at: address) {
-        case .connection(let connection): return connection
-        case .handshake(let handshake):
-            return try Self.connection(for: port, handshake, handshake.wait(until: deadline))
-        }
-    }
-
-    /// The same, suspending the task.
-    nonisolated(nonsending) func connection(
-        for port: PortID, at address: ControlAddress, before deadline: MonotonicInstant
-    ) async throws -> ControlConnection {
-        switch try route(to: port, at: address) {
-        case .connection(let connection): return connection
-        case .handshake(let handshake):
-            let outcome = try await handshake.outcome.value(before: deadline, on: housekeeping)
-            return try Self.connection(for: port, handshake, outcome)
-        }
-    }
-
-    private static func connection(
-        for port: PortID, _ handshake: ControlHandshake, _ outcome: ControlHandshake.Outcome?
-    ) throws(PortError) -> ControlConnection {
-        switch outcome {
-        case nil: throw handshake.timeoutError(port)
-        case .connected(let connection)?: return connection
+        switch former.outcome.value {
+        case nil: return .handshake(former)
+        case .connected(let connection)?: return .connection(connection)
         case .dead?: throw .isInvalid(port: port)
         case .failed(let failure)?: throw failure.error(port)
         }
@@ -149,8 +118,7 @@ final class ControlConnections: Sendable {
 
     private static let restInterval = Duration.seconds(1)
 
-    /// Without a connection, nobody would report the end of the process. So as long as there are rights to its ports,
-    /// another handshake follows.
+    /// Only a connection reports the end of the process. So another handshake follows while there are rights to its ports.
     private func reconnectLater(_ address: ControlAddress) {
         guard events.hasRights(to: address), state.withLock({ $0.resting.insert(address).inserted }) else { return }
         housekeeping.perform(after: Self.restInterval) {
@@ -159,7 +127,7 @@ final class ControlConnections: Sendable {
         }
     }
 
-    /// Connects to a process again whose connection has ended: at once, and after that at most once a second.
+    /// Replaces a connection that has ended: at once, and after that at most once a second.
     private func reconnect(_ address: ControlAddress) {
         guard !state.withLock({ $0.resting.contains(address) }) else { return }
         connectIfNeeded(address)
@@ -186,19 +154,20 @@ final class ControlConnections: Sendable {
     func accept(_ descriptor: Int32) {
         let credentials = LocalSocket.credentials(of: descriptor)
         guard case .success(let hello)? = ControlHello.receive(from: descriptor) else {
-            return refuse(descriptor, credentials, "says no hello")
+            return refuse(descriptor, credentials, "it sent no hello")
         }
-        // An incarnation belongs to one process. With another's, a process could end the rights to that one's ports.
+        // With another process's incarnation, a process could invalidate the rights to that process's ports.
         let isTaken = existing(hello.incarnation).map { $0.pid != credentials?.pid } ?? false
         if isTaken || hello.incarnation == incarnation {
-            return refuse(descriptor, credentials, "calls itself what another process is called")
+            return refuse(descriptor, credentials, "its incarnation belongs to another process")
         }
         guard hello.major == ControlHello.major else {
             // The caller's own library reports which version is the older one.
             ControlHello(incarnation: incarnation).send(to: descriptor)
             return refuse(
                 descriptor, credentials,
-                "speaks version \(hello.major) of the control protocol, and this library version \(ControlHello.major)")
+                "it speaks version \(hello.major) of the control protocol, and this library version \(ControlHello.major)"
+            )
         }
         try? add(makeConnection(descriptor, hello, credentials?.pid ?? 0), sendsHello: true)
     }
@@ -206,12 +175,12 @@ final class ControlConnections: Sendable {
     func refuse(_ descriptor: Int32, _ credentials: LocalSocket.Credentials?, _ reason: String) {
         crl_unforked_close(descriptor)
         let (pid, user) = (credentials?.pid ?? 0, credentials.map { Int($0.uid) } ?? -1)
-        log.warning(about: .process(pid), once: reason, "refused process \(pid) of user \(user): it \(reason)")
+        log.warning(about: .process(pid), once: reason, "refused process \(pid) of user \(user): \(reason)")
     }
 
     // MARK: Both
 
-    /// The hello to a process that was called.
+    /// This runtime's hello to a process that it calls.
     func hello(to peer: Incarnation, _ pid: pid_t) -> ControlHello {
         let origin = state.withLock { $0.origins.number(of: .init(incarnation: peer, pid: pid)) }
         return ControlHello(incarnation: incarnation, origin: origin)
@@ -227,8 +196,7 @@ final class ControlConnections: Sendable {
         try state.withLock { (state) throws(PortError) in
             if state.isClosed { throw .isEnding }
             state.connected[connection.incarnation, default: []].append(connection)
-            // Our hello has to be the first packet. Other threads find the connection from here on: they refuse what the
-            // peer asks right after it has the hello.
+            // Other threads find the connection from here on, and the hello must be the first packet.
             if sendsHello {
                 let origin = state.origins.number(of: .init(incarnation: connection.incarnation, pid: connection.pid))
                 ControlHello(incarnation: incarnation, origin: origin).send(to: connection.descriptor)
@@ -244,7 +212,7 @@ final class ControlConnections: Sendable {
         do throws(PortError) {
             try housekeeping.add(source)
         } catch {
-            // Its end would not be noticed.
+            // Nobody would notice the end of the connection.
             remove(connection)
             throw error
         }
@@ -267,7 +235,7 @@ final class ControlConnections: Sendable {
         }
     }
 
-    /// A connection has ended. The next handshake will show whether its process has.
+    /// A connection has ended. The next handshake shows whether the process has, too.
     private func ended(_ connection: ControlConnection) {
         remove(connection)
         let peer = connection.incarnation
@@ -318,7 +286,7 @@ final class ControlConnections: Sendable {
         existing(port.incarnation)?.send(.sent(port.number, count: UInt64(count)))
     }
 
-    /// A request of a peer's will have no reply.
+    /// A peer's request gets no reply.
     func tellUnanswered(_ request: UInt64, to peer: Incarnation) { existing(peer)?.send(.unanswered(request)) }
 
     /// The peers that may have sent something to a port of ours.

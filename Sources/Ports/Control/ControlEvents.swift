@@ -1,22 +1,22 @@
-/// What control connections report to the floors above them, and ask of them. All calls come on the housekeeping thread,
-/// with no lock held.
+/// What control connections report to the floors above, and ask of them. The housekeeping thread makes all calls, with no
+/// lock held.
 protocol ControlEvents: AnyObject, Sendable {
     // MARK: What a peer has said
 
     /// A port of the peer is invalid.
     func portBecameInvalid(_ port: PortID)
-    /// The peer will not answer a request of ours.
+    /// A request of this runtime gets no reply from the peer.
     func requestUnanswered(_ request: UInt64, by peer: Incarnation)
-    /// A port of the peer has taken so many bytes of what we sent.
+    /// A port of the peer has taken so many bytes of this runtime's messages.
     func creditReturned(_ bytes: Int, by port: PortID)
-    /// A port of the peer has taken everything that came before a drain probe of ours.
+    /// A port of the peer has taken everything that came before a drain probe of this runtime.
     func portDrained(_ port: PortID, probe: UInt64)
-    /// The peer has sent so many messages to a port of ours.
+    /// The peer has sent so many messages to a port of this runtime.
     func peerSent(_ count: Int, to number: UInt64, by peer: Incarnation, _ control: ControlConnections)
-    /// The peer asks for the statistics of a port of ours. The answer is nil when there is no such port.
+    /// The peer asks for the statistics of a port of this runtime. The answer is nil when there is no such port.
     func collectStatistics(
         of number: UInt64, _ control: ControlConnections, _ answer: @escaping @Sendable (PortStatistics?) -> Void)
-    /// The peer has answered a question of ours for statistics.
+    /// The peer has answered a statistics query of this runtime.
     func statisticsAnswered(_ query: UInt64, _ statistics: PortStatistics, by peer: Incarnation)
 
     // MARK: What has happened to connections and processes
@@ -28,11 +28,11 @@ protocol ControlEvents: AnyObject, Sendable {
 
     // MARK: What connections need to know
 
-    /// Whether a port of ours is valid.
+    /// Whether a port of this runtime is valid.
     func isValid(port number: UInt64) -> Bool
-    /// How many messages we have sent to a port of the peer.
+    /// How many messages this runtime has sent to a port of the peer.
     func sentCount(to port: PortID) -> Int
-    /// The ports of a process whose end somebody here wants to know.
+    /// The ports of a process whose end somebody in this runtime wants to know.
     func watchedPorts(of peer: Incarnation) -> [PortID]
     /// The addresses that rights to a process's ports name.
     func addresses(of peer: Incarnation) -> Set<ControlAddress>

@@ -3,10 +3,10 @@ import Glibc
 import RunLoops
 import Synchronization
 
-/// A call at another process's control socket, from the connect to the peer's hello.
+/// A handshake with another process, from the connect to the peer's hello.
 ///
-/// A handshake has no deadline: a stopped process answers when it is continued. Those who wait for the outcome have
-/// deadlines of their own.
+/// A handshake has no deadline: a stopped process answers when it continues. Each waiter for the outcome has its own
+/// deadline.
 final class ControlHandshake: Sendable {
     enum Outcome: Sendable {
         case connected(ControlConnection)
@@ -71,7 +71,7 @@ final class ControlHandshake: Sendable {
 
     /// Waits for the outcome; nil when the deadline comes first.
     func wait(until deadline: MonotonicInstant) -> Outcome? {
-        // A handler on the housekeeping thread blocks the loop that would do this.
+        // A handler on the housekeeping thread blocks the loop that would continue the handshake.
         while loop.isCurrent, outcome.value == nil, !deadline.hasPassed {
             switch phase.withLock({ $0 }) {
             case .connecting:
@@ -85,7 +85,7 @@ final class ControlHandshake: Sendable {
         return outcome.wait(until: deadline)
     }
 
-    /// The error for those whose deadline came first.
+    /// The error for a waiter whose deadline came before the outcome.
     func timeoutError(_ port: PortID) -> PortError {
         switch phase.withLock({ $0 }) {
         case .awaitingHello(let pid, _):
@@ -115,7 +115,6 @@ final class ControlHandshake: Sendable {
     }
 
     // MARK: On the housekeeping thread
-    // Two threads would take each other's connection for an error.
 
     private func connect() {
         guard case .connecting = phase.withLock({ $0 }) else { return }
@@ -132,7 +131,7 @@ final class ControlHandshake: Sendable {
     }
 
     private func connectLater() {
-        // A thread that waits for the outcome on this loop retries by itself, too.
+        // `wait` retries as well, on this thread.
         guard !willConnect.exchange(true, ordering: .relaxed) else { return }
         connections.housekeeping.perform(after: Self.retryInterval) {
             self.willConnect.store(false, ordering: .relaxed)
@@ -145,7 +144,7 @@ final class ControlHandshake: Sendable {
         guard let credentials, credentials.uid == geteuid() else {
             log.warning(
                 about: .process(credentials?.pid ?? 0), once: "poses",
-                "process \(credentials?.pid ?? 0) of another user listens at \(address.path)")
+                "process \(credentials?.pid ?? 0) of another user listens at \(address.path): no message goes there")
             return end(.failed(.anotherUser(credentials)))
         }
         let answer = ThreadRunLoop.Source1(descriptor: descriptor, duplicates: false) { _ in

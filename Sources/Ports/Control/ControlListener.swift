@@ -11,13 +11,14 @@ final class ControlListener: Sendable {
 
     /// The time that a caller has for its hello.
     private static let patience = Duration.seconds(5)
+    private static let noDescriptor = "no descriptor is left"
 
     /// Takes over the listening descriptor.
     init(_ descriptor: Int32, _ connections: ControlConnections) throws(PortError) {
         self.connections = connections
         self.descriptor = descriptor
         AcceptGuard.protect(descriptor, most: ControlConnections.most + ControlConnections.mostCallers)
-        // A forked child would keep a duplicate, and this process would seem alive.
+        // A forked child would keep a duplicate open, and a dead parent would seem alive.
         let source = ThreadRunLoop.Source1(descriptor: descriptor, duplicates: false) { [weak self] turn in
             self?.acceptCallers(&turn) ?? false
         }
@@ -30,7 +31,7 @@ final class ControlListener: Sendable {
         while turn.next() {
             let caller = crl_unforked_accept(descriptor)
             guard caller >= 0 else {
-                // Without a descriptor left, pause instead of spinning.
+                // No descriptor is left: pause instead of spinning.
                 if errno == EMFILE || errno == ENFILE || errno == ENOMEM { Self.pause(turn) }
                 break
             }
@@ -52,23 +53,27 @@ final class ControlListener: Sendable {
     private func awaitHello(of caller: Int32, on loop: ThreadRunLoop) {
         let connections = connections
         let credentials = LocalSocket.credentials(of: caller)
-        guard credentials?.uid == geteuid() else { return connections.refuse(caller, credentials, "is another user's") }
-        // A caller that has hung up takes no room from those behind it.
+        guard credentials?.uid == geteuid() else {
+            return connections.refuse(caller, credentials, "it belongs to another user")
+        }
+        // A caller that has hung up must take no room from the next ones.
         if crl_has_hung_up(caller) { return crl_unforked_close(caller) }
-        guard connections.hasRoom else { return connections.refuse(caller, credentials, "is one too many") }
+        guard connections.hasRoom else {
+            return connections.refuse(caller, credentials, "there are too many connections")
+        }
         let hasDescriptor = (try? AcceptGuard.checkReserve()) != nil
-        guard hasDescriptor else { return connections.refuse(caller, credentials, "finds no descriptor left") }
+        guard hasDescriptor else { return connections.refuse(caller, credentials, Self.noDescriptor) }
         let timer = TimerBox()
         let hello = ThreadRunLoop.Source1(descriptor: caller, duplicates: false) { turn in
             turn.source.invalidate()
             timer.invalidate()
             connections.callers.subtract(1, ordering: .relaxed)
-            // Nobody reads at the other end of a caller that gave up, so its connection would prove nothing.
+            // A connection whose caller has hung up would prove nothing.
             if crl_has_hung_up(caller) { crl_unforked_close(caller) } else { connections.accept(caller) }
             return true
         }
         guard (try? loop.add(hello)) != nil else {
-            return connections.refuse(caller, credentials, "finds no descriptor left")
+            return connections.refuse(caller, credentials, Self.noDescriptor)
         }
         connections.callers.add(1, ordering: .relaxed)
         timer.start(
@@ -76,17 +81,13 @@ final class ControlListener: Sendable {
                 guard hello.isValid else { return }
                 hello.invalidate()
                 connections.callers.subtract(1, ordering: .relaxed)
-                connections.refuse(caller, credentials, "says no hello")
+                connections.refuse(caller, credentials, "it sent no hello")
             }, on: loop)
     }
 
     /// Stops listening: the process, or its runtime, ends.
     func close() {
-        let source = source.withLock { source in
-            defer { source = nil }
-            return source
-        }
-        guard let source else { return }
+        guard let source = source.withLock({ $0.take() }) else { return }
         source.invalidate()
         crl_unforked_close(descriptor)
     }
@@ -100,12 +101,6 @@ final class ControlListener: Sendable {
             loop.add(started)
         }
 
-        func invalidate() {
-            let ended = timer.withLock { timer in
-                defer { timer = nil }
-                return timer
-            }
-            ended?.invalidate()
-        }
+        func invalidate() { timer.withLock { $0.take() }?.invalidate() }
     }
 }

@@ -11,7 +11,7 @@ extension ControlHello {
         }
     }
 
-    /// Reads the peer's hello, which has come; nil at the end of the connection.
+    /// Reads the peer's hello without waiting; nil at the end of the connection.
     static func receive(from descriptor: Int32) -> Result<ControlHello, Malformed>? {
         withUnsafeTemporaryAllocation(byteCount: 256, alignment: 8) { buffer in
             var count: Int

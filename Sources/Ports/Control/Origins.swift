@@ -1,7 +1,7 @@
 import Glibc
 
-/// The numbers that this runtime gives other processes, which stand in their frames. No two live peers have the same
-/// number, and no process can guess another's.
+/// The numbers that this runtime gives other processes, for their frames. No two live peers have the same number, and no
+/// process can guess another's.
 struct Origins {
     struct Owner: Hashable {
         let incarnation: Incarnation
@@ -14,7 +14,7 @@ struct Origins {
 
     init(draw: @escaping @Sendable (Owner, _ attempt: Int) -> UInt32 = Self.keyedHash) { self.draw = draw }
 
-    /// The same on each connection to a process: frames that it has sent before may still be queued.
+    /// A process gets the same number on each connection: frames of the connection before may still be queued.
     @Sendable static func keyedHash(of owner: Owner, _ attempt: Int) -> UInt32 {
         var hasher = Hasher()
         hasher.combine(secret)

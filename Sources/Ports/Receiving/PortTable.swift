@@ -2,14 +2,8 @@ import RunLoops
 
 /// The ports of a runtime by their numbers.
 final class PortTable: Sendable {
-    /// A class, because a dictionary whose values hold weak references corrupts them (Swift 6.3, debug).
-    private final class Entry: Sendable {
-        weak let port: Receiver?
-        init(_ port: Receiver) { self.port = port }
-    }
-
     private struct State {
-        var entries: [UInt64: Entry] = [:]
+        var entries: [UInt64: Weak<Receiver>] = [:]
         var lastNumber: UInt64 = 0
     }
 
@@ -23,13 +17,13 @@ final class PortTable: Sendable {
         }
     }
 
-    func add(_ port: Receiver) { state.withLock { $0.entries[port.id.number] = Entry(port) } }
+    func add(_ port: Receiver) { state.withLock { $0.entries[port.id.number] = Weak(port) } }
 
     func remove(_ number: UInt64) { _ = state.withLock { $0.entries.removeValue(forKey: number) } }
 
-    func port(_ number: UInt64) -> Receiver? { state.withLock { $0.entries[number]?.port } }
+    func port(_ number: UInt64) -> Receiver? { state.withLock { $0.entries[number]?.object } }
 
     var count: Int { state.withLock { $0.entries.count } }
 
-    var all: [Receiver] { state.withLock { $0.entries.values.compactMap(\.port) } }
+    var all: [Receiver] { state.withLock { $0.entries.values.compactMap(\.object) } }
 }

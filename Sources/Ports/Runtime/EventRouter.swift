@@ -1,17 +1,13 @@
 import RunLoops
 
-/// Brings what control connections and channels report to the parts of the runtime that it concerns.
+/// Passes the reports of control connections and channels to the parts of the runtime that need them.
 final class EventRouter: ControlEvents, SendEvents {
-    private struct Target {
-        weak var runtime: PortRuntime?
-    }
+    private let target = Lock<Weak<PortRuntime>?>(nil)
 
-    private let target = Lock(Target())
-
-    func setTarget(_ runtime: PortRuntime) { target.withLock { $0.runtime = runtime } }
+    func setTarget(_ runtime: PortRuntime) { target.withLock { $0 = Weak(runtime) } }
 
     /// Nil before the runtime is complete, and after its end.
-    fileprivate var runtime: PortRuntime? { target.withLock { $0.runtime } }
+    fileprivate var runtime: PortRuntime? { target.withLock { $0?.object } }
 
     // MARK: Channels
 

@@ -4,17 +4,16 @@ import RunLoops
 import Synchronization
 import ZeroMQ
 
-/// What the ports of a process share: the ZeroMQ context, the connections to other processes, and a thread that serves
-/// them.
+/// What the ports of a process share: the ZeroMQ context, the control connections, and the thread that serves them.
 ///
-/// A program needs no other runtime than ``shared``, which is made at its first use. A second one is for tests: ports of two
-/// runtimes in one process talk to each other as those of two processes do.
+/// A program needs no other runtime than ``shared``, which is made at its first use. A second runtime is for tests: the
+/// ports of two runtimes in one process talk to each other as the ports of two processes do.
 ///
 ///     let other = PortRuntime(directory: "/tmp/test-ports")
 ///     let port = try MachPort(nameServer: other.nameServer) { message in … }
 ///
-/// A runtime lives as long as somebody keeps it, a name server or a port of it; for the ports of others, its end is the
-/// death of a process.
+/// A runtime lives as long as somebody keeps the runtime, one of its name servers or one of its ports. To peers, the end of
+/// a runtime is the death of a process.
 public final class PortRuntime: Sendable {
     /// The runtime that ports and name servers use unless told otherwise. It ends with the process.
     public static let shared = PortRuntime()
@@ -44,7 +43,6 @@ public final class PortRuntime: Sendable {
         Self.prepareProcess
         let directory = RegistryDirectory.withoutTrailingSlashes(directory ?? RegistryDirectory.defaultPath)
         self.directory = directory
-        // What is below reports to the router, which finds its way up through the runtime.
         let router = EventRouter()
         let control = ControlConnections(incarnation, housekeeping, router)
         channels = ChannelTable(SendContext(control, SocketFactory(), router))
@@ -53,7 +51,7 @@ public final class PortRuntime: Sendable {
         receiving = ReceiveContext(channels, ports, registry)
         replies = ReplyPorts(receiving, ownPath: directory)
         router.setTarget(self)
-        Self.live.withLock { $0[ObjectIdentifier(self)] = Weak(runtime: self) }
+        Self.live.withLock { $0[ObjectIdentifier(self)] = Weak(self) }
     }
 
     deinit {
@@ -65,7 +63,7 @@ public final class PortRuntime: Sendable {
 
     var control: ControlConnections { channels.context.control }
 
-    /// A table of a floor above, made at its first use and kept as long as the runtime.
+    /// A table of a floor above, made at the first use and kept as long as the runtime.
     func attachment<Table: AnyObject & Sendable>(_ make: () -> Table) -> Table {
         attachments.withLock { attachments in
             if let table = attachments[ObjectIdentifier(Table.self)] as? Table { return table }
@@ -77,11 +75,7 @@ public final class PortRuntime: Sendable {
 
     // MARK: The process
 
-    private struct Weak {
-        weak var runtime: PortRuntime?
-    }
-
-    private static let live = Lock<[ObjectIdentifier: Weak]>([:])
+    private static let live = Lock<[ObjectIdentifier: Weak<PortRuntime>]>([:])
 
     /// Once, before anything else.
     private static let prepareProcess: Void = {
@@ -93,16 +87,16 @@ public final class PortRuntime: Sendable {
         AcceptGuard.begin
         atexit {
             guard !Fork.isChild else { return }
-            for runtime in PortRuntime.live.withLock({ $0.values.compactMap(\.runtime) }) { runtime.close() }
+            for runtime in PortRuntime.live.withLock({ $0.values.compactMap(\.object) }) { runtime.close() }
             log.close(before: .now + .milliseconds(100))
         }
     }()
 
     // MARK: The end
 
-    /// How long messages that were sent may take to leave the process at the end; one second unless set.
+    /// How long the end of the runtime waits for sent messages to leave the process; one second unless set.
     ///
-    /// At the bound the process ends all the same. Any thread may set it.
+    /// After the bound the process ends, and the remaining messages are lost. Any thread may set the bound.
     public var flushBound: Duration {
         get { .milliseconds(flushMilliseconds.load(ordering: .relaxed)) }
         set {
@@ -112,10 +106,10 @@ public final class PortRuntime: Sendable {
         }
     }
 
-    /// How many replies have come to this runtime after their requests had ended. They were dropped.
+    /// How many late replies were dropped: replies that came after their requests had ended.
     public var lateReplyCount: Int { replies.pending.lateCount }
 
-    /// Flushes what was sent within the bound, tells everybody who waits, and leaves nothing behind.
+    /// Flushes within the bound, fails all waiters, and removes the runtime's files.
     private func close() {
         guard !isClosed.exchange(true, ordering: .relaxed) else { return }
         let bound = flushMilliseconds.load(ordering: .relaxed)

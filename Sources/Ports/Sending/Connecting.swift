@@ -9,7 +9,7 @@ extension SendChannel {
 
     private var socketPath: String { "\(path)/\(id.incarnation)/\(id.number)" }
 
-    /// The path of the socket in another process that something was sent to.
+    /// The path of the other process's socket, if something was sent to it.
     var usedPath: String? { !isLocal && state.withLock { $0.queue.lifecycle == .connected } ? socketPath : nil }
 
     /// Whether something was sent to where the port is.
@@ -17,61 +17,65 @@ extension SendChannel {
 
     var notAccepted: PortError { .cannotConnect(port: id, reason: "its owner accepts no connection") }
 
-    /// For a new attempt.
+    /// Closes a socket that was never accepted, for a new attempt.
     func dropUnaccepted() { state.withLock { if $0.queue.dropUnaccepted() { $0.socket = nil } } }
 
     func connect(before deadline: MonotonicInstant) throws(PortError) {
         if let owner = try connectToOwner(before: deadline) { try makeSocket(to: owner) }
     }
 
-    /// Connects if that takes no waiting.
+    /// Connects if the control connection stands.
     ///
     /// - Parameter former: The handshake that the last attempt returned.
     /// - Returns: The handshake to wait for; nil when the channel is connected.
     func connect(after former: ControlHandshake?) throws(PortError) -> ControlHandshake? {
-        try withOwner { () throws(PortError) in
-            switch try context.control.route(to: id, at: controlAddress, after: former) {
-            case .handshake(let handshake): return handshake
-            case .connection(let owner):
-                owner.send(.watch(id.number))
-                try makeSocket(to: owner)
-                return nil
-            }
+        switch try route(after: former) {
+        case .handshake(let handshake): return handshake
+        case .connection(let owner):
+            try makeSocket(to: owner)
+            return nil
         }
     }
 
-    /// Connects to the owner's process, so that the death of the port, and of its owner, will be reported.
+    /// Connects to the owner's process, which from then on reports the end of the port.
     ///
     /// - Returns: The connection; nil when the owner is this runtime.
     @discardableResult
     func connectToOwner(before deadline: MonotonicInstant) throws(PortError) -> ControlConnection? {
         guard !isLocal else { return nil }
-        return try withOwner { () throws(PortError) in
-            let owner = try context.control.connection(for: id, at: controlAddress, before: deadline)
-            owner.send(.watch(id.number))
-            return owner
+        switch try route() {
+        case .connection(let owner): return owner
+        case .handshake(let handshake):
+            _ = handshake.wait(until: deadline)
+            return try owner(after: handshake)
         }
     }
 
-    /// The same, suspending the task.
+    /// As the form that blocks, suspending the task.
     @discardableResult
     nonisolated(nonsending) func connectToOwner(before deadline: MonotonicInstant) async throws -> ControlConnection? {
         guard !isLocal else { return nil }
-        noteWatched()
-        do {
-            let owner = try await context.control.connection(for: id, at: controlAddress, before: deadline)
-            owner.send(.watch(id.number))
-            return owner
-        } catch {
-            if case PortError.isInvalid = error { invalidate() }
-            throw error
+        switch try route() {
+        case .connection(let owner): return owner
+        case .handshake(let handshake):
+            _ = try await handshake.outcome.value(before: deadline, on: context.housekeeping)
+            return try owner(after: handshake)
         }
     }
 
-    private func withOwner<Result>(_ body: () throws(PortError) -> Result) throws(PortError) -> Result {
+    private func owner(after handshake: ControlHandshake) throws(PortError) -> ControlConnection {
+        switch try route(after: handshake) {
+        case .connection(let owner): return owner
+        case .handshake: throw handshake.timeoutError(id)
+        }
+    }
+
+    private func route(after former: ControlHandshake? = nil) throws(PortError) -> ControlConnections.Route {
         noteWatched()
         do {
-            return try body()
+            let route = try context.control.route(to: id, at: controlAddress, after: former)
+            if case .connection(let owner) = route { owner.send(.watch(id.number)) }
+            return route
         } catch {
             if case .isInvalid = error { invalidate() }
             throw error
@@ -97,11 +101,11 @@ extension SendChannel {
 
     func makeSocket(_ address: String) throws(PortError) -> Socket {
         try context.sockets.make(.push) { (socket) throws(ZeroMQError) in
-            // Inside one process the two marks are added up to one queue.
+            // Inside one process libzmq adds the two high-water marks.
             try socket.set(.sendHighWaterMark(isLocal ? 1 : queueLimit))
             try socket.set(.linger(isLocal ? 0 : -1))
             if !isLocal {
-                // Never to a stranger that takes the path after the owner's death, and nothing queued for nobody.
+                // A stranger may take the path after the owner's death: no second connection, no early queue.
                 try socket.set(.reconnectInterval(-1))
                 try socket.set(.immediate(true))
             }
@@ -113,7 +117,7 @@ extension SendChannel {
 
     var hasSocket: Bool { state.withLock { $0.socket != nil } }
 
-    /// Closes the connection, now or when the port has taken everything.
+    /// Closes the connection, now or when the answer to a drain probe comes.
     func closeIfIdle() {
         let isClosed = state.withLock { state in
             switch state.queue.closeIfIdle() {
@@ -123,7 +127,7 @@ extension SendChannel {
                 return true
             case .probe:
                 let number = UInt64.random(in: 0 ... .max)
-                // Without room now, another time.
+                // Without room, the next round tries again.
                 if var frame = try? Frame(drainProbe: number, origin: state.queue.origin),
                     (try? state.socket?.sendNow(&frame)) == true
                 {
@@ -135,7 +139,7 @@ extension SendChannel {
         if isClosed { context.connections.closed(self) }
     }
 
-    /// The port has taken everything that came before a drain probe.
+    /// The port has answered a drain probe: everything before it was taken.
     func drained(_ number: UInt64) {
         let isClosed = state.withLock { state in
             guard state.queue.drained(number) else { return false }
@@ -147,7 +151,6 @@ extension SendChannel {
 }
 
 extension Frame {
-    /// The question whether the port has taken everything that came before.
     fileprivate init(drainProbe number: UInt64, origin: UInt32) throws(ZeroMQError) {
         let header = WireHeader(kind: .drainProbe, request: number, origin: origin)
         try self.init(count: header.componentsOffset)

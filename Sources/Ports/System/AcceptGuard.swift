@@ -2,33 +2,32 @@ import CAcceptGuard
 import Glibc
 import RunLoops
 
-/// Refuses connections before libzmq accepts them: libzmq ends the process when a connection comes in and no descriptor
-/// is left.
+/// Refuses connections before libzmq accepts them: libzmq aborts the process when its `accept` finds no descriptor left.
 enum AcceptGuard {
-    /// So many descriptors stay free: below that, no connection is let in, and no port is made.
+    /// The descriptors that stay free: when no more are left, connections and new ports are refused.
     static let reserve = 64
 
     /// Once a process.
     static let begin: Void = cag_begin(Int32(reserve)) { pid, uid, reason in
         // On libzmq's own thread.
         let text = text(reason)
-        log.warning(about: .process(pid), once: text, "refused process \(pid) of user \(uid): it \(text)")
+        log.warning(about: .process(pid), once: text, "refused process \(pid) of user \(uid): \(text)")
     }
 
-    /// Lets a listening socket accept at most so many connections, and only of this user.
+    /// Limits the connections that a listening socket accepts, and refuses those of other users.
     static func protect(_ descriptor: Int32, most: Int) {
         _ = begin
         if cag_guard(descriptor, Int32(most)) && cag_is_in_force() { return }
         log.warning(
             once: "unguarded",
-            "ports of this process are not safe from connections that come in when no descriptor is left")
+            "libzmq's accept4 could not be redirected: a connection may end this process when no descriptor is left")
     }
 
     private static func text(_ reason: cag_reason) -> String {
         switch reason {
-        case cag_another_user: "is another user's"
-        case cag_one_too_many: "is one too many"
-        default: "finds no descriptor left"
+        case cag_another_user: "it belongs to another user"
+        case cag_one_too_many: "there are too many connections"
+        default: "no descriptor is left"
         }
     }
 
