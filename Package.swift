@@ -49,36 +49,39 @@ let package = Package(
         ),
         .executableTarget(
             name: "wordcount", dependencies: ["Ports", "RunLoops", argumentParser], path: "Examples/WordCount"),
-        .testTarget(name: "ZeroMQTests", dependencies: ["ZeroMQ"]),
-        .target(name: "OwnThread", dependencies: ["RunLoops"], path: "Tests/OwnThread"),
-        .target(name: "SplitMix64", path: "Tests/SplitMix64"),
-        .target(name: "Oracle", dependencies: ["RunLoops", "SplitMix64"], path: "Tests/Oracle"),
+        .target(
+            name: "TestSupport", dependencies: ["RunLoops", "CRunLoopShims", "HeapUse"], path: "Tests/TestSupport"),
+        .target(name: "HeapUse", path: "Tests/HeapUse"),
+        // Apart, as it needs Testing, which no program but the tests' has.
+        .target(name: "OwnThread", dependencies: ["RunLoops", "TestSupport"], path: "Tests/OwnThread"),
+        .testTarget(name: "ZeroMQTests", dependencies: ["ZeroMQ", "TestSupport"]),
+        .target(name: "Oracle", dependencies: ["RunLoops", "TestSupport"], path: "Tests/Oracle"),
         .executableTarget(name: "OracleHelper", dependencies: ["Oracle"], path: "Tests/OracleHelper"),
-        .executableTarget(name: "AsyncMainHelper", dependencies: ["RunLoops"], path: "Tests/AsyncMainHelper"),
+        .executableTarget(
+            name: "AsyncMainHelper", dependencies: ["RunLoops", "TestSupport"], path: "Tests/AsyncMainHelper"),
         .target(name: "TestClock", path: "Tests/TestClock"),
         .executableTarget(
-            name: "RunLoopsTestHelper", dependencies: ["RunLoops", "TestClock", "HeapUse"],
+            name: "RunLoopsTestHelper", dependencies: ["RunLoops", "TestClock", "TestSupport"],
             path: "Tests/RunLoopsTestHelper"),
         .testTarget(
             name: "RunLoopsTests",
             dependencies: [
                 "RunLoops", "CRunLoopShims", "Oracle", "OracleHelper", "RunLoopsTestHelper", "AsyncMainHelper",
-                "OwnThread",
+                "OwnThread", "TestSupport",
             ]),
-        .target(name: "HeapUse", path: "Tests/HeapUse"),
         .executableTarget(
-            name: "PortsTestHelper", dependencies: ["Ports", "HeapUse", "SplitMix64"],
+            name: "PortsTestHelper", dependencies: ["Ports", "TestSupport"],
             path: "Tests/PortsTestHelper"),
         .executableTarget(name: "LoadingHelper", path: "Tests/LoadingHelper"),
         .target(name: "FuzzTargets", dependencies: ["Ports", "ZeroMQ"], path: "Tests/FuzzTargets"),
         .testTarget(
             name: "PortsTests",
             dependencies: [
-                "Ports", "CRunLoopShims", "ZeroMQ", "HeapUse", "PortsTestHelper", "LoadingHelper", "FuzzTargets",
-                "OwnThread", "SplitMix64",
+                "Ports", "CRunLoopShims", "ZeroMQ", "PortsTestHelper", "LoadingHelper", "FuzzTargets",
+                "OwnThread", "TestSupport",
             ]),
-        .testTarget(name: "WordCountTests", dependencies: ["wordcount", "SplitMix64", "OwnThread"]),
-        .testTarget(name: "PortctlTests", dependencies: ["portctl", "PortsTestHelper", "OwnThread"]),
+        .testTarget(name: "WordCountTests", dependencies: ["wordcount", "TestSupport"]),
+        .testTarget(name: "PortctlTests", dependencies: ["portctl", "PortsTestHelper", "OwnThread", "TestSupport"]),
         .testTarget(name: "ReadmeTests"),
     ],
     swiftLanguageModes: [.v6]

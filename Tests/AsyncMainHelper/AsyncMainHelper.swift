@@ -1,6 +1,7 @@
 import Dispatch
 import Glibc
 import RunLoops
+import TestSupport
 
 /// A program whose `main` is async: everything of the main actor's stays on the process's first thread, with the main
 /// loop's items served there.
@@ -34,9 +35,7 @@ struct AsyncMainHelper {
         }
         stages.append(("after a stop", isFirstThread))
         for (stage, isFirst) in stages where !isFirst {
-            let line = Array("\(stage), main is on another thread\n".utf8)
-            _ = write(STDERR_FILENO, line, line.count)
-            exit(70)
+            fail("\(stage), main is on another thread")
         }
     }
 }

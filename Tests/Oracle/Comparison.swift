@@ -1,6 +1,7 @@
 import Glibc
 import RunLoops
 import Synchronization
+import TestSupport
 
 /// Whether both loops tell the same story of a generated script.
 package enum Comparison: Sendable {

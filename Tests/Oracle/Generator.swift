@@ -1,5 +1,5 @@
 import RunLoops
-import SplitMix64
+import TestSupport
 
 extension GeneratedScript {
     /// The script of a seed. Only the main thread's have business with the main queue.

@@ -1,6 +1,7 @@
 import Dispatch
 import Glibc
 import RunLoops
+import TestSupport
 
 /// One play of a generated script on one loop.
 final class Performance: @unchecked Sendable {
@@ -14,7 +15,7 @@ final class Performance: @unchecked Sendable {
     private let pending = Lock(Pending())
     // Sound: used on the loop's thread, but for `elsewhere` and the second loop, during which that one waits.
     private var calls: [String: Int] = [:]
-    private var helpers: [Helper] = []
+    private var helpers: [Helper<Void>] = []
     private var companion: (thread: Companion, id: pthread_t, stage: any Stage)?
     private var commonModes: Set = [0]
     private var isOver = false
@@ -477,7 +478,7 @@ final class Performance: @unchecked Sendable {
     private func run(_ mode: Int, _ limit: GeneratedScript.Limit, returning: Bool) {
         var seconds = 0.0
         var polls = false
-        var stopper: Helper?
+        var stopper: Helper<Void>?
         let isDone = Gate()
         switch limit {
         case .poll: polls = true

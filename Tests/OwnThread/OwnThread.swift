@@ -1,5 +1,5 @@
-import Foundation
 import RunLoops
+import TestSupport
 import Testing
 
 /// Runs each test of a suite on a thread of its own. Tests that block would keep the others, and the tasks that they
@@ -50,7 +50,7 @@ public struct OwnThread: SuiteTrait, TestTrait, TestScoping {
                 defer { jobs = (jobs ?? []) + [job] }
                 return jobs != nil
             }
-            if !isRunning { Thread.detachNewThread { self.run() } }
+            if !isRunning { _ = Helper { self.run() } }
         }
 
         private func run() {

@@ -1,5 +1,6 @@
 import Foundation
 import OwnThread
+import TestSupport
 import Testing
 
 /// The program as a user runs it. Each test has a registry directory of its own.

@@ -1,5 +1,5 @@
 import Foundation
-import OwnThread
+import TestSupport
 import Testing
 
 /// What a run of the program came to.

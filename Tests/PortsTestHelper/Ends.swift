@@ -2,6 +2,7 @@ import Glibc
 import Ports
 import RunLoops
 import Synchronization
+import TestSupport
 
 /// Owns a name and four ports, keeps every request, and waits for its end. With "fork", a child of it lives on.
 func beDoomed(forks: Bool) throws -> Never {

@@ -1,6 +1,7 @@
 import Glibc
 import Ports
 import RunLoops
+import TestSupport
 
 /// Forks while threads send and receive, so that all locks are held by somebody at some fork: the child gets an error
 /// from whatever it tries, or nothing, and ends; the parent's messages arrive, each once and in order.

@@ -1,7 +1,7 @@
 import Glibc
-import HeapUse
 import Ports
 import RunLoops
+import TestSupport
 
 // Processes that are treated badly, or treat others so.
 
@@ -9,15 +9,6 @@ import RunLoops
 private final class Seen: @unchecked Sendable {
     var handled: UInt64 = 0
     var hoard: [Int32] = []
-}
-
-func descriptors() -> Int {
-    guard let directory = opendir("/proc/self/fd") else { return 0 }
-    defer { closedir(directory) }
-    var count = 0
-    while readdir(directory) != nil { count += 1 }
-    // Itself, and the two entries that every directory has.
-    return count - 3
 }
 
 /// A port that others do harm to, and that can be asked what it has seen of it.
@@ -29,7 +20,7 @@ func standAsTarget() throws -> Never {
         switch message.id {
         case 1:
             let numbers = [
-                seen.handled, UInt64(port?.malformedCount ?? 0), UInt64(Int(heap_use())), UInt64(descriptors()),
+                seen.handled, UInt64(port?.malformedCount ?? 0), UInt64(heapUse()), UInt64(openDescriptors()),
             ]
             let bytes = numbers.withUnsafeBytes { Array($0) }
             try? message.replyPort?.send(MachPort.Message(id: 1, [.bytes(bytes)]), before: .now + .seconds(30))
@@ -61,7 +52,7 @@ func refuseLargeNames() throws -> Never {
     let port = try MachPort()
     try PortNameServer.shared.register(port, name: "small")
     let server = try LocalMessagePort { _, data in data }
-    let before = Int(heap_use())
+    let before = heapUse()
     let attempts: [() throws -> Void] = [
         { try PortNameServer.shared.register(port, name: name) },
         { try PortNameServer.shared.remove(port, name: name) },
@@ -79,7 +70,7 @@ func refuseLargeNames() throws -> Never {
         } catch let error as PortError {
             guard case .badName(_, let reason) = error, reason.contains("10485760") else { fail("\(number): \(error)") }
             guard error.description.utf8.count < 1000 else { fail("\(number): a long description") }
-            most = max(most, Int(heap_use()))
+            most = max(most, heapUse())
         }
     }
     guard most < before + (1 << 20) else { fail("\(most - before) bytes of heap") }
@@ -113,17 +104,10 @@ func runOutOfSockets() throws -> Never {
     }
     // What is open goes on, and there is room again when some are gone.
     ports.removeFirst(10)
-    let deadline = MonotonicInstant.now + .seconds(20)
     // libzmq's own thread gives them back.
-    while (try? last.sendRight.send(MachPort.Message(id: 6))) == nil {
-        guard !deadline.hasPassed else { fail("no room again") }
-        usleep(1000)
-    }
+    check(waitUntil { (try? last.sendRight.send(MachPort.Message(id: 6))) != nil }, "no room again")
     guard try last.receive(before: .now + .seconds(20)).id == 6 else { fail("not received") }
-    while (try? MachPort()) == nil {
-        guard !deadline.hasPassed else { fail("no room for a port") }
-        usleep(1000)
-    }
+    check(waitUntil { (try? MachPort()) != nil }, "no room for a port")
     exit(0)
 }
 
@@ -249,9 +233,9 @@ func pose(_ path: String) throws -> Never {
 func holdManyPorts(_ count: Int, connected: Int) throws -> Never {
     alarm(300)
     func measured(_ body: () throws -> Void) rethrows -> Int {
-        let before = Int(heap_use())
+        let before = heapUse()
         try body()
-        return Int(heap_use()) - before
+        return heapUse() - before
     }
     // What all ports share is made with the first.
     let first = try MachPort()
@@ -259,7 +243,7 @@ func holdManyPorts(_ count: Int, connected: Int) throws -> Never {
     _ = try first.receive(before: .now + .seconds(20))
     try report(first.sendRight)
     _ = try first.receive(before: .now + .seconds(20))
-    let before = descriptors()
+    let before = openDescriptors()
     var ports: [MachPort] = []
     ports.reserveCapacity(count)
     let idle = try measured { for _ in 0..<count { ports.append(try MachPort { _ in }) } }
@@ -279,14 +263,10 @@ func holdManyPorts(_ count: Int, connected: Int) throws -> Never {
     }
     let idleBytes = idle / count
     let (usedBytes, exposedBytes) = (idleBytes + used / connected, idleBytes + exposed / connected)
-    let during = descriptors()
+    let during = openDescriptors()
     ports = []
-    let deadline = MonotonicInstant.now + .seconds(60)
     // libzmq's own thread gives them back.
-    while descriptors() > before {
-        guard !deadline.hasPassed else { fail("\(descriptors() - before) descriptors are lost of \(during)") }
-        usleep(1000)
-    }
+    check(waitUntil { openDescriptors() <= before }, "\(openDescriptors() - before) descriptors are lost of \(during)")
     let text =
         "\(idleBytes) bytes of heap an idle port, \(usedBytes) one connected inside the process, "
         + "\(exposedBytes) to another"

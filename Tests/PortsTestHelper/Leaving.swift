@@ -3,6 +3,7 @@ import Glibc
 import Ports
 import RunLoops
 import Synchronization
+import TestSupport
 
 /// Sends messages that nobody may be reading, and ends the process in some way with the status 3. Before the library
 /// has its say at the exit, a file tells that it has come to that.

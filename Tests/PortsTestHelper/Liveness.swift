@@ -2,6 +2,7 @@ import Glibc
 import Ports
 import RunLoops
 import Synchronization
+import TestSupport
 
 /// Owns a name, and is connected to nobody until it was stopped and goes on: then it looks the test up many times, and
 /// says how often it has found it, and how many of its rights have ended.

@@ -1,6 +1,7 @@
 import Glibc
 import Ports
 import RunLoops
+import TestSupport
 
 /// Sends numbered messages of one stream to the port named "test", and ends when all are out. With no count it goes on
 /// until the port is invalid.

@@ -1,6 +1,7 @@
 import Glibc
 import Ports
 import RunLoops
+import TestSupport
 
 private actor Outcome {
     private(set) var others: [String] = []
@@ -10,14 +11,6 @@ private actor Outcome {
         count += 1
         guard case PortError.cannotConnect = error else { return others.append("\(error)") }
     }
-}
-
-private func threadCount() -> Int {
-    guard let tasks = opendir("/proc/self/task") else { return 0 }
-    defer { closedir(tasks) }
-    var count = -2
-    while readdir(tasks) != nil { count += 1 }
-    return count
 }
 
 /// Looks a name up in many tasks at once, whose owner does not answer: other tasks go on meanwhile, and no thread is made
@@ -45,7 +38,7 @@ func lookUpInVain(_ name: String, tasks count: Int) -> Never {
             let begin = MonotonicInstant.now
             try? await Task.sleep(for: .milliseconds(20))
             longest = max(longest, begin.duration(to: .now))
-            threads = max(threads, threadCount())
+            threads = max(threads, liveThreads())
         }
         guard await outcome.others.isEmpty else { fail("\(await outcome.others)") }
         let figures = [UInt32(longest / .milliseconds(1)), UInt32(threads)]

@@ -1,10 +1,9 @@
 import Dispatch
 import Glibc
-import HeapUse
 import Ports
 import RunLoops
-import SplitMix64
 import Synchronization
+import TestSupport
 
 /// Ends ports in every order that chance makes, from every thread, while messages arrive; and makes sure that nothing
 /// is handled after the end, and nothing left behind at last.
@@ -12,25 +11,14 @@ func endInEveryOrder(rounds: Int, seed: UInt64) throws -> Never {
     alarm(1200)
     var random = SplitMix64(seed: seed)
     for _ in 0..<20 { try endOnePort(&random) }
-    let before = (heap: heap_use(), descriptors: try descriptorCount())
+    let before = (heap: heapUse(), descriptors: openDescriptors())
     for _ in 0..<rounds { try endOnePort(&random) }
     // The last sockets are closed by libzmq's own thread.
-    let deadline = MonotonicInstant.now + .seconds(20)
-    while try descriptorCount() > before.descriptors + 4 || heap_use() > before.heap + 256 << 10 {
-        guard !deadline.hasPassed else {
-            fail("\(try descriptorCount()) descriptors, \(heap_use()) bytes; before \(before)", status: 73)
-        }
-        usleep(1000)
+    let isFlat = waitUntil {
+        openDescriptors() <= before.descriptors + 4 && heapUse() <= before.heap + 256 << 10
     }
+    if !isFlat { fail("\(openDescriptors()) descriptors, \(heapUse()) bytes; before \(before)", status: 73) }
     exit(0)
-}
-
-private func descriptorCount() throws -> Int {
-    guard let directory = opendir("/proc/self/fd") else { fail("no /proc") }
-    defer { closedir(directory) }
-    var count = 0
-    while readdir(directory) != nil { count += 1 }
-    return count
 }
 
 /// What has happened to one port.

@@ -1,8 +1,8 @@
 import Glibc
-import HeapUse
 import Ports
 import RunLoops
 import Synchronization
+import TestSupport
 
 /// Owns a port whose messages nobody takes until it is told to, and another that sends each message back.
 func hoard(queueLimit: Int) throws -> Never {
@@ -13,13 +13,13 @@ func hoard(queueLimit: Int) throws -> Never {
         try? message.replyPort?.send(MachPort.Message(id: message.id), before: .now + .seconds(10))
     }
     let taken = Atomic(0)
-    let before = heap_use()
+    let before = heapUse()
     let control = try MachPort { message in
         switch message.id {
         case 1: hoarded.setHandler { _ in taken.add(1, ordering: .relaxed) }
         default: break
         }
-        let figures = [taken.load(ordering: .relaxed), max(0, heap_use() - before)]
+        let figures = [taken.load(ordering: .relaxed), max(0, heapUse() - before)]
         try? tester.send(MachPort.Message(id: 3, [.bytes(figures.withUnsafeBytes { Array($0) })]))
     }
     for port in [hoarded, echo, control] { try port.schedule(in: .current) }
@@ -40,7 +40,7 @@ func press(size: Int) throws -> Never {
         fail("no right")
     }
     let message = MachPort.Message([.bytes([UInt8](repeating: 1, count: size))])
-    let before = heap_use()
+    let before = heapUse()
     var count = 0
     let end = Result { () throws(PortError) in
         while true {
@@ -49,7 +49,7 @@ func press(size: Int) throws -> Never {
         }
     }
     guard case .failure(.sendTimedOut) = end else { fail("\(end)") }
-    let figures = [count, max(0, heap_use() - before)]
+    let figures = [count, max(0, heapUse() - before)]
     try tester.send(MachPort.Message(id: 2, [.bytes(figures.withUnsafeBytes { Array($0) })]))
     PortRuntime.shared.flushBound = .seconds(60)
     try right.send(message)

@@ -1,6 +1,7 @@
 import Glibc
 import Ports
 import RunLoops
+import TestSupport
 
 /// Registers a name at the moment it is told, and says whether it got it, or who has it; gives it up, or ends, when it
 /// is told to.

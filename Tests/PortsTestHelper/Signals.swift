@@ -1,6 +1,7 @@
 import Glibc
 import Ports
 import RunLoops
+import TestSupport
 
 /// Uses ports while a signal, whose handler has no SA_RESTART, comes ten thousand times a second: nothing fails.
 func goOnInterrupted(_ rounds: Int) throws -> Never {

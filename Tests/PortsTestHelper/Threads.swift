@@ -1,6 +1,7 @@
 import Glibc
 import Ports
 import RunLoops
+import TestSupport
 
 /// Makes this a process of a user who has no other, and whose limits count: root's do not.
 private func leaveRoot() {

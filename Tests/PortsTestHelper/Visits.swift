@@ -1,6 +1,7 @@
 import Glibc
 import Ports
 import RunLoops
+import TestSupport
 
 /// Sends a message to each of the ports that the test has sent, in so many rounds, then says how many descriptors it has.
 func visit(rounds: UInt32, fromTask: Bool) throws -> Never {
@@ -16,7 +17,7 @@ func visit(rounds: UInt32, fromTask: Bool) throws -> Never {
         visited.open()
     }
     guard visited.wait(until: .now + .seconds(50)) else { fail("not in time") }
-    try test().send(MachPort.Message(id: UInt32(descriptors())), before: .now + .seconds(30))
+    try test().send(MachPort.Message(id: UInt32(openDescriptors())), before: .now + .seconds(30))
     try runForEver()
 }
 

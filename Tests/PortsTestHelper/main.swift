@@ -1,18 +1,12 @@
 import Glibc
 import Ports
 import RunLoops
+import TestSupport
 
 // The other processes of the tests. Each does one thing, and reports to the port named "test".
 
 // Whatever becomes of the test, nothing is left behind.
 alarm(60)
-
-/// Ends the program, with the reason on the standard error.
-func fail(_ reason: String, status: Int32 = 70) -> Never {
-    let line = Array("helper \(CommandLine.arguments.dropFirst().joined(separator: " ")): \(reason)\n".utf8)
-    _ = write(STDERR_FILENO, line, line.count)
-    exit(status)
-}
 
 func test() throws(PortError) -> MachPort.SendRight { try PortNameServer.shared.port(forName: "test") }
 

@@ -1,6 +1,7 @@
 import Glibc
 import OwnThread
 import RunLoops
+import TestSupport
 import Testing
 
 @testable import Ports
@@ -53,7 +54,7 @@ import Testing
         for _ in 0..<50 {
             while (try? right.send(MachPort.Message(id: 0), before: .distantPast)) != nil {}
             let first = Helper { errorKind { try right.send(MachPort.Message(id: 1), before: .patience) } }
-            #expect(try Self.waitUntil { right.channel.waiterCount == 1 })
+            #expect(waitUntil(before: Scale.patience) { right.channel.waiterCount == 1 })
             // Room comes in batches.
             var ids: [UInt32] = []
             let deadline = MonotonicInstant.patience
@@ -101,13 +102,7 @@ import Testing
                 + "the limit's messages have \((limit * size) >> 10) KiB")
         try hoarder.startReading()
         for child in children { #expect(child.wait(before: Scale.patience) == 0) }
-        #expect(try waitUntil { try hoarder.figures()[0] == accepted + senders })
-    }
-
-    private static func waitUntil(_ condition: () throws -> Bool) throws -> Bool {
-        let deadline = Scale.patience
-        while !deadline.hasPassed { if try condition() { return true } }
-        return false
+        #expect(try waitUntil(before: Scale.patience) { try hoarder.figures()[0] == accepted + senders })
     }
 
     // MARK: Deadlines
@@ -159,7 +154,7 @@ import Testing
         if Scale.isMeasured { #expect(late.percentile(99) <= .milliseconds(10)) }
 
         let patient = (0..<4).map { _ in Helper { portError { try full.send(message, before: Scale.patience) } } }
-        #expect(PortsTests.waitUntil { full.channel.waiterCount == 4 })
+        #expect(waitUntil { full.channel.waiterCount == 4 })
         try hoarder.startReading()
         for sender in patient { #expect(sender.value() == .some(nil)) }
     }

@@ -1,5 +1,6 @@
 import OwnThread
 import RunLoops
+import TestSupport
 import Testing
 
 @testable import Ports

@@ -1,6 +1,7 @@
 import Glibc
 import OwnThread
 import RunLoops
+import TestSupport
 import Testing
 
 @testable import Ports

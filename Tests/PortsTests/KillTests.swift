@@ -1,7 +1,7 @@
 import Glibc
 import OwnThread
 import RunLoops
-import SplitMix64
+import TestSupport
 import Testing
 import ZeroMQ
 

@@ -2,6 +2,7 @@ import Foundation
 import Glibc
 import OwnThread
 import RunLoops
+import TestSupport
 import Testing
 
 @testable import Ports

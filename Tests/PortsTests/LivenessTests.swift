@@ -2,6 +2,7 @@ import CRunLoopShims
 import Glibc
 import OwnThread
 import RunLoops
+import TestSupport
 import Testing
 import ZeroMQ
 

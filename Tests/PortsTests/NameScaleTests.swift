@@ -2,7 +2,7 @@ import CRunLoopShims
 import Glibc
 import OwnThread
 import RunLoops
-import SplitMix64
+import TestSupport
 import Testing
 
 @testable import Ports

@@ -1,5 +1,6 @@
 import Glibc
 import RunLoops
+import TestSupport
 import Testing
 
 @testable import Ports

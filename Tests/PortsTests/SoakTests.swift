@@ -1,7 +1,7 @@
 import Glibc
-import HeapUse
 import OwnThread
 import RunLoops
+import TestSupport
 import Testing
 
 @testable import Ports
@@ -78,9 +78,9 @@ import Testing
             // At rest: what has ended is closed by libzmq's thread, and by ours.
             let most = settled.map { (heap: $0.heap + $0.heap / 10 + 1 << 20, descriptors: $0.descriptors + 8) }
             if let most {
-                #expect(waitUntil { heap_use() <= most.heap && openDescriptors() <= most.descriptors })
+                #expect(waitUntil { heapUse() <= most.heap && openDescriptors() <= most.descriptors })
             }
-            let now = (heap: heap_use(), descriptors: openDescriptors())
+            let now = (heap: heapUse(), descriptors: openDescriptors())
             let losses = Streams.losses.withLock { $0 }
             #expect(losses == 0)
             print(

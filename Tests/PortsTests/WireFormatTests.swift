@@ -1,5 +1,5 @@
 import RunLoops
-import SplitMix64
+import TestSupport
 import Testing
 import ZeroMQ
 

@@ -1,9 +1,9 @@
 import CoreFoundation
 import Foundation
 import Glibc
-import HeapUse
 import RunLoops
 import TestClock
+import TestSupport
 
 /// The wall clock is set while a loop sleeps: timers and the end of a run, on Foundation's loop and on ours, come when
 /// they would have come.
@@ -91,7 +91,7 @@ func dateATimerOverAndOver() {
         for second in 0..<count { timer.nextFireDate = .now + .seconds(1000 + second) }
     }
     date(1000)
-    let before = heap_use()
+    let before = heapUse()
     date(200_000)
-    check(heap_use() < before + 1 << 20, "\(heap_use()) bytes are in use, before it were \(before)")
+    check(heapUse() < before + 1 << 20, "\(heapUse()) bytes are in use, before it were \(before)")
 }

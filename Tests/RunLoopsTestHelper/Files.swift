@@ -1,10 +1,11 @@
 import Glibc
 import RunLoops
+import TestSupport
 
 /// The user has no inotify instance left, which is not to be taken for a lack of descriptors.
 func runOutOfInstances() throws {
     var sources: [ThreadRunLoop.Source1] = []
-    let limit = limit("instances")
+    let limit = number(in: "/proc/sys/user/max_inotify_instances") ?? 0
     do {
         while true { sources.append(try .file("/") { _ in }) }
     } catch {
@@ -19,7 +20,7 @@ func runOutOfInstances() throws {
 /// The user has no inotify watch left.
 func runOutOfWatches() throws {
     var sources: [ThreadRunLoop.Source1] = []
-    let (limit, used) = (limit("watches"), openDescriptors())
+    let (limit, used) = (number(in: "/proc/sys/user/max_inotify_watches") ?? 0, openDescriptors())
     do {
         while true { sources.append(try .file("/") { _ in }) }
     } catch {
@@ -29,14 +30,6 @@ func runOutOfWatches() throws {
     check(sources.count == limit, "\(sources.count) sources")
     sources = []
     check(openDescriptors() == used, "\(openDescriptors()) descriptors")
-}
-
-private func limit(_ kind: String) -> Int {
-    guard let file = fopen("/proc/sys/user/max_inotify_\(kind)", "r") else { fail("no limit of \(kind)") }
-    defer { fclose(file) }
-    var line = [CChar](repeating: 0, count: 32)
-    fgets(&line, Int32(line.count), file)
-    return Int(atol(line))
 }
 
 /// What the user may not read cannot be watched.

@@ -1,6 +1,7 @@
 import Glibc
 import RunLoops
 import Synchronization
+import TestSupport
 
 /// A forked child is refused the loops of its parent, who notices nothing of what it tries.
 func forkWithLoops() throws {

@@ -1,5 +1,6 @@
 import Glibc
 import RunLoops
+import TestSupport
 
 /// A monitor of a loop that sleeps does nothing at all, and wakes up with the loop.
 func watchAnIdleLoop() throws {
@@ -28,19 +29,12 @@ func watchAnIdleLoop() throws {
 /// How often each other thread has given the processor away.
 private func contextSwitches() -> [Int32: String] {
     var all: [Int32: String] = [:]
-    guard let directory = opendir("/proc/self/task") else { return all }
-    defer { closedir(directory) }
-    while let entry = readdir(directory) {
-        let name = withUnsafePointer(to: &entry.pointee.d_name) { name in
-            name.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
-        }
-        guard let id = Int32(name), id != getpid(), let file = fopen("/proc/self/task/\(id)/status", "r") else {
-            continue
-        }
+    for id in (entries(of: "/proc/self/task") ?? []).compactMap({ Int32($0) }) where id != getpid() {
+        guard let file = fopen("/proc/self/task/\(id)/status", "r") else { continue }
         defer { fclose(file) }
         var line = [CChar](repeating: 0, count: 256)
-        while fgets(&line, 256, file) != nil {
-            let text = line.withUnsafeBufferPointer { $0.baseAddress.map { String(cString: $0) } ?? "" }
+        while let read = fgets(&line, 256, file) {
+            let text = String(cString: read)
             if text.hasPrefix("voluntary_ctxt_switches") { all[id] = text }
         }
     }

@@ -1,5 +1,6 @@
 import Glibc
 import RunLoops
+import TestSupport
 
 /// With few descriptors left each thing that takes one ends well or with an error that names the limit, and gives back
 /// what it has taken; with enough of them everything works again.
@@ -30,7 +31,7 @@ private func use(_ free: Int) throws -> Int {
             thread.stop()
             thread.join()
         }
-        let thread = Worker {
+        let thread = Helper {
             let loop = ThreadRunLoop.current
             loop.add(ThreadRunLoop.Source0 {})
             for _ in 0..<2 {

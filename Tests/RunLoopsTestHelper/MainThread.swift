@@ -2,6 +2,7 @@ import Dispatch
 import Glibc
 import RunLoops
 import Synchronization
+import TestSupport
 
 @MainActor
 private final class Model {

@@ -1,5 +1,6 @@
 import Glibc
 import RunLoops
+import TestSupport
 
 // Broken contracts, each of which has to stop the process.
 
@@ -38,7 +39,7 @@ func closeBehindTheLoopsBack(_ kind: String) throws -> Never {
     try loop.runInMode(seconds: 0)
     for descriptor in Int32(3)..<64 where link(of: descriptor).contains("[\(kind)]") { close(descriptor) }
     loop.addTimer(after: .seconds(30)) { _ in }
-    let waker = Worker {
+    let waker = Helper {
         while !loop.isWaiting { usleep(100) }
         loop.wakeUp()
     }

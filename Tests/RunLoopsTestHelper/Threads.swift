@@ -1,5 +1,6 @@
 import Glibc
 import RunLoops
+import TestSupport
 
 /// The main thread is at home in its loop without having asked for the current one.
 func askForMain() throws {
@@ -52,7 +53,6 @@ func askForTooMuch() throws {
     if user == 0 { check(seteuid(0) == 0, "cannot become the user again") }
 }
 
-/// Waits until the process has no more threads than that: one that was let go of ends in its own time.
 /// How many threads there are when others have ended, asked for before there are any.
 private func threadsAtRest() -> Int {
     #if THREAD_SANITIZER
@@ -63,22 +63,7 @@ private func threadsAtRest() -> Int {
     #endif
 }
 
+/// Waits until the process has no more threads than that: one that was let go of ends in its own time.
 private func settle(_ threads: Int) {
-    let deadline = MonotonicInstant.now + .seconds(20)
-    while liveThreads() > threads {
-        check(!deadline.hasPassed, "\(liveThreads()) threads are left")
-        usleep(1000)
-    }
+    check(waitUntil { liveThreads() <= threads }, "\(liveThreads()) threads are left")
 }
-
-private func liveThreads() -> Int {
-    guard let directory = opendir("/proc/self/task") else { return 0 }
-    defer { closedir(directory) }
-    var count = 0
-    while readdir(directory) != nil { count += 1 }
-    // Without the two that every directory has.
-    return count - 2
-}
-
-/// Takes no descriptor itself, so that it can be asked when there is none.
-func openDescriptors() -> Int { (0..<Int32(1024)).count { fcntl($0, F_GETFD) >= 0 } }

@@ -1,21 +1,11 @@
 import Glibc
 import RunLoops
+import TestSupport
 
 // The other processes of the tests: for what concerns a whole process. Each ends with status 0 when all is well.
 
 // Whatever becomes of the test, nothing is left behind.
 alarm(120)
-
-/// Ends the program, with the reason on the standard error.
-func fail(_ reason: String) -> Never {
-    let line = Array("helper \(CommandLine.arguments.dropFirst().joined(separator: " ")): \(reason)\n".utf8)
-    _ = write(STDERR_FILENO, line, line.count)
-    exit(70)
-}
-
-func check(_ condition: Bool, _ reason: @autoclosure () -> String) {
-    if !condition { fail(reason()) }
-}
 
 do {
     switch CommandLine.arguments.dropFirst().first {

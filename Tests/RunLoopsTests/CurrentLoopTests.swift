@@ -1,6 +1,7 @@
 import Oracle
 import OwnThread
 import RunLoops
+import TestSupport
 import Testing
 
 /// Which loops there are, and what they say of themselves.

@@ -1,6 +1,7 @@
 import Oracle
 import OwnThread
 import RunLoops
+import TestSupport
 import Testing
 
 @Suite(.ownThread) struct DumpTests {

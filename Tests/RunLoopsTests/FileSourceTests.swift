@@ -2,6 +2,7 @@ import Glibc
 import Oracle
 import OwnThread
 import RunLoops
+import TestSupport
 import Testing
 
 import class Foundation.FileManager
@@ -230,11 +231,5 @@ private final class Folder: Sendable {
     }
 
     /// How many changes the kernel keeps.
-    var queueLimit: Int {
-        guard let file = fopen("/proc/sys/fs/inotify/max_queued_events", "r") else { return 16384 }
-        defer { fclose(file) }
-        var line = [CChar](repeating: 0, count: 32)
-        fgets(&line, Int32(line.count), file)
-        return Int(atol(line))
-    }
+    var queueLimit: Int { number(in: "/proc/sys/fs/inotify/max_queued_events") ?? 16384 }
 }

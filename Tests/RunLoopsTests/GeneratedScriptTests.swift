@@ -2,6 +2,7 @@ import Foundation
 import Oracle
 import OwnThread
 import RunLoops
+import TestSupport
 import Testing
 
 /// Scripts made from seeds on Foundation's run loop and on ours, in helper processes.

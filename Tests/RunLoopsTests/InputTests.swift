@@ -2,6 +2,7 @@ import Foundation
 import Oracle
 import OwnThread
 import RunLoops
+import TestSupport
 import Testing
 
 /// What NSRunLoop has beside CFRunLoop, played on Foundation's loop and on ours.

@@ -1,6 +1,7 @@
 import Oracle
 import OwnThread
 import RunLoops
+import TestSupport
 import Testing
 
 /// Closures that are not `@Sendable`, written as a user would.

@@ -1,6 +1,7 @@
 import Oracle
 import OwnThread
 import RunLoops
+import TestSupport
 import Testing
 
 @Suite(.ownThread) struct LoopCallTests {
@@ -78,7 +79,7 @@ import Testing
             made.withLock { $0 = ThreadRunLoop.current }
             _ = leave.wait(until: .patience)
         }
-        waitUntil { made.withLock { $0 } != nil }
+        await waitUntil { made.withLock { $0 } != nil }
         let loop = try #require(made.withLock { $0 })
         let (waits, error) = (Shared(0), Shared<[RunLoopError?]>([]))
         let helpers = (0..<4).map { _ in
@@ -89,7 +90,7 @@ import Testing
             }
         }
         let suspended = Task { try await loop.execute { 1 } }
-        waitUntil { waits.withLock { $0 } == 4 }
+        await waitUntil { waits.withLock { $0 } == 4 }
         leave.open()
         await #expect(throws: RunLoopError.loopEnded) { try await suspended.value }
         for helper in helpers { helper.join() }

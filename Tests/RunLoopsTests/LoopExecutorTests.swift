@@ -1,5 +1,6 @@
 import Oracle
 import RunLoops
+import TestSupport
 import Testing
 
 /// Lives on a loop's thread.

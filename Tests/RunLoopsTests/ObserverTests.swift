@@ -2,6 +2,7 @@ import CoreFoundation
 import Oracle
 import OwnThread
 import RunLoops
+import TestSupport
 import Testing
 
 @Suite(.ownThread) struct ObserverTests {

@@ -1,5 +1,6 @@
 import Oracle
 import OwnThread
+import TestSupport
 import Testing
 
 /// The same scripts on Foundation's run loop and on ours.

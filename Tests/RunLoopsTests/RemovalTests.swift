@@ -1,6 +1,7 @@
 import Oracle
 import OwnThread
 import RunLoops
+import TestSupport
 import Testing
 
 /// Items that are taken out while they are being called.

@@ -2,6 +2,7 @@ import Glibc
 import Oracle
 import RunLoops
 import Synchronization
+import TestSupport
 import Testing
 
 /// What is played on both loops.

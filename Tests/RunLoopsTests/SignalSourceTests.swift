@@ -2,6 +2,7 @@ import Glibc
 import Oracle
 import OwnThread
 import RunLoops
+import TestSupport
 import Testing
 
 @Suite(.ownThread, .serialized) struct SignalSourceTests {

@@ -3,6 +3,7 @@ import Glibc
 import Oracle
 import OwnThread
 import RunLoops
+import TestSupport
 import Testing
 
 @Suite(.ownThread) struct Source0Tests {

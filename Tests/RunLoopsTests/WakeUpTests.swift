@@ -3,6 +3,7 @@ import Oracle
 import OwnThread
 import RunLoops
 import Synchronization
+import TestSupport
 import Testing
 
 @Suite(.ownThread) struct WakeUpTests {
@@ -208,7 +209,7 @@ private final class SignalStorm: Sendable {
 
     private let isOver = Shared(false)
     private let hasGivenUp = Shared(false)
-    private let helper: Helper
+    private let helper: Helper<Void>
 
     init() {
         // Without SA_RESTART: every system call that can be is interrupted.

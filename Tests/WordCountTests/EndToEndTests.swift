@@ -1,6 +1,5 @@
 import Foundation
-import OwnThread
-import SplitMix64
+import TestSupport
 import Testing
 
 @testable import wordcount

@@ -1,5 +1,5 @@
 import Foundation
-import SplitMix64
+import TestSupport
 import Testing
 
 @testable import wordcount

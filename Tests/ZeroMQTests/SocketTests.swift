@@ -1,4 +1,5 @@
 import Glibc
+import TestSupport
 import Testing
 
 @testable import ZeroMQ
@@ -84,13 +85,7 @@ import Testing
     @Test func `a terminated context ends its sockets' calls`() throws {
         let context = try Context()
         var socket: Socket? = try Socket(.pull, in: context)
-        var thread = pthread_t()
-        pthread_create(
-            &thread, nil,
-            { context in
-                context.map { Unmanaged<Context>.fromOpaque($0).takeUnretainedValue().terminate() }
-                return nil
-            }, Unmanaged.passUnretained(context).toOpaque())
+        let thread = Helper { context.terminate() }
         var frame = Frame()
         while true {
             do {
@@ -102,6 +97,6 @@ import Testing
             }
         }
         socket = nil
-        pthread_join(thread, nil)
+        thread.join()
     }
 }

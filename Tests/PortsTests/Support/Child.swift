@@ -1,7 +1,7 @@
 import CRunLoopShims
 import Glibc
-import OwnThread
 import RunLoops
+import TestSupport
 
 @testable import Ports
 

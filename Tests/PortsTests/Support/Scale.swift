@@ -1,5 +1,6 @@
 import Glibc
 import RunLoops
+import TestSupport
 
 /// How much the tests of load do: a little in `make test`, all of it in `make soak`, which sets `SOAK`.
 enum Scale {

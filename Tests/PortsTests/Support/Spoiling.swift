@@ -1,4 +1,4 @@
-import SplitMix64
+import TestSupport
 
 @testable import FuzzTargets
 

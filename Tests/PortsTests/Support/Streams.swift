@@ -1,4 +1,5 @@
 import RunLoops
+import TestSupport
 import Testing
 
 @testable import Ports

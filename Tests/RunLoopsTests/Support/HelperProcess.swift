@@ -1,6 +1,6 @@
 import CRunLoopShims
 import Glibc
-import OwnThread
+import TestSupport
 
 /// Runs a helper program of the tests', which lies beside the test program.
 ///

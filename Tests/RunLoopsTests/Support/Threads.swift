@@ -1,21 +1,11 @@
 import Glibc
 import RunLoops
+import TestSupport
 
 /// Keeps the processor until a time has come, as a busy callout does.
 func spin(milliseconds: Int64) {
     let end = MonotonicInstant.now + .milliseconds(milliseconds)
     while !end.hasPassed {}
-}
-
-extension MonotonicInstant {
-    /// Far enough for whatever has to happen on a busy machine.
-    static var patience: MonotonicInstant { .now + .seconds(20) }
-}
-
-/// Looks again and again, in small steps, for what nothing tells of.
-func waitUntil(_ condition: () -> Bool) {
-    let deadline = MonotonicInstant.patience
-    while !condition(), !deadline.hasPassed { usleep(200) }
 }
 
 /// Waits for a thread's end, for tests that are async.
@@ -80,17 +70,5 @@ final class Pipe: Sendable {
             if ends.1 >= 0 { close(ends.1) }
             ends.1 = -1
         }
-    }
-}
-
-/// A value that several threads, or several closures, use.
-final class Shared<Value: Sendable>: Sendable {
-    private let value: Lock<Value>
-
-    init(_ value: Value) { self.value = Lock(value) }
-
-    @discardableResult
-    func withLock<Result: Sendable>(_ body: (inout Value) -> Result) -> Result {
-        value.withLock { value in body(&value) }
     }
 }
