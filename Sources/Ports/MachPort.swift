@@ -44,12 +44,12 @@ public final class MachPort: Sendable, CustomStringConvertible {
         nameServer: PortNameServer = .shared, handler: Handler? = nil
     ) throws(PortError) {
         try self.init(
-            .init(messages: queueLimit, bytes: byteLimit, messageSize: messageLimit), nameServer,
+            .init(queue: queueLimit, bytes: byteLimit, message: messageLimit), nameServer,
             handler.map(Self.frameHandler))
     }
 
     init(
-        _ limits: Receiver.Limits, _ nameServer: PortNameServer, _ handler: Receiver.FrameHandler?
+        _ limits: PortLimits, _ nameServer: PortNameServer, _ handler: Receiver.FrameHandler?
     ) throws(PortError) {
         try Fork.check()
         runtime = nameServer.runtime
@@ -63,13 +63,13 @@ public final class MachPort: Sendable, CustomStringConvertible {
     public var id: PortID { receiver.id }
 
     /// How many messages of one sender wait at the port before that sender has to.
-    public var queueLimit: Int { receiver.limits.messages }
+    public var queueLimit: Int { receiver.limits.queue }
 
     /// How many bytes of one sender's messages wait at the port before that sender has to; nil for any number.
     public var byteLimit: Int? { receiver.limits.bytes }
 
     /// The largest message that the port takes, in bytes, components and a few dozen bytes of frame together.
-    public var messageLimit: Int { receiver.limits.messageSize }
+    public var messageLimit: Int { receiver.limits.message }
 
     /// The right to send to the port.
     public var sendRight: SendRight { SendRight(receiver.channel) }

@@ -107,6 +107,6 @@ extension MachPort {
         }
 
         /// The process that sent a message.
-        public typealias Sender = ProcessCredentials
+        public typealias Sender = MessageSender
     }
 }

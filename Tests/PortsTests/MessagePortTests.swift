@@ -215,7 +215,7 @@ import Testing
         }
         let reads = Shared(0)
         let ports = (0..<500 as Range<UInt64>).map { PortID(incarnation: .random(), number: $0) }
-        var table = RequestTable<Counted>()
+        var table = PendingTable<Counted>()
         for number in 0..<(1000 as UInt64) {
             table.add(Counted(reads: reads, id: ports[Int(number / 2)]), number)
         }

@@ -36,7 +36,7 @@ import Testing
     // MARK: Statistics
 
     @Test func `what waits is what all have sent and the port has not taken`() {
-        var counts = QueueCounts()
+        var counts = StatisticsCounts()
         let (one, other, now) = (Incarnation.random(), Incarnation.random(), MonotonicInstant.now)
         counts.note(sent: 5, by: one)
         counts.note(sent: 7, by: other)
@@ -49,7 +49,7 @@ import Testing
     }
 
     @Test func `what does not come to an empty queue for a second is lost`() {
-        var counts = QueueCounts()
+        var counts = StatisticsCounts()
         let now = MonotonicInstant.now
         counts.note(sent: 3, by: .random())
         for wait in [0, 1000] {
@@ -62,11 +62,11 @@ import Testing
     }
 
     @Test func `a queue that is not empty has at least one message, whatever senders say`() {
-        var counts = QueueCounts()
+        var counts = StatisticsCounts()
         counts.note(sent: .max, by: .random())
         counts.note(sent: .max, by: .random())
         #expect(counts.statistics(ownSent: 0, isEmpty: false, now: .now).waiting >= 1)
-        counts = QueueCounts()
+        counts = StatisticsCounts()
         counts.noteTaken()
         #expect(counts.statistics(ownSent: 0, isEmpty: false, now: .now) == .init(received: 1, waiting: 1))
     }
@@ -74,7 +74,7 @@ import Testing
     // MARK: Credit
 
     @Test func `credit is returned in eighths of the limit, to each sender its own, and the rest together`() {
-        var credit = CreditLedger(byteLimit: 80)
+        var credit = CreditReturns(byteLimit: 80)
         #expect(credit.take(9, from: 1) == 0 && credit.take(10, from: 2) == 10 && credit.take(4, from: 3) == 0)
         #expect(credit.take(1, from: 1) == 10 && credit.count == 1)
         #expect(credit.returnAll() == [3: 4] && credit.returnAll().isEmpty)

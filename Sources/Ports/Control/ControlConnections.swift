@@ -152,7 +152,7 @@ final class ControlConnections: Sendable {
 
     /// A caller at a control socket of ours has sent its hello.
     func accept(_ descriptor: Int32) {
-        let credentials = LocalSocket.credentials(of: descriptor)
+        let credentials = PeerCredentials(of: descriptor)
         guard case .success(let hello)? = ControlHello.receive(from: descriptor) else {
             return refuse(descriptor, credentials, "it sent no hello")
         }
@@ -172,7 +172,7 @@ final class ControlConnections: Sendable {
         try? add(makeConnection(descriptor, hello, credentials?.pid ?? 0), sendsHello: true)
     }
 
-    func refuse(_ descriptor: Int32, _ credentials: LocalSocket.Credentials?, _ reason: String) {
+    func refuse(_ descriptor: Int32, _ credentials: PeerCredentials?, _ reason: String) {
         crl_unforked_close(descriptor)
         let (pid, user) = (credentials?.pid ?? 0, credentials.map { Int($0.uid) } ?? -1)
         log.warning(about: .process(pid), once: reason, "refused process \(pid) of user \(user): \(reason)")

@@ -17,7 +17,7 @@ final class ControlHandshake: Sendable {
     }
 
     enum Failure: Sendable {
-        case anotherUser(LocalSocket.Credentials?)
+        case anotherUser(PeerCredentials?)
         case refused(by: pid_t)
         case version(UInt8, of: pid_t)
         case system(Int32, path: String)
@@ -65,7 +65,7 @@ final class ControlHandshake: Sendable {
         self.address = address
         self.connections = connections
         loop = try connections.housekeeping.loop()
-        try AcceptGuard.checkReserve()
+        try DescriptorReserve.check()
         descriptor = try LocalSocket.makeControl()
     }
 
@@ -140,8 +140,8 @@ final class ControlHandshake: Sendable {
     }
 
     private func sendHello() {
-        let credentials = LocalSocket.credentials(of: descriptor)
-        guard let credentials, credentials.uid == geteuid() else {
+        let credentials = PeerCredentials(of: descriptor)
+        guard let credentials, credentials.isOwnUser else {
             log.warning(
                 about: .process(credentials?.pid ?? 0), once: "poses",
                 "process \(credentials?.pid ?? 0) of another user listens at \(address.path): no message goes there")

@@ -52,8 +52,8 @@ final class ControlListener: Sendable {
 
     private func awaitHello(of caller: Int32, on loop: ThreadRunLoop) {
         let connections = connections
-        let credentials = LocalSocket.credentials(of: caller)
-        guard credentials?.uid == geteuid() else {
+        let credentials = PeerCredentials(of: caller)
+        guard credentials?.isOwnUser == true else {
             return connections.refuse(caller, credentials, "it belongs to another user")
         }
         // A caller that has hung up must take no room from the next ones.
@@ -61,7 +61,7 @@ final class ControlListener: Sendable {
         guard connections.hasRoom else {
             return connections.refuse(caller, credentials, "there are too many connections")
         }
-        let hasDescriptor = (try? AcceptGuard.checkReserve()) != nil
+        let hasDescriptor = (try? DescriptorReserve.check()) != nil
         guard hasDescriptor else { return connections.refuse(caller, credentials, Self.noDescriptor) }
         let timer = TimerBox()
         let hello = ThreadRunLoop.Source1(descriptor: caller, duplicates: false) { turn in

@@ -68,7 +68,7 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
     ) throws(PortError) {
         self.nameServer = nameServer
         currentName = Lock(name)
-        port = try MachPort(.init(messages: queueLimit, bytes: byteLimit, messageSize: messageLimit), nameServer) {
+        port = try MachPort(.init(queue: queueLimit, bytes: byteLimit, message: messageLimit), nameServer) {
             requestHandler(MessagePortRequest($0))
         }
         if let name { try nameServer.register(port, name: name) }

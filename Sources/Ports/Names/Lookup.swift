@@ -67,7 +67,7 @@ private struct FoundName {
     }
 
     /// The owner reports the end of the port, if it is gone, before it answers the probe. Nil when no probe is needed.
-    func probe(_ owner: ControlConnection?) -> PingProbe? { isKnown || owner == nil ? nil : PingProbe(right.channel) }
+    func probe(_ owner: ControlConnection?) -> OwnerPing? { isKnown || owner == nil ? nil : OwnerPing(right.channel) }
 
     func check(_ answer: Void?) throws(PortError) {
         if answer == nil {

@@ -1,3 +1,4 @@
+import CRunLoopShims
 import Dispatch
 import RunLoops
 
@@ -78,5 +79,52 @@ final class QueueService: Waiter {
             return state.isStopped
         }
         if isStopped { source.invalidate() }
+    }
+}
+
+extension Receiver {
+    /// Has a dispatch queue handle the messages, in place of the queue before; nil: none does.
+    ///
+    /// - Parameter face: Kept while the queue serves.
+    func setQueue(_ queue: DispatchQueue?, keeping face: (any AnyObject & Sendable)? = nil) throws(PortError) {
+        try Fork.check()
+        let service = queue.map { QueueService(self, $0, keeping: face) }
+        let former = try state.withLock { (state) throws(PortError) in
+            guard state.lifecycle.isOpen else { throw .isInvalid(port: id) }
+            let former = state.queue
+            state.queue = service
+            state.waiters.removeAll { $0 === former }
+            if let service { state.waiters.append(service) }
+            return former
+        }
+        former?.stop()
+        // The descriptor does not report messages that came before.
+        service?.wake()
+    }
+
+    /// So many messages are handled before others have their turn on the queue.
+    private static let queueBatch = 64
+
+    /// The queue's turn.
+    ///
+    /// - Returns: Whether there may be more messages.
+    func serve(_ service: QueueService) -> Bool {
+        guard (try? beginTurn()) != nil else { return false }
+        defer { endTurn() }
+        for _ in 0..<Self.queueBatch {
+            guard !service.isStopped else { return false }
+            guard let delivery = take(waiter: service) else {
+                // The turn keeps the socket until it is watched.
+                if let descriptor = state.withLock({ try? $0.socket?.watchedDescriptor() }) {
+                    service.watch(descriptor)
+                }
+                return false
+            }
+            if delivery.isFirst { tellOthers() }
+            crl_callout_depth().pointee += 1
+            delivery.handler?(delivery.frame)
+            crl_callout_depth().pointee -= 1
+        }
+        return true
     }
 }

@@ -83,12 +83,12 @@ final class ReceivedFrame: Sendable {
     }
 
     /// The process that has sent the frame; nil when the kernel's word on that is missing.
-    var sender: ProcessCredentials? {
-        isOwn ? ProcessCredentials(pid: getpid(), uid: geteuid(), gid: getegid()) : peer
+    var sender: MessageSender? {
+        isOwn ? MessageSender(pid: getpid(), uid: geteuid(), gid: getegid()) : peer
     }
 
     /// The kernel's word on the other end of the connection that has brought the frame.
-    private var peer: ProcessCredentials? {
+    private var peer: MessageSender? {
         // "localhost:UID:GID:PID"
         let fields = (address ?? "").split(separator: ":").suffix(3)
         guard fields.count == 3, let uid = UInt32(fields[fields.startIndex]),

@@ -13,13 +13,6 @@ import ZeroMQ
 final class Receiver: LocalPort, RegisteredPort {
     typealias FrameHandler = @Sendable (ReceivedFrame) -> Void
 
-    /// The queue limit, the byte limit and the message limit of a port.
-    struct Limits: Sendable {
-        var messages = 1000
-        var bytes: Int?
-        var messageSize = 64 << 20
-    }
-
     /// A function that is itself a generic type's value is wrapped anew at each access; a field is not.
     struct Handlers: Sendable {
         var frame: FrameHandler?
@@ -28,7 +21,7 @@ final class Receiver: LocalPort, RegisteredPort {
     }
 
     let id: PortID
-    let limits: Limits
+    let limits: PortLimits
     let channel: SendChannel
     let context: ReceiveContext
     let state: Lock<ReceiverState>
@@ -40,45 +33,28 @@ final class Receiver: LocalPort, RegisteredPort {
     let scheduling = Lock(())
 
     init(
-        _ limits: Limits, directoryPath: String, _ context: ReceiveContext, handlers: Handlers = Handlers()
+        _ limits: PortLimits, directoryPath: String, _ context: ReceiveContext, handlers: Handlers = Handlers()
     ) throws(PortError) {
-        var limits = limits
-        try Self.check(limits.messages, "queueLimit")
-        try Self.check(limits.bytes ?? 1, "byteLimit")
-        try Self.check(limits.messageSize, "messageLimit")
-        limits.messages = min(limits.messages, Int(Int32.max) - 1)
-        limits.messageSize = min(limits.messageSize, limits.bytes ?? .max, Wire.largestMessage)
+        let limits = try limits.checked()
         let channels = context.channels
         let id = PortID(incarnation: channels.context.incarnation, number: context.ports.nextNumber())
-        let socket = try channels.context.sockets.make(.pull) { [limits] (socket) throws(ZeroMQError) in
-            try socket.set(.receiveHighWaterMark(Int32(limits.messages)))
-            // The limit covers the peer's greeting, too: with less, no other process could connect.
-            try socket.set(.maxMessageSize(Int64(max(limits.messageSize, 64))))
-            try socket.set(.ipcPeerUser(geteuid()))
-            // Only a peer that speaks ZMTP 3 has the kernel's word on who it is in its messages.
-            try socket.set(.authenticationDomain("ports"))
-            try socket.set(.linger(0))
-            try socket.bind("inproc://\(id.number)")
-        }
+        let socket = try channels.context.sockets.makePull(
+            "inproc://\(id.number)", highWaterMark: Int32(limits.queue), messageLimit: limits.message)
         self.id = id
         self.limits = limits
         self.context = context
         self.directoryPath = directoryPath
         state = Lock(
-            ReceiverState(socket: socket, handlers: handlers, credit: CreditLedger(byteLimit: limits.bytes ?? 0)))
+            ReceiverState(socket: socket, handlers: handlers, credit: CreditReturns(byteLimit: limits.bytes ?? 0)))
         channel = channels.addOwnChannel(
             WireRight(
-                id: id, queueLimit: UInt32(limits.messages), limit: limits.messageSize, byteLimit: limits.bytes ?? 0,
+                id: id, queueLimit: UInt32(limits.queue), limit: limits.message, byteLimit: limits.bytes ?? 0,
                 path: ""))
         channel.setLocalPort(self)
         context.ports.add(self)
     }
 
     deinit { invalidate() }
-
-    private static func check(_ limit: Int, _ name: String) throws(PortError) {
-        if limit < 1 { throw .invalidLimit(name: name, value: limit) }
-    }
 
     var isValid: Bool { state.withLockUnlessForked { $0.lifecycle.isOpen } ?? false }
 

@@ -15,8 +15,8 @@ struct ReceiverState: ~Copyable {
     /// Where other processes can find the port.
     var exposedIn: RegistryDirectory?
     var names: [(directory: RegistryDirectory, name: String)] = []
-    var counts = QueueCounts()
-    var credit: CreditLedger
+    var counts = StatisticsCounts()
+    var credit: CreditReturns
     /// The rest of a multipart message is skipped. No sender of ours makes one.
     var isSkipping = false
     var malformedCount = 0

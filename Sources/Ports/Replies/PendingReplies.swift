@@ -3,7 +3,7 @@ import RunLoops
 /// The requests of a runtime that wait for their replies.
 final class PendingReplies: Sendable {
     private struct State {
-        var pending = RequestTable<PendingReply>()
+        var pending = PendingTable<PendingReply>()
         var lastRequest: UInt64 = 0
         var late = 0
     }

@@ -1,7 +1,7 @@
 import RunLoops
 import ZeroMQ
 
-// How a channel gets its socket, and when it closes an idle one.
+// How a channel gets its socket.
 
 extension SendChannel {
     /// Where the owner's control socket is.
@@ -86,7 +86,7 @@ extension SendChannel {
         // An optional, because a closure cannot consume what it captures.
         var made: Socket?
         do throws(PortError) {
-            made = try makeSocket("ipc://" + socketPath)
+            made = try context.sockets.makePush("ipc://" + socketPath, highWaterMark: queueLimit)
         } catch {
             context.connections.makeRoom()
             throw error
@@ -97,63 +97,5 @@ extension SendChannel {
             state.queue.connect(origin: owner.ownOrigin)
         }
         context.connections.opened(self)
-    }
-
-    func makeSocket(_ address: String) throws(PortError) -> Socket {
-        try context.sockets.make(.push) { (socket) throws(ZeroMQError) in
-            // Inside one process libzmq adds the two high-water marks.
-            try socket.set(.sendHighWaterMark(isLocal ? 1 : queueLimit))
-            try socket.set(.linger(isLocal ? 0 : -1))
-            if !isLocal {
-                // A stranger may take the path after the owner's death: no second connection, no early queue.
-                try socket.set(.reconnectInterval(-1))
-                try socket.set(.immediate(true))
-            }
-            try socket.connect(address)
-        }
-    }
-
-    // MARK: Closing an idle connection
-
-    var hasSocket: Bool { state.withLock { $0.socket != nil } }
-
-    /// Closes the connection, now or when the answer to a drain probe comes.
-    func closeIfIdle() {
-        let isClosed = state.withLock { state in
-            switch state.queue.closeIfIdle() {
-            case .nothing: return false
-            case .close:
-                state.socket = nil
-                return true
-            case .probe:
-                let number = UInt64.random(in: 0 ... .max)
-                // Without room, the next round tries again.
-                if var frame = try? Frame(drainProbe: number, origin: state.queue.origin),
-                    (try? state.socket?.sendNow(&frame)) == true
-                {
-                    state.queue.noteProbe(number)
-                }
-                return false
-            }
-        }
-        if isClosed { context.connections.closed(self) }
-    }
-
-    /// The port has answered a drain probe: everything before it was taken.
-    func drained(_ number: UInt64) {
-        let isClosed = state.withLock { state in
-            guard state.queue.drained(number) else { return false }
-            state.socket = nil
-            return true
-        }
-        if isClosed { context.connections.closed(self) }
-    }
-}
-
-extension Frame {
-    fileprivate init(drainProbe number: UInt64, origin: UInt32) throws(ZeroMQError) {
-        let header = WireHeader(kind: .drainProbe, request: number, origin: origin)
-        try self.init(count: header.componentsOffset)
-        withUnsafeMutableBytes { header.write(to: $0) }
     }
 }

@@ -18,7 +18,7 @@ final class SendChannel: Sendable, CustomStringConvertible {
     let channels: ChannelTable
 
     struct ChannelState: ~Copyable {
-        var queue: SendQueue
+        var queue: SendState
         /// There is one while the queue is connecting or connected.
         var socket: Socket?
         weak var localPort: (any LocalPort)?
@@ -39,7 +39,7 @@ final class SendChannel: Sendable, CustomStringConvertible {
         self.isLocal = isLocal
         mark = isLocal ? channels.context.mark : 0
         self.channels = channels
-        let queue = SendQueue(byteLimit: byteLimit, isLocal: isLocal, sentCount: sentCount)
+        let queue = SendState(byteLimit: byteLimit, isLocal: isLocal, sentCount: sentCount)
         state = Lock(ChannelState(queue: queue))
     }
 
@@ -185,7 +185,7 @@ final class SendChannel: Sendable, CustomStringConvertible {
             guard state.queue.isFirst(waiter) else { return .waitForTurn(isConnected: isConnected) }
             if try trySend(&frame, &state) { return .done }
             // Returned credit wakes the waiter.
-            if state.queue.lacksCredit { return .waitForTurn(isConnected: isConnected) }
+            if state.queue.credit.isLacking { return .waitForTurn(isConnected: isConnected) }
             guard let descriptor = try state.socket?.watchedDescriptor() else { return .connect }
             return .watch(descriptor, isConnected: isConnected)
         }
@@ -194,7 +194,7 @@ final class SendChannel: Sendable, CustomStringConvertible {
     /// Sends if there is a socket, credit and room.
     private func trySend(_ frame: inout Frame, _ state: inout ChannelState) throws(PortError) -> Bool {
         if isLocal, state.socket == nil {
-            state.socket = try makeSocket("inproc://\(id.number)")
+            state.socket = try context.sockets.makeLocalPush("inproc://\(id.number)")
             state.queue.connect()
         }
         let size = byteLimit > 0 ? frame.count : 0
@@ -272,7 +272,7 @@ final class SendChannel: Sendable, CustomStringConvertible {
         invalidated.dropHandlers()
     }
 
-    private func end(_ end: SendQueue.Lifecycle, linger milliseconds: Int32? = nil) {
+    private func end(_ end: SendState.Lifecycle, linger milliseconds: Int32? = nil) {
         let waiters = state.withLock { state in
             if !isLocal, let milliseconds { try? state.socket?.set(.linger(milliseconds)) }
             state.socket = nil

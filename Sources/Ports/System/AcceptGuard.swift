@@ -1,14 +1,10 @@
 import CAcceptGuard
 import Glibc
-import RunLoops
 
 /// Refuses connections before libzmq accepts them: libzmq aborts the process when its `accept` finds no descriptor left.
 enum AcceptGuard {
-    /// The descriptors that stay free: when no more are left, connections and new ports are refused.
-    static let reserve = 64
-
     /// Once a process.
-    static let begin: Void = cag_begin(Int32(reserve)) { pid, uid, reason in
+    static let begin: Void = cag_begin(Int32(DescriptorReserve.size)) { pid, uid, reason in
         // On libzmq's own thread.
         let text = text(reason)
         log.warning(about: .process(pid), once: text, "refused process \(pid) of user \(uid): \(text)")
@@ -29,14 +25,5 @@ enum AcceptGuard {
         case cag_one_too_many: "there are too many connections"
         default: "no descriptor is left"
         }
-    }
-
-    /// Throws when only the reserve is left.
-    static func checkReserve() throws(PortError) {
-        let lowestFree = fcntl(0, F_DUPFD_CLOEXEC, 0)
-        if lowestFree >= 0 { close(lowestFree) }
-        let limit = Int(clamping: Descriptor.limit)
-        let isExhausted = lowestFree < 0 ? errno == EMFILE : Int(lowestFree) >= limit - reserve
-        if isExhausted { throw .outOfDescriptors(limit: limit) }
     }
 }

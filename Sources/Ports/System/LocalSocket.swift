@@ -115,21 +115,10 @@ enum LocalSocket {
         guard descriptor >= 0 else { return true }
         defer { crl_unforked_close(descriptor) }
         switch connect(descriptor, to: path) {
-        case 0: return !ProcessStatus.isEnding(credentials(of: descriptor)?.pid ?? 0)
+        case 0: return !ProcessStatus.isEnding(PeerCredentials(of: descriptor)?.pid ?? 0)
         case ENOENT, ECONNREFUSED, ENAMETOOLONG, ENOTDIR: return false
         default: return true
         }
-    }
-
-    /// The kernel's word on who is at the other end.
-    static func credentials(of descriptor: Int32) -> Credentials? {
-        var credentials = Credentials(pid: 0, uid: 0)
-        return crl_peer_credentials(descriptor, &credentials.pid, &credentials.uid) ? credentials : nil
-    }
-
-    struct Credentials {
-        var pid: pid_t
-        var uid: uid_t
     }
 
     private static func withAddress<R>(_ path: String, _ body: (UnsafePointer<sockaddr>, socklen_t) -> R) -> R {

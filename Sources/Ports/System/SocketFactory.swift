@@ -12,11 +12,51 @@ final class SocketFactory: Sendable {
 
     private let state = Lock(State.unused)
 
+    /// A socket that receives a port's messages.
+    ///
+    /// - Parameters:
+    ///   - address: Its address inside the runtime.
+    ///   - highWaterMark: How many messages of one sender it holds.
+    ///   - messageLimit: The largest message in bytes.
+    func makePull(_ address: String, highWaterMark: Int32, messageLimit: Int) throws(PortError) -> Socket {
+        try make(.pull) { (socket) throws(ZeroMQError) in
+            try socket.set(.receiveHighWaterMark(highWaterMark))
+            // The limit covers the peer's greeting, too: with less, no other process could connect.
+            try socket.set(.maxMessageSize(Int64(max(messageLimit, 64))))
+            try socket.set(.ipcPeerUser(geteuid()))
+            // Only a peer that speaks ZMTP 3 has the kernel's word on who it is in its messages.
+            try socket.set(.authenticationDomain("ports"))
+            try socket.set(.linger(0))
+            try socket.bind(address)
+        }
+    }
+
+    /// A socket that sends to a port of this runtime. libzmq adds its high-water mark to the port's: one queue of both.
+    func makeLocalPush(_ address: String) throws(PortError) -> Socket {
+        try make(.push) { (socket) throws(ZeroMQError) in
+            try socket.set(.sendHighWaterMark(1))
+            try socket.set(.linger(0))
+            try socket.connect(address)
+        }
+    }
+
+    /// A socket that sends to a port of another process.
+    func makePush(_ address: String, highWaterMark: Int32) throws(PortError) -> Socket {
+        try make(.push) { (socket) throws(ZeroMQError) in
+            try socket.set(.sendHighWaterMark(highWaterMark))
+            try socket.set(.linger(-1))
+            // Never to a stranger that takes the path after the owner's death, and nothing queued for nobody.
+            try socket.set(.reconnectInterval(-1))
+            try socket.set(.immediate(true))
+            try socket.connect(address)
+        }
+    }
+
     /// Makes a socket, unless only the reserve of descriptors is left.
-    func make(
+    private func make(
         _ kind: Socket.Kind, _ prepare: (borrowing Socket) throws(ZeroMQError) -> Void
     ) throws(PortError) -> Socket {
-        try AcceptGuard.checkReserve()
+        try DescriptorReserve.check()
         let context = try context()
         do throws(ZeroMQError) {
             let socket = try Socket(kind, in: context)
@@ -25,7 +65,7 @@ final class SocketFactory: Sendable {
         } catch {
             // libzmq says EMFILE also when the context has made as many sockets as it may.
             if error.code == EMFILE, error.call == "zmq_socket" {
-                try AcceptGuard.checkReserve()
+                try DescriptorReserve.check()
                 throw .outOfSockets(limit: context.maxSockets)
             }
             throw PortError(error)

@@ -1,5 +1,5 @@
 /// The process that sent a message, in the kernel's words. ``MachPort/Message/Sender`` is its name in the API.
-public struct ProcessCredentials: Sendable, Hashable {
+public struct MessageSender: Sendable, Hashable {
     /// Its process id.
     public let pid: Int32
     /// Its effective user when it connected.

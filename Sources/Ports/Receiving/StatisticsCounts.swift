@@ -1,7 +1,7 @@
 import RunLoops
 
 /// How many messages a port has taken, and how many its senders have sent: what its statistics are made of.
-struct QueueCounts {
+struct StatisticsCounts {
     private(set) var taken = 0
     /// The last counts of senders in other processes. They are the senders' word and may be anything, so sums may overflow.
     private var sent: [Incarnation: Int] = [:]

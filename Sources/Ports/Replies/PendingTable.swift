@@ -4,7 +4,7 @@ protocol Request: Sendable {
 }
 
 /// Requests that wait, by number and by port: the end of a port costs no more than the requests to it.
-struct RequestTable<Waiting: Request> {
+struct PendingTable<Waiting: Request> {
     private var requests: [UInt64: Waiting] = [:]
     private var numbers: [PortID: Set<UInt64>] = [:]
 

@@ -4,13 +4,13 @@ import Testing
 @testable import Ports
 
 /// The decisions of a channel, without a socket or a thread.
-@Suite struct SendQueueTests {
+@Suite struct SendStateTests {
     private final class Sender: Waiter {
         func wake() {}
     }
 
     @Test func `waiters have their turns in the order they came, and one that leaves wakes the next`() {
-        var queue = SendQueue(isLocal: true)
+        var queue = SendState(isLocal: true)
         let (first, second, third) = (Sender(), Sender(), Sender())
         for sender in [first, second, third] { queue.add(sender) }
         #expect(queue.isFirst(first) && !queue.isFirst(second))
@@ -20,7 +20,7 @@ import Testing
     }
 
     @Test func `a sender that comes may try while the first waiter has found room, but not after it has found none`() {
-        var queue = SendQueue(isLocal: true)
+        var queue = SendState(isLocal: true)
         #expect(queue.mayTry(isLast: false) && queue.mayTry(isLast: true))
         queue.add(Sender())
         #expect(queue.mayTry(isLast: false) && !queue.mayTry(isLast: true))
@@ -31,28 +31,28 @@ import Testing
     }
 
     @Test func `credit is what the port has taken, and a single message always has it`() {
-        var queue = SendQueue(byteLimit: 10, isLocal: false)
+        var queue = SendState(byteLimit: 10, isLocal: false)
         queue.connect(origin: 5)
         let sender = Sender()
         queue.add(sender)
         #expect(queue.takeCredit(100) == true)
         queue.noteSent(100)
-        #expect(!queue.takeCredit(1) && queue.lacksCredit && queue.isFull)
+        #expect(!queue.takeCredit(1) && queue.credit.isLacking && queue.isFull)
         #expect(queue.returnCredit(95) === sender)
         #expect(queue.takeCredit(5) && !queue.takeCredit(6))
-        #expect(queue.controlConnectionEnded() === sender && queue.inFlight == 0)
+        #expect(queue.controlConnectionEnded() === sender && queue.credit.inFlight == 0)
         #expect(queue.takeCredit(6) && queue.returnCredit(1) == nil)
     }
 
     @Test func `without a byte limit nothing is counted`() {
-        var queue = SendQueue(isLocal: false)
+        var queue = SendState(isLocal: false)
         queue.noteSent(.max)
         queue.noteSent(.max)
-        #expect(queue.takeCredit(.max) && queue.inFlight == 0 && queue.sentCount == 2)
+        #expect(queue.takeCredit(.max) && queue.credit.inFlight == 0 && queue.sentCount == 2)
     }
 
     @Test func `a socket to another process is connected when it has sent something`() {
-        var queue = SendQueue(isLocal: false, sentCount: 7)
+        var queue = SendState(isLocal: false, sentCount: 7)
         #expect(!queue.isConnected && !queue.dropUnaccepted())
         queue.connect(origin: 3)
         #expect(queue.lifecycle == .connecting && !queue.isConnected && queue.origin == 3)
@@ -63,7 +63,7 @@ import Testing
     }
 
     @Test func `an idle connection is closed when the port has taken everything, and nothing has followed`() {
-        var queue = SendQueue(isLocal: false)
+        var queue = SendState(isLocal: false)
         #expect(queue.closeIfIdle() == .nothing)
         queue.connect()
         #expect(queue.closeIfIdle() == .close && queue.lifecycle == .unconnected)
@@ -84,7 +84,7 @@ import Testing
     }
 
     @Test func `a probe that went with a cut control connection is sent again`() {
-        var queue = SendQueue(isLocal: false)
+        var queue = SendState(isLocal: false)
         queue.connect()
         queue.noteSent(0)
         queue.noteProbe(1)
@@ -95,7 +95,7 @@ import Testing
 
     @Test func `the end is final, and closed outlasts invalid`() {
         let port = PortID(incarnation: .random(), number: 1)
-        var queue = SendQueue(isLocal: true)
+        var queue = SendState(isLocal: true)
         queue.add(Sender())
         #expect((try? queue.check(.isInvalid(port: port))) != nil)
         #expect(queue.end(.invalid).count == 1)

@@ -3,7 +3,7 @@ import Synchronization
 
 /// A question that the library in a port's owner answers on its own thread, after all earlier questions: the end of a port
 /// that does not exist. The answer comes only while the probe is kept.
-struct PingProbe {
+struct OwnerPing {
     private let channel: SendChannel
     let answered = Promise<Void>()
 

@@ -1,6 +1,6 @@
 /// The state of a channel without its socket: whether it may send, who waits for room, how much credit is left, and
 /// what the owner was asked. A plain value: the channel locks, asks this, and acts after the lock.
-struct SendQueue {
+struct SendState {
     enum Lifecycle: Equatable {
         /// No socket.
         case unconnected
@@ -23,22 +23,16 @@ struct SendQueue {
     private(set) var waiters: [any Waiter] = []
     /// Whether the last attempt found no room. Then only the first waiter touches the socket.
     private(set) var isFull = false
-    /// Whether credit is what the first waiter lacks. The socket knows nothing of that.
-    private(set) var lacksCredit = false
-    /// Bytes that were sent and that the port has not taken; counted only with a byte limit.
-    private(set) var inFlight = 0
+    private(set) var credit: SendCredit
     /// Whether somebody wants to know the port's end. Each new connection to the owner asks for it.
     private(set) var isWatched = false
-    /// The drain probe that is out, and how many messages had been sent before it.
-    private var drainProbe: (number: UInt64, sentCount: Int)?
+    private var drainProbe = DrainProbe()
 
-    /// The most bytes in flight, beyond one message; 0: any number.
-    let byteLimit: Int
     /// Whether the port is one of this runtime's.
     let isLocal: Bool
 
     init(byteLimit: Int = 0, isLocal: Bool, sentCount: Int = 0) {
-        self.byteLimit = byteLimit
+        credit = SendCredit(byteLimit: byteLimit)
         self.isLocal = isLocal
         self.sentCount = sentCount
     }
@@ -50,18 +44,17 @@ struct SendQueue {
     /// - Parameter isLast: Whether the waiters go first.
     func mayTry(isLast: Bool) -> Bool { waiters.isEmpty || !isLast && !isFull }
 
-    /// Whether there is credit for a message. Without a message in flight there always is.
+    /// Whether there is credit for a message.
     mutating func takeCredit(_ size: Int) -> Bool {
-        lacksCredit = byteLimit > 0 && inFlight > 0 && inFlight + size > byteLimit
-        isFull = lacksCredit
-        return !lacksCredit
+        isFull = !credit.allows(size)
+        return !isFull
     }
 
     /// The socket has taken a message.
     mutating func noteSent(_ size: Int) {
         isFull = false
         sentCount += 1
-        if byteLimit > 0 { inFlight += size }
+        credit.spend(size)
         lifecycle = .connected
     }
 
@@ -86,8 +79,8 @@ struct SendQueue {
     ///
     /// - Returns: The waiter to wake.
     mutating func returnCredit(_ bytes: Int) -> (any Waiter)? {
-        inFlight = max(0, inFlight - bytes)
-        return lacksCredit ? waiters.first : nil
+        credit.restore(bytes)
+        return credit.isLacking ? waiters.first : nil
     }
 
     // MARK: Connecting
@@ -112,8 +105,8 @@ struct SendQueue {
     ///
     /// - Returns: The waiter to wake.
     mutating func controlConnectionEnded() -> (any Waiter)? {
-        drainProbe = nil
-        return returnCredit(inFlight)
+        drainProbe.forget()
+        return returnCredit(credit.inFlight)
     }
 
     // MARK: Closing an idle connection
@@ -131,17 +124,16 @@ struct SendQueue {
     mutating func closeIfIdle() -> IdleStep {
         guard waiters.isEmpty else { return .nothing }
         if dropUnaccepted() { return .close }
-        return lifecycle == .connected && drainProbe?.sentCount != sentCount ? .probe : .nothing
+        return lifecycle == .connected && !drainProbe.covers(sentCount) ? .probe : .nothing
     }
 
-    mutating func noteProbe(_ number: UInt64) { drainProbe = (number, sentCount) }
+    mutating func noteProbe(_ number: UInt64) { drainProbe.sent(number, after: sentCount) }
 
     /// The port has taken everything that came before a probe.
     ///
     /// - Returns: Whether the socket is to be closed.
     mutating func drained(_ number: UInt64) -> Bool {
-        guard let probe = drainProbe, probe == (number, sentCount), waiters.isEmpty else { return false }
-        drainProbe = nil
+        guard waiters.isEmpty, drainProbe.answered(number, sentCount: sentCount) else { return false }
         lifecycle = .unconnected
         return true
     }

@@ -1,5 +1,5 @@
 /// The bytes that a port with a byte limit has taken, and not yet returned to their senders as credit.
-struct CreditLedger {
+struct CreditReturns {
     /// By the senders' numbers in frames.
     private var unreturned: [UInt32: Int] = [:]
     private let batch: Int
