@@ -10,48 +10,48 @@ import Testing
     // MARK: Names
 
     @Test func `nobody is listed where nobody is`() throws {
-        #expect(try registry.portctl("list") == Outcome(0))
-        #expect(try registry.portctl("list", "--json") == Outcome(0, "[]\n"))
-        let outcome = try registry.portctl("info", "nobody")
+        #expect(registry.portctl("list") == Outcome(0))
+        #expect(registry.portctl("list", "--json") == Outcome(0, "[]\n"))
+        let outcome = registry.portctl("info", "nobody")
         #expect(outcome.status == 2 && outcome.output == "")
         #expect(outcome.errors == "portctl: nobody has registered the name “nobody” in \(registry.path)\n")
     }
 
     @Test func `names are listed with their owners`() throws {
         let servers = try ["b", "a\nname"].map { try registry.serve($0) }
-        let list = try registry.portctl("list")
+        let list = registry.portctl("list")
         let rows = list.output.split(separator: "\n").map { $0.split(separator: " ").map(String.init) }
         #expect(rows.map(\.first) == ["NAME", "a\\nname", "b"])
-        #expect(rows[1][1] == "\(servers[1].processIdentifier)" && rows[2][1] == "\(servers[0].processIdentifier)")
+        #expect(rows[1][1] == "\(servers[1].pid)" && rows[2][1] == "\(servers[0].pid)")
         #expect(rows[1].last?.hasSuffix("/PortsTestHelper") == true)
 
         let infos = try #require(try registry.json("list", "--json") as? [[String: Any]])
         #expect(infos.map { $0["name"] as? String } == ["a\nname", "b"])
         let info = try #require(try registry.json("info", "b", "--json") as? [String: Any])
-        #expect(info["pid"] as? Int32 == servers[0].processIdentifier)
+        #expect(info["pid"] as? Int32 == servers[0].pid)
         #expect(info["uid"] as? UInt32 == geteuid())
         #expect((info["program"] as? String)?.hasSuffix("/PortsTestHelper") == true)
         let since = try Date(try #require(info["since"] as? String), strategy: .iso8601)
         #expect(abs(since.timeIntervalSinceNow) < 1000)
         #expect(
-            try registry.portctl("info", "b").output.contains("owner     process \(servers[0].processIdentifier)\n"))
+            registry.portctl("info", "b").output.contains("owner     process \(servers[0].pid)\n"))
     }
 
     @Test func `it is seen how many messages wait, and how fast they go`() throws {
         let stuck = try registry.serve("stuck", as: "hold")
         _ = try registry.serve("swift")
-        for _ in 0..<3 { #expect(try registry.portctl("send", "stuck") == Outcome(0)) }
-        let rows = try registry.portctl("list").output.split(separator: "\n").map { $0.split(separator: " ") }
+        for _ in 0..<3 { #expect(registry.portctl("send", "stuck") == Outcome(0)) }
+        let rows = registry.portctl("list").output.split(separator: "\n").map { $0.split(separator: " ") }
         #expect(rows.map { $0[$0.count - 2] } == ["WAITING", "3", "0"])
         let info = try #require(try registry.json("info", "stuck", "--json") as? [String: Any])
         #expect(info["waiting"] as? Int == 3 && info["received"] as? Int == 0)
 
-        let top = try registry.start("top", "--json", "--interval", "0.1")
+        let top = registry.start("top", "--json", "--interval", "0.1")
         try top.waits(for: #""name":"swift""#)
-        for _ in 0..<5 { _ = try registry.portctl("request", "swift", "hello") }
+        for _ in 0..<5 { _ = registry.portctl("request", "swift", "hello") }
         try top.waits(for: #""received":5}"#)
-        kill(top.process.processIdentifier, SIGINT)
-        let outcome = try top.outcome()
+        top.child.signal(SIGINT)
+        let outcome = top.outcome
         #expect(outcome.status == 0)
         let tables = try outcome.output.split(separator: "\n").map {
             try #require(try JSONSerialization.jsonObject(with: Data($0.utf8)) as? [[String: Any]])
@@ -60,54 +60,54 @@ import Testing
         #expect(tables.contains { ($0.first?["rate"] as? Int ?? 0) > 0 && $0.first?["name"] as? String == "swift" })
 
         // An owner that does not answer keeps nothing else from being shown.
-        kill(stuck.processIdentifier, SIGSTOP)
-        let table = try registry.portctl("top", "--count", "1").output.split(separator: "\n")
+        stuck.signal(SIGSTOP)
+        let table = registry.portctl("top", "--count", "1").output.split(separator: "\n")
         #expect(table.count == 3 && table.contains { $0.hasPrefix("stuck ") && $0.contains(" ? ") })
-        #expect(try registry.portctl("top", "--count", "0").status == 64)
+        #expect(registry.portctl("top", "--count", "0").status == 64)
     }
 
     @Test func `a name is waited for, and its end`() throws {
-        let waiting = try registry.start("wait", "late")
+        let waiting = registry.start("wait", "late")
         let server = try registry.serve("late")
-        #expect(try waiting.outcome() == Outcome(0))
-        let late = try registry.portctl("wait", "late", "--gone", "--timeout", "0.02")
+        #expect(waiting.outcome == Outcome(0))
+        let late = registry.portctl("wait", "late", "--gone", "--timeout", "0.02")
         #expect(late.status == 3)
-        #expect(late.errors == "portctl: the name “late” belongs to process \(server.processIdentifier)\n")
-        let ending = try registry.start("wait", "late", "--gone")
-        kill(server.processIdentifier, SIGKILL)
-        #expect(try ending.outcome() == Outcome(0))
-        #expect(try registry.portctl("wait", "late", "--timeout", "0.02").status == 3)
+        #expect(late.errors == "portctl: the name “late” belongs to process \(server.pid)\n")
+        let ending = registry.start("wait", "late", "--gone")
+        server.signal(SIGKILL)
+        #expect(ending.outcome == Outcome(0))
+        #expect(registry.portctl("wait", "late", "--timeout", "0.02").status == 3)
     }
 
     @Test func `names are seen coming and going`() throws {
         let first = try registry.serve("first")
-        let watch = try registry.start("watch")
-        let json = try registry.start("watch", "--json")
-        try watch.waits(for: "+ first  \(first.processIdentifier)")
+        let watch = registry.start("watch")
+        let json = registry.start("watch", "--json")
+        try watch.waits(for: "+ first  \(first.pid)")
         try json.waits(for: #"{"event":"came","registration":{"name":"first","#)
         let second = try registry.serve("second")
-        try watch.waits(for: "+ second  \(second.processIdentifier)")
-        kill(first.processIdentifier, SIGKILL)
-        try watch.waits(for: "- first  \(first.processIdentifier)  /")
+        try watch.waits(for: "+ second  \(second.pid)")
+        first.signal(SIGKILL)
+        try watch.waits(for: "- first  \(first.pid)  /")
         try json.waits(for: #"{"event":"went","registration":{"name":"first","#)
-        #expect(try registry.portctl("send", "second", "--id", "99") == Outcome(0))
-        try watch.waits(for: "- second  \(second.processIdentifier)")
+        #expect(registry.portctl("send", "second", "--id", "99") == Outcome(0))
+        try watch.waits(for: "- second  \(second.pid)")
     }
 
     @Test func `what killed processes leave is swept`() throws {
         let server = try registry.serve("killed")
-        kill(server.processIdentifier, SIGKILL)
-        server.waitUntilExit()
-        #expect(try registry.portctl("list") == Outcome(0))
-        let doctor = try registry.portctl("doctor")
+        server.signal(SIGKILL)
+        server.wait()
+        #expect(registry.portctl("list") == Outcome(0))
+        let doctor = registry.portctl("doctor")
         #expect(doctor.status == 0 && doctor.output.contains("warning  leftovers: 1 name of killed processes\n"))
         // The doctor's port has swept; the next one is killed for the command itself.
         let other = try registry.serve("other")
-        kill(other.processIdentifier, SIGKILL)
-        other.waitUntilExit()
+        other.signal(SIGKILL)
+        other.wait()
         #expect(
-            try registry.portctl("sweep", "--json") == Outcome(0, #"{"processes":1,"names":["other"]}"# + "\n"))
-        #expect(try registry.portctl("sweep") == Outcome(0, "killed processes have left nothing\n"))
+            registry.portctl("sweep", "--json") == Outcome(0, #"{"processes":1,"names":["other"]}"# + "\n"))
+        #expect(registry.portctl("sweep") == Outcome(0, "killed processes have left nothing\n"))
         #expect(registry.files == [])
     }
 
@@ -115,31 +115,30 @@ import Testing
 
     @Test func `a request's reply is written as it is`() throws {
         let server = try registry.serve("echo")
-        #expect(try registry.portctl("request", "echo", "hello") == Outcome(0, "hello"))
-        #expect(try registry.portctl("request", "echo", "-", input: "a\nb\n") == Outcome(0, "a\nb\n"))
-        #expect(try registry.portctl("request", "echo", "--", "-x") == Outcome(0, "-x"))
-        #expect(try registry.portctl("request", "echo") == Outcome(0))
-        #expect(try registry.portctl("request", "echo", "--json") == Outcome(0, "{\"data\":null}\n"))
-        #expect(try registry.portctl("request", "echo", "", "--json") == Outcome(0, "{\"data\":\"\"}\n"))
+        #expect(registry.portctl("request", "echo", "hello") == Outcome(0, "hello"))
+        #expect(registry.portctl("request", "echo", "-", input: "a\nb\n") == Outcome(0, "a\nb\n"))
+        #expect(registry.portctl("request", "echo", "--", "-x") == Outcome(0, "-x"))
+        #expect(registry.portctl("request", "echo") == Outcome(0))
+        #expect(registry.portctl("request", "echo", "--json") == Outcome(0, "{\"data\":null}\n"))
+        #expect(registry.portctl("request", "echo", "", "--json") == Outcome(0, "{\"data\":\"\"}\n"))
         #expect(
-            try registry.portctl("request", "echo", "a\"\n", "--json") == Outcome(0, #"{"data":"a\"\n"}"# + "\n"))
+            registry.portctl("request", "echo", "a\"\n", "--json") == Outcome(0, #"{"data":"a\"\n"}"# + "\n"))
         let large = String(repeating: "x", count: 300_000)
-        #expect(try registry.portctl("request", "echo", "-", input: large) == Outcome(0, large))
-        #expect(try registry.portctl("send", "echo", "--id", "99") == Outcome(0))
-        server.waitUntilExit()
-        #expect(server.terminationStatus == 0)
+        #expect(registry.portctl("request", "echo", "-", input: large) == Outcome(0, large))
+        #expect(registry.portctl("send", "echo", "--id", "99") == Outcome(0))
+        #expect(server.wait() == 0)
         #expect(registry.files == [])
     }
 
     @Test func `requests that fail have statuses of their own`() throws {
         let server = try registry.serve("echo")
-        #expect(try registry.portctl("request", "nobody").status == 2)
-        #expect(try registry.portctl("send", "nobody").status == 2)
-        #expect(try registry.portctl("request", "echo", "--id", "97", "--timeout", "0.05").status == 3)
-        #expect(try registry.portctl("request", "echo", "--id", "98").status == 5)
-        #expect(try registry.portctl("request", "echo", "--id", "99").status == 4)
-        server.waitUntilExit()
-        #expect(try registry.portctl("send", "", "x").status == 1)
+        #expect(registry.portctl("request", "nobody").status == 2)
+        #expect(registry.portctl("send", "nobody").status == 2)
+        #expect(registry.portctl("request", "echo", "--id", "97", "--timeout", "0.05").status == 3)
+        #expect(registry.portctl("request", "echo", "--id", "98").status == 5)
+        #expect(registry.portctl("request", "echo", "--id", "99").status == 4)
+        server.wait()
+        #expect(registry.portctl("send", "", "x").status == 1)
     }
 
     @Test(arguments: [
@@ -147,78 +146,78 @@ import Testing
         ["send", "x", "--id", "-1"], ["ping", "x", "--count", "0"], ["wait"],
     ])
     func `wrong usage has its own status`(_ arguments: [String]) throws {
-        let outcome = try registry.start(arguments).outcome()
+        let outcome = registry.start(arguments).outcome
         #expect(outcome.status == 64 && outcome.output == "" && outcome.errors.contains("Usage: portctl"))
     }
 
     @Test func `standard streams that are closed are errors, and no way to the owner`() throws {
         _ = try registry.serve("echo")
-        let unwritten = try registry.shell(#""$0" request echo hello >&-"#)
+        let unwritten = registry.shell(#""$0" request echo hello >&-"#)
         #expect(unwritten.status == 1 && unwritten.errors.contains("standard output"))
-        let unread = try registry.shell(#""$0" request echo - <&-"#)
+        let unread = registry.shell(#""$0" request echo - <&-"#)
         #expect(unread.status == 1 && unread.errors.contains("standard input"))
-        #expect(try registry.portctl("request", "echo", "hello") == Outcome(0, "hello"))
+        #expect(registry.portctl("request", "echo", "hello") == Outcome(0, "hello"))
     }
 
     @Test func `more data than the port takes is not read to its end`() throws {
         _ = try registry.serve("echo")
-        let outcome = try registry.shell(#""$0" send echo - </dev/zero"#)
+        let outcome = registry.shell(#""$0" send echo - </dev/zero"#)
         #expect(outcome.status == 1 && outcome.errors.contains("too large for “echo”"))
     }
 
     @Test func `an owner that is stopped is late`() throws {
         let server = try registry.serve("echo")
-        kill(server.processIdentifier, SIGSTOP)
+        server.signal(SIGSTOP)
         for command in ["request", "send", "ping"] {
-            let outcome = try registry.portctl(command, "echo", "--timeout", "0.1")
+            let outcome = registry.portctl(command, "echo", "--timeout", "0.1")
             #expect(outcome.status == 3 && outcome.errors.contains("in time"), "\(command): \(outcome)")
         }
-        kill(server.processIdentifier, SIGCONT)
-        #expect(try registry.portctl("request", "echo", "hello") == Outcome(0, "hello"))
+        server.signal(SIGCONT)
+        #expect(registry.portctl("request", "echo", "hello") == Outcome(0, "hello"))
     }
 
     @Test func `watch ends when nobody reads what it writes`() throws {
         _ = try registry.serve("echo")
-        let outcome = try registry.shell(#"set -o pipefail; "$0" watch | head -n 1"#)
+        let outcome = registry.shell(#"set -o pipefail; "$0" watch | head -n 1"#)
         // Whoever runs the tests may have had the signal ignored.
         #expect([1, 128 + SIGPIPE].contains(outcome.status) && outcome.output.contains("echo"))
     }
 
     @Test func `a ping shows round trips`() throws {
         let server = try registry.serve("echo")
-        let ping = try registry.portctl("ping", "echo", "--count", "3", "--interval", "0")
+        let ping = registry.portctl("ping", "echo", "--count", "3", "--interval", "0")
         #expect(ping.status == 0 && ping.errors == "")
         let lines = ping.output.components(separatedBy: "\n")
-        #expect(lines.count == 9 && lines[0] == "PING echo: process \(server.processIdentifier)")
+        #expect(lines.count == 9 && lines[0] == "PING echo: process \(server.pid)")
         let answer = /answer of process (\d+): seq=(\d) time=\d+\.\d{3} ms/
         for (number, line) in lines[1...3].enumerated() {
             let match = try #require(try answer.wholeMatch(in: line))
-            #expect(match.1 == "\(server.processIdentifier)" && match.2 == "\(number + 1)")
+            #expect(match.1 == "\(server.pid)" && match.2 == "\(number + 1)")
         }
         #expect(lines[6] == "3 sent, 3 answered, 0% lost")
-        let json = try registry.portctl("ping", "echo", "-c", "1", "--json").output.split(separator: "\n")
+        let json = registry.portctl("ping", "echo", "-c", "1", "--json").output.split(separator: "\n")
         #expect(json.count == 2 && json[1].hasPrefix(#"{"sent":1,"answered":1,"min":"#))
-        #expect(try registry.portctl("ping", "nobody").status == 2)
+        #expect(registry.portctl("ping", "nobody").status == 2)
     }
 
     @Test func `a ping ends when it is interrupted, or its owner dies`() throws {
         let server = try registry.serve("echo")
-        let first = try registry.start("ping", "echo", "-i", "100")
+        let first = registry.start("ping", "echo", "-i", "100")
         try first.waits(for: "seq=1")
-        kill(first.process.processIdentifier, SIGINT)
-        let outcome = try first.outcome()
+        first.child.signal(SIGINT)
+        let outcome = first.outcome
         #expect(outcome.status == 0 && outcome.output.contains("1 sent, 1 answered, 0% lost"))
-        let second = try registry.start("ping", "echo", "-i", "0.01")
+        let second = registry.start("ping", "echo", "-i", "0.01")
         try second.waits(for: "seq=1")
-        kill(server.processIdentifier, SIGKILL)
-        let end = try second.outcome()
+        server.signal(SIGKILL)
+        let end = second.outcome
         #expect(end.status == 4 && end.output.contains("ping statistics"))
     }
 
     // MARK: The system
 
     @Test func `the doctor finds nothing wrong, or says what to do`() throws {
-        let well = try registry.portctl("doctor")
+        let well = registry.portctl("doctor")
         #expect(well.status == 0)
         let subjects = well.output.split(separator: "\n").map { $0.split(separator: ":")[0].split(separator: " ")[1] }
         #expect(
@@ -227,17 +226,17 @@ import Testing
         #expect(findings.map { $0["check"] as? String } == subjects.map(String.init))
 
         chmod(registry.path, 0o777)
-        let ill = try registry.portctl("doctor")
+        let ill = registry.portctl("doctor")
         #expect(ill.status == 1)
         #expect(ill.output.contains("error    directory: the registry directory \(registry.path) cannot be trusted"))
         #expect(ill.output.contains("chmod 700"))
         #expect(!ill.output.contains("port:"), "what is wrong is said once")
-        #expect(try registry.portctl("list").status == 1)
+        #expect(registry.portctl("list").status == 1)
     }
 
     @Test(arguments: ["bash", "zsh", "fish"])
     func `shells can complete it`(_ shell: String) throws {
-        let script = try registry.portctl("--generate-completion-script", shell)
+        let script = registry.portctl("--generate-completion-script", shell)
         #expect(script.status == 0 && script.output.contains("portctl"))
     }
 }

@@ -16,7 +16,7 @@ import Testing
 
     /// In a process of its own, where what is left can be counted.
     static func orders(_ rounds: Int, _ sandbox: Sandbox) {
-        let seed = UInt64.random(in: 0 ... .max)
+        let seed = drawnSeed()
         let child = Child("orders", "\(rounds)", "\(seed)", in: sandbox)
         #expect(child.wait(before: .now + .seconds(1200)) == 0, "seed \(seed)")
         Scale.show("\(rounds) ports ended in one order or another: no message after the end, nothing left")

@@ -144,7 +144,7 @@ import ZeroMQ
         }
     }
 
-    @Test(arguments: [UInt64.random(in: 0 ... .max)])
+    @Test(arguments: [drawnSeed()])
     func `whoever finds a port just before its owner's death learns of it, whatever they are at`(
         _ seed: UInt64
     ) throws {
@@ -194,7 +194,7 @@ import ZeroMQ
 
     // MARK: Names
 
-    @Test(arguments: ["register", "first"], [UInt64.random(in: 0 ... .max)])
+    @Test(arguments: ["register", "first"], [drawnSeed()])
     func `whoever is killed while it registers or gives up names leaves them free, and nothing behind`(
         _ moment: String, _ seed: UInt64
     ) throws {

@@ -61,7 +61,7 @@ import Testing
         return (port, try served(port))
     }
 
-    @Test(arguments: [UInt64.random(in: 0 ... .max)])
+    @Test(arguments: [drawnSeed()])
     func `of senders that are killed a prefix arrives, and of the others everything`(_ seed: UInt64) throws {
         try Self.killedSenders(
             Scale.count(6, long: 16), each: Scale.count(3_000, long: 50_000), kills: Scale.count(8, long: 100), seed,

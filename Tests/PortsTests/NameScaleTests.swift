@@ -63,7 +63,7 @@ import Testing
 
     // MARK: Stopped processes
 
-    @Test(arguments: [UInt64.random(in: 0 ... .max)])
+    @Test(arguments: [drawnSeed()])
     func `a process that is stopped while it changes names holds up nobody`(_ seed: UInt64) throws {
         var random = SplitMix64(seed: seed)
         let rounds = Scale.count(5, long: 200)

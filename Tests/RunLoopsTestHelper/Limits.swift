@@ -57,17 +57,8 @@ private func sources() -> [() throws -> ThreadRunLoop.Source1] {
         { .descriptor(ends[0]) { _, _ in } },
         { try .signal(SIGUSR1) { _ in } },
         { try .file("/") { _ in } },
-        { try .child(child()) { _ in } },
+        { try .child(spawn(["/bin/true"])) { _ in } },
     ]
-}
-
-/// A child that has ended, and that nobody has collected.
-private func child() -> pid_t {
-    var pid: pid_t = 0
-    var arguments: [UnsafeMutablePointer<CChar>?] = [strdup("true"), nil]
-    defer { free(arguments[0]) }
-    guard posix_spawn(&pid, "/bin/true", nil, nil, &arguments, nil) == 0 else { fail("no child") }
-    return pid
 }
 
 // Sound: used by one thread at a time.

@@ -10,7 +10,9 @@ import Testing
     func `how a child ends is told once`(_ script: String, _ expected: ThreadRunLoop.ExitStatus) throws {
         let (statuses, result) = onThread {
             let (loop, statuses) = (ThreadRunLoop.current, Shared<[ThreadRunLoop.ExitStatus]>([]))
-            add(child(of: spawn(script)) { status in statuses.withLock { $0.append(status) } }, to: loop)
+            add(
+                child(of: spawn(["/bin/sh", "-c", script])) { status in statuses.withLock { $0.append(status) } },
+                to: loop)
             return (statuses, run(loop, seconds: 20))
         }
         #expect(statuses.withLock { $0 } == [expected])
@@ -19,7 +21,9 @@ import Testing
 
     @Test func `a child that somebody else collects is told of too`() {
         let (status, result) = onThread {
-            let (loop, statuses, pid) = (ThreadRunLoop.current, Shared<[ThreadRunLoop.ExitStatus]>([]), spawn("exit 3"))
+            let (loop, statuses, pid) = (
+                ThreadRunLoop.current, Shared<[ThreadRunLoop.ExitStatus]>([]), spawn(["/bin/sh", "-c", "exit 3"])
+            )
             add(child(of: pid) { status in statuses.withLock { $0.append(status) } }, to: loop)
             waitpid(pid, nil, 0)
             let result = run(loop, seconds: 20)
@@ -34,14 +38,6 @@ import Testing
             #expect(throws: RunLoopError.notAChild(pid)) { try ThreadRunLoop.Source1.child(pid) { _ in } }
         }
     }
-}
-
-private func spawn(_ script: String) -> pid_t {
-    var pid: pid_t = 0
-    var arguments: [UnsafeMutablePointer<CChar>?] = [strdup("sh"), strdup("-c"), strdup(script), nil]
-    defer { for argument in arguments { free(argument) } }
-    precondition(posix_spawn(&pid, "/bin/sh", nil, nil, &arguments, nil) == 0, "no child")
-    return pid
 }
 
 private func child(of pid: pid_t, _ handler: @escaping @Sendable (ThreadRunLoop.ExitStatus) -> Void)

@@ -5,8 +5,6 @@ import RunLoops
 import TestSupport
 import Testing
 
-import class Foundation.FileManager
-
 @Suite(.ownThread) struct FileSourceTests {
     @Test func `each change of a file is told`() throws {
         let told = try told(of: "file") { folder in
@@ -42,7 +40,7 @@ import class Foundation.FileManager
     }
 
     @Test func `the two sides of a move have one number`() throws {
-        let (folder, moves) = (try Folder(), Shared<[UInt32]>([]))
+        let (folder, moves) = (Folder(), Shared<[UInt32]>([]))
         folder.write("a", "")
         try onLoop { loop in
             add(try .file(folder.path, .all) { change in moves.withLock { $0.append(change.move) } }, to: loop)
@@ -75,7 +73,7 @@ import class Foundation.FileManager
     }
 
     @Test func `the handler may invalidate, and the rest is not told`() throws {
-        let folder = try Folder()
+        let folder = Folder()
         let count = try onLoop { loop in
             let (sources, count) = (Shared<[ThreadRunLoop.Source1]>([]), Shared(0))
             let source = try ThreadRunLoop.Source1.file(folder.path) { _ in
@@ -93,7 +91,7 @@ import class Foundation.FileManager
     }
 
     @Test func `a run that returns tells one change, and none is lost between two loops`() throws {
-        let folder = try Folder()
+        let folder = Folder()
         let trace = try onLoop { loop in
             let trace = Trace()
             let source = try ThreadRunLoop.Source1.file(folder.path, [.entryCreated]) { trace("\($0.name ?? "")") }
@@ -114,7 +112,7 @@ import class Foundation.FileManager
     }
 
     @Test func `a change wakes a loop that sleeps`() throws {
-        let (folder, thread, told) = (try Folder(), try RunLoopThread(), Gate())
+        let (folder, thread, told) = (Folder(), try RunLoopThread(), Gate())
         try thread.loop.add(.file(folder.path) { if $0.name == "late" { told.open() } })
         waitUntil { thread.loop.isWaiting }
         folder.write("late", "")
@@ -122,7 +120,7 @@ import class Foundation.FileManager
     }
 
     @Test func `changes that were lost are told of`() throws {
-        let (folder, last) = (try Folder(), Shared<[ThreadRunLoop.FileEvents]>([]))
+        let (folder, last) = (Folder(), Shared<[ThreadRunLoop.FileEvents]>([]))
         try onLoop { loop in
             add(
                 try .file(folder.path, [.attributes]) { change in
@@ -141,7 +139,7 @@ import class Foundation.FileManager
     }
 
     @Test func `what cannot be watched is an error`() throws {
-        let folder = try Folder()
+        let folder = Folder()
         folder.write("file", "")
         for path in ["none", "file/none", "", "file\0"] {
             let path = path.isEmpty ? "" : folder.path(path)
@@ -177,7 +175,7 @@ import class Foundation.FileManager
     private func told(
         of name: String, _ events: ThreadRunLoop.FileEvents, _ change: (Folder) -> Void
     ) throws -> (told: [String], result: ThreadRunLoop.RunResult) {
-        let (folder, trace) = (try Folder(), Trace())
+        let (folder, trace) = (Folder(), Trace())
         folder.write("file", "")
         if name == "." { unlink(folder.path("file")) }
         let source = try ThreadRunLoop.Source1.file(folder.path(name), events) { trace($0.text) }
@@ -212,15 +210,8 @@ extension ThreadRunLoop.FileChange {
 
 /// A directory that is gone in the end, with what is in it.
 private final class Folder: Sendable {
-    let path: String
-
-    init() throws {
-        var template = Array("/tmp/file-source-XXXXXX".utf8CString)
-        try #require(mkdtemp(&template) != nil)
-        path = String(decoding: template.dropLast().map(UInt8.init(bitPattern:)), as: UTF8.self)
-    }
-
-    deinit { try? FileManager.default.removeItem(atPath: path) }
+    private let folder = TemporaryFolder()
+    var path: String { folder.path }
 
     func path(_ name: String) -> String { name == "." ? path : path + "/" + name }
 

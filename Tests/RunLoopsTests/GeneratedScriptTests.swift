@@ -16,21 +16,20 @@ import Testing
     private static let batches: [String: UInt64] = ["secondary": 200, "main": 40]
 
     @Test(.enabled(if: !isThreadSanitized), .timeLimit(.minutes(60)))
-    func `both loops tell the same story of generated scripts`() async {
+    func `both loops tell the same story of generated scripts`() {
         let deadline = Self.wanted == nil ? MonotonicInstant.now + .seconds(60) : .now + .seconds(3500)
         let next = Shared(UInt64(0))
         let tallies = Shared<[String: Tally]>([:])
-        await withTaskGroup { group in
-            // They mostly sleep.
-            for worker in 0..<9 {
-                let thread = worker % 3 < 2 ? "secondary" : "main"
-                group.addTask {
-                    await Self.work(thread, next, until: deadline) { tally in
-                        tallies.withLock { $0[thread, default: Tally()].add(tally) }
-                    }
+        // They mostly sleep.
+        let workers = (0..<9).map { worker in
+            let thread = worker % 3 < 2 ? "secondary" : "main"
+            return Helper {
+                Self.work(thread, next, until: deadline) { tally in
+                    tallies.withLock { $0[thread, default: Tally()].add(tally) }
                 }
             }
         }
+        for worker in workers { worker.join() }
         for (thread, tally) in tallies.withLock({ $0 }).sorted(by: { $0.key < $1.key }) {
             print(Self.summary(of: tally, thread))
             #expect(tally.equal > 0)
@@ -46,24 +45,18 @@ import Testing
     }
 
     private static func work(
-        _ thread: String, _ next: Shared<UInt64>, until deadline: MonotonicInstant,
-        tell: @escaping @Sendable (Tally) -> Void
-    ) async {
+        _ thread: String, _ next: Shared<UInt64>, until deadline: MonotonicInstant, tell: (Tally) -> Void
+    ) {
         let batch = batches[thread] ?? 1
-        await withCheckedContinuation { continuation in
-            Thread.detachNewThread {
-                while !deadline.hasPassed {
-                    let index = next.withLock { next in
-                        defer { next += batch }
-                        return next
-                    }
-                    if let wanted, index >= wanted { break }
-                    let seconds = max(1, Int(MonotonicInstant.now.duration(to: deadline) / .seconds(1)))
-                    let tally = tally(of: thread, firstSeed + index, batch, seconds)
-                    tell(tally.mismatches.isEmpty ? tally : confirmed(tally, thread))
-                }
-                continuation.resume()
+        while !deadline.hasPassed {
+            let index = next.withLock { next in
+                defer { next += batch }
+                return next
             }
+            if let wanted, index >= wanted { break }
+            let seconds = max(1, Int(MonotonicInstant.now.duration(to: deadline) / .seconds(1)))
+            let tally = tally(of: thread, firstSeed + index, batch, seconds)
+            tell(tally.mismatches.isEmpty ? tally : confirmed(tally, thread))
         }
     }
 
@@ -75,22 +68,12 @@ import Testing
         return confirmed
     }
 
-    /// What the helper prints last, which lies beside the test program.
+    /// What the helper prints last.
     private static func tally(of thread: String, _ seed: UInt64, _ count: UInt64, _ seconds: Int) -> Tally {
-        let pipe = Foundation.Pipe()
-        let process = Process()
-        process.executableURL = URL(filePath: "/proc/self/exe").resolvingSymlinksInPath()
-            .deletingLastPathComponent().appending(path: "OracleHelper")
-        process.arguments = [thread, "\(seed)", "\(count)", "\(seconds)"]
-        process.standardOutput = pipe
-        // Foundation complains of runs in the common modes.
-        process.standardError = FileHandle.nullDevice
-        var lines: [Substring] = []
+        let run = Run(["\(Child.folder)/OracleHelper", thread, "\(seed)", "\(count)", "\(seconds)"])
+        run.child.wait(before: .distantFuture)
+        let lines = String(decoding: run.output, as: UTF8.self).split(separator: "\n")
         do {
-            try process.run()
-            let text = String(decoding: pipe.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-            process.waitUntilExit()
-            lines = text.split(separator: "\n")
             return try JSONDecoder().decode(Tally.self, from: Data((lines.last ?? "").utf8))
         } catch {
             var tally = Tally()

@@ -23,7 +23,7 @@ import Testing
 
     @Test(arguments: [1, 2, 3, 64, 4096, 256 * 1024])
     func randomFilesAroundChunkBorders(chunkSize: Int) throws {
-        let folder = try TemporaryFolder()
+        let folder = TemporaryFolder()
         var random = SplitMix64(seed: UInt64(chunkSize))
         let noise = (0..<5000).map { _ in UInt8.random(in: 0...255, using: &random) }
         let tangle = tangle(5000, &random)
@@ -42,7 +42,7 @@ import Testing
     }
 
     @Test func randomFilesOfManySizes() throws {
-        let folder = try TemporaryFolder()
+        let folder = TemporaryFolder()
         var random = SplitMix64(seed: 1)
         let paths = try (0..<300).map { index in
             let size = Int.random(in: 0...(1 << (index % 16)), using: &random)
@@ -53,7 +53,7 @@ import Testing
     }
 
     @Test func smallTexts() throws {
-        let folder = try TemporaryFolder()
+        let folder = TemporaryFolder()
         let texts = [
             "", "\n", "a", "a\n", " ", " a", "a b\nc", "\n\n\n", "no final newline", "caf\u{e9} \u{a0} \u{2003}x\n",
         ]
@@ -63,7 +63,7 @@ import Testing
     }
 
     @Test func everyByteAloneAndWithinAWord() throws {
-        let folder = try TemporaryFolder()
+        let folder = TemporaryFolder()
         var paths: [[UInt8]] = []
         for byte in UInt8.min...UInt8.max {
             paths.append(try folder.makeFile([UInt8]("alone-\(byte)"), [byte]))
@@ -74,7 +74,7 @@ import Testing
     }
 
     @Test func everyPairOfBytes() throws {
-        let folder = try TemporaryFolder()
+        let folder = TemporaryFolder()
         let paths = try (UInt8.min...UInt8.max).map { first in
             let pairs = (UInt8.min...UInt8.max).flatMap { second -> [UInt8] in
                 [first, second, 0x0a, first, second, 0x78, 0x0a]
@@ -116,7 +116,7 @@ import Testing
     }
 
     @Test func nobodyWaitsForFIFOs() throws {
-        let folder = try TemporaryFolder()
+        let folder = TemporaryFolder()
         try folder.makeFIFO("fifo")
         let fifo = folder.at("fifo")
         // Frees a test which does wait.
@@ -131,7 +131,7 @@ import Testing
     }
 
     @Test func whatIsNoRegularFileIsRefused() throws {
-        let folder = try TemporaryFolder()
+        let folder = TemporaryFolder()
         try folder.makeFile("file")
         try folder.makeLink("link", to: "file")
         try folder.makeLink("loop", to: "loop")

@@ -10,47 +10,25 @@ struct EndToEndTests {
     private let folder: TemporaryFolder
     private let registry: String
 
-    init() throws {
-        folder = try TemporaryFolder()
+    init() {
+        folder = TemporaryFolder()
         registry = folder.path + "/r"
     }
 
-    /// The program beside the test runner.
-    private static let program: String? = {
-        guard let runner = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe") else {
-            return nil
-        }
-        return URL(fileURLWithPath: runner).deletingLastPathComponent().appendingPathComponent("wordcount").path
-    }()
+    private static let program = Child.folder + "/wordcount"
 
-    private func start(_ arguments: [String], output: URL, errors: URL) throws -> Process {
-        let process = Process()
-        process.executableURL = URL(fileURLWithPath: try #require(Self.program))
-        process.arguments = arguments
-        process.environment = ["PORTS_DIRECTORY": registry, "LC_ALL": "C", "SWIFT_BACKTRACE": "enable=no"]
-            .merging(sanitizerOptions) { $1 }
-        process.currentDirectoryURL = URL(fileURLWithPath: folder.path)
-        process.standardInput = FileHandle.nullDevice
-        for file in [output, errors] { try Data().write(to: file) }
-        process.standardOutput = try FileHandle(forWritingTo: output)
-        process.standardError = try FileHandle(forWritingTo: errors)
-        try process.run()
-        return process
+    private func start(_ arguments: [String]) -> Run {
+        Run(
+            [Self.program] + arguments, environment: ["PORTS_DIRECTORY": registry, "LC_ALL": "C"], in: folder.path)
     }
 
-    private func files(_ name: String = "out") -> (output: URL, errors: URL) {
-        let base = URL(fileURLWithPath: folder.path)
-        return (base.appendingPathComponent(name + ".stdout"), base.appendingPathComponent(name + ".stderr"))
+    private func count(_ arguments: String...) -> (status: Int32?, output: String, errors: String) {
+        outcome(of: start(arguments))
     }
 
-    private func count(_ arguments: String...) throws -> (status: Int32, output: String, errors: String) {
-        let (output, errors) = files(UUID().uuidString)
-        let process = try start(arguments, output: output, errors: errors)
-        process.waitUntilExit()
-        return (process.terminationStatus, try read(output), try read(errors))
+    private func outcome(of counting: Run) -> (status: Int32?, output: String, errors: String) {
+        (counting.child.wait(), text(counting.output), text(counting.errors))
     }
-
-    private func read(_ file: URL) throws -> String { text([UInt8](try Data(contentsOf: file))) }
 
     /// What `wc` says, blanks at the beginnings of columns aside.
     private func expected(_ path: String) throws -> String {
@@ -75,27 +53,18 @@ struct EndToEndTests {
         }
     }
 
-    private var leftovers: [String] {
-        [registry, registry + "/names"].flatMap { (try? FileManager.default.contentsOfDirectory(atPath: $0)) ?? [] }
-            .filter { $0 != "names" }
+    private var leftovers: [String] { registryFiles(in: registry) }
+
+    private func eventually(_ what: String, _ isTrue: () throws -> Bool) throws {
+        let isSo = try waitUntil(isTrue)
+        try #require(isSo, "\(what)")
     }
 
     private func children(of pid: Int32) -> [Int32] {
-        let list = try? String(contentsOfFile: "/proc/\(pid)/task/\(pid)/children", encoding: .utf8)
-        let threads = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/\(pid)/task")) ?? []
-        let all = threads.compactMap {
+        let all = (entries(of: "/proc/\(pid)/task") ?? []).compactMap {
             try? String(contentsOfFile: "/proc/\(pid)/task/\($0)/children", encoding: .utf8)
         }
-        return Set((all + [list ?? ""]).joined(separator: " ").split(separator: " ").compactMap { Int32($0) }).sorted()
-    }
-
-    /// Waits for something to become true, with a deadline.
-    private func eventually(_ what: String, within seconds: Double = 60, _ isTrue: () throws -> Bool) throws {
-        let deadline = Date(timeIntervalSinceNow: seconds)
-        while try !isTrue() {
-            try #require(Date() < deadline, "\(what)")
-            usleep(1000)
-        }
+        return all.joined(separator: " ").split(separator: " ").compactMap { Int32($0) }.sorted()
     }
 
     // MARK: Numbers
@@ -107,33 +76,31 @@ struct EndToEndTests {
         try folder.makeFile([UInt8]("tree/with\nnewline"), [UInt8]("one two"))
         try folder.makeFile([UInt8]("tree/") + [0xff, 0xfe], [UInt8]("three\n"))
         try folder.makeLink("tree/link", to: "empty")
-        let (output, errors) = files()
-        let process = try start(options + ["tree"], output: output, errors: errors)
-        process.waitUntilExit()
-        #expect(unpadded(try read(output)) == (try expected("tree")))
-        #expect(try read(errors) == "")
-        #expect(process.terminationStatus == 0)
+        let counting = start(options + ["tree"])
+        let end = outcome(of: counting)
+        #expect(unpadded(end.output) == (try expected("tree")))
+        #expect(end.errors == "")
+        #expect(end.status == 0)
         #expect(leftovers == [])
     }
 
     @Test func countsWithMoreWorkersThanFiles() throws {
         try makeTree(files: 2, size: 10)
-        let outcome = try count("--processes", "8", "tree")
+        let outcome = count("--processes", "8", "tree")
         #expect(unpadded(outcome.output) == (try expected("tree")))
         #expect(leftovers == [])
     }
 
     @Test func anEmptyDirectoryIsNoError() throws {
         try folder.makeDirectory("none")
-        let outcome = try count("none")
+        let outcome = count("none")
         #expect(outcome.status == 0 && outcome.output == "" && outcome.errors == "")
     }
 
     @Test func aPathThatIsNoUTF8IsFound() throws {
         try folder.makeFile([0xc3, 0x28, 0xff], [UInt8]("a b\n"))
-        let program = try #require(Self.program)
         let outcome = try run(
-            "PORTS_DIRECTORY=\"$2\" \"$1\" $(printf '\\303(\\377')", program, registry, in: folder.path)
+            "PORTS_DIRECTORY=\"$2\" \"$1\" $(printf '\\303(\\377')", Self.program, registry, in: folder.path)
         #expect(text(outcome.output) == "1 2 4 \u{c3}(\u{ff}\n")
     }
 
@@ -141,7 +108,7 @@ struct EndToEndTests {
 
     @Test func aMissingFileIsAnErrorAndTheRestIsCounted() throws {
         try folder.makeFile("there", "a b c\n")
-        let outcome = try count("--processes", "2", "there", "missing")
+        let outcome = count("--processes", "2", "there", "missing")
         #expect(outcome.status == 1)
         #expect(outcome.errors == "wordcount: missing: No such file or directory\n")
         #expect(unpadded(outcome.output) == "1 3 6 there\n1 3 6 total\n")
@@ -149,7 +116,7 @@ struct EndToEndTests {
 
     @Test func aFileThatCannotBeReadIsAnErrorAndTheRestIsCounted() throws {
         try folder.makeFile("there", "a b c\n")
-        let outcome = try count("--threads", "2", "/proc/self/mem", "there")
+        let outcome = count("--threads", "2", "/proc/self/mem", "there")
         #expect(outcome.status == 1)
         #expect(outcome.errors == "wordcount: /proc/self/mem: Input/output error\n")
     }
@@ -159,24 +126,22 @@ struct EndToEndTests {
         ["--nonsense", "x"],
     ])
     func wrongUsageExitsWithTwo(arguments: [String]) throws {
-        let (output, errors) = files()
-        let process = try start(arguments, output: output, errors: errors)
-        process.waitUntilExit()
-        #expect(process.terminationStatus == 2)
-        #expect(try read(output) == "")
-        #expect(try read(errors).contains("wordcount [--threads N | --processes N] PATH"))
+        let counting = start(arguments)
+        let end = outcome(of: counting)
+        #expect(end.status == 2)
+        #expect(end.output == "")
+        #expect(end.errors.contains("wordcount [--threads N | --processes N] PATH"))
     }
 
     // MARK: Violence
 
     @Test func killedWorkersLoseNoWork() throws {
         try makeTree(files: 4000, size: 20_000)
-        let (output, errors) = files()
-        let process = try start(["--processes", "4", "tree"], output: output, errors: errors)
+        let counting = start(["--processes", "4", "tree"])
         var killed: Set<Int32> = []
         try eventually("two workers are there to be killed") {
-            guard killed.count < 2, process.isRunning else { return true }
-            if let victim = children(of: process.processIdentifier).first(where: { !killed.contains($0) }),
+            guard killed.count < 2, counting.child.isRunning else { return true }
+            if let victim = children(of: counting.child.pid).first(where: { !killed.contains($0) }),
                 // A child that has not yet become the program belongs to nobody's test.
                 (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/\(victim)/exe")) != nil
             {
@@ -185,64 +150,61 @@ struct EndToEndTests {
             }
             return false
         }
-        process.waitUntilExit()
-        #expect(process.terminationStatus == 0)
-        #expect(unpadded(try read(output)) == (try expected("tree")))
-        let told = try read(errors)
+        let end = outcome(of: counting)
+        #expect(end.status == 0)
+        #expect(unpadded(end.output) == (try expected("tree")))
+        let told = end.errors
         #expect(told.components(separatedBy: "was ended by signal 9 (Killed)").count == killed.count + 1, "\(told)")
         #expect(leftovers == [])
     }
 
     @Test func killingEveryWorkerEndsTheRun() throws {
         try makeTree(files: 3000, size: 50_000)
-        let (output, errors) = files()
-        let process = try start(["--processes", "1", "tree"], output: output, errors: errors)
+        let counting = start(["--processes", "1", "tree"])
         var killed: Set<Int32> = []
         try eventually("the run gives up") {
-            for child in children(of: process.processIdentifier) where killed.insert(child).inserted {
+            for child in children(of: counting.child.pid) where killed.insert(child).inserted {
                 kill(child, SIGKILL)
             }
-            return !process.isRunning
+            return !counting.child.isRunning
         }
-        #expect(process.terminationStatus == 1)
-        #expect(try read(errors).contains("3 have been replaced already: giving up"))
-        #expect(try read(output) == "")
+        let end = outcome(of: counting)
+        #expect(end.status == 1)
+        #expect(end.errors.contains("3 have been replaced already: giving up"))
+        #expect(end.output == "")
         #expect(leftovers == [])
     }
 
     @Test(arguments: [SIGINT: 130, SIGTERM: 143] as [Int32: Int32])
     func aSignalLeavesNothingBehind(signal: Int32, status: Int32) throws {
         try makeTree(files: 3000, size: 50_000)
-        let (output, errors) = files()
-        let process = try start(["--processes", "3", "tree"], output: output, errors: errors)
+        let counting = start(["--processes", "3", "tree"])
         var workers: [Int32] = []
         try eventually("the workers are there") {
-            workers = children(of: process.processIdentifier)
-            return workers.count == 3 || !process.isRunning
+            workers = children(of: counting.child.pid)
+            return workers.count == 3 || !counting.child.isRunning
         }
-        kill(process.processIdentifier, signal)
-        process.waitUntilExit()
-        #expect(process.terminationReason == .exit)
-        #expect(process.terminationStatus == status)
+        kill(counting.child.pid, signal)
+        let end = outcome(of: counting)
+        #expect(end.status == status)
         #expect(workers.allSatisfy { kill($0, 0) != 0 })
         #expect(leftovers == [])
     }
 
     @Test func whatAKilledMainLeavesIsSweptByTheNextRun() throws {
         try makeTree(files: 3000, size: 50_000)
-        let (output, errors) = files()
-        let process = try start(["--processes", "3", "tree"], output: output, errors: errors)
+        let counting = start(["--processes", "3", "tree"])
         var workers: [Int32] = []
         try eventually("the workers are there") {
-            workers = children(of: process.processIdentifier)
-            return workers.count == 3 || !process.isRunning
+            workers = children(of: counting.child.pid)
+            return workers.count == 3 || !counting.child.isRunning
         }
-        kill(process.processIdentifier, SIGKILL)
-        process.waitUntilExit()
-        try eventually("the workers notice and go") { workers.allSatisfy { !isAlive($0) } }
+        kill(counting.child.pid, SIGKILL)
+        counting.child.wait()
+        #expect(waitUntil { workers.allSatisfy { !isAlive($0) } }, "the workers notice and go")
         #expect(leftovers != [])
         try folder.makeFile("one", "a\n")
-        _ = try count("--processes", "1", "one")
+        _ = count("--processes", "1", "one")
         #expect(leftovers == [])
     }
 

@@ -7,7 +7,7 @@ import Testing
 @Suite struct FileTreeTests {
     /// A folder with some of everything.
     private func makeFolder() throws -> TemporaryFolder {
-        let folder = try TemporaryFolder()
+        let folder = TemporaryFolder()
         for directory in ["dir", "dir/empty", "dir/sub", "dir/sub/sub", "dir/.hidden", "dir/a\nb", "-d"] {
             try folder.makeDirectory(directory)
         }
@@ -132,7 +132,7 @@ import Testing
     }
 
     @Test func deepTree() throws {
-        let folder = try TemporaryFolder()
+        let folder = TemporaryFolder()
         var path = ""
         for depth in 0..<1900 {
             try folder.makeDirectory(path + "d")
@@ -144,7 +144,7 @@ import Testing
 
     /// No path to the lower part is short enough for the system, `wc` could not open the files there either.
     @Test func treeDeeperThanPathsReach() throws {
-        let folder = try TemporaryFolder()
+        let folder = TemporaryFolder()
         try folder.makeFile("file")
         let script = "mkdir tower; cd tower; i=0; while [ $i -lt 30 ]; do mkdir $1; cd -P ./$1; i=$((i+1)); done"
         _ = try run(script, String(repeating: "n", count: 200), in: folder.path)
@@ -154,7 +154,7 @@ import Testing
     }
 
     @Test func wideTree() throws {
-        let folder = try TemporaryFolder()
+        let folder = TemporaryFolder()
         for index in 0..<3000 { try folder.makeFile("\(index)", "x y\n") }
         try expectAsFind([folder.path])
     }

@@ -21,7 +21,7 @@ import Testing
 
     /// Compares the lines printed for files which exist under such names.
     private func expectReportedAsByWC(_ names: [[UInt8]]) throws {
-        let folder = try TemporaryFolder()
+        let folder = TemporaryFolder()
         for name in names { try folder.makeFile(name) }
         let ours = sorted(names).map { [UInt8]("0 0 0 ") + PathPrinting.inReport($0) + [0x0a] }
         let theirs = try wc(sorted(names), in: folder.path)
@@ -31,7 +31,7 @@ import Testing
 
     /// Compares the messages about files which do not exist.
     private func expectMessagesAsByWC(_ names: [[UInt8]], errno: Int32 = ENOENT) throws {
-        let folder = try TemporaryFolder()
+        let folder = TemporaryFolder()
         let ours = names.map { "wc: \(FileError(path: $0, errno: errno))\n" }
         let theirs = try wc(names, in: folder.path)
         #expect(ours.joined() == text(theirs.errors))

@@ -18,7 +18,7 @@ import Testing
 
     @Test(arguments: [0, 1, 9, 10, 11, 99, 100, 101, 999_999, 1_000_000, 12_345_678])
     func columnsAreAsWideAsTheSizesNeed(size: Int) throws {
-        let folder = try TemporaryFolder()
+        let folder = TemporaryFolder()
         try folder.makeFile("file")
         try systemCall { truncate(folder.at("file").cString, size) }
         try folder.makeFile("x")
@@ -30,7 +30,7 @@ import Testing
     }
 
     @Test func totalsAndErrors() throws {
-        let folder = try TemporaryFolder()
+        let folder = TemporaryFolder()
         try folder.makeFile("good", "hello world\n")
         try folder.makeFile("it's good", "hello\n")
         try expectAsWC(["good"], in: folder)
@@ -43,7 +43,7 @@ import Testing
     }
 
     @Test func namesAreSortedByTheirBytes() throws {
-        let folder = try TemporaryFolder()
+        let folder = TemporaryFolder()
         let names = ["a", "A", "a.b", "a/b", "a b", "\u{e9}", "e\u{301}", "Z", "~", "a\u{1}", "\u{1F600}", "\u{FFFD}"]
         try folder.makeDirectory("a")
         for name in names where name != "a" { try folder.makeFile(name, name) }

@@ -1,5 +1,6 @@
 import Foundation
 import Glibc
+import TestSupport
 import Testing
 
 @testable import Ports
@@ -10,34 +11,25 @@ final class Sandbox: Sendable {
     static func prepare() { _ = shared }
 
     private static let shared: Bool = {
-        let path = madeDirectory()
-        setenv("PORTS_DIRECTORY", path, 1)
-        pathToRemove = strdup(path)
+        let made = TemporaryFolder()
+        setenv("PORTS_DIRECTORY", made.path, 1)
+        own = made
         // Registered before the library's own, so it runs after that.
-        atexit { if let path = pathToRemove { try? FileManager.default.removeItem(atPath: String(cString: path)) } }
+        atexit { own = nil }
         return true
     }()
-    nonisolated(unsafe) private static var pathToRemove: UnsafeMutablePointer<CChar>?
+    nonisolated(unsafe) private static var own: TemporaryFolder?
 
-    let path: String
+    private let folder = TemporaryFolder()
+    var path: String { folder.path }
     let names: PortNameServer
 
     init() {
         Self.prepare()
-        path = Self.madeDirectory()
-        names = PortNameServer(directory: path)
+        names = PortNameServer(directory: folder.path)
     }
 
-    deinit { try? FileManager.default.removeItem(atPath: path) }
-
-    /// What is in the directory, and in its folder of names, but for that.
-    var files: [String] {
-        (files(in: path).filter { $0 != "names" } + files(in: file("names")).map { "names/" + $0 }).sorted()
-    }
-
-    private func files(in path: String) -> [String] {
-        (try? FileManager.default.contentsOfDirectory(atPath: path)) ?? []
-    }
+    var files: [String] { registryFiles(in: path) }
 
     func file(_ name: String) -> String { path + "/" + name }
 
@@ -72,11 +64,5 @@ final class Sandbox: Sendable {
     /// Writes a file of the registry by hand.
     func write(_ text: String, to name: String) throws {
         try text.write(toFile: file(name), atomically: false, encoding: .utf8)
-    }
-
-    private static func madeDirectory() -> String {
-        var template = Array("/tmp/pt-XXXXXX".utf8CString)
-        guard mkdtemp(&template) != nil else { preconditionFailure("no temporary directory") }
-        return template.withUnsafeBufferPointer { $0.baseAddress.map { String(cString: $0) } ?? "" }
     }
 }

@@ -7,20 +7,7 @@ extension [UInt8] {
     init(_ text: String) { self = Array(text.utf8) }
 }
 
-/// A folder for one test, removed at its end.
-final class TemporaryFolder: Sendable {
-    let path: String
-
-    init() throws {
-        var template = Array((NSTemporaryDirectory() + "/wordcount-test-XXXXXX").utf8CString)
-        guard mkdtemp(&template) != nil else { throw POSIXError(.EIO) }
-        path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
-    }
-
-    deinit {
-        _ = try? run("rm -rf -- \"$1\"", path)
-    }
-
+extension TemporaryFolder {
     /// The absolute path of something in the folder.
     func at(_ name: [UInt8]) -> [UInt8] { [UInt8](path + "/") + name }
     func at(_ name: String) -> [UInt8] { at([UInt8](name)) }
@@ -61,24 +48,9 @@ struct Outcome {
 
 /// Runs a shell script in the C locale with `input`, its arguments being $1, $2, and so on.
 func run(_ script: String, _ arguments: String..., in folder: String = "/", input: [UInt8] = []) throws -> Outcome {
-    // Files rather than pipes: no amount of output can block, and nobody else's child can hold them open.
-    let file = FileManager.default.temporaryDirectory.appendingPathComponent("wordcount-run-\(UUID().uuidString)")
-    let names = ["in", "out", "err"].map { file.appendingPathExtension($0) }
-    defer { for name in names { try? FileManager.default.removeItem(at: name) } }
-    try Data(input).write(to: names[0])
-    for name in names[1...] { try Data().write(to: name) }
-
-    let process = Process()
-    process.executableURL = URL(fileURLWithPath: "/bin/sh")
-    process.arguments = ["-c", script, "sh"] + arguments
-    process.environment = ["LC_ALL": "C", "PATH": "/usr/bin:/bin"]
-    process.currentDirectoryURL = URL(fileURLWithPath: folder)
-    process.standardInput = try FileHandle(forReadingFrom: names[0])
-    process.standardOutput = try FileHandle(forWritingTo: names[1])
-    process.standardError = try FileHandle(forWritingTo: names[2])
-    try process.run()
-    process.waitUntilExit()
-    return Outcome(output: [UInt8](try Data(contentsOf: names[1])), errors: [UInt8](try Data(contentsOf: names[2])))
+    let run = Run(["/bin/sh", "-c", script, "sh"] + arguments, environment: ["LC_ALL": "C"], in: folder, input: input)
+    guard run.child.wait() != nil else { throw POSIXError(.ETIMEDOUT) }
+    return Outcome(output: run.output, errors: run.errors)
 }
 
 /// Runs the real `wc` over files, given so that it knows them all beforehand, as with arguments.

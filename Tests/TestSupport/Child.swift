@@ -1,0 +1,67 @@
+import CRunLoopShims
+import Glibc
+import RunLoops
+
+/// Starts the program that the first word is the path of. Its environment is what is given, and little else.
+package func spawn(_ words: [String], environment: [String: String] = [:]) -> pid_t {
+    let all = ["PATH": "/usr/bin:/bin", "SWIFT_BACKTRACE": "enable=no"].merging(sanitizerOptions) { $1 }
+        .merging(environment) { $1 }
+    var arguments: [UnsafeMutablePointer<CChar>?] = words.map { strdup($0) } + [nil]
+    var variables: [UnsafeMutablePointer<CChar>?] = all.map { strdup("\($0.key)=\($0.value)") } + [nil]
+    defer { for string in arguments + variables { free(string) } }
+    var pid: pid_t = 0
+    let error = crl_spawn(&pid, words[0], &arguments, &variables)
+    precondition(error == 0, "\(words[0]) cannot be started: \(error)")
+    return pid
+}
+
+/// Another process of the tests, which is killed when nothing refers to it any more.
+package final class Child: Sendable {
+    package let pid: pid_t
+    private let descriptor: Int32
+    private let collected = Shared<Int32?>(nil)
+
+    /// The folder of the test program, and of all others.
+    package static let folder: String = {
+        var buffer = [CChar](repeating: 0, count: 4096)
+        let count = readlink("/proc/self/exe", &buffer, buffer.count - 1)
+        let path = String(decoding: buffer.prefix(max(count, 0)).map(UInt8.init(bitPattern:)), as: UTF8.self)
+        return String(path[..<(path.lastIndex(of: "/") ?? path.startIndex)])
+    }()
+
+    package init(_ words: [String], environment: [String: String] = [:]) {
+        pid = spawn(words, environment: environment)
+        descriptor = crl_pidfd_open(pid)
+    }
+
+    deinit {
+        kill()
+        wait()
+        close(descriptor)
+    }
+
+    package func kill() { signal(SIGKILL) }
+
+    /// Stops it. The signal may take its time, and is waited for until none of its threads runs.
+    package func stop() {
+        signal(SIGSTOP)
+        var info = siginfo_t()
+        while waitid(P_PID, id_t(pid), &info, WSTOPPED) != 0, errno == EINTR {}
+    }
+
+    package func signal(_ signal: Int32) { _ = crl_pidfd_signal(descriptor, signal) }
+
+    package var isRunning: Bool { wait(before: .distantPast) == nil }
+
+    /// Its exit status, or the negated signal that ended it; nil when it has not ended in time.
+    @discardableResult
+    package func wait(before deadline: MonotonicInstant = .patience) -> Int32? {
+        if let status = collected.withLock({ $0 }) { return status }
+        guard crl_poll(descriptor, -1, deadline.timeout) > 0 else { return nil }
+        return collected.withLock { collected in
+            var status: Int32 = 0
+            if collected == nil, crl_pidfd_collect(descriptor, &status) == 1 { collected = status }
+            return collected
+        }
+    }
+}

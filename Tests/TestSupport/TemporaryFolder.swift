@@ -1,0 +1,30 @@
+import Glibc
+
+/// A directory of its own for each test, removed in the end with what is in it.
+package final class TemporaryFolder: Sendable {
+    package let path: String
+
+    package init() {
+        // Short, as the paths of sockets have to be.
+        var template = Array("/tmp/pt-XXXXXX".utf8CString)
+        precondition(mkdtemp(&template) != nil, "no temporary directory")
+        path = String(decoding: template.dropLast().map(UInt8.init(bitPattern:)), as: UTF8.self)
+    }
+
+    // Its trees may be deeper than paths reach.
+    deinit { Child(["/bin/rm", "-rf", "--", path]).wait() }
+
+    package func write(_ bytes: [UInt8], to name: String) {
+        guard let file = fopen("\(path)/\(name)", "w") else { return }
+        defer { fclose(file) }
+        fwrite(bytes, 1, bytes.count, file)
+    }
+
+    package func contents(of name: String) -> [UInt8] {
+        guard let file = fopen("\(path)/\(name)", "r") else { return [] }
+        defer { fclose(file) }
+        var (all, buffer) = ([UInt8](), [UInt8](repeating: 0, count: 65536))
+        while case let count = fread(&buffer, 1, buffer.count, file), count > 0 { all += buffer.prefix(count) }
+        return all
+    }
+}
