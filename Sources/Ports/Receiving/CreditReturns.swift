@@ -1,14 +1,12 @@
-/// The bytes that a port with a byte limit has taken, and not yet returned to their senders as credit.
+/// The bytes that a port with a byte limit has taken and not yet returned to the senders as credit.
 struct CreditReturns {
-    /// By the senders' numbers in frames.
+    /// By the senders' origins.
     private var unreturned: [UInt32: Int] = [:]
     private let batch: Int
 
     /// Credit is returned in batches of an eighth of the limit, and in full when the queue is empty.
     init(byteLimit: Int) { batch = byteLimit / 8 }
 
-    /// The port has taken a message.
-    ///
     /// - Returns: The credit to return to the sender now; 0 for none.
     mutating func take(_ bytes: Int, from sender: UInt32) -> Int {
         let sum = unreturned[sender, default: 0] + bytes
@@ -17,10 +15,10 @@ struct CreditReturns {
         return isDue ? sum : 0
     }
 
-    /// How many senders' credit waits. More than there can be peers: somebody makes numbers up.
+    /// The senders with unreturned credit. More than there can be peers means that somebody makes origins up.
     var count: Int { unreturned.count }
 
-    /// Takes out all credit that waits, to be returned.
+    /// Takes all unreturned credit.
     mutating func returnAll() -> [UInt32: Int] {
         defer { unreturned = [:] }
         return unreturned

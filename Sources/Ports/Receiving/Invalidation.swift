@@ -2,8 +2,8 @@ import CRunLoopShims
 import RunLoops
 import ZeroMQ
 
-// The end of a port, in this order: no new turns; out of all loops; senders refused; names given up; the turns of other
-// threads over; queued requests refused; the socket closed; peers told; the handlers called.
+// The end of a port: (1) refuse new turns, (2) leave all loops, (3) refuse senders, (4) give up names, (5) wait for the
+// turns of other threads, (6) refuse queued requests, (7) close the socket, (8) tell peers, (9) call the handlers.
 
 extension Receiver {
     /// Makes the port invalid, for good. See ``MachPort/invalidate()``.
@@ -15,7 +15,7 @@ extension Receiver {
         // Before the socket is closed, and its descriptor's number reused.
         source?.invalidate()
         scheduling.withLock { _ in }
-        // A handler that waits for room in this very port would never end.
+        // Otherwise a handler that waits for room in this port would never end.
         channel.shut()
         for (directory, name) in names { directory.abandon(name, of: id) }
         if waitForOtherTurns() { finish() }
@@ -23,7 +23,7 @@ extension Receiver {
 
     /// - Returns: False when the last turn will call `finish` instead.
     private func waitForOtherTurns() -> Bool {
-        // In a callout, two threads could wait for each other.
+        // Two threads in handlers could wait for each other.
         let mustNotWait = crl_callout_depth().pointee > 0 || context.housekeeping.isCurrent
         let turnsEnded = Gate()
         let isLater = state.withLock { state in
@@ -32,7 +32,7 @@ extension Receiver {
             }
         }
         if isLater, mustNotWait { return false }
-        // Looks again and again: a thread that ends inside its turn does not end the turn.
+        // Polls, because a thread that ends inside its turn does not end the turn.
         while isLater, !turnsEnded.wait(until: .now + .milliseconds(50)) {
             let isOver = state.withLock { state in
                 !state.lifecycle.isOthersTurn(on: crl_thread_id()) { crl_thread_has_ended($0) }
@@ -61,12 +61,11 @@ extension Receiver {
         invalidated.set(())
     }
 
-    /// The time for refusing queued requests one by one. The askers of the rest learn the end of the port.
+    /// The time for refusing queued requests one by one. The other askers learn the end of the port.
     private static let refusalTime = Duration.milliseconds(100)
 
-    /// Askers must not wait for replies that nobody will send.
     private func refuseQueued() {
-        // Senders in other processes go on until they learn the end.
+        // Senders in other processes may send faster than this until they learn the end.
         let deadline = MonotonicInstant.now + Self.refusalTime
         while !deadline.hasPassed {
             var frame = Frame()
@@ -77,12 +76,12 @@ extension Receiver {
         }
     }
 
-    /// Calls the handler when the port becomes invalid: at once when it is.
+    /// Calls the handler when the port becomes invalid, or at once.
     func onInvalidation(_ handler: @escaping @Sendable () -> Void) {
         if !Fork.isChild { invalidated.whenSet { handler() } }
     }
 
-    /// The runtime ends: no handler runs, nothing more is received.
+    /// Ends the port with its runtime, without calling handlers.
     func close() {
         state.withLock { state in
             _ = state.lifecycle.invalidate()

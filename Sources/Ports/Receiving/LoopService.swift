@@ -16,7 +16,7 @@ extension Receiver {
             try runLoop { () throws(RunLoopError) in try loop.add(source, forMode: mode) }
             return source
         }
-        // The descriptor does not report messages that came before.
+        // The descriptor does not report earlier messages.
         source.raise()
     }
 
@@ -26,7 +26,7 @@ extension Receiver {
                 throw .isInvalid(port: id)
             }
             if let source = state.source { return source }
-            // The port takes the source out before it closes the socket, so no duplicate is needed.
+            // No duplicate is needed: the port removes the source before it closes the socket.
             let source = ThreadRunLoop.Source1(
                 descriptor: descriptor, label: id.description, duplicates: false
             ) { [self, face] turn in
@@ -47,7 +47,7 @@ extension Receiver {
         return loop.contains(source, forMode: mode)
     }
 
-    /// A loop's turn.
+    /// Handles messages in a loop's turn.
     private func serve(_ turn: inout ThreadRunLoop.Turn) -> Bool {
         guard (try? beginTurn()) != nil else {
             turn.source.clear()

@@ -2,9 +2,9 @@ import CRunLoopShims
 import Dispatch
 import RunLoops
 
-/// A dispatch queue that handles a port's messages, one at a time. The housekeeping thread watches the descriptor for it.
+/// A dispatch queue that handles a port's messages, one at a time. The housekeeping thread watches the descriptor.
 ///
-/// Queue and port keep each other until the port is invalid or has another queue.
+/// Service and port keep each other until the port is invalid or has another queue.
 final class QueueService: Waiter {
     private let port: Receiver
     private let face: (any AnyObject & Sendable)?
@@ -30,12 +30,11 @@ final class QueueService: Waiter {
 
     var isStopped: Bool { state.withLock { $0.isStopped } }
 
-    /// Handles nothing more on the queue after the message in hand.
+    /// Stops the service after the message in hand.
     func stop() {
         let watch = state.withLock { state in
             state.isStopped = true
-            defer { state.watch = nil }
-            return state.watch
+            return state.watch.take()
         }
         watch?.invalidate()
     }
@@ -57,7 +56,7 @@ final class QueueService: Waiter {
             state.isQueued = (mayHaveMore || state.isWoken) && !state.isStopped
             return state.isQueued
         }
-        // Other blocks on the queue have their turn.
+        // A new block lets other blocks on the queue have their turn.
         if goesOn { queue.async { self.serve() } }
     }
 
@@ -98,14 +97,14 @@ extension Receiver {
             return former
         }
         former?.stop()
-        // The descriptor does not report messages that came before.
+        // The descriptor does not report earlier messages.
         service?.wake()
     }
 
-    /// So many messages are handled before others have their turn on the queue.
+    /// The most messages that are handled before other blocks have their turn on the queue.
     private static let queueBatch = 64
 
-    /// The queue's turn.
+    /// Handles messages in a queue's turn.
     ///
     /// - Returns: Whether there may be more messages.
     func serve(_ service: QueueService) -> Bool {
@@ -114,7 +113,7 @@ extension Receiver {
         for _ in 0..<Self.queueBatch {
             guard !service.isStopped else { return false }
             guard let delivery = take(waiter: service) else {
-                // The turn keeps the socket until it is watched.
+                // The descriptor stays open until the end of the turn.
                 if let descriptor = state.withLock({ try? $0.socket?.watchedDescriptor() }) {
                     service.watch(descriptor)
                 }

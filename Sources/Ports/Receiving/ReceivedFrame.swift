@@ -1,7 +1,7 @@
 import Glibc
 import ZeroMQ
 
-/// A frame that a port has received, checked.
+/// A received frame that was checked.
 final class ReceivedFrame: Sendable {
     let header: WireHeader
     /// The fault of a malformed frame. Its header is empty, and nothing else of it may be read.
@@ -26,7 +26,7 @@ final class ReceivedFrame: Sendable {
         self.channels = channels
     }
 
-    /// The frame will not be handled. The asker of a request is told.
+    /// Tells the asker of a request that no reply follows.
     func refuse() {
         if header.kind == .request { replyChannel?.refuse(header.request) }
     }
@@ -36,37 +36,36 @@ final class ReceivedFrame: Sendable {
         case port(SendChannel)
     }
 
-    /// The channel to the port that an answer goes to.
+    /// The channel to the reply port.
     var replyChannel: SendChannel? {
         guard header.replySize > 0 else { return nil }
         return frame.withUnsafeBytes { channel(in: $0, at: header.replyOffset, size: header.replySize) }
     }
 
     var components: [Component] {
-        frame.withUnsafeBytes { bytes in
-            var offset = header.componentsOffset
-            return (0..<header.count).map { index in
-                let field = sizeField(index, in: bytes)
-                let size = Int(field & ~Wire.portBit)
-                defer { offset += size }
-                if field & Wire.portBit != 0, let channel = channel(in: bytes, at: offset, size: size) {
-                    return .port(channel)
-                }
-                return .bytes(Array(bytes[offset..<offset + size]))
-            }
+        mapComponents { bytes, offset, size, isPort in
+            if isPort, let channel = channel(in: bytes, at: offset, size: size) { return .port(channel) }
+            return .bytes(Array(bytes[offset..<offset + size]))
         }
     }
 
-    /// What a description of the message says of each component.
+    /// The text for each component in a description of the message.
     var componentDescriptions: [String] {
+        mapComponents { bytes, offset, size, isPort in
+            isPort ? right(in: bytes, at: offset, size: size)?.id.description ?? "" : "\(size) bytes"
+        }
+    }
+
+    private func mapComponents<Result>(
+        _ body: (_ bytes: UnsafeRawBufferPointer, _ offset: Int, _ size: Int, _ isPort: Bool) -> Result
+    ) -> [Result] {
         frame.withUnsafeBytes { bytes in
             var offset = header.componentsOffset
             return (0..<header.count).map { index in
                 let field = sizeField(index, in: bytes)
                 let size = Int(field & ~Wire.portBit)
                 defer { offset += size }
-                guard field & Wire.portBit != 0 else { return "\(size) bytes" }
-                return right(in: bytes, at: offset, size: size)?.id.description ?? ""
+                return body(bytes, offset, size, field & Wire.portBit != 0)
             }
         }
     }
@@ -82,12 +81,12 @@ final class ReceivedFrame: Sendable {
         }
     }
 
-    /// The process that has sent the frame; nil when the kernel's word on that is missing.
+    /// The process that has sent the frame; nil when the kernel does not say.
     var sender: MessageSender? {
         isOwn ? MessageSender(pid: getpid(), uid: geteuid(), gid: getegid()) : peer
     }
 
-    /// The kernel's word on the other end of the connection that has brought the frame.
+    /// The kernel's credentials of the connection that has brought the frame.
     private var peer: MessageSender? {
         // "localhost:UID:GID:PID"
         let fields = (address ?? "").split(separator: ":").suffix(3)
@@ -97,7 +96,8 @@ final class ReceivedFrame: Sendable {
         return .init(pid: pid, uid: uid, gid: gid)
     }
 
-    /// Whether a sender of this runtime has sent the frame: it has the runtime's mark, and no connection has brought it.
+    /// Whether this runtime has sent the frame: the frame has the runtime's mark, and no connection has brought the
+    /// frame.
     var isOwn: Bool { header.origin == channels.context.mark && address == nil }
 
     private var address: String? { frame.property("Peer-Address") }

@@ -3,17 +3,17 @@ import Glibc
 import RunLoops
 import ZeroMQ
 
-/// The receiving end of a port: its socket, and the queue that loops, dispatch queues, tasks and threads take messages
-/// from. ``MachPort`` is its face.
+/// The receiving end of a port: the socket from which loops, dispatch queues, tasks and threads take messages.
+/// ``MachPort`` is its public face.
 ///
-/// Whoever takes a message does so under one lock that is never held in a callout, so each message is handled once, in the
-/// order of dequeue. The socket's descriptor is edge-triggered: after the first message of several it is silent until
-/// the last one is taken. So "more is pending" is a fact of the port (`mayHaveMore`), and whoever takes the first message
-/// raises the source in every loop and wakes every waiter before the message is handled.
+/// Messages are dequeued under one lock that is never held in a callout, so each message is handled once. The socket's
+/// descriptor is edge-triggered: after the first of several messages it is silent until the queue is empty. So the port
+/// itself remembers that it may have more (`mayHaveMore`), and the taker of the first message raises the source in
+/// every loop and wakes every waiter before it handles the message.
 final class Receiver: LocalPort, RegisteredPort {
     typealias FrameHandler = @Sendable (ReceivedFrame) -> Void
 
-    /// A function that is itself a generic type's value is wrapped anew at each access; a field is not.
+    /// A struct, because a function that is itself the value of a generic type is wrapped anew at each access.
     struct Handlers: Sendable {
         var frame: FrameHandler?
         /// Makes the handler of a delegate; nil when the delegate is gone.
@@ -26,10 +26,10 @@ final class Receiver: LocalPort, RegisteredPort {
     let context: ReceiveContext
     let state: Lock<ReceiverState>
     let invalidated = Promise<Void>()
-    /// The registry directory in which the port is exposed when a right to it leaves the runtime.
+    /// The registry directory for the port's socket, when a right to the port leaves the runtime.
     let directoryPath: String
-    /// Held while a loop takes the port in: until then the socket stays. It is no turn, because the loop may be in the handler
-    /// already, which may invalidate the port and must wait for no more than this.
+    /// Keeps the socket open while a loop adds the port's source. A turn could not: the loop may call the handler at
+    /// once, and an invalidation in there waits for turns.
     let scheduling = Lock(())
 
     init(
@@ -58,25 +58,25 @@ final class Receiver: LocalPort, RegisteredPort {
 
     var isValid: Bool { state.withLockUnlessForked { $0.lifecycle.isOpen } ?? false }
 
-    /// How many malformed frames were dropped.
+    /// The malformed frames that were dropped.
     var malformedCount: Int { state.withLockUnlessForked { $0.malformedCount } ?? 0 }
 
     func setHandlers(_ handlers: Handlers) {
         guard !Fork.isChild else { return }
         var former = handlers
         let source = state.withLock { state in
-            // The former handler goes after the lock: what it has captured may call back in here when it is released.
+            // The former handler is released after the lock: the release may call back in here.
             if state.lifecycle.isOpen { swap(&state.handlers, &former) }
             return state.source
         }
-        // The descriptor does not report messages that came before.
+        // The descriptor does not report earlier messages.
         source?.raise()
         wakeWaiters()
     }
 
     // MARK: Turns
 
-    /// While a thread has a turn, the socket stays.
+    /// Keeps the socket open until `endTurn`.
     func beginTurn() throws(PortError) {
         try Fork.check()
         guard state.withLock({ $0.lifecycle.beginTurn(crl_thread_id()) }) else { throw .isInvalid(port: id) }
@@ -96,23 +96,23 @@ final class Receiver: LocalPort, RegisteredPort {
         case nothing
     }
 
-    /// A good frame and its handler. (A function in a tuple would be wrapped anew for each message.)
+    /// A good frame and its handler. A struct, because a function in a tuple is wrapped anew for each message.
     struct Delivery {
         let frame: ReceivedFrame
         let handler: FrameHandler?
-        /// Whether all others who could take messages have to be told before this one is handled.
+        /// Whether all other takers must be told before this message is handled.
         let isFirst: Bool
     }
 
-    /// So many malformed frames are dropped before others have their turn.
+    /// The most malformed frames that are dropped in one turn.
     private static let mostDropped = 1000
 
     /// Takes the next good frame.
     ///
     /// - Parameters:
-    ///   - needsHandler: Whether a handler will have the frame.
-    ///   - source: The source whose turn it is, which saves following the weak reference to it.
-    ///   - waiter: The waiter whose turn it is, which needs no wake-up.
+    ///   - needsHandler: Whether the frame goes to a handler.
+    ///   - source: The source that takes, to avoid the cost of the weak reference.
+    ///   - waiter: The waiter that takes, which needs no wake-up.
     func take(
         needsHandler: Bool = true, source: ThreadRunLoop.Source1? = nil, waiter: (any Waiter)? = nil
     ) -> Delivery? {
@@ -146,7 +146,7 @@ final class Receiver: LocalPort, RegisteredPort {
     private func takeFrame(
         _ needsHandler: Bool, _ source: ThreadRunLoop.Source1?, _ taker: (any Waiter)?
     ) -> Taken {
-        // Released after the lock: the handler may hold the last reference to a delegate.
+        // Released after the lock: the closure may hold the last reference to a delegate.
         var delegateHandler: FrameHandler?
         // Woken after the lock: a task's executor may run the task at once.
         var others: [any Waiter] = []
@@ -160,7 +160,7 @@ final class Receiver: LocalPort, RegisteredPort {
             }
             let hasTaker = state.lifecycle.isOpen && (handler != nil || !needsHandler)
             guard hasTaker else {
-                // Reading the events silences the descriptor until the next message, for all who watch it.
+                // Reading the events silences the descriptor for all takers until the next message.
                 if (try? state.socket?.events)?.contains(.receivable) == true { others = state.waiters }
                 state.source?.clear()
                 return .nothing
@@ -176,14 +176,13 @@ final class Receiver: LocalPort, RegisteredPort {
             }
             let isFirst = !state.mayHaveMore
             state.mayHaveMore = true
-            // A probe is no message. Only a port that other processes can connect to gets probes.
+            // A drain probe is no message. Only an exposed port gets probes.
             if state.exposedIn == nil || !Wire.isDrainProbe(frame) { state.counts.noteTaken() }
             return .frame(frame, handler, isFirst: isFirst)
         }
     }
 
-    /// The first of several messages was taken, and the descriptor is silent until the last: tells all who could take the
-    /// others.
+    /// Tells all takers that there may be more messages, which the descriptor does not report.
     func tellOthers() {
         state.withLock { $0.source }?.raise()
         wakeWaiters()
@@ -213,20 +212,20 @@ final class Receiver: LocalPort, RegisteredPort {
         add(waiter)
         defer { remove(waiter) }
         while true {
-            // Messages that came before the waiter was added wake nobody.
+            // A message that came before the waiter was added wakes nobody.
             if let frame = takeMessage() { return frame }
             let descriptor = try state.withLock { (state) throws(PortError) in
                 guard state.lifecycle.isOpen else { throw .becameInvalid(port: id) }
                 return try state.socket?.watchedDescriptor()
             }
-            // Frames that are no messages may keep coming.
+            // A flood of malformed frames must not extend the wait.
             guard !deadline.hasPassed, waiter.wait(for: descriptor, until: deadline) else {
                 throw .receiveTimedOut(port: id)
             }
         }
     }
 
-    /// The same, suspending the task.
+    /// As the form that blocks, suspending the task.
     nonisolated(nonsending) func receive(before deadline: MonotonicInstant) async throws -> ReceivedFrame {
         try Task.checkCancellation()
         if let frame = try takeNow() { return frame }
@@ -234,7 +233,7 @@ final class Receiver: LocalPort, RegisteredPort {
         add(waiter)
         defer { remove(waiter) }
         while true {
-            // Messages that came before the waiter was added wake nobody.
+            // A message that came before the waiter was added wakes nobody.
             var isWatched = false
             if let frame = try takeNow(orWatchWith: waiter, &isWatched) { return frame }
             if deadline.hasPassed { throw PortError.receiveTimedOut(port: id) }
@@ -254,9 +253,9 @@ final class Receiver: LocalPort, RegisteredPort {
         return takeMessage()
     }
 
-    /// - Parameter isWatched: Whether the waiter will be woken by the next message: not when no descriptor is left.
+    /// - Parameter isWatched: Whether the next message wakes the waiter; false when no descriptor is left.
     private func takeNow(orWatchWith waiter: TaskWaiter, _ isWatched: inout Bool) throws(PortError) -> ReceivedFrame? {
-        // The socket has to stay until it is watched.
+        // The turn keeps the socket open until the waiter watches the descriptor.
         do { try beginTurn() } catch { throw error == .isInvalid(port: id) ? .becameInvalid(port: id) : error }
         defer { endTurn() }
         if let frame = takeMessage() { return frame }
@@ -276,7 +275,7 @@ final class Receiver: LocalPort, RegisteredPort {
 
     // MARK: Credit
 
-    /// The sender of a frame may send so many bytes more.
+    /// Returns the bytes of a frame to its sender as credit.
     private func returnCredit(_ bytes: Int, of frame: ReceivedFrame) {
         if frame.isOwn { return channel.returnCredit(bytes) }
         let origin = frame.header.origin
@@ -295,12 +294,12 @@ final class Receiver: LocalPort, RegisteredPort {
 
     // MARK: Statistics
 
-    /// A process says how many messages it has sent to the port.
+    /// Notes a sender's count of messages to the port.
     func note(sent count: Int, by sender: Incarnation) { state.withLock { $0.counts.note(sent: count, by: sender) } }
 
     func senderDied(_ sender: Incarnation) { state.withLock { $0.counts.senderDied(sender) } }
 
-    /// How many other processes' counts are kept.
+    /// The processes whose counts are kept.
     var knownSenderCount: Int { state.withLock { $0.counts.knownSenderCount } }
 
     /// The statistics, with the last counts of senders in other processes.

@@ -1,8 +1,8 @@
-/// Whether a port receives, and which threads are taking or handling its messages. A thread's stay is a turn: while one
-/// lasts, the socket stays.
+/// Whether a port receives, and the turns of threads. A thread takes and handles messages in a turn; while a turn
+/// lasts, the socket stays open.
 enum ReceiverLifecycle {
     case open(turns: [Int32])
-    /// Invalidated. `finish` is called after the last turn.
+    /// Invalidated. The end of the last turn calls `finish`.
     case ending(turns: [Int32], finish: (@Sendable () -> Void)?)
     case invalid
 
@@ -21,7 +21,7 @@ enum ReceiverLifecycle {
         return true
     }
 
-    /// - Returns: What the end of the last turn has to call.
+    /// - Returns: The closure to call after the last turn.
     mutating func endTurn(_ thread: Int32) -> (@Sendable () -> Void)? {
         switch self {
         case .open(var turns):
@@ -45,10 +45,10 @@ enum ReceiverLifecycle {
         return true
     }
 
-    /// Has `finish` called after the last turn, if another thread has a turn.
+    /// Leaves `finish` to the last turn, if another thread has a turn.
     ///
-    /// - Parameter hasEnded: Whether a thread has ended: by `pthread_exit` in a handler, without the end of its turn.
-    /// - Returns: Whether `finish` will be called.
+    /// - Parameter hasEnded: Whether a thread has ended without the end of its turn, by `pthread_exit` in a handler.
+    /// - Returns: Whether the last turn calls `finish`.
     mutating func finishLater(
         on thread: Int32, hasEnded: (Int32) -> Bool, _ finish: @escaping @Sendable () -> Void
     ) -> Bool {

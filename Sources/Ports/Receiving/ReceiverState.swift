@@ -1,23 +1,23 @@
 import RunLoops
 import ZeroMQ
 
-/// What a receiver's lock guards.
+/// The state of a receiver, which its lock guards.
 struct ReceiverState: ~Copyable {
     var socket: Socket?
     var handlers: Receiver.Handlers
     weak var source: ThreadRunLoop.Source1?
-    /// Whether a message may be waiting that the socket's descriptor does not report any more.
+    /// Whether messages may wait that the socket's descriptor does not report.
     var mayHaveMore = false
     var lifecycle = ReceiverLifecycle.open(turns: [])
     var waiters: [any Waiter] = []
     /// The dispatch queue that handles messages; one of the waiters.
     var queue: QueueService?
-    /// Where other processes can find the port.
+    /// The registry directory with the port's socket; nil until the port is exposed.
     var exposedIn: RegistryDirectory?
     var names: [(directory: RegistryDirectory, name: String)] = []
     var counts = StatisticsCounts()
     var credit: CreditReturns
-    /// The rest of a multipart message is skipped. No sender of ours makes one.
+    /// Whether the rest of a multipart message is being skipped. This library sends none.
     var isSkipping = false
     var malformedCount = 0
 }

@@ -1,27 +1,27 @@
 import RunLoops
 
-/// Collects the statistics of ports. A port knows how many messages it has taken, and each sender how many it has sent: so
-/// the port's owner asks all senders.
+/// Collects the statistics of ports. A port knows the count of messages taken, and each sender the count of messages
+/// sent: so the port's owner asks all senders.
 final class StatisticsCollector: Sendable {
     /// Called with nil when the port is gone.
     typealias Tell = @Sendable (PortStatistics?) -> Void
 
-    /// The senders of a port of ours are being asked.
+    /// A round of questions to the senders of a port.
     private struct Round {
         let number: UInt64
         var awaited: Set<Incarnation>
         let tells: [Tell]
-        /// For those who have asked since the round began. Counts that came in before are older than their question, so they
-        /// wait for the next round: one at a time, however many ask.
+        /// The queries since the round began. They wait for the next round, because the round's counts may be older
+        /// than these queries.
         var next: [Tell] = []
     }
 
     private struct State {
-        /// Questions of this runtime to others.
+        /// The queries of this runtime.
         var queries: [UInt64: Query] = [:]
         /// By the number of the port.
         var rounds: [UInt64: Round] = [:]
-        /// The ports of ours that keep a count of a process's messages.
+        /// The ports of this runtime that keep a process's count.
         var counted: [Incarnation: Set<UInt64>] = [:]
         var last: UInt64 = 0
     }
@@ -40,7 +40,7 @@ final class StatisticsCollector: Sendable {
 
     // MARK: Asking
 
-    /// A question for a port's statistics. It ends when it is released.
+    /// A query for a port's statistics.
     final class Query: Sendable {
         let port: PortID
         /// Nil when the port is gone.
@@ -52,7 +52,7 @@ final class StatisticsCollector: Sendable {
     /// Asks the port's owner.
     ///
     /// - Parameter owner: The connection to it; nil for a port of this runtime.
-    /// - Returns: The question and its number, for ``remove(_:)``.
+    /// - Returns: The query and its number, for ``remove(_:)``.
     func ask(
         _ port: PortID, of owner: ControlConnection?, _ control: ControlConnections
     ) throws(PortError) -> (query: Query, number: UInt64) {
@@ -60,7 +60,7 @@ final class StatisticsCollector: Sendable {
         if let owner {
             owner.send(.ask(query: number, port.number))
         } else {
-            // Senders' answers come in on the housekeeping thread.
+            // The housekeeping thread receives the senders' answers.
             try housekeeping.perform { self.collect(for: port.number, control) { query.answer.set($0) } }
         }
         return (query, number)
@@ -94,7 +94,7 @@ final class StatisticsCollector: Sendable {
 
     // MARK: Being asked, on the housekeeping thread
 
-    /// Asks all senders to a port of ours, and tells the statistics when all have answered or their time is over.
+    /// Asks all senders, and reports the statistics when all have answered or their time is over.
     func collect(for port: UInt64, _ control: ControlConnections, tell: @escaping Tell) {
         let isUnderWay = state.withLock { $0.rounds[port]?.next.append(tell) != nil }
         if !isUnderWay { begin(port, control, [tell]) }
@@ -134,7 +134,7 @@ final class StatisticsCollector: Sendable {
         if !round.next.isEmpty { begin(port, control, round.next) }
     }
 
-    /// A process's last connection has ended: its counts are not kept.
+    /// Drops the counts of a process whose last connection has ended.
     func connectionEnded(_ incarnation: Incarnation) {
         let counted = state.withLock { $0.counted.removeValue(forKey: incarnation) } ?? []
         for port in counted { ports.port(port)?.senderDied(incarnation) }

@@ -1,32 +1,31 @@
 import RunLoops
 
-/// How many messages a port has taken, and how many its senders have sent: what its statistics are made of.
+/// The counts behind a port's statistics: messages that the port has taken, and messages that its senders have sent.
 struct StatisticsCounts {
     private(set) var taken = 0
-    /// The last counts of senders in other processes. They are the senders' word and may be anything, so sums may overflow.
+    /// The last counts of senders in other processes. A sender may report any count, so sums may overflow.
     private var sent: [Incarnation: Int] = [:]
-    /// How many of the sent messages will never be taken, as far as is known. Below zero: messages of processes that could
-    /// not be asked any more.
+    /// The sent messages that will never be taken. Below zero: messages of processes that ended before they were asked.
     private var lost = 0
     /// Messages that seem to be on their way to an empty queue, and since when.
     private var missing: (count: Int, taken: Int, since: MonotonicInstant)?
 
-    /// The time that a connection takes to bring what was sent. What has not come by then was lost with its sender.
+    /// The longest time that a message needs to arrive. Messages missing for longer were lost with their senders.
     private static let transit = Duration.seconds(1)
 
-    /// How many other processes' counts are kept.
+    /// The processes whose counts are kept.
     var knownSenderCount: Int { sent.count }
 
     mutating func noteTaken() { taken += 1 }
 
     mutating func note(sent count: Int, by sender: Incarnation) { sent[sender] = count }
 
-    /// A sender's count is not kept after its process has gone: senders come and go, and the port may stay.
+    /// Drops the count of a dead sender, because the port may outlive any number of senders.
     mutating func senderDied(_ sender: Incarnation) { lost &-= sent.removeValue(forKey: sender) ?? 0 }
 
     /// - Parameters:
-    ///   - ownSent: How many messages this runtime has sent.
-    ///   - isEmpty: Whether nothing is left to take.
+    ///   - ownSent: The messages that this runtime has sent.
+    ///   - isEmpty: Whether the queue is empty.
     mutating func statistics(ownSent: Int, isEmpty: Bool, now: MonotonicInstant) -> PortStatistics {
         let sentCount = sent.values.reduce(ownSent, &+)
         var waiting = sentCount &- taken &- lost

@@ -10,15 +10,15 @@ final class PendingReplies: Sendable {
 
     private let housekeeping: Housekeeping
     private let state = Lock(State())
-    /// Makes numbers that no other process can guess: who knows a request's number can answer it.
+    /// Makes numbers that other processes cannot guess: a process that knows a request's number can answer the request.
     private let secret = (UInt64.random(in: 0 ... .max), UInt64.random(in: 0 ... .max))
 
     init(_ housekeeping: Housekeeping) { self.housekeeping = housekeeping }
 
-    /// How many replies came after their requests had ended.
+    /// The replies that came after their requests had ended.
     var lateCount: Int { state.withLockUnlessForked { $0.late } ?? 0 }
 
-    /// How many requests to a port wait for their replies.
+    /// The requests to a port that wait for their replies.
     func pendingCount(to port: PortID) -> Int { state.withLock { $0.pending.count(to: port) } }
 
     /// - Returns: The request's number.
@@ -42,7 +42,7 @@ final class PendingReplies: Sendable {
         return UInt64(bitPattern: Int64(hasher.finalize()))
     }
 
-    /// The asker waits no more.
+    /// The asker has stopped waiting.
     func remove(_ request: UInt64) { _ = state.withLock { $0.pending.remove(request) } }
 
     /// A reply has come.
@@ -55,7 +55,7 @@ final class PendingReplies: Sendable {
         pending?.outcome.set(.success(frame))
     }
 
-    /// The server has dropped the request. Only the process that was asked can say so.
+    /// The server has dropped the request. Only the asked process can report that.
     func wasRefused(_ request: UInt64, by incarnation: Incarnation) {
         let pending = state.withLock { state in
             state.pending[request]?.port.incarnation == incarnation ? state.pending.remove(request) : nil
@@ -63,8 +63,8 @@ final class PendingReplies: Sendable {
         if let pending { pending.outcome.set(.failure(.unanswered(port: pending.port))) }
     }
 
-    /// A reply that was sent before the port's end travels another way than the news of the end, and may take so much
-    /// longer.
+    /// The time for replies that were sent before the port's end: they travel by another connection than the news of
+    /// the end.
     private static let patience = Duration.milliseconds(50)
 
     func portBecameInvalid(_ port: PortID) {

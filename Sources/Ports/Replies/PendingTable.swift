@@ -1,9 +1,9 @@
 protocol Request: Sendable {
-    /// The port that has to answer.
+    /// The asked port.
     var port: PortID { get }
 }
 
-/// Requests that wait, by number and by port: the end of a port costs no more than the requests to it.
+/// Requests that wait, by number and by port, so that the end of a port costs no more than the requests to the port.
 struct PendingTable<Waiting: Request> {
     private var requests: [UInt64: Waiting] = [:]
     private var numbers: [PortID: Set<UInt64>] = [:]

@@ -1,7 +1,7 @@
 import RunLoops
 
-/// The ports that replies come to: two for each registry directory, because who can be asked in one can answer there. One
-/// is served by the asking threads themselves, the other by the housekeeping thread, for tasks.
+/// The ports for replies: two for each registry directory, in which the asked process can certainly reach them. The
+/// asking threads serve one port, and the housekeeping thread serves the other, for tasks.
 final class ReplyPorts: Sendable {
     private struct Key: Hashable {
         let path: String
@@ -20,7 +20,7 @@ final class ReplyPorts: Sendable {
         pending = PendingReplies(context.housekeeping)
     }
 
-    /// The port for replies from where the channel leads.
+    /// The port for replies from the channel's owner.
     func port(for channel: SendChannel, isForTasks: Bool = false) throws(PortError) -> Receiver {
         let key = Key(path: channel.isLocal ? ownPath : channel.path, isForTasks: isForTasks)
         if let port = ports.withLock({ $0[key] }) { return port }
@@ -29,14 +29,13 @@ final class ReplyPorts: Sendable {
             handlers: .init(frame: { [pending] frame in
                 if frame.header.kind == .reply { pending.arrived(frame) } else { frame.refuse() }
             }))
-        // Before others find the port.
         if isForTasks { try made.schedule(in: context.housekeeping.loop(), forMode: .default) }
         let port = ports.withLock { ports in
             if let port = ports[key] { return port }
             ports[key] = made
             return made
         }
-        // The loop would keep the surplus one.
+        // The loop would keep the surplus port.
         if port !== made { made.invalidate() }
         return port
     }

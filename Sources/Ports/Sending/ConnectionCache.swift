@@ -1,23 +1,22 @@
 import RunLoops
 
-/// The connections of a runtime to ports of other processes, and which of them to close.
+/// The connections of a runtime to ports of other processes. The cache closes the least recently used ones.
 ///
-/// A connection stays open while its port lives, even when no right is left: a server sees the same asker again, and
-/// messages of a new connection could overtake those of the old one. When there are many, the ones that were not used
-/// for the longest time are closed, once their ports have taken everything.
+/// A connection stays open while its port lives, even when no right is left: messages of a new connection could
+/// overtake those of the old one. A connection is closed only when its port has answered a drain probe.
 final class ConnectionCache: Sendable {
     private struct Connection {
         let channel: SendChannel
-        /// How many messages had been sent at the last look.
+        /// The count of sent messages in the last round.
         let sentCount: Int
-        /// The last round in which it was found to have been used.
+        /// The last round that found the connection used.
         let lastUsed: Int
     }
 
     private struct State {
-        /// Only to live ports, as are the closed ones.
+        /// Connections to live ports.
         var open: [PortID: Connection] = [:]
-        /// The ports' owners may still ask how many messages these have sent.
+        /// Channels to live ports whose owners may still ask for the count of sent messages.
         var closed: [PortID: SendChannel] = [:]
         var round = 0
         var openedSinceRound = 0
@@ -29,7 +28,7 @@ final class ConnectionCache: Sendable {
 
     init(_ housekeeping: Housekeeping) { self.housekeeping = housekeeping }
 
-    /// About so many stay open.
+    /// The connections that stay open, about.
     static var most: Int { min(1024, Int(clamping: Descriptor.limit) / 8) }
 
     /// The channel has a connection now.
@@ -46,15 +45,15 @@ final class ConnectionCache: Sendable {
             if isDue { state.openedSinceRound = 0 }
             return (former, isDue)
         }
-        // The release of a channel takes other locks, so it comes after this one. So below.
+        // The release of a channel takes other locks, so it comes after this one, here and below.
         withExtendedLifetime(former) {}
-        // The channel may have become invalid, and been removed, a moment before.
+        // The channel may have become invalid a moment before.
         if !channel.isValid { remove(channel) }
         if isDue { closeUnusedSoon(leaving: most) }
     }
 
-    /// No descriptor was left for a connection. Connections that were in use before may be idle now; while none can be
-    /// opened, nothing else would close them.
+    /// Closes idle connections when no descriptor was left for a new one. Without new connections, no round would
+    /// begin.
     func makeRoom() {
         let isDue = state.withLock { state in
             defer { state.isMakingRoom = true }
@@ -85,7 +84,7 @@ final class ConnectionCache: Sendable {
         for channel in unused { channel.closeIfIdle() }
     }
 
-    /// The channel has closed its connection. Another thread may have made a new one since.
+    /// The channel has closed its connection. Another thread may have opened a new one since.
     func closed(_ channel: SendChannel) {
         let former = state.withLock { state in
             guard !channel.hasSocket, state.open[channel.id]?.channel === channel else {

@@ -2,10 +2,10 @@ import RunLoops
 import Synchronization
 import ZeroMQ
 
-/// A frame that waits for room without a thread: for a suspended task, or for nobody.
+/// A frame that waits for room without a thread, for a suspended task or for a reply that nobody waits for.
 ///
-/// The housekeeping thread sends the frame. A woken task could need the very thread that waits for room behind it, and
-/// neither would continue.
+/// The housekeeping thread sends the frame, not the task: the task could need a thread that itself waits for room
+/// behind the frame, and neither would continue.
 final class DeferredSend: Waiter {
     private let channel: SendChannel
     private let deadline: MonotonicInstant
@@ -54,8 +54,6 @@ final class DeferredSend: Waiter {
         if case .failed(let error) = end { throw error }
     }
 
-    /// Begins.
-    ///
     /// - Parameter tell: Called at the end, and kept until then.
     func start(tell: @escaping @Sendable (End) -> Void) {
         channel.join(self)
@@ -71,7 +69,7 @@ final class DeferredSend: Waiter {
     }
 
     func wake() {
-        // Many may wake it at once. Its owner keeps it.
+        // Many wake-ups at once cause one step. The continuation keeps the frame.
         guard !isStepQueued.exchange(true, ordering: .acquiringAndReleasing) else { return }
         onLoop { [weak self] in self?.step() }
     }
@@ -112,7 +110,6 @@ final class DeferredSend: Waiter {
             case .done:
                 end(.sent)
             case .waitForTurn:
-                // The socket's events are not what the frame waits for.
                 stopWatching()
             case .connect:
                 stopWatching()
@@ -147,18 +144,14 @@ final class DeferredSend: Waiter {
     }
 
     private func stopWatching() {
-        let watch = attempt.withLock { attempt in
-            defer { attempt.watch = nil }
-            return attempt.watch
-        }
-        watch?.invalidate()
+        attempt.withLock { $0.watch.take() }?.invalidate()
     }
 
     private func waitForDeadline() {
         let limit = channel.isConnected ? deadline : connectDeadline
         guard limit != .distantFuture else { return }
         wait(until: limit) { send in
-            // The channel may have been connected, or its connection closed, since the timer was set.
+            // The channel may have been connected or closed since the timer was set.
             let isConnected = send.channel.isConnected
             guard (isConnected ? send.deadline : send.connectDeadline).hasPassed else { return send.waitForDeadline() }
             let port = send.channel.id
@@ -185,7 +178,7 @@ final class DeferredSend: Waiter {
     private func wait(until instant: MonotonicInstant, _ then: @escaping @Sendable (DeferredSend) -> Void) {
         let timer = ThreadRunLoop.Timer(at: instant, label: "a send's deadline") { [weak self] timer in
             guard let self, !hasEnded else { return }
-            // A frame that waits for a connection sets one every few moments.
+            // A frame that waits for a connection sets many timers.
             attempt.withLock { $0.timers.removeAll { $0 === timer } }
             then(self)
         }

@@ -1,7 +1,7 @@
 import ZeroMQ
 
-// Closing an idle connection. Messages that are still on their way would be lost with the socket, or overtaken by those of
-// the next one: so the port is asked first whether it has taken everything.
+// Closing an idle connection. Messages that are still on their way would be lost with the socket, or overtaken by those
+// of the next one: so the port is asked first whether it has taken everything.
 
 /// The question whether a port has taken everything that was sent before.
 struct DrainProbe {
@@ -29,7 +29,7 @@ struct DrainProbe {
 extension SendChannel {
     var hasSocket: Bool { state.withLock { $0.socket != nil } }
 
-    /// Closes the connection, now or when the port has taken everything.
+    /// Closes the connection, now or when the answer to a drain probe comes.
     func closeIfIdle() {
         let isClosed = state.withLock { state in
             switch state.queue.closeIfIdle() {
@@ -39,7 +39,7 @@ extension SendChannel {
                 return true
             case .probe:
                 let number = UInt64.random(in: 0 ... .max)
-                // Without room now, another time.
+                // Without room, the next round tries again.
                 if var frame = try? Frame(drainProbe: number, origin: state.queue.origin),
                     (try? state.socket?.sendNow(&frame)) == true
                 {
@@ -51,7 +51,7 @@ extension SendChannel {
         if isClosed { context.connections.closed(self) }
     }
 
-    /// The port has taken everything that came before a drain probe.
+    /// The port has answered a drain probe: everything before it was taken.
     func drained(_ number: UInt64) {
         let isClosed = state.withLock { state in
             guard state.queue.drained(number) else { return false }
@@ -63,7 +63,6 @@ extension SendChannel {
 }
 
 extension Frame {
-    /// The question whether the port has taken everything that came before.
     fileprivate init(drainProbe number: UInt64, origin: UInt32) throws(ZeroMQError) {
         let header = WireHeader(kind: .drainProbe, request: number, origin: origin)
         try self.init(count: header.componentsOffset)

@@ -1,8 +1,8 @@
 import RunLoops
 import Synchronization
 
-/// A question that the library in a port's owner answers on its own thread, after all earlier questions: the end of a port
-/// that does not exist. The answer comes only while the probe is kept.
+/// A watch for the end of a port that does not exist. The owner's library answers on its own thread, after all earlier
+/// packets. The answer comes only while the probe is kept.
 struct OwnerPing {
     private let channel: SendChannel
     let answered = Promise<Void>()
@@ -10,7 +10,7 @@ struct OwnerPing {
     /// Counts down from the largest number; ports count up from one.
     private static let lastNumber = Atomic<UInt64>(0)
 
-    /// Sends the question, now or when there is a connection to the owner.
+    /// Sends the probe, now or when there is a connection to the owner.
     init(_ target: SendChannel) {
         let number = UInt64.max - Self.lastNumber.add(1, ordering: .relaxed).newValue
         let id = PortID(incarnation: target.id.incarnation, number: number)

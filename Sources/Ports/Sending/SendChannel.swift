@@ -3,23 +3,23 @@ import Glibc
 import RunLoops
 import ZeroMQ
 
-/// This process's way to one port: one socket, shared by all rights to the port and all threads that use them.
+/// This runtime's way to one port: one socket, shared by all rights to the port and all threads that use them.
 final class SendChannel: Sendable, CustomStringConvertible {
     let id: PortID
     let queueLimit: Int32
     let messageLimit: Int
     /// The most bytes in flight, beyond one message; 0: any number.
     let byteLimit: Int
-    /// The registry directory in which the owner can be found; empty for a port of this runtime.
+    /// The owner's registry directory; empty for a port of this runtime.
     let path: String
     let isLocal: Bool
-    /// The origin in its frames: this runtime's mark, where they stay in the runtime.
+    /// The origin of frames: this runtime's mark when they stay in the runtime, otherwise 0.
     let mark: UInt32
     let channels: ChannelTable
 
     struct ChannelState: ~Copyable {
         var queue: SendState
-        /// There is one while the queue is connecting or connected.
+        /// Nil unless the queue is connecting or connected.
         var socket: Socket?
         weak var localPort: (any LocalPort)?
     }
@@ -29,7 +29,7 @@ final class SendChannel: Sendable, CustomStringConvertible {
 
     /// - Parameters:
     ///   - isLocal: Whether the port is one of this runtime's.
-    ///   - sentCount: How many messages were sent to the port through a former channel.
+    ///   - sentCount: The messages that a former channel has sent to the port.
     init(_ right: WireRight, in channels: ChannelTable, isLocal: Bool = false, sentCount: Int = 0) {
         id = right.id
         queueLimit = Int32(clamping: max(right.queueLimit, 1))
@@ -59,7 +59,7 @@ final class SendChannel: Sendable, CustomStringConvertible {
 
     /// The right as it travels.
     ///
-    /// - Parameter leaving: Whether it leaves this runtime. Then a port of ours is made reachable first.
+    /// - Parameter leaving: Whether the right leaves this runtime. A port of this runtime is then exposed first.
     func wireRight(leaving: Bool) throws(PortError) -> WireRight {
         var path = path
         if isLocal, leaving, let port = localPort { path = try port.expose() }
@@ -71,15 +71,15 @@ final class SendChannel: Sendable, CustomStringConvertible {
 
     private var localPort: (any LocalPort)? { state.withLock { $0.localPort } }
 
-    /// How many messages were sent to the port.
+    /// The messages that were sent to the port.
     var sentCount: Int { state.withLock { $0.queue.sentCount } }
 
-    /// How many threads and tasks wait for room or for a connection.
+    /// The threads and tasks that wait for room or for a connection.
     var waiterCount: Int { state.withLock { $0.queue.waiters.count } }
 
     // MARK: Sending
 
-    /// Sends the frame, or throws and leaves it to the caller.
+    /// Sends the frame. After an error the frame stays the caller's.
     func send(_ frame: inout Frame, before deadline: MonotonicInstant) throws(PortError) {
         if try sendAtOnce(&frame, before: deadline) { return }
         if isLocal, localPort?.isServedOnlyHere == true { throw .ownQueueFull(port: id) }
@@ -89,20 +89,19 @@ final class SendChannel: Sendable, CustomStringConvertible {
         try send(&frame, as: waiter, before: deadline)
     }
 
-    /// The same, suspending the task.
+    /// As the form that blocks, suspending the task.
     nonisolated(nonsending) func send(_ frame: consuming Frame, before deadline: MonotonicInstant) async throws {
         if try sendAtOnce(&frame, before: deadline) { return }
         let deferred = try DeferredSend(frame, to: self, before: deadline)
         try await deferred.send()
     }
 
-    /// So many may wait for room when a frame is posted.
+    /// With so many waiters, a posted frame is refused.
     private static let mostWaiting = 100
 
-    /// Sends the frame now or later: while there is no room, or no connection yet, the frame waits by itself, unless many
-    /// wait already.
+    /// Sends the frame now, or later when there is room and a connection. Returns at once.
     ///
-    /// - Parameter failed: Called on the housekeeping thread when the frame was not sent in the end.
+    /// - Parameter failed: Called on the housekeeping thread when the frame was not sent before the deadline.
     func post(
         _ frame: consuming Frame, before deadline: MonotonicInstant,
         failed: @escaping @Sendable (any Error) -> Void
@@ -110,7 +109,7 @@ final class SendChannel: Sendable, CustomStringConvertible {
         if try sendAtOnce(&frame, before: deadline, isLast: true) { return }
         guard waiterCount < Self.mostWaiting else { throw .sendTimedOut(port: id) }
         let deferred = try DeferredSend(frame, to: self, before: deadline)
-        // Inside the process nothing arrives after the exit.
+        // The exit waits only for frames to other processes.
         let (context, count) = (context, isLocal ? 0 : 1)
         context.postedCount.add(count, ordering: .relaxed)
         deferred.start { end in
@@ -123,7 +122,7 @@ final class SendChannel: Sendable, CustomStringConvertible {
         }
     }
 
-    /// - Parameter isLast: Whether the waiters go first, as one of them may be of the same thread.
+    /// - Parameter isLast: Whether the waiters go first: an earlier frame of the same thread may be one of them.
     /// - Returns: False when the frame has to wait.
     private func sendAtOnce(
         _ frame: inout Frame, before deadline: MonotonicInstant, isLast: Bool = false
@@ -137,12 +136,12 @@ final class SendChannel: Sendable, CustomStringConvertible {
         }
     }
 
-    /// A right's first use has to connect, whatever the deadline. A second is ages for a live owner.
+    /// A right's first use has to connect, whatever the deadline. A live owner needs far less than a second.
     static func connectDeadline(_ deadline: MonotonicInstant) -> MonotonicInstant {
         max(deadline, .now + .seconds(1))
     }
 
-    /// libzmq never retries a connection that was not accepted, and never reports it.
+    /// How long an ipc connection may take: libzmq neither retries nor reports one that was not accepted.
     static let acceptPatience = Duration.milliseconds(100)
 
     /// A waiter's next step.
@@ -184,7 +183,7 @@ final class SendChannel: Sendable, CustomStringConvertible {
             let isConnected = state.queue.isConnected
             guard state.queue.isFirst(waiter) else { return .waitForTurn(isConnected: isConnected) }
             if try trySend(&frame, &state) { return .done }
-            // Returned credit wakes the waiter.
+            // Returned credit wakes the waiter, and the socket's descriptor does not.
             if state.queue.credit.isLacking { return .waitForTurn(isConnected: isConnected) }
             guard let descriptor = try state.socket?.watchedDescriptor() else { return .connect }
             return .watch(descriptor, isConnected: isConnected)
@@ -212,14 +211,13 @@ final class SendChannel: Sendable, CustomStringConvertible {
 
     func leave(_ waiter: some Waiter) { state.withLock { $0.queue.remove(waiter) }?.wake() }
 
-    /// The port has taken so many bytes.
     func returnCredit(_ bytes: Int) { state.withLock { $0.queue.returnCredit(bytes) }?.wake() }
 
     func controlConnectionEnded() { state.withLock { $0.queue.controlConnectionEnded() }?.wake() }
 
     // MARK: Replies
 
-    /// The channel leads to an asker, whose request gets no reply.
+    /// Tells the asker, to whom the channel leads, that its request gets no reply.
     func refuse(_ request: UInt64) {
         if isLocal {
             context.events.requestUnanswered(request, by: context.incarnation)
@@ -234,26 +232,26 @@ final class SendChannel: Sendable, CustomStringConvertible {
         state.withLockUnlessForked { $0.queue.lifecycle != .invalid && $0.queue.lifecycle != .closed } ?? false
     }
 
-    /// Whether somebody wants to know the port's end.
+    /// Whether somebody waits for the port's end.
     var isWatched: Bool { state.withLock { $0.queue.isWatched } }
 
     func noteWatched() { state.withLock { $0.queue.watch() } }
 
-    /// Calls the handler when the port becomes invalid: at once when it is.
+    /// Calls the handler when the port becomes invalid, or at once.
     func onInvalidation(_ handler: @escaping @Sendable () -> Void) {
         guard !Fork.isChild else { return }
         invalidated.whenSet { handler() }
         if invalidated.value == nil { watch() }
     }
 
-    /// Has the port's end reported, now or when there is a connection to its owner. Never waits.
+    /// Asks the owner to report the port's end, now or when there is a connection. Never waits.
     func watch() {
         guard !isLocal else { return }
         noteWatched()
         context.control.watch(id, at: controlAddress)
     }
 
-    /// Ends sending: no message goes to the port any more, and all waiters learn it.
+    /// Ends sending, and fails all waiters.
     func shut() { end(.invalid) }
 
     /// The port is gone.
@@ -264,9 +262,9 @@ final class SendChannel: Sendable, CustomStringConvertible {
         invalidated.set(())
     }
 
-    /// The runtime ends: libzmq has so many milliseconds to send what was sent.
+    /// Ends the channel with its runtime. libzmq may use the milliseconds to flush.
     func close(linger milliseconds: Int32) {
-        // The owner could not ask any more.
+        // The owner cannot ask for the count any more.
         if !isLocal, sentCount > 0 { context.control.tellSent(sentCount, to: id) }
         end(.closed, linger: milliseconds)
         invalidated.dropHandlers()
@@ -286,7 +284,7 @@ extension Socket {
     /// Sends without waiting.
     func sendNow(_ frame: inout Frame) throws(PortError) -> Bool {
         do throws(ZeroMQError) {
-            // libzmq looks at its commands only now and then; a full queue may have been emptied since.
+            // libzmq reads its commands only now and then; reading the events makes it look again for room.
             if try send(&frame) { return true }
             return try events.contains(.sendable) ? send(&frame) : false
         } catch {

@@ -1,35 +1,34 @@
 import RunLoops
 import Synchronization
 
-/// What the floors above have to know of channels.
+/// What channels report to the floors above.
 protocol SendEvents: AnyObject, Sendable {
-    /// The port that a channel leads to is invalid.
+    /// The port of a channel is invalid.
     func channelBecameInvalid(_ port: PortID)
-    /// A request of this runtime to itself gets no reply.
+    /// A request to a port of this runtime gets no reply.
     func requestUnanswered(_ request: UInt64, by incarnation: Incarnation)
 }
 
-/// A port of this runtime, as the channel to it needs it.
+/// A port of this runtime, as seen by the channel to the port.
 protocol LocalPort: AnyObject, Sendable {
-    /// Whether only the calling thread's loop, or the queue it works for, takes messages. Then the thread must not wait for
-    /// room here.
+    /// Whether only the calling thread takes messages from the port. Such a thread must not wait for room.
     var isServedOnlyHere: Bool { get }
-    /// Makes the port one that other processes can connect to.
+    /// Lets other processes connect to the port.
     ///
-    /// - Returns: The registry directory in which it is.
+    /// - Returns: The registry directory of the port's socket.
     func expose() throws(PortError) -> String
 }
 
 /// What the channels of a runtime share.
 final class SendContext: Sendable {
     let incarnation: Incarnation
-    /// Stands in frames that stay in this runtime, and is known to nobody else.
+    /// The secret origin of frames that stay in this runtime.
     let mark = UInt32.random(in: 1 ... .max)
     let sockets: SocketFactory
     let control: ControlConnections
     let connections: ConnectionCache
     let events: any SendEvents
-    /// How many posted frames for other processes wait for room or for a connection. Their senders take them for sent.
+    /// The posted frames that wait for room or for a connection to another process. The exit waits for them.
     let postedCount = Atomic(0)
 
     init(_ control: ControlConnections, _ sockets: SocketFactory, _ events: any SendEvents) {

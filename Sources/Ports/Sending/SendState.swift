@@ -1,12 +1,12 @@
-/// The state of a channel without its socket: whether it may send, who waits for room, how much credit is left, and
-/// what the owner was asked. A plain value: the channel locks, asks this, and acts after the lock.
+/// The state of a channel without its socket: lifecycle, waiters, credit, drain probe. A plain value: the channel
+/// locks, asks this value, and acts after the lock.
 struct SendState {
     enum Lifecycle: Equatable {
         /// No socket.
         case unconnected
-        /// A socket to another process that has sent nothing yet. libzmq does not say whether the port accepts it.
+        /// A socket to another process that has sent nothing yet. libzmq does not say whether the owner accepts it.
         case connecting
-        /// A socket that has sent something, or one to a port of this runtime.
+        /// A socket that has sent a message, or a socket to a port of this runtime.
         case connected
         /// The port is gone.
         case invalid
@@ -15,9 +15,9 @@ struct SendState {
     }
 
     private(set) var lifecycle = Lifecycle.unconnected
-    /// How many messages were sent to the port.
+    /// The messages that were sent to the port.
     private(set) var sentCount: Int
-    /// The number that the owner gave this process, for frames to it.
+    /// The number that the owner gave this process, for frames to the owner.
     private(set) var origin: UInt32 = 0
     /// The waiters for room or for a connection, in the order they came. The first one watches the socket.
     private(set) var waiters: [any Waiter] = []
@@ -39,7 +39,7 @@ struct SendState {
 
     // MARK: Sending
 
-    /// Whether a sender that has just come may try.
+    /// Whether a new sender may try before it becomes a waiter.
     ///
     /// - Parameter isLast: Whether the waiters go first.
     func mayTry(isLast: Bool) -> Bool { waiters.isEmpty || !isLast && !isFull }
@@ -61,12 +61,12 @@ struct SendState {
     /// The socket has no room, or there is no socket.
     mutating func noteFull() { isFull = true }
 
-    /// Whether a waiter is known to be at the port, so that its deadline is the sender's own.
+    /// Whether the owner is known to accept the channel. Only then do senders wait until their own deadlines.
     var isConnected: Bool { isLocal || lifecycle == .connected }
 
     mutating func add(_ waiter: some Waiter) { waiters.append(waiter) }
 
-    /// - Returns: The waiter to wake: the next one, when the first has left.
+    /// - Returns: The waiter to wake: the next one, if the first has left.
     mutating func remove(_ waiter: some Waiter) -> (any Waiter)? {
         guard let index = waiters.firstIndex(where: { $0 === waiter }) else { return nil }
         waiters.remove(at: index)
@@ -75,8 +75,6 @@ struct SendState {
 
     func isFirst(_ waiter: some Waiter) -> Bool { waiters.first === waiter }
 
-    /// The port has taken so many bytes.
-    ///
     /// - Returns: The waiter to wake.
     mutating func returnCredit(_ bytes: Int) -> (any Waiter)? {
         credit.restore(bytes)
@@ -100,8 +98,8 @@ struct SendState {
         return true
     }
 
-    /// The control connection to the owner was cut, and what the owner has said of this channel may be lost with it. The
-    /// sender would wait for lost credit for ever. For a moment the port may hold twice its byte limit.
+    /// Returns all credit when a control connection to the owner was cut, because notices of returned credit may be
+    /// lost. For a moment the port may hold twice its byte limit.
     ///
     /// - Returns: The waiter to wake.
     mutating func controlConnectionEnded() -> (any Waiter)? {
@@ -119,8 +117,8 @@ struct SendState {
         case probe
     }
 
-    /// The connection was not used for long. Only when the port has taken everything may the socket be closed: otherwise
-    /// messages could be lost with it, or overtaken by those of the next socket.
+    /// The next step to close an idle connection. A socket is closed only when the port has taken everything: otherwise
+    /// messages could be lost, or overtaken by those of the next socket.
     mutating func closeIfIdle() -> IdleStep {
         guard waiters.isEmpty else { return .nothing }
         if dropUnaccepted() { return .close }
@@ -129,7 +127,7 @@ struct SendState {
 
     mutating func noteProbe(_ number: UInt64) { drainProbe.sent(number, after: sentCount) }
 
-    /// The port has taken everything that came before a probe.
+    /// The port has answered a probe: everything before it was taken.
     ///
     /// - Returns: Whether the socket is to be closed.
     mutating func drained(_ number: UInt64) -> Bool {

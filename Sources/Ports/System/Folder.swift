@@ -1,8 +1,8 @@
 import Glibc
 
-/// An open directory. What is done in it goes by its descriptor, as its path may lead elsewhere by then.
+/// An open directory. All operations use its descriptor, because its path may lead elsewhere by then.
 final class Folder: Sendable {
-    /// What tells a directory from all others, however its path is spelled.
+    /// Identifies a directory, however its path is spelled.
     struct Identity: Hashable {
         let device: dev_t
         let number: ino_t
@@ -13,7 +13,7 @@ final class Folder: Sendable {
     let descriptor: Int32
     let identity: Identity
 
-    /// Nil, and an `errno`, when the path leads to no directory. A link in its place is not followed.
+    /// Opens a directory; nil, and an `errno`, when the path leads to none. A symbolic link is not followed.
     init?(_ path: String) {
         descriptor = Self.open(path)
         guard descriptor >= 0 else { return nil }
@@ -44,36 +44,34 @@ final class Folder: Sendable {
         openat(descriptor, file, flags | O_NOFOLLOW | O_CLOEXEC, mode)
     }
 
-    func isSocket(_ file: String) -> Bool {
-        var status = stat()
-        return fstatat(descriptor, file, &status, AT_SYMLINK_NOFOLLOW) == 0 && status.st_mode & S_IFMT == S_IFSOCK
-    }
+    func isSocket(_ file: String) -> Bool { status(of: file).map { $0.st_mode & S_IFMT == S_IFSOCK } ?? false }
 
     func isEmptyFile(_ file: String) -> Bool {
-        var status = stat()
-        return fstatat(descriptor, file, &status, AT_SYMLINK_NOFOLLOW) == 0 && status.st_mode & S_IFMT == S_IFREG
-            && status.st_size == 0
+        status(of: file).map { $0.st_mode & S_IFMT == S_IFREG && $0.st_size == 0 } ?? false
     }
 
-    /// Makes a folder that only its user may use. True also when there is something already.
+    private func status(of file: String) -> stat? {
+        var status = stat()
+        return fstatat(descriptor, file, &status, AT_SYMLINK_NOFOLLOW) == 0 ? status : nil
+    }
+
+    /// Makes a folder with mode 0700. True also when there is a file of the name.
     func makeFolder(_ file: String) -> Bool { mkdirat(descriptor, file, 0o700) == 0 || errno == EEXIST }
 
     func remove(_ file: String) -> Bool { unlinkat(descriptor, file, 0) == 0 }
 
-    /// Removes a folder that is empty, and no other.
+    /// Removes a folder if it is empty.
     func removeFolder(_ file: String) -> Bool { unlinkat(descriptor, file, AT_REMOVEDIR) == 0 }
 
     func rename(_ file: String, to other: String) -> Bool { renameat(descriptor, file, descriptor, other) == 0 }
 
-    /// The names of what is in a folder in this one.
+    /// The names in a folder of this folder.
     func files(in file: String) -> [String] { Self.files(open(file, O_RDONLY | O_DIRECTORY)) }
 
-    /// The names of what is in a folder.
-    static func files(in path: String) -> [String] {
-        files(open(path))
-    }
+    /// The names in a folder.
+    static func files(in path: String) -> [String] { files(open(path)) }
 
-    /// - Parameter descriptor: The folder's, which this closes.
+    /// - Parameter descriptor: The folder's descriptor, which the call closes.
     static func files(_ descriptor: Int32) -> [String] {
         guard descriptor >= 0 else { return [] }
         guard let stream = fdopendir(descriptor) else {

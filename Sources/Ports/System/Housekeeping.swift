@@ -1,7 +1,7 @@
 import RunLoops
 
-/// The thread that serves control connections, deadlines of tasks and watches. No message passes through it.
-/// The thread starts at the first use.
+/// The thread that serves control connections and deadlines, and sends frames that wait for room without a thread. The
+/// thread starts at the first use, and must never wait.
 final class Housekeeping: Sendable {
     private let thread = Lock<RunLoopThread?>(nil)
 
@@ -41,15 +41,11 @@ final class Housekeeping: Sendable {
 
     /// Ends the thread after the work in progress.
     func stop() {
-        let thread = thread.withLock { thread in
-            defer { thread = nil }
-            return thread
-        }
-        thread?.stop()
+        thread.withLock { $0.take() }?.stop()
     }
 }
 
 extension ThreadRunLoop {
-    /// A loop is not woken by what its own thread adds, and could go to sleep over it.
+    /// Work that the loop's own thread adds does not wake the loop, which could sleep in spite of the work.
     fileprivate func wakeUpForOwnWork() { if isCurrent { wakeUp() } }
 }

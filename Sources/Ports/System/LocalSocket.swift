@@ -2,8 +2,8 @@ import CRunLoopShims
 import Glibc
 import RunLoops
 
-/// The few things done with Unix-domain sockets by ourselves, because libzmq's own `bind` steals a live owner's path
-/// and its `connect` does not say whether anybody is there.
+/// Unix-domain sockets without libzmq: its `bind` steals a live owner's path, and its `connect` does not report whether
+/// anybody listens.
 enum LocalSocket {
     enum Kind {
         case stream
@@ -41,11 +41,11 @@ enum LocalSocket {
         try listening(make(kind), at: path) { close($0) }
     }
 
-    /// Listens at a path where there is nothing yet, for the socket's own user alone.
+    /// Listens at a free path, for the socket's own user alone.
     private static func listening(
         _ descriptor: Int32, at path: String, elseClose: (Int32) -> Void
     ) throws(PortError) -> Int32 {
-        // The mode has to be right from the first moment, whatever the umask.
+        // Set before `bind`, so that the mode is right from the first moment, whatever the umask.
         fchmod(descriptor, 0o600)
         let isTooLong = path.utf8.count > Wire.longestSocketPath
         if !isTooLong, withAddress(path, { bind(descriptor, $0, $1) }) == 0, Glibc.listen(descriptor, SOMAXCONN) == 0 {
@@ -63,21 +63,21 @@ enum LocalSocket {
         return withAddress(path) { Glibc.connect(descriptor, $0, $1) } == 0 ? 0 : errno
     }
 
-    /// A connection of libzmq's, which a copy keeps open.
+    /// A connection of libzmq, which a duplicate keeps open.
     struct Connection {
         let original: Int32
         let copy: Int32
 
-        /// Waits until libzmq has sent all it had, which is when it closes its descriptor, and until the other side has
-        /// read that: a receiver whose queue is full when the connection ends loses what it has not read.
+        /// Waits until libzmq has closed its descriptor, which it does after the last byte, and until the peer has read
+        /// all bytes: a receiver with a full queue loses unread bytes at the end of the connection.
         func waitUntilRead(before deadline: MonotonicInstant) {
             var unread: Int32 = 0
-            // The kernel has no event for either.
+            // Polls, because the kernel has no event for either.
             while isOpen || ioctl(copy, UInt(TIOCOUTQ), &unread) == 0 && unread > 0, !deadline.hasPassed { usleep(500) }
             close(copy)
         }
 
-        /// Whether the original's number is still the connection's.
+        /// Whether the number of the original still belongs to the connection.
         private var isOpen: Bool {
             var (one, other) = (stat(), stat())
             return fstat(original, &one) == 0 && fstat(copy, &other) == 0 && one.st_ino == other.st_ino
@@ -104,12 +104,7 @@ enum LocalSocket {
         }
     }
 
-    static func isSocket(_ path: String) -> Bool {
-        var status = stat()
-        return lstat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFSOCK
-    }
-
-    /// Whether a process that is there listens at the path.
+    /// Whether a live process listens at the path.
     static func hasListener(_ path: String, kind: Kind = .sequencedPackets) -> Bool {
         let descriptor = crl_unforked_socket(kind.type)
         guard descriptor >= 0 else { return true }

@@ -7,8 +7,8 @@ let log = Log()
 
 /// The library's log.
 ///
-/// Writing to a log may block, on a pipe that nobody reads, or raise SIGPIPE. So a thread of its own writes, which nobody
-/// waits for and which exists while there is something to write. All other threads only append to a queue.
+/// Writing may block on a pipe that nobody reads, or raise SIGPIPE. So all threads append to a queue, and a separate
+/// thread writes. That thread exists while there are lines to write.
 final class Log: Sendable {
     private struct Line {
         let level: Logger.Level
@@ -18,11 +18,11 @@ final class Log: Sendable {
     private struct State {
         var limit = LogRateLimit()
         var queue: [Line] = []
-        /// How many lines the queue had no room for.
+        /// The lines that found no room in the queue.
         var lost = 0
         /// Whether the thread exists.
         var isWriting = false
-        /// The thread waits here until it may say how many lines were left out.
+        /// The thread waits here until it may report how many lines were left out.
         var rest: Gate?
         var isClosing = false
     }
@@ -41,13 +41,10 @@ final class Log: Sendable {
         about subject: LogRateLimit.Subject = .own, once kind: String? = nil, _ text: @autoclosure () -> String
     ) { append(.warning, subject, kind, text) }
 
-    func error(about subject: LogRateLimit.Subject = .own, once kind: String? = nil, _ text: @autoclosure () -> String)
-    {
-        append(.error, subject, kind, text)
-    }
+    func error(once kind: String? = nil, _ text: @autoclosure () -> String) { append(.error, .own, kind, text) }
 
-    func info(about subject: LogRateLimit.Subject = .own, once kind: String? = nil, _ text: @autoclosure () -> String) {
-        append(.info, subject, kind, text)
+    func info(about subject: LogRateLimit.Subject, _ text: @autoclosure () -> String) {
+        append(.info, subject, nil, text)
     }
 
     private func append(_ level: Logger.Level, _ subject: LogRateLimit.Subject, _ kind: String?, _ text: () -> String) {
@@ -90,7 +87,7 @@ final class Log: Sendable {
 
     private func write() {
         crl_thread_set_name("ports log")
-        // The end of the log's reader must not end the program.
+        // A reader that closes the log must not end the program.
         var pipe = sigset_t()
         sigemptyset(&pipe)
         sigaddset(&pipe, SIGPIPE)
@@ -114,7 +111,7 @@ final class Log: Sendable {
             state.rest = nil
             var lines = state.queue
             if state.lost > 0 {
-                lines.append(.init(level: .warning, text: "\(state.lost) more lines were lost: the log took none"))
+                lines.append(.init(level: .warning, text: "\(state.lost) more lines were lost: the log was blocked"))
             }
             (state.queue, state.lost) = ([], 0)
             if lines.isEmpty, state.limit.omitted > 0 {
@@ -124,14 +121,14 @@ final class Log: Sendable {
                     return .rest(gate, until: state.limit.end)
                 }
                 let count = state.limit.takeOmitted()
-                lines.append(.init(level: .warning, text: "\(count) more lines were left out: there were too many"))
+                lines.append(.init(level: .warning, text: "\(count) more lines were left out by the rate limit"))
             }
             state.isWriting = !lines.isEmpty
             return lines.isEmpty ? nil : .write(lines)
         }
     }
 
-    /// Waits until everything is written, or the deadline: the process ends.
+    /// Waits at exit until all lines are written, or until the deadline.
     func close(before deadline: MonotonicInstant) {
         let rest = state.withLock { state in
             state.isClosing = true

@@ -1,10 +1,10 @@
 import Glibc
 import RunLoops
 
-/// Which lines are written to the log: only so many a minute about one subject, and about all peers together. The
-/// process's own lines do not count as lines about peers.
+/// Limits the lines of the log, for each subject and for all peers together. The process's own lines do not count as
+/// lines about peers.
 struct LogRateLimit {
-    /// What a line is about.
+    /// The subject of a line.
     enum Subject: Hashable {
         case process(pid_t)
         case incarnation(Incarnation)
@@ -26,12 +26,12 @@ struct LogRateLimit {
     private var counts: [Subject: Int] = [:]
     /// Lines about peers.
     private var count = 0
-    /// How many lines were left out since ``takeOmitted()``.
+    /// The lines left out since ``takeOmitted()``.
     private(set) var omitted = 0
-    /// Faults that are written once, and have been.
+    /// Faults that were written, and are not written again.
     private var said: Set<Fault> = []
 
-    /// The set is emptied at this size: peers that come and go would make it grow without bound.
+    /// The set is emptied at this size: otherwise peers that come and go would make the set grow without bound.
     private static let mostSaid = 1024
 
     /// - Parameter kind: The kind of fault, for a line that is written once for each subject; otherwise nil.
@@ -53,7 +53,7 @@ struct LogRateLimit {
         return true
     }
 
-    /// How many lines were left out since the last call.
+    /// The lines left out since the last call.
     mutating func takeOmitted() -> Int {
         defer { omitted = 0 }
         return omitted

@@ -4,23 +4,23 @@ import ZeroMQ
 
 /// Why a port, a right or a name could not be used.
 public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
-    /// There was no room in the port's queue before the deadline. Nothing was sent.
+    /// The port's queue had no room before the deadline. Nothing was sent.
     case sendTimedOut(port: PortID)
     /// Nothing arrived before the deadline.
     case receiveTimedOut(port: PortID)
-    /// The port was invalid when it was asked: it was invalidated, or its owner is gone.
+    /// The port was invalid before the call: it was invalidated, or its owner is gone.
     case isInvalid(port: PortID)
-    /// The port became invalid while the call was under way.
+    /// The port became invalid during the call.
     case becameInvalid(port: PortID)
-    /// The calling thread's own loop is the one that would have to make room in the port's queue.
+    /// The port's queue is full, and only the calling thread's own loop could empty the queue.
     case ownQueueFull(port: PortID)
-    /// The server let the request go without an answer.
+    /// The server dropped the request without a reply.
     case unanswered(port: PortID)
-    /// The request has its answer; the port is the asker's.
+    /// The request has a reply already; the port is the asker's.
     case alreadyAnswered(port: PortID)
-    /// The message is larger than the port takes; both in bytes.
+    /// The message is larger than the port's message limit; both in bytes.
     case messageTooLarge(port: PortID, size: Int, limit: Int)
-    /// The owner's process could not be reached although it may be alive.
+    /// The owner's process may be alive, but no connection to it could be made.
     case cannotConnect(port: PortID, reason: String)
     /// The other side speaks another major version.
     case incompatibleVersion(what: String, ours: Int, theirs: Int)
@@ -34,29 +34,29 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
     case untrustedDirectory(String, reason: String)
     /// The registry directory, or something in it, could not be used.
     case directory(String, call: String, errno: Int32)
-    /// The socket's path would be longer than the system takes; both in bytes.
+    /// The path of the socket is longer than the system's limit, in bytes.
     case pathTooLong(String, limit: Int)
     /// No descriptor is left.
     case outOfDescriptors(limit: Int)
-    /// libzmq makes no more sockets, though there are descriptors left: each port has one, and each port sent to.
+    /// libzmq's limit on sockets is reached. Each port takes one, and each port that is sent to.
     case outOfSockets(limit: Int)
-    /// No thread is left to the user, the container or the system: the ports of a process take three.
+    /// The user, the container or the system has no thread left. The ports of a process take three.
     case outOfThreads(limit: Int)
-    /// The user has as many inotify instances as are allowed: one a process and registry directory that is watched.
+    /// The user has no inotify instance left. A process takes one for each watched registry directory.
     case outOfFileSources(limit: Int)
-    /// The user watches as many files as are allowed.
+    /// The user has no inotify watch left.
     case outOfFileWatches(limit: Int)
-    /// The run loop's thread was stopped, or has ended: the loop takes no port any more.
+    /// The run loop's thread was stopped or has ended.
     case loopEnded
     /// A limit of a port is less than 1.
     case invalidLimit(name: String, value: Int)
-    /// The process is a fork of the one that used the library, or is about to end.
+    /// The process is a forked child of the one that used the library, or the process is ending.
     case unavailable(reason: String)
     /// A call into libzmq or the system failed for another reason.
     case transport(call: String, errno: Int32)
 
-    /// The number that CFMessagePort has for it: −1 and −2 for a send and a receive that timed out, −3 for an invalid
-    /// port, −5 for one that became invalid, and −4 for everything else.
+    /// CFMessagePort's code for the error: −1 and −2 for a send and a receive that timed out, −3 for an invalid port,
+    /// −5 for a port that became invalid, and −4 for everything else.
     public var code: Int32 {
         switch self {
         case .sendTimedOut, .ownQueueFull: -1
@@ -67,27 +67,27 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// A sentence that names the thing and, where there is one, the remedy.
+    /// A sentence that names the port or the name, and the remedy if there is one.
     public var description: String {
         switch self {
         case .sendTimedOut(let port):
-            "\(port) had no room before the deadline: its owner does not read; allow more time, or raise its limits"
+            "\(port) had no room before the deadline: its owner does not receive; allow more time, or raise its limits"
         case .receiveTimedOut(let port):
-            "nothing came of \(port) before the deadline: allow more time, or see whether who should send or answer is stuck"
+            "nothing arrived from \(port) before the deadline: allow more time, or check whether its process is stuck"
         case .isInvalid(let port):
             "\(port) is invalid: it was invalidated, or its owner is gone; ask for a new right"
         case .becameInvalid(let port):
             "\(port) became invalid during the call: it was invalidated, or its owner has gone"
         case .ownQueueFull(let port):
-            "\(port) is full, and this thread's own loop would have to empty it: return to the loop first"
+            "the queue of \(port) is full, and only this thread's own loop can empty it: return to the loop first"
         case .unanswered(let port):
-            "\(port) let the request go without an answer"
+            "\(port) dropped the request without a reply"
         case .alreadyAnswered(let port):
-            "\(port) has its answer: a request is answered once"
+            "\(port) has the reply already: a request gets one reply"
         case .messageTooLarge(let port, let size, let limit):
-            "a message of \(size) bytes is too large for \(port), which takes \(limit): raise its limits"
+            "a message of \(size) bytes is too large for \(port), whose limit is \(limit): raise its limits"
         case .cannotConnect(let port, let reason):
-            "\(port) cannot be connected to: \(reason)"
+            "cannot connect to \(port): \(reason)"
         case .incompatibleVersion(let what, let ours, let theirs):
             "\(what) has version \(theirs), and this library speaks version \(ours): update the older of the two"
         case .nameNotFound(let name, let directory):
@@ -105,7 +105,7 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
         case .outOfDescriptors(let limit):
             "no descriptor is left for a port (the limit is \(limit)): close some, or raise the limit with ulimit -n"
         case .outOfSockets(let limit):
-            "libzmq makes no more sockets than \(limit) a process: invalidate some ports, or use several processes"
+            "libzmq has no socket left (the limit is \(limit)): invalidate some ports, or use several processes"
         case .outOfThreads(let limit):
             RunLoopError.outOfThreads(limit: limit == .max ? .max : UInt64(limit)).description
         case .outOfFileSources(let limit):
@@ -150,7 +150,7 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// What `errno` says after a system call.
+    /// The error of the system call that has just failed.
     static func last(_ call: String) -> PortError {
         errno == EMFILE || errno == ENFILE ? .descriptorsGone : .transport(call: call, errno: errno)
     }
@@ -163,12 +163,12 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
     }
 }
 
-/// Runs a piece of libzmq's world with our errors.
+/// Turns libzmq's errors into port errors.
 func zeroMQ<Result: ~Copyable>(_ body: () throws(ZeroMQError) -> Result) throws(PortError) -> Result {
     do { return try body() } catch { throw PortError(error) }
 }
 
-/// Runs a piece of the loops' world with our errors.
+/// Turns run loop errors into port errors.
 @discardableResult
 func runLoop<Result: ~Copyable>(_ body: () throws(RunLoopError) -> Result) throws(PortError) -> Result {
     do { return try body() } catch { throw PortError(error) }

@@ -1,15 +1,15 @@
 import RunLoops
 
-/// A value that is set once. Threads and tasks wait for it, and handlers are called with it.
+/// A value that is set once. Threads and tasks wait for the value, and handlers are called with the value.
 ///
-/// Handlers are called in the order they were added. One that is added while others are being called comes after those;
-/// one that is added later is called at once, on the thread that adds it.
+/// Handlers are called in the order they were added, by the thread that sets the value. A handler that is added later
+/// is called at once.
 final class Promise<Value: Sendable>: Sendable {
     typealias Handler = @Sendable (Value) -> Void
 
     private enum State {
         case pending([any Waiter], [Handler])
-        /// The value stands, and nobody can see it yet.
+        /// The value is fixed, and not visible yet.
         case decided([any Waiter], [Handler])
         /// The value is visible, and a thread is calling the handlers.
         case telling(Value, [Handler])
@@ -28,9 +28,9 @@ final class Promise<Value: Sendable>: Sendable {
         }
     }
 
-    /// Sets the value, wakes who waits, and calls the handlers. Only the first value counts.
+    /// Sets the value, wakes the waiters, and calls the handlers. Only the first value counts.
     ///
-    /// - Parameter beforeTold: Called when the value stands, before anybody can see it.
+    /// - Parameter beforeTold: Called when the value is fixed and not visible yet.
     /// - Returns: Whether this was the first value.
     @discardableResult
     func set(_ value: Value, beforeTold: () -> Void = {}) -> Bool {
@@ -51,7 +51,7 @@ final class Promise<Value: Sendable>: Sendable {
         return true
     }
 
-    /// The handlers that were added since the last ones were called; nil when there are none.
+    /// The handlers to call next; nil when there are none.
     private func nextHandlers() -> [Handler]? {
         state.withLock { state in
             guard case .telling(let value, let handlers) = state else { return nil }
@@ -60,7 +60,7 @@ final class Promise<Value: Sendable>: Sendable {
         }
     }
 
-    /// Calls the handler when the value is set: at once when it is.
+    /// Calls the handler when the value is set, or at once.
     func whenSet(_ handler: @escaping Handler) {
         let value = state.withLock { state -> Value? in
             switch state {
@@ -74,9 +74,9 @@ final class Promise<Value: Sendable>: Sendable {
         if let value { handler(value) }
     }
 
-    /// Drops the handlers: none will be called.
+    /// Drops the handlers without calling them.
     func dropHandlers() {
-        // What a handler has captured may call back in here when it is released.
+        // Released after the lock: the release may call back in here.
         let dropped = state.withLock { state in
             switch state {
             case .pending(let waiters, let handlers):
@@ -121,7 +121,7 @@ final class Promise<Value: Sendable>: Sendable {
         }
     }
 
-    /// Wakes the waiter when the value is set: at once when it is.
+    /// Wakes the waiter when the value is set, or at once.
     func add(_ waiter: some Waiter) {
         let isSet = state.withLock { state in
             switch state {

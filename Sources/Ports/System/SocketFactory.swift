@@ -2,7 +2,7 @@ import Glibc
 import RunLoops
 import ZeroMQ
 
-/// Makes the ZeroMQ sockets of a runtime, all in one context that is made with the first.
+/// Makes the ZeroMQ sockets of a runtime, all in one context. The first socket makes the context.
 final class SocketFactory: Sendable {
     private enum State {
         case unused
@@ -21,10 +21,10 @@ final class SocketFactory: Sendable {
     func makePull(_ address: String, highWaterMark: Int32, messageLimit: Int) throws(PortError) -> Socket {
         try make(.pull) { (socket) throws(ZeroMQError) in
             try socket.set(.receiveHighWaterMark(highWaterMark))
-            // The limit covers the peer's greeting, too: with less, no other process could connect.
+            // The limit covers ZMTP's greeting: with less, no other process could connect.
             try socket.set(.maxMessageSize(Int64(max(messageLimit, 64))))
             try socket.set(.ipcPeerUser(geteuid()))
-            // Only a peer that speaks ZMTP 3 has the kernel's word on who it is in its messages.
+            // Refuses ZMTP 1 and 2, whose messages come without the kernel's credentials.
             try socket.set(.authenticationDomain("ports"))
             try socket.set(.linger(0))
             try socket.bind(address)
@@ -63,7 +63,7 @@ final class SocketFactory: Sendable {
             try prepare(socket)
             return socket
         } catch {
-            // libzmq says EMFILE also when the context has made as many sockets as it may.
+            // libzmq reports EMFILE also when the context has reached ZMQ_MAX_SOCKETS.
             if error.code == EMFILE, error.call == "zmq_socket" {
                 try DescriptorReserve.check()
                 throw .outOfSockets(limit: context.maxSockets)
@@ -88,9 +88,9 @@ final class SocketFactory: Sendable {
         }
     }
 
-    /// Makes no more sockets.
+    /// Refuses further sockets.
     ///
-    /// - Returns: The context, to be terminated.
+    /// - Returns: The context, for the caller to terminate.
     func close() -> Context? {
         state.withLock { state in
             defer { state = .closed }

@@ -1,6 +1,6 @@
 import RunLoops
 
-/// A task that waits without a thread: the housekeeping thread watches the descriptor and the clock for it.
+/// A task that waits without a thread: the housekeeping thread watches the descriptor and the clock.
 final class TaskWaiter: Waiter {
     private struct State {
         var isWoken = false
@@ -18,13 +18,12 @@ final class TaskWaiter: Waiter {
     func wake() {
         let continuation = state.withLock { state in
             state.isWoken = state.continuation == nil
-            defer { state.continuation = nil }
-            return state.continuation
+            return state.continuation.take()
         }
         continuation?.resume()
     }
 
-    /// Ends the next wait also when the descriptor becomes readable. The descriptor must be open during the call.
+    /// Has the descriptor end the next wait, too. The descriptor must be open during the call.
     func watch(_ descriptor: Int32) throws(PortError) {
         let source = ThreadRunLoop.Source1(descriptor: descriptor, label: "a port that a task waits for") {
             [weak self] turn in
@@ -37,15 +36,11 @@ final class TaskWaiter: Waiter {
     }
 
     private func stopWatching() {
-        let watch = state.withLock { state in
-            defer { state.watch = nil }
-            return state.watch
-        }
-        watch?.invalidate()
+        state.withLock { $0.watch.take() }?.invalidate()
     }
 
-    /// Suspends until the waiter is woken, the watched descriptor is readable, the deadline comes or the task is
-    /// cancelled. The caller finds out which.
+    /// Suspends until a wake-up, the watched descriptor, the deadline or the cancellation of the task. The caller
+    /// checks which.
     nonisolated(nonsending) func wait(until deadline: MonotonicInstant) async throws(PortError) {
         defer { stopWatching() }
         var timer: ThreadRunLoop.Timer?

@@ -6,10 +6,10 @@ import ZeroMQ
 
 /// A thread, a task or a queue that waits for an event or for a socket's descriptor.
 ///
-/// A socket's descriptor is edge-triggered: the first to touch the socket consumes the edge. So of several that wait for
-/// room in one socket, only the first may watch the descriptor.
+/// A socket's descriptor is edge-triggered, and any call on the socket consumes the edge. So of several waiters for
+/// room in one socket, only the first watches the descriptor.
 protocol Waiter: AnyObject, Sendable {
-    /// Ends the current wait, or the next one. Called with no lock held: a task may continue inside the call.
+    /// Ends the current wait, or the next. Called with no lock held: a task may continue inside the call.
     func wake()
 }
 
@@ -26,7 +26,7 @@ final class ThreadWaiter: Waiter {
         event?.raise()
     }
 
-    /// - Parameter descriptor: The socket's descriptor, for the waiter that may watch it.
+    /// - Parameter descriptor: The socket's descriptor, for the first waiter.
     /// - Returns: False when the deadline came first.
     func wait(for descriptor: Int32?, until deadline: MonotonicInstant) -> Bool {
         while true {
@@ -43,7 +43,7 @@ final class ThreadWaiter: Waiter {
 }
 
 extension Socket {
-    /// The descriptor to watch, after an attempt in vain: it is edge-triggered.
+    /// The edge-triggered descriptor to watch after a failed attempt.
     func watchedDescriptor() throws(PortError) -> Int32 {
         do { return try descriptor } catch { throw PortError(error) }
     }
