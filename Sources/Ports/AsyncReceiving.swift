@@ -7,10 +7,9 @@ extension MachPort {
     ///         print("got", message.id)
     ///     }
     ///
-    /// The sequence takes a message only when the task asks for it: messages that a task is too slow for wait in the port's
-    /// queue, and then their senders wait. Any number of tasks may take from one port, loops and `receive(before:)`
-    /// too; each message goes to one of them. The sequence ends when the port becomes invalid or the task is
-    /// cancelled. It keeps the port.
+    /// The sequence takes a message only when the task asks for one, so a slow task causes back-pressure. Any number of
+    /// tasks, loops and threads may take messages of one port; each message goes to one of them. The sequence keeps the
+    /// port, and ends when the port becomes invalid or the task is cancelled.
     public var messages: Messages { Messages(port: self) }
 
     /// The messages of a port. See ``MachPort/messages``.
@@ -31,9 +30,8 @@ extension MachPort {
         }
     }
 
-    /// Waits for the next message and takes it, suspending the task. Loops and other waiters take their share.
+    /// Waits for the next message as the form that blocks does, suspending the task.
     ///
-    /// - Parameter deadline: How long to wait. A deadline in the past takes only what is there.
     /// - Throws: ``PortError``: `receiveTimedOut`, `isInvalid`, `becameInvalid`; `CancellationError`, when no message
     ///   was taken.
     public nonisolated(nonsending) func receive(

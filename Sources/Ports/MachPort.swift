@@ -1,15 +1,15 @@
 import Dispatch
 import RunLoops
 
-/// A port: messages sent to it, from any thread of any process of the same user, are handled where it is scheduled.
+/// A port receives messages from any thread of any process of the same user. Loops and queues handle the messages.
 /// The corresponding class is NSMachPort. No Mach kernel is involved: a port is a ZeroMQ socket.
 ///
 ///     let port = try MachPort { message in print("got", message.id) }
 ///     try port.schedule(in: .current)
 ///     try port.sendRight.send(MachPort.Message(id: 100))
 ///
-/// The port itself is the right to receive. ``sendRight`` is the right to send; it can be copied and sent on. A loop
-/// that the port is scheduled in keeps it; when nobody keeps it any more, it becomes invalid.
+/// The port itself is the right to receive. ``sendRight`` is the right to send, which can be copied and sent in
+/// messages. A loop keeps the ports that are scheduled in the loop. A port that nobody keeps becomes invalid.
 public final class MachPort: Sendable, CustomStringConvertible {
     /// Called with each message, on the thread of a loop that the port is scheduled in, or on its queue.
     public typealias Handler = @Sendable (Message) -> Void
@@ -25,19 +25,18 @@ public final class MachPort: Sendable, CustomStringConvertible {
     /// Makes a port. Each limit is 1 or more.
     ///
     /// - Parameters:
-    ///   - queueLimit: How many messages of one sender wait at the port before that sender has to. All threads of a
-    ///     process together are one sender. As many again may wait in a sender's process, if it is another than the
-    ///     port's, and up to 256 KiB between the two. So a port that nobody reads holds at most the limit, times the
-    ///     processes that send to it, times the size of a message. (A message of less than 8 KiB from another process may
-    ///     cost 19 KiB while it waits, when it came alone: libzmq keeps it in the buffer that it was read into.)
-    ///   - byteLimit: How many bytes of one sender's messages wait in all these places together before that sender has
-    ///     to; nil for any number. It makes each message a little slower.
+    ///   - queueLimit: The high-water mark: the messages of one sender that wait at the port before the sender waits. A
+    ///     sender is a process with all its threads. As many messages again may wait in another process that sends.
+    ///     (libzmq keeps a message of less than 8 KiB that came alone from another process in a buffer of up to 19 KiB.)
+    ///   - byteLimit: The bytes of one sender's messages that wait in all these places together; nil for any number. A
+    ///     byte
+    ///     limit makes each message a little slower.
     ///   - messageLimit: The largest message that the port takes, in bytes; never more than the `byteLimit`.
-    ///   - nameServer: Where the port's socket lives, should the port become known outside this process. The port belongs
-    ///     to the name server's runtime.
+    ///   - nameServer: Its directory holds the port's socket, if another process gets a right to the port. The port
+    ///     belongs to the name server's runtime.
     ///   - handler: Called with each message on the loops that the port is scheduled in, and on its queue. Without a
     ///     handler, messages wait for `receive(before:)`.
-    /// - Throws: ``PortError`` when a limit is less than 1, there is no descriptor or no thread left, or the process is a
+    /// - Throws: ``PortError`` when a limit is less than 1, no descriptor or no thread is left, or the process is a
     ///   fork.
     public convenience init(
         queueLimit: Int = 1000, byteLimit: Int? = nil, messageLimit: Int = 64 << 20,
@@ -59,13 +58,13 @@ public final class MachPort: Sendable, CustomStringConvertible {
 
     deinit { receiver.invalidate() }
 
-    /// The identity of the port, which no other port has.
+    /// The unique identity of the port.
     public var id: PortID { receiver.id }
 
-    /// How many messages of one sender wait at the port before that sender has to.
+    /// The messages of one sender that wait at the port before the sender waits.
     public var queueLimit: Int { receiver.limits.queue }
 
-    /// How many bytes of one sender's messages wait at the port before that sender has to; nil for any number.
+    /// The bytes of one sender's messages that wait before the sender waits; nil for any number.
     public var byteLimit: Int? { receiver.limits.bytes }
 
     /// The largest message that the port takes, in bytes, components and a few dozen bytes of frame together.
@@ -86,20 +85,21 @@ public final class MachPort: Sendable, CustomStringConvertible {
         }
     }
 
-    /// Sets the closure that is called with each message, in place of a delegate too; nil: messages wait. It is called
-    /// from the next message on. The corresponding method is NSPort's `setDelegate:`.
+    /// Replaces the handler or the delegate, from the next message on. Without a handler, messages wait.
+    /// The corresponding method is NSPort's `setDelegate:`.
     public func setHandler(_ handler: Handler?) {
         guard !Fork.isChild else { return }
         delegateBox.withLock { $0.delegate = nil }
         receiver.setHandlers(.init(frame: handler.map(Self.frameHandler)))
     }
 
-    /// Handles each message, in place of a handler. The port does not keep the delegate; without one, messages wait.
-    /// Any thread may set it; it is called from the next message on. The corresponding property is NSPort's `delegate`.
+    /// Handles each message in place of a handler, from the next message on. The port does not keep the delegate.
+    /// Without a delegate, messages wait. Any thread may set the delegate. The corresponding property is NSPort's
+    /// `delegate`.
     public var delegate: (any Delegate)? {
         get { delegateBox.withLockUnlessForked { $0.delegate } ?? nil }
         set {
-            // A handler stays when there is no delegate to remove.
+            // Without a delegate to remove, the handler stays.
             guard newValue != nil || delegate != nil else { return }
             guard newValue != nil else { return setHandler(nil) }
             delegateBox.withLock { $0.delegate = newValue }
@@ -111,16 +111,16 @@ public final class MachPort: Sendable, CustomStringConvertible {
         }
     }
 
-    /// Has a loop handle the port's messages in a mode. It may be scheduled in several loops and modes; each message is
-    /// handled once. Any thread may call it.
-    /// The corresponding method is NSPort's `scheduleInRunLoop:forMode:`.
+    /// Has a loop handle the port's messages in a mode. A port may be scheduled in several loops and modes; each
+    /// message is handled once. Any thread may call this method. The corresponding method is NSPort's
+    /// `scheduleInRunLoop:forMode:`.
     ///
     /// - Throws: ``PortError`` when the port is invalid, no descriptor is left, or the loop's thread has ended.
     public func schedule(in loop: ThreadRunLoop, forMode mode: ThreadRunLoop.Mode = .default) throws(PortError) {
         try receiver.schedule(in: loop, forMode: mode, keeping: self)
     }
 
-    /// Takes the port out of a loop's mode. Any thread may call it.
+    /// Removes the port from a loop's mode. Any thread may call this method.
     /// The corresponding method is NSPort's `removeFromRunLoop:forMode:`.
     public func remove(from loop: ThreadRunLoop, forMode mode: ThreadRunLoop.Mode = .default) {
         receiver.remove(from: loop, forMode: mode)
@@ -131,25 +131,24 @@ public final class MachPort: Sendable, CustomStringConvertible {
         receiver.isScheduled(in: loop, forMode: mode)
     }
 
-    /// Has a dispatch queue handle the port's messages, one at a time, in place of the queue before; nil: none does.
-    /// Any thread may call it. Loops that the port is scheduled in take their share.
+    /// Has a dispatch queue handle the port's messages, one at a time, in place of the former queue; nil removes the
+    /// queue. Loops that the port is scheduled in take messages, too. Any thread may call this method.
     ///
     /// The queue keeps the port until the port is invalid or has another queue or none. The former queue finishes the
     /// message in hand.
     /// - Throws: ``PortError`` when the port is invalid.
     public func setQueue(_ queue: DispatchQueue?) throws(PortError) { try receiver.setQueue(queue, keeping: self) }
 
-    /// Waits for the next message and takes it. Any thread may call it; loops and other waiting threads take their
-    /// share.
+    /// Waits for the next message and takes it. Loops and other threads may take messages at the same time.
     ///
-    /// - Parameter deadline: How long to wait. A deadline in the past takes only what is there.
+    /// - Parameter deadline: The end of the wait. A deadline in the past does not wait.
     /// - Throws: ``PortError``: `receiveTimedOut`, `isInvalid`, `becameInvalid`.
     @available(*, noasync, message: "it blocks its thread; `try await` the other one")
     public func receive(before deadline: MonotonicInstant = .distantFuture) throws(PortError) -> Message {
         Message(try receiver.receive(before: deadline))
     }
 
-    /// How many malformed frames were dropped.
+    /// The malformed frames that were dropped.
     public var malformedCount: Int { receiver.malformedCount }
 
     // MARK: Validity
@@ -157,20 +156,19 @@ public final class MachPort: Sendable, CustomStringConvertible {
     /// Whether the port can receive. The corresponding property is NSPort's `valid`.
     public var isValid: Bool { receiver.isValid }
 
-    /// Makes the port invalid, for good: senders learn it, requests that wait are refused, its names are free.
+    /// Makes the port invalid, for good. Senders are told, queued requests are refused, and the port's names are free.
     /// The corresponding method is NSPort's `invalidate`.
     ///
-    /// Any thread may call it, from a handler of the port's too. The invalidation handlers run on the caller, after a
-    /// message that another thread is handling at the moment; no message is handled after them. (Called inside some
-    /// port's handler while another thread handles a message of this one, it does not wait, lest two threads wait for
-    /// each other: then that thread runs the handlers. Nor does it wait in a right's ``SendRight/onInvalidation(_:)``,
-    /// which would hold up the library's own thread.)
+    /// Any thread may call this method, also in a handler of the port. The call waits for a message that another thread
+    /// is handling, and then runs the invalidation handlers. No message is handled after them.
+    ///
+    /// Inside a handler of any port, and in ``SendRight/onInvalidation(_:)``, the call does not wait, because two
+    /// threads could wait for each other. The thread that handles the message then runs the invalidation handlers.
     public func invalidate() { receiver.invalidate() }
 
-    /// Calls a handler when the port becomes invalid: at once when it is already.
+    /// Calls a handler when the port becomes invalid, or at once when the port is invalid already.
     ///
-    /// Handlers are called in the order they were set, after the message in hand. A handler that is set while the port
-    /// ends, inside another for instance, is called after those before it.
+    /// Handlers are called in the order they were set, after the message in hand.
     /// The corresponding notification is `NSPortDidBecomeInvalidNotification`.
     public func onInvalidation(_ handler: @escaping @Sendable () -> Void) { receiver.onInvalidation(handler) }
 }

@@ -1,23 +1,25 @@
 extension MachPort {
-    /// What is sent from port to port: a number, components, and the port that an answer goes to.
+    /// A message from port to port: an id, components, and the port for the answer.
     /// The corresponding class is NSPortMessage.
     ///
     ///     try right.send(MachPort.Message(id: 7, [.bytes(Array("hello".utf8)), .port(mine.sendRight)]))
     ///
-    /// A received message keeps its bytes where they arrived; they are copied only when they are asked for as an array.
+    /// A received message keeps its bytes where they arrived. ``components`` copies them; ``withBytes(ofComponent:_:)``
+    /// does not.
     public struct Message: Sendable, CustomStringConvertible {
         /// A part of a message.
         public enum Component: Sendable, Hashable {
-            /// Bytes, of any number, zero too.
+            /// Any number of bytes, also none.
             case bytes([UInt8])
-            /// A right to send to a port, in whichever process that is.
+            /// A right to send to a port of any process.
             case port(SendRight)
         }
 
-        /// The sender's number for what the message is about. NSPortMessage calls it `msgid`.
+        /// The sender's number for the subject of the message. NSPortMessage calls the id `msgid`.
         public var id: UInt32
 
-        /// The port for answers. NSPortMessage calls it `receivePort` in the sender and `sendPort` in the receiver.
+        /// The port for the answer. NSPortMessage calls this port `receivePort` in the sender and `sendPort` in the
+        /// receiver.
         public var replyPort: SendRight? {
             get {
                 switch content {
@@ -55,9 +57,9 @@ extension MachPort {
         /// Makes a message.
         ///
         /// - Parameters:
-        ///   - id: What it is about.
-        ///   - components: Its parts.
-        ///   - replyPort: Where an answer should go.
+        ///   - id: The message's id.
+        ///   - components: The parts.
+        ///   - replyPort: The port for the answer.
         public init(id: UInt32 = 0, _ components: [Component] = [], replyPort: SendRight? = nil) {
             self.id = id
             content = .built(components, replyPort)
@@ -89,13 +91,13 @@ extension MachPort {
             }
         }
 
-        /// The process that sent the message, in the kernel's words; nil for a message that was not received, or when the
-        /// kernel does not say.
+        /// The process that sent the message, according to the kernel; nil for a message that was not received, or when
+        /// the kernel does not say.
         public var sender: Sender? {
             if case .received(let frame) = content { frame.sender } else { nil }
         }
 
-        /// Lets `body` read the bytes of a component where they are; nil for a port, or past the last component.
+        /// Lets `body` read the bytes of a component in place; nil for a port, or past the last component.
         public func withBytes<R>(ofComponent index: Int = 0, _ body: (RawSpan) throws -> R) rethrows -> R? {
             switch content {
             case .built(let components, _):

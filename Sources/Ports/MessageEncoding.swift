@@ -1,6 +1,6 @@
 import ZeroMQ
 
-/// Builds frames. The size is known before any byte is written, so a message costs one allocation, libzmq's own.
+/// Builds frames. The size is computed first, so a message costs one allocation, made by libzmq.
 enum MessageEncoding {
     /// A frame of one component of bytes.
     static func frame(
@@ -20,7 +20,7 @@ enum MessageEncoding {
         return frame
     }
 
-    /// A frame of any components. Unless it stays in this runtime, ports in it are made reachable first.
+    /// A frame of any components. If the frame leaves this runtime, the ports in it are exposed first.
     static func frame(
         _ message: MachPort.Message, kind: Wire.Kind = .message, request: UInt64 = 0, to port: SendChannel
     ) throws(PortError) -> Frame {
@@ -65,7 +65,7 @@ enum MessageEncoding {
         return frame
     }
 
-    /// A right as it travels to where `port` leads.
+    /// A right on its way to the process of `port`.
     private static func wireRight(_ right: MachPort.SendRight?, to port: SendChannel) throws(PortError) -> WireRight? {
         guard let right else { return nil }
         return try right.channel.wireRight(leaving: !port.isLocal)

@@ -1,13 +1,13 @@
 import RunLoops
 
 extension MachPort.SendRight {
-    /// Asks the port's owner for a sign of life, and waits for it. Any owner gives one, whatever its ports are for.
+    /// Asks the port's owner for a sign of life, and waits for the answer.
     ///
-    /// The library in the owner's process answers, on a thread of its own: the answer does not say that the port's messages
-    /// are handled. The first one includes the time to connect.
+    /// The library in the owner's process answers on its own thread. So the answer does not tell whether the owner
+    /// handles its messages. The first ping includes the time to connect.
     ///
-    /// - Parameter deadline: How long to wait. Connecting may take up to a second more.
-    /// - Returns: How long the way there and back took.
+    /// - Parameter deadline: The end of the wait. Connecting may take up to a second more.
+    /// - Returns: The round-trip time.
     /// - Throws: ``PortError``: `receiveTimedOut`, `isInvalid`, `becameInvalid`, `cannotConnect`…
     @available(*, noasync, message: "it blocks its thread")
     public func ping(before deadline: MonotonicInstant = .now + .seconds(5)) throws(PortError) -> Duration {

@@ -1,32 +1,32 @@
 /// Gives ports names by which the processes of one user find them. The corresponding class is
 /// NSMessagePortNameServer.
 ///
-/// Names live in a registry directory: the one that `$PORTS_DIRECTORY` says, else `$XDG_RUNTIME_DIR/ports`, else
-/// `/tmp/ports-UID`. It must be the user's own and closed to others. A name has 1 to 255 bytes, of any characters but
-/// NUL; it belongs to a live owner alone, and is free as soon as the owner's process is gone.
+/// Names live in a registry directory: `$PORTS_DIRECTORY`, else `$XDG_RUNTIME_DIR/ports`, else `/tmp/ports-UID`. The
+/// directory must belong to the user and be closed to others. A name has 1 to 255 bytes of UTF-8, without NUL. A name
+/// has one live owner, and is free as soon as the owner's process is gone.
 public final class PortNameServer: Sendable {
     /// The registry directory.
     public let path: String
     private let ownRuntime: PortRuntime?
 
-    /// The runtime of the ports that are made with this name server, or found by it.
+    /// The runtime of the ports that this name server makes or finds.
     public var runtime: PortRuntime { ownRuntime ?? .shared }
 
     /// The name server of the default registry directory.
     public static let shared = PortNameServer(directory: RegistryDirectory.defaultPath)
 
-    /// A name server of its own directory, apart from all others. The directory is made when it is first needed.
+    /// Makes a name server with a directory of its own. The directory is made at the first use.
     ///
     /// - Parameters:
-    ///   - path: An absolute path. Its parent must exist. Sockets are made in it, whose paths must be short.
-    ///   - runtime: The runtime of the ports that are made with it, or found by it; nil for ``PortRuntime/shared``.
+    ///   - path: A short absolute path, whose parent must exist.
+    ///   - runtime: The runtime of the ports; nil for ``PortRuntime/shared``.
     public init(directory path: String, runtime: PortRuntime? = nil) {
         self.path = RegistryDirectory.withoutTrailingSlashes(path)
-        // The shared runtime is made at its first use: until then, the process may fork.
+        // The shared runtime is made at its first use, so that the process may fork before.
         ownRuntime = runtime
     }
 
-    /// Whether both are of one directory, however its path is spelled.
+    /// Whether both name servers use one directory, however its path is spelled.
     func isSame(as other: PortNameServer) -> Bool {
         guard runtime === other.runtime else { return false }
         if path == other.path { return true }

@@ -5,7 +5,7 @@ extension MachPort {
     /// The right to send to a port, in this process or another's.
     ///
     /// Rights are values: copy them, keep them in sets, send them in messages, use them from any number of threads at
-    /// once. Two are equal when they name the same port.
+    /// once. Two rights are equal when they name the same port.
     public struct SendRight: Sendable, Hashable, CustomStringConvertible {
         let channel: SendChannel
 
@@ -17,36 +17,36 @@ extension MachPort {
         /// Whether two rights name the same port.
         public static func == (left: SendRight, right: SendRight) -> Bool { left.id == right.id }
 
-        /// Feeds what names the port.
+        /// Hashes the identity of the port.
         public func hash(into hasher: inout Hasher) { hasher.combine(id) }
 
         /// The port's number and its process.
         public var description: String { channel.description }
 
-        /// Whether the port is not known to be invalid.
+        /// False once the port is known to be invalid.
         public var isValid: Bool { channel.isValid }
 
         /// The largest message that the port takes, in bytes.
         public var messageLimit: Int { channel.messageLimit }
 
-        /// Calls a handler when the port becomes invalid: at once when it is already.
+        /// Calls a handler when the port becomes invalid, or at once when the port is invalid already.
         ///
-        /// The port was invalidated, or its process is gone. To notice the latter, the right connects to the process,
-        /// if it has not done so yet.
-        /// - Parameter handler: Called once: on the thread that invalidates a port of this process, else on a thread
-        ///   of the library's, which it must not block. It is kept as long as somebody keeps the right.
+        /// The right connects to the port's process, whose end is noticed, too.
+        /// - Parameter handler: Called once, on the thread that invalidates a port of this process, otherwise on a
+        ///   thread of the library. The handler must not block that thread. It is kept as long as somebody keeps the
+        ///   right.
         public func onInvalidation(_ handler: @escaping @Sendable () -> Void) {
             channel.onInvalidation(handler)
         }
 
         /// Sends a message. The corresponding method is NSPortMessage's `sendBeforeDate:`.
         ///
-        /// Any thread may call it. It returns when the message is queued at the port, or on its way there; while the
-        /// port's queue is full it blocks.
+        /// The call blocks while the port's queue is full (back-pressure), and returns when the message is queued at
+        /// the port or on the way there. Any thread may call this method.
         /// - Parameters:
-        ///   - message: What to send. After an error it was not sent.
-        ///   - deadline: How long to wait for room. A deadline in the past does not wait; only to connect to another
-        ///     process, at a right's first use or after one of many has long been unused, may take up to a second more.
+        ///   - message: The message. After an error it was not sent.
+        ///   - deadline: The end of the wait for room. A deadline in the past does not wait for room. Connecting to
+        ///     another process, at the first use or after a long time without use, may take up to a second more.
         /// - Throws: ``PortError``: `sendTimedOut`, `isInvalid`, `becameInvalid`, `messageTooLarge`, `cannotConnect`…
         public func send(_ message: Message, before deadline: MonotonicInstant = .distantFuture) throws(PortError) {
             try Fork.check()
@@ -54,16 +54,11 @@ extension MachPort {
             try channel.send(&frame, before: deadline)
         }
 
-        /// Sends a message, suspending the task while the port's queue is full, or while the right's first use connects
-        /// to another process.
+        /// Sends a message as the form that blocks does, suspending the task.
         ///
-        /// Tasks and threads that wait for room get it in the order they came.
-        /// - Parameters:
-        ///   - message: What to send. After an error it was not sent.
-        ///   - deadline: How long to wait for room. A deadline in the past does not wait; only to connect to another
-        ///     process, at a right's first use or after one of many has long been unused, may take up to a second more.
-        /// - Throws: ``PortError``, as the one that blocks, except `ownQueueFull`: the loop goes on meanwhile.
-        ///   `CancellationError` when the task was cancelled before the message was sent.
+        /// Tasks and threads that wait for room get room in the order they came.
+        /// - Throws: ``PortError``, but never `ownQueueFull`, because the loop continues meanwhile. `CancellationError`
+        ///   when the task was cancelled before the message was sent.
         public nonisolated(nonsending) func send(
             _ message: Message, before deadline: MonotonicInstant = .distantFuture
         ) async throws {
@@ -72,15 +67,15 @@ extension MachPort {
             try await channel.send(MessageEncoding.frame(message, to: channel), before: deadline)
         }
 
-        /// Sends a message of one component of bytes, without making an array of them first.
+        /// Sends a message of one component of bytes, without an array.
         ///
         ///     try right.send(id: 1, bytes: numbers.span.bytes)
         ///
         /// - Parameters:
-        ///   - id: What it is about.
+        ///   - id: The message's id.
         ///   - bytes: The component.
-        ///   - replyPort: Where an answer should go.
-        ///   - deadline: How long to wait for room.
+        ///   - replyPort: The port for the answer.
+        ///   - deadline: The end of the wait for room.
         /// - Throws: ``PortError``, as `send(_:before:)`.
         public func send(
             id: UInt32 = 0, bytes: RawSpan, replyPort: SendRight? = nil,

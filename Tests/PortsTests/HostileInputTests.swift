@@ -194,8 +194,10 @@ import ZeroMQ
         try send(frames.count, to: target) { frames.removeFirst() }
         #expect(try waitUntil { try target.seen().malformed == 6 })
         #expect(waitUntil { target.log.count { $0.contains("dropped a frame") } == 3 })
-        #expect(target.hasLogged("process \(getpid())", "it has version 7", "version \(Wire.version)"))
-        #expect(target.hasLogged("process \(getpid())", "a right in it has version 9", "version \(WireRight.version)"))
+        #expect(target.hasLogged("process \(getpid())", "the frame has version 7", "version \(Wire.version)"))
+        #expect(
+            target.hasLogged(
+                "process \(getpid())", "a right in the frame has version 9", "version \(WireRight.version)"))
     }
 
     @Test func `a hello of another version is refused, and both versions are logged`() throws {

@@ -1,9 +1,9 @@
 import Glibc
 import RunLoops
 
-/// What a worker is launched with: the way to tell its launcher that it is there, and with which port.
+/// The check-in handshake of a worker with its launcher.
 ///
-/// The worker makes its own port, checks in with it, and is given the port it was launched with:
+/// The worker makes its own port, checks in with that port, and gets the right to the launcher's port:
 ///
 ///     let checkIn = try CheckIn.fromEnvironment()
 ///     let mine = try MachPort { message in … }
@@ -20,7 +20,7 @@ public struct CheckIn: Sendable {
     let desk: MachPort.SendRight
     let number: UInt64
 
-    /// The variable that tells a launched process where to check in.
+    /// The environment variable with a worker's check-in.
     static let variable = "PORTS_CHECK_IN"
 
     /// The check-in of a process that a ``WorkerProcess`` has launched.
@@ -38,11 +38,11 @@ public struct CheckIn: Sendable {
         }
     }
 
-    /// Checks in: tells the launcher the worker's port, and waits to be let in.
+    /// Checks in: sends the worker's port to the launcher, and waits for the answer.
     ///
     /// - Parameters:
-    ///   - port: The worker's own port, not scheduled anywhere and not known to anybody yet.
-    ///   - deadline: How long the launcher may take.
+    ///   - port: The worker's own port, not scheduled yet, and unknown to others.
+    ///   - deadline: The end of the wait for the launcher's answer.
     /// - Returns: The right to the port that the worker was launched with.
     /// - Throws: ``CheckInError``: `refused`, or `port` when the launcher is gone or does not answer.
     @available(*, noasync, message: "it blocks its thread")
@@ -62,7 +62,7 @@ public struct CheckIn: Sendable {
         throw .refused(worker: "process \(getpid())", pid: getpid(), uid: geteuid())
     }
 
-    /// Waits for the launcher's answer, but not for that of a launcher that is gone.
+    /// Waits for the launcher's answer, or for the launcher's end.
     private func answer(at port: MachPort, before deadline: MonotonicInstant) throws(PortError) -> MachPort.Message {
         while true {
             do throws(PortError) {

@@ -1,8 +1,8 @@
 import Glibc
 import RunLoops
 
-/// Where the workers of this process check in: one port for each registry directory, served by the housekeeping thread,
-/// so that they can check in while a launcher blocks or its loop is busy.
+/// The port where the workers of this process check in, one for each registry directory. The housekeeping thread serves
+/// the port, so workers can check in while the launcher's thread is busy.
 final class CheckInDesk: Sendable {
     private struct State {
         var port: MachPort?
@@ -11,10 +11,10 @@ final class CheckInDesk: Sendable {
 
     private let state = Lock(State())
 
-    /// Expects a worker; what it needs to check in is the result.
+    /// Expects a worker, and returns its check-in.
     func expect(_ expectation: CheckInExpectation, _ nameServer: PortNameServer) throws(PortError) -> CheckIn {
         let port = try port(nameServer)
-        // Random, so that nobody takes a worker's place by counting.
+        // Random, so that nobody can guess another worker's number.
         let number = UInt64.random(in: .min ... .max)
         state.withLock { $0.expected[number] = expectation }
         return CheckIn(desk: port.sendRight, number: number)
@@ -22,7 +22,7 @@ final class CheckInDesk: Sendable {
 
     func forget(_ checkIn: CheckIn) { _ = state.withLock { $0.expected.removeValue(forKey: checkIn.number) } }
 
-    /// The desk's name, by which other processes find it.
+    /// The desk's name in the registry.
     func registeredName(_ nameServer: PortNameServer) throws(PortError) -> String {
         let name = "check-in.\(nameServer.runtime.incarnation)"
         // Each time: somebody may have removed the directory.
@@ -33,7 +33,7 @@ final class CheckInDesk: Sendable {
     private func port(_ nameServer: PortNameServer) throws(PortError) -> MachPort {
         let loop = try nameServer.runtime.housekeeping.loop()
         if let port = state.withLock({ $0.port }) {
-            // The thread that made it may not have scheduled it yet, or not have been able to.
+            // The thread that made the port may not have scheduled it yet, or may have failed to.
             if !port.isScheduled(in: loop) { try port.schedule(in: loop) }
             return port
         }
@@ -57,27 +57,27 @@ final class CheckInDesk: Sendable {
         guard let number, let expectation = state.withLock({ $0.expected.removeValue(forKey: number) }) else {
             log.warning(
                 about: .process(sender.pid), once: "unexpected",
-                "process \(sender.pid) wanted to check in, and was not expected")
+                "refused the check-in of process \(sender.pid): no worker is expected")
             return answer(worker, of: sender.pid, MachPort.Message(id: CheckIn.refusalID))
         }
         guard expectation.isMet(by: sender) else {
             answer(worker, of: sender.pid, MachPort.Message(id: CheckIn.refusalID))
             return expectation.fail(.refused(worker: expectation.worker, pid: sender.pid, uid: sender.uid))
         }
-        // The outcome stands before the welcome: the worker may end right after it. The launcher learns it after: nothing that
-        // the launcher sends may come before the welcome.
+        // The outcome is fixed before the welcome, because the worker may end right after the welcome. The outcome is
+        // visible after the welcome, because no message of the launcher may arrive before the welcome.
         expectation.outcome.set(.success(worker)) {
             answer(worker, of: sender.pid, MachPort.Message(id: CheckIn.welcomeID, [.port(expectation.parent)]))
         }
     }
 
-    /// An answer without room waits by itself: the housekeeping thread has others to serve.
+    /// Posts an answer, because the housekeeping thread must not wait for room.
     private func answer(_ worker: MachPort.SendRight, of pid: pid_t, _ message: MachPort.Message) {
         let channel = worker.channel
         let fail: @Sendable (any Error) -> Void = { error in
             log.warning(
                 about: .process(pid), once: "unanswered",
-                "process \(pid), which checks in, cannot be answered: \(error)")
+                "the check-in of process \(pid) cannot be answered: \(error)")
         }
         do throws(PortError) {
             try channel.post(MessageEncoding.frame(message, to: channel), before: .now + .seconds(1), failed: fail)
@@ -102,6 +102,6 @@ private final class CheckInDesks: Sendable {
 }
 
 extension PortNameServer {
-    /// Where workers of this process check in by the directory.
+    /// The check-in desk of the name server's directory.
     var checkInDesk: CheckInDesk { runtime.attachment { CheckInDesks() }.desk(for: path) }
 }

@@ -3,11 +3,11 @@ import RunLoops
 
 /// A worker that is expected to check in.
 final class CheckInExpectation: Sendable {
-    /// What the launcher knows of the worker, to compare with the kernel's word.
+    /// The worker's identity, to compare with the kernel's credentials.
     enum Identity {
         /// A thread of this process.
         case thread
-        /// A child; nil until it was started.
+        /// A child; nil until the child was started.
         case process(pid_t?)
     }
 
@@ -15,7 +15,7 @@ final class CheckInExpectation: Sendable {
 
     let worker: String
     let parent: MachPort.SendRight
-    /// The worker's port. The first outcome counts.
+    /// The worker's port, or an error. The first outcome counts.
     let outcome = Promise<Outcome>()
     private let identity: Lock<Identity>
 
@@ -25,7 +25,7 @@ final class CheckInExpectation: Sendable {
         self.identity = Lock(identity)
     }
 
-    /// Starts the child. A check-in that comes meanwhile waits until its pid is known.
+    /// Starts the child. The lock delays an early check-in until the child's pid is known.
     func start(_ spawn: () throws(CheckInError) -> pid_t) throws(CheckInError) -> pid_t {
         try identity.withLock { (identity) throws(CheckInError) in
             let pid = try spawn()
@@ -45,10 +45,10 @@ final class CheckInExpectation: Sendable {
 
     func fail(_ error: CheckInError) { outcome.set(.failure(error)) }
 
-    /// The worker's port. When the deadline comes first, that is the outcome.
+    /// Waits for the outcome. The deadline is an outcome, too.
     func wait(before deadline: MonotonicInstant) throws(CheckInError) -> MachPort.SendRight {
         if outcome.wait(until: deadline) == nil { fail(.timedOut(worker: worker)) }
-        // The outcome may stand already, and not be visible yet.
+        // The outcome may be fixed and not visible yet.
         guard let outcome = outcome.wait(until: .now + .seconds(2)) else { throw .timedOut(worker: worker) }
         return try outcome.get()
     }

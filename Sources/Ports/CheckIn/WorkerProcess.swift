@@ -2,10 +2,9 @@ import CRunLoopShims
 import Glibc
 import RunLoops
 
-/// A child process, launched with a port to report to, that checks in with a port of its own.
+/// A child process that checks in with a port of its own, and gets the right to a port of the launcher.
 ///
-/// The child finds its way to check in by name, and the kernel, not the child, says who it is.
-/// Letting go of the object does not end the child.
+/// The kernel's credentials prove the child's identity. The release of the object does not end the child.
 public final class WorkerProcess: Sendable {
     /// The child's process id.
     public let pid: pid_t
@@ -14,15 +13,15 @@ public final class WorkerProcess: Sendable {
     private let expectation: CheckInExpectation
     private let ended = Promise<ThreadRunLoop.ExitStatus>()
 
-    /// Starts a program and returns when it has checked in.
+    /// Starts a program, and returns when the program has checked in.
     ///
     /// - Parameters:
-    ///   - executable: The program's path. `/proc/self/exe` is the program itself.
-    ///   - arguments: Its arguments, without its name.
-    ///   - environment: Variables to add to this process's own.
-    ///   - port: The port that the worker is to report to; ``CheckIn/complete(with:before:)`` gives it to the worker.
-    ///   - nameServer: The registry directory by which the worker finds its way back; it is the worker's default.
-    ///   - deadline: How long it may take to check in. It is killed when it does not, or is refused.
+    ///   - executable: The program's path. `/proc/self/exe` is this program.
+    ///   - arguments: The arguments, without the program's name.
+    ///   - environment: Variables to add to this process's environment.
+    ///   - port: The port that ``CheckIn/complete(with:before:)`` gives to the worker.
+    ///   - nameServer: The registry directory for the check-in, and the worker's default directory.
+    ///   - deadline: The end of the wait for the check-in. A worker that is late or refused is killed.
     /// - Throws: ``CheckInError``.
     @available(*, noasync, message: "it blocks its thread")
     public static func launch(
@@ -35,7 +34,7 @@ public final class WorkerProcess: Sendable {
         return worker
     }
 
-    /// Starts a program and returns at once; ``checkIn(before:)`` or ``onCheckIn(_:)`` tells when it has checked in.
+    /// Starts a program, and returns at once. ``checkIn(before:)`` and ``onCheckIn(_:)`` report the check-in.
     ///
     /// - Parameters: As of ``launch(_:_:environment:port:nameServer:before:)``.
     /// - Throws: ``CheckInError``: `notLaunched`, or `port`.
@@ -124,7 +123,7 @@ public final class WorkerProcess: Sendable {
 
     /// Waits until the worker has checked in.
     ///
-    /// - Parameter deadline: How long to wait; when the worker is silent until then, it is killed.
+    /// - Parameter deadline: The end of the wait. A worker that is late is killed.
     /// - Returns: The right to send to the worker.
     /// - Throws: ``CheckInError``: `timedOut`, `died` with its exit status or signal, `refused`.
     @available(*, noasync, message: "it blocks its thread")
@@ -134,7 +133,7 @@ public final class WorkerProcess: Sendable {
         do {
             return try expectation.wait(before: deadline)
         } catch {
-            // A failed worker is gone when its launcher learns of the failure.
+            // The worker is gone when its launcher learns the failure.
             switch error {
             case .timedOut, .refused: _ = ended.wait(until: .now + .seconds(1))
             default: break
@@ -143,31 +142,31 @@ public final class WorkerProcess: Sendable {
         }
     }
 
-    /// Calls a handler when the worker has checked in, or will not: at once when that is known already.
+    /// Calls a handler when the worker has checked in or has failed, or at once when that is known.
     ///
-    /// - Parameter handler: Called once, on a thread of the library's that it must not block.
+    /// - Parameter handler: Called once, on a thread of the library, which it must not block.
     public func onCheckIn(_ handler: @escaping @Sendable (Result<MachPort.SendRight, CheckInError>) -> Void) {
         expectation.outcome.whenSet(handler)
     }
 
     // MARK: The child
 
-    /// How the child ended; nil while it runs.
+    /// The child's exit status; nil while the child runs.
     public var status: ThreadRunLoop.ExitStatus? { ended.value }
 
-    /// Calls a handler when the child has ended: at once when it has.
+    /// Calls a handler when the child has ended, or at once when it has ended already.
     ///
-    /// - Parameter handler: Called once, on a thread of the library's that it must not block.
+    /// - Parameter handler: Called once, on a thread of the library, which it must not block.
     public func onExit(_ handler: @escaping @Sendable (ThreadRunLoop.ExitStatus) -> Void) {
         ended.whenSet(handler)
     }
 
-    /// Sends the child a signal. Never anybody else: nothing happens when the child has ended.
+    /// Sends the child a signal. Nothing happens when the child has ended: a pidfd never names another process.
     public func send(signal: Int32) { _ = crl_pidfd_signal(descriptor, signal) }
 
     /// Waits until the child has ended.
     ///
-    /// - Returns: How it ended; nil when the deadline came first.
+    /// - Returns: The exit status; nil when the deadline came first.
     @available(*, noasync, message: "it blocks its thread")
     public func waitForExit(before deadline: MonotonicInstant = .distantFuture) -> ThreadRunLoop.ExitStatus? {
         ended.wait(until: deadline)

@@ -1,6 +1,6 @@
 import RunLoops
 
-/// A thread with a loop, launched with a port to report to, that has checked in with a port of its own.
+/// A thread with a loop, which has checked in with a port of its own.
 public final class WorkerThread: Sendable {
     /// The thread and its loop.
     public let thread: RunLoopThread
@@ -12,7 +12,7 @@ public final class WorkerThread: Sendable {
         self.port = port
     }
 
-    /// Starts a thread and returns when it has checked in.
+    /// Starts a thread, and returns when the thread has checked in.
     ///
     ///     let worker = try WorkerThread.launch(port: results.sendRight) { checkIn in
     ///         let mine = try MachPort { message in … }
@@ -22,10 +22,10 @@ public final class WorkerThread: Sendable {
     ///
     /// - Parameters:
     ///   - name: The thread's name.
-    ///   - port: The port that the worker is to report to; ``CheckIn/complete(with:before:)`` gives it to the worker.
-    ///   - nameServer: The worker's port belongs to its runtime.
-    ///   - deadline: How long it may take to check in. It is stopped when it does not.
-    ///   - body: Called on the thread before its loop runs. It checks in, and schedules its port.
+    ///   - port: The port that ``CheckIn/complete(with:before:)`` gives to the worker.
+    ///   - nameServer: The name server whose runtime the ports belong to.
+    ///   - deadline: The end of the wait for the check-in. A thread that is late is stopped.
+    ///   - body: Called on the thread before its loop runs. The body checks in, and schedules the worker's port.
     /// - Throws: ``CheckInError``.
     @available(*, noasync, message: "it blocks its thread")
     public static func launch(

@@ -10,33 +10,34 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
     /// Answers a request by returning data, or none. The corresponding CF type is `CFMessagePortCallBack`.
     public typealias DataHandler = @Sendable (_ id: UInt32, _ data: [UInt8]?) -> [UInt8]?
 
-    /// Takes a request, to answer it now or later, or not at all.
+    /// Takes a request, and answers now, later, or not at all.
     public typealias RequestHandler = @Sendable (MessagePortRequest) -> Void
 
     private let port: MachPort
     private let nameServer: PortNameServer
     private let currentName: Lock<String?>
-    /// Held while the name changes, which takes a while.
+    /// Held while the name changes.
     private let renaming = Lock(())
 
-    /// The name by which others find the port; nil for none. An invalid port keeps the name it had, though others may
-    /// take it. The corresponding CF function is `CFMessagePortGetName`.
+    /// The port's name; nil for none. An invalid port still returns its last name, though the name is free.
+    /// The corresponding CF function is `CFMessagePortGetName`.
     public var name: String? { currentName.withLock { $0 } }
 
-    /// Its name, and which port it is.
+    /// The port's name, number and process.
     public var description: String { (name.map { "“\($0)”, " } ?? "") + port.description }
 
-    /// Makes a port whose handler answers at once. Its limits have to be positive.
+    /// Makes a port whose handler answers at once. Each limit is 1 or more.
     ///
     /// - Parameters:
-    ///   - name: The name by which others find it; nil for none.
-    ///   - nameServer: Where the name is registered.
-    ///   - queueLimit: How many requests of one sender wait at the port before that sender has to.
-    ///   - byteLimit: How many bytes of one sender's requests wait before that sender has to; nil for any number.
-    ///   - messageLimit: The largest request that it takes, in bytes.
-    ///   - handler: Called on the loops that the port is scheduled in, and on its queue. What it returns is sent to the
-    ///     asker; to one who wants no reply, nothing is. An asker that takes no replies does not hold up the port: up to
-    ///     a hundred wait for it, each for ten seconds.
+    ///   - name: The port's name; nil for none.
+    ///   - nameServer: The name server that registers the name.
+    ///   - queueLimit: The requests of one sender that wait at the port before the sender waits.
+    ///   - byteLimit: The bytes of one sender's requests that wait before the sender waits; nil for any number.
+    ///   - messageLimit: The largest request that the port takes, in bytes.
+    ///   - handler: Called on the loops that the port is scheduled in, and on its queue. The asker gets the result, if
+    ///     it
+    ///     wants a reply. An asker that takes no replies does not delay the port: up to a hundred replies wait, each for
+    ///     ten seconds.
     /// - Throws: ``PortError``, as ``PortNameServer/register(_:name:)``.
     public convenience init(
         name: String? = nil, nameServer: PortNameServer = .shared, queueLimit: Int = 1000,
@@ -52,15 +53,9 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
             })
     }
 
-    /// Makes a port whose handler is given a right to reply, to use when it likes. Its limits have to be positive.
+    /// Makes a port whose handler gets a right to reply, now or later. The other parameters are as in the other form.
     ///
-    /// - Parameters:
-    ///   - name: The name by which others find it; nil for none.
-    ///   - nameServer: Where the name is registered.
-    ///   - queueLimit: How many requests of one sender wait at the port before that sender has to.
-    ///   - byteLimit: How many bytes of one sender's requests wait before that sender has to; nil for any number.
-    ///   - messageLimit: The largest request that it takes, in bytes.
-    ///   - requestHandler: Called on the loops that the port is scheduled in, and on its queue.
+    /// - Parameter requestHandler: Called on the loops that the port is scheduled in, and on its queue.
     /// - Throws: ``PortError``, as ``PortNameServer/register(_:name:)``.
     public init(
         name: String? = nil, nameServer: PortNameServer = .shared, queueLimit: Int = 1000,
@@ -77,12 +72,8 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
 
     deinit { nameServer.runtime.localMessagePorts.remove(port.id) }
 
-    /// The valid port of this process that has a name; nil when none has. Making a second one of that name fails, where
-    /// `CFMessagePortCreateLocal` returns the first.
-    ///
-    /// - Parameters:
-    ///   - name: The name.
-    ///   - nameServer: Where the name is registered.
+    /// The valid port of this process that has a name; nil when none has. A second port of the name cannot be made,
+    /// where `CFMessagePortCreateLocal` returns the first.
     public static func existing(_ name: String, nameServer: PortNameServer = .shared) -> LocalMessagePort? {
         nameServer.runtime.localMessagePorts.all.first {
             $0.isValid && $0.name == name && $0.nameServer.isSame(as: nameServer)
@@ -91,10 +82,10 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
 
     /// Gives the port another name, or none. The corresponding CF function is `CFMessagePortSetName`.
     ///
-    /// Any thread may call it. The new name is the port's before the old one is free. Who has found the port by the old
-    /// one goes on talking to it.
+    /// Any thread may call this method. The port has the new name before the old name is free. Existing rights to the
+    /// port stay valid.
     /// - Parameter name: The new name; nil for none.
-    /// - Throws: ``PortError``, as ``PortNameServer/register(_:name:)``: the port keeps its old name.
+    /// - Throws: ``PortError``, as ``PortNameServer/register(_:name:)``. After an error the port keeps its old name.
     public func rename(to name: String?) throws(PortError) {
         try Fork.check()
         try renaming.withLock { _ throws(PortError) in
@@ -111,7 +102,7 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
         }
     }
 
-    /// The right to send to it, for those who cannot or need not look it up by name.
+    /// The right to send to the port, for processes that do not look up the name.
     public var sendRight: MachPort.SendRight { port.sendRight }
 
     /// Has a loop handle requests in a mode. The corresponding CF function is `CFMessagePortCreateRunLoopSource`.
@@ -119,13 +110,14 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
         try port.schedule(in: loop, forMode: mode)
     }
 
-    /// Takes the port out of a loop's mode.
+    /// Removes the port from a loop's mode.
     public func remove(from loop: ThreadRunLoop, forMode mode: ThreadRunLoop.Mode = .default) {
         port.remove(from: loop, forMode: mode)
     }
 
-    /// Has a dispatch queue handle requests, one at a time, in place of the queue before; nil: none does. It keeps the
-    /// port until that is invalid. The corresponding CF function is `CFMessagePortSetDispatchQueue`.
+    /// Has a dispatch queue handle requests, one at a time, in place of the former queue; nil removes the queue. The
+    /// queue keeps the port until the port is invalid. The corresponding CF function is
+    /// `CFMessagePortSetDispatchQueue`.
     ///
     /// - Throws: ``PortError`` when the port is invalid.
     public func setQueue(_ queue: DispatchQueue?) throws(PortError) { try port.setQueue(queue) }
@@ -138,31 +130,25 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
     /// Whether the port takes requests. The corresponding CF function is `CFMessagePortIsValid`.
     public var isValid: Bool { port.isValid }
 
-    /// Ends the port for good, and frees its name; requests that wait are refused.
+    /// Makes the port invalid, for good, and frees its name. Queued requests are refused.
     /// The corresponding CF function is `CFMessagePortInvalidate`.
     public func invalidate() { port.invalidate() }
 
-    /// Calls a handler when the port becomes invalid: at once when it is already.
+    /// Calls a handler when the port becomes invalid, or at once when the port is invalid already.
     /// The corresponding CF function is `CFMessagePortSetInvalidationCallBack`.
     public func onInvalidation(_ handler: @escaping @Sendable () -> Void) { port.onInvalidation(handler) }
 }
 
 /// The message ports of a runtime.
 private final class LocalMessagePorts: Sendable {
-    /// A class, because a dictionary whose values hold weak references corrupts them (Swift 6.3, debug).
-    private final class Entry: Sendable {
-        weak let port: LocalMessagePort?
-        init(_ port: LocalMessagePort) { self.port = port }
-    }
+    private let entries = Lock<[PortID: Weak<LocalMessagePort>]>([:])
 
-    private let entries = Lock<[PortID: Entry]>([:])
-
-    func add(_ port: LocalMessagePort) { entries.withLock { $0[port.sendRight.id] = Entry(port) } }
+    func add(_ port: LocalMessagePort) { entries.withLock { $0[port.sendRight.id] = Weak(port) } }
 
     func remove(_ id: PortID) { _ = entries.withLockUnlessForked { $0.removeValue(forKey: id) != nil } }
 
-    /// The result keeps the ports: none may be released under the lock.
-    var all: [LocalMessagePort] { entries.withLockUnlessForked { $0.values.compactMap(\.port) } ?? [] }
+    /// The result keeps the ports, because none may be released under the lock.
+    var all: [LocalMessagePort] { entries.withLockUnlessForked { $0.values.compactMap(\.object) } ?? [] }
 }
 
 extension PortRuntime {

@@ -1,10 +1,10 @@
-/// A request that has come to a ``LocalMessagePort``.
+/// A request to a ``LocalMessagePort``.
 public struct MessagePortRequest: Sendable {
-    /// What was sent.
+    /// The message.
     public let message: MachPort.Message
 
-    /// The right to answer; nil when the sender wants no reply.
-    /// When the last copy of it is let go of unused, the asker is told that there will be no answer.
+    /// The right to reply; nil when the sender wants no reply. When the right is released unused, the asker is told
+    /// that no reply follows.
     public let replyRight: ReplyRight?
 
     init(_ frame: ReceivedFrame) {
@@ -12,9 +12,9 @@ public struct MessagePortRequest: Sendable {
         replyRight = ReplyRight(frame)
     }
 
-    /// The sender's number for what the request is about.
+    /// The sender's number for the subject of the request.
     public var id: UInt32 { message.id }
 
-    /// The data; nil when the request has none, which is not the same as no bytes.
+    /// The data; nil when the request has no data, which differs from data of no bytes.
     public var data: [UInt8]? { message.withBytes { $0.withUnsafeBytes { Array($0) } } }
 }

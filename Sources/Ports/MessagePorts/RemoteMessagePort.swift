@@ -1,20 +1,21 @@
 import RunLoops
 import ZeroMQ
 
-/// A port of another process, or of this one, to ask. The corresponding CF function is `CFMessagePortCreateRemote`.
+/// The asking side of a message port, of this process or another. The corresponding CF function is
+/// `CFMessagePortCreateRemote`.
 ///
 ///     let echo = try RemoteMessagePort(name: "com.example.echo")
 ///     let answer = try echo.request(id: 1, Array("hello".utf8))
 ///
-/// Any number of threads may use one at once.
+/// Any number of threads may use a remote port at once.
 public struct RemoteMessagePort: Sendable {
-    /// The mode in which an asking thread waits when it names no other: it has nothing but replies in it.
+    /// The default reply mode, which contains only replies.
     private static let privateMode: ThreadRunLoop.Mode = "swift-ports replies"
 
-    /// The right to send to it.
+    /// The right to send to the port.
     public let sendRight: MachPort.SendRight
 
-    /// The name that it was found by; nil when its right came another way. The corresponding CF function is
+    /// The name by which the port was found; nil for a port made from a right. The corresponding CF function is
     /// `CFMessagePortGetName`.
     public let name: String?
 
@@ -22,8 +23,8 @@ public struct RemoteMessagePort: Sendable {
     ///
     /// - Parameters:
     ///   - name: The name.
-    ///   - nameServer: Where it is registered.
-    ///   - deadline: How long the owner may take to answer.
+    ///   - nameServer: The name server to ask.
+    ///   - deadline: The end of the wait for the owner's answer.
     /// - Throws: ``PortError``, as ``PortNameServer/port(forName:before:)``.
     @available(*, noasync, message: "it blocks its thread; `try await` the other one")
     public init(
@@ -33,13 +34,9 @@ public struct RemoteMessagePort: Sendable {
         self.name = name
     }
 
-    /// Finds a port by its name, suspending the task until its owner has answered. No thread waits.
+    /// Finds a port by its name as the form that blocks does, suspending the task.
     ///
-    /// - Parameters:
-    ///   - name: The name.
-    ///   - nameServer: Where it is registered.
-    ///   - deadline: How long the owner may take to answer.
-    /// - Throws: ``PortError``, as the form that blocks; `CancellationError` when the task is cancelled.
+    /// - Throws: ``PortError``; `CancellationError` when the task is cancelled.
     public nonisolated(nonsending) init(
         name: String, nameServer: PortNameServer = .shared, before deadline: MonotonicInstant = .now + .seconds(5)
     ) async throws {
@@ -47,21 +44,22 @@ public struct RemoteMessagePort: Sendable {
         self.name = name
     }
 
-    /// The port of a right that came another way.
+    /// Makes a remote port from a right.
     public init(_ sendRight: MachPort.SendRight) {
         self.sendRight = sendRight
         name = nil
     }
 
-    /// Whether the port is not known to be invalid. The corresponding CF function is `CFMessagePortIsValid`.
+    /// False once the port is known to be invalid. The corresponding CF function is `CFMessagePortIsValid`.
     public var isValid: Bool { sendRight.isValid }
 
-    /// Sends without wanting a reply. The corresponding CF function is `CFMessagePortSendRequest` with no reply mode.
+    /// Sends data without wanting a reply. The corresponding CF function is `CFMessagePortSendRequest` with no reply
+    /// mode.
     ///
     /// - Parameters:
-    ///   - id: What it is about.
+    ///   - id: The message's id.
     ///   - data: The data; nil for none.
-    ///   - timeout: How long to wait for room at the port.
+    ///   - timeout: The longest wait for room at the port.
     /// - Throws: ``PortError``.
     public func send(id: UInt32, _ data: [UInt8]? = nil, timeout: Duration = .seconds(10)) throws(PortError) {
         try sendRight.send(Self.message(id, data), before: .now + timeout)
@@ -69,13 +67,13 @@ public struct RemoteMessagePort: Sendable {
 
     /// Sends a request and waits for the reply. The corresponding CF function is `CFMessagePortSendRequest`.
     ///
-    /// While it waits, the calling thread's loop runs in the reply mode: what else there is in that mode goes on.
+    /// During the wait, the calling thread's loop runs in the reply mode, and serves the other items of that mode.
     /// - Parameters:
-    ///   - id: What it is about.
+    ///   - id: The request's id.
     ///   - data: The data; nil for none.
-    ///   - sendTimeout: How long to wait for room at the port.
-    ///   - replyTimeout: How long to wait for the reply after that.
-    ///   - replyMode: The mode to wait in; nil for one that has nothing else in it.
+    ///   - sendTimeout: The longest wait for room at the port.
+    ///   - replyTimeout: The longest wait for the reply after that.
+    ///   - replyMode: The mode to wait in; nil for a mode without other items.
     /// - Returns: The reply's data; nil when the server replied without data.
     /// - Throws: ``PortError``: `sendTimedOut`, `receiveTimedOut`, `isInvalid`, `becameInvalid`, `unanswered`…
     @available(*, noasync, message: "it blocks its thread")
@@ -100,9 +98,9 @@ public struct RemoteMessagePort: Sendable {
         var frame = try Self.frame(id, data, number, from: port, to: channel)
         try channel.send(&frame, before: .now + sendTimeout)
 
-        // The private mode keeps the reply port: to add and remove it would cost two system calls.
+        // The private mode keeps the reply port, because adding and removing would cost two system calls.
         let mode = replyMode ?? Self.privateMode
-        // A request that is nested in another's wait leaves the port to the outer one.
+        // A nested request leaves the port to the outer request.
         let isScheduled = port.isScheduled(in: loop, forMode: mode)
         if !isScheduled { try port.schedule(in: loop, forMode: mode) }
         defer { if replyMode != nil, !isScheduled { port.remove(from: loop, forMode: mode) } }
@@ -117,36 +115,26 @@ public struct RemoteMessagePort: Sendable {
             let result = try runLoop { () throws(RunLoopError) in
                 try loop.runInMode(mode, seconds: seconds, returnAfterSourceHandled: true)
             }
-            // The mode has a source of ours, so it is the thread that was told to end.
+            // The mode contains this call's source, so the loop itself was stopped.
             if result == .finished, pending.outcome.value == nil {
                 throw .unavailable(reason: "the loop of the asking thread was stopped for good")
             }
         }
     }
 
-    /// Sends without wanting a reply, suspending the task while there is no room at the port.
+    /// Sends data as the form that blocks does, suspending the task.
     ///
-    /// - Parameters:
-    ///   - id: What it is about.
-    ///   - data: The data; nil for none.
-    ///   - timeout: How long to wait for room at the port.
-    /// - Throws: ``PortError``; `CancellationError` when the task was cancelled before it was sent.
+    /// - Throws: ``PortError``; `CancellationError` when the task was cancelled before the message was sent.
     public nonisolated(nonsending) func send(
         id: UInt32, _ data: [UInt8]? = nil, timeout: Duration = .seconds(10)
     ) async throws {
         try await sendRight.send(Self.message(id, data), before: .now + timeout)
     }
 
-    /// Sends a request and suspends the task until the reply comes.
+    /// Sends a request as the form that blocks does, suspending the task.
     ///
-    /// - Parameters:
-    ///   - id: What it is about.
-    ///   - data: The data; nil for none.
-    ///   - sendTimeout: How long to wait for room at the port.
-    ///   - replyTimeout: How long to wait for the reply after that.
-    /// - Returns: The reply's data; nil when the server replied without data.
-    /// - Throws: ``PortError``, as the one that blocks. `CancellationError` when the task was cancelled first: the server
-    ///   may have the request all the same, and a reply that still comes is dropped.
+    /// - Throws: ``PortError``; `CancellationError` when the task was cancelled first. The server may have the request
+    ///   all the same; a late reply is dropped.
     public nonisolated(nonsending) func request(
         id: UInt32, _ data: [UInt8]? = nil, sendTimeout: Duration = .seconds(10), replyTimeout: Duration = .seconds(10)
     ) async throws -> [UInt8]? {
@@ -166,8 +154,7 @@ public struct RemoteMessagePort: Sendable {
         return Self.data(in: try outcome.get())
     }
 
-    /// Calls a handler when the port becomes invalid: at once when it is already. See
-    /// ``MachPort/SendRight/onInvalidation(_:)``. The corresponding CF function is
+    /// As ``MachPort/SendRight/onInvalidation(_:)``. The corresponding CF function is
     /// `CFMessagePortSetInvalidationCallBack`.
     public func onInvalidation(_ handler: @escaping @Sendable () -> Void) { sendRight.onInvalidation(handler) }
 

@@ -1,10 +1,11 @@
 import RunLoops
 import ZeroMQ
 
-/// The right to answer one request, once. When it is released without an answer, the asker is told so at once.
+/// The right to reply to one request, once. When the right is released unused, the asker is told at once that no reply
+/// follows.
 ///
-/// A reply that throws was not sent, and another can be: one that tells of the error, for instance. After a reply was
-/// sent, a further one throws ``PortError/alreadyAnswered(port:)``.
+/// A reply that throws was not sent, and another reply may follow. After a reply was sent, a further one throws
+/// ``PortError/alreadyAnswered(port:)``.
 public final class ReplyRight: Sendable {
     private let asker: SendChannel
     private let request: UInt64
@@ -20,49 +21,37 @@ public final class ReplyRight: Sendable {
         if !isUsed.withLock({ $0 }) { refuse() }
     }
 
-    /// Sends the answer, now or when there is room at the asker's: a slow or dead asker holds up nobody.
+    /// Sends the reply, now or when the asker has room. The call does not wait.
     ///
-    /// Any thread may call it. Up to a hundred answers wait for one asker, each for ten seconds, or for
-    /// ``PortRuntime/flushBound`` when the process exits; an asker that gets no answer in the end is told so.
-    /// - Parameter bytes: The answer's data; nil for an answer without data.
-    /// - Throws: ``PortError`` when it can't be sent: `messageTooLarge`, `isInvalid`, `sendTimedOut` when a hundred
-    ///   wait already…
+    /// Any thread may call this method. Up to a hundred replies wait for one asker, each for ten seconds, or for
+    /// ``PortRuntime/flushBound`` when the process exits. The asker is told when its reply cannot be sent in that time.
+    /// - Parameter bytes: The data; nil for a reply without data.
+    /// - Throws: ``PortError``: `messageTooLarge`, `isInvalid`, `sendTimedOut` when a hundred replies wait…
     public func reply(with bytes: [UInt8]? = nil) throws(PortError) {
-        try use()
-        do throws(PortError) {
+        try once { () throws(PortError) in
             try asker.post(frame(bytes), before: .now + .seconds(10)) { error in
                 self.noteUnsent(error)
                 self.refuse()
             }
-        } catch {
-            giveBack()
-            throw error
         }
     }
 
-    /// Sends the answer. It blocks its thread while there is no room at the asker's.
+    /// Sends the reply. The call blocks its thread while the asker has no room.
     ///
     /// - Parameters:
-    ///   - bytes: The answer's data; nil for an answer without data.
-    ///   - deadline: How long to wait for room at the asker's.
-    /// - Throws: ``PortError`` when it could not be sent.
+    ///   - bytes: The data; nil for a reply without data.
+    ///   - deadline: The end of the wait for room.
+    /// - Throws: ``PortError`` when the reply was not sent.
     public func reply(with bytes: [UInt8]? = nil, before deadline: MonotonicInstant) throws(PortError) {
-        try use()
-        do throws(PortError) {
+        try once { () throws(PortError) in
             var frame = try frame(bytes)
             try asker.send(&frame, before: deadline)
-        } catch {
-            giveBack()
-            throw error
         }
     }
 
-    /// Sends the answer, suspending the task while there is no room at the asker's.
+    /// Sends the reply as the form that blocks does, suspending the task.
     ///
-    /// - Parameters:
-    ///   - bytes: The answer's data; nil for an answer without data.
-    ///   - deadline: How long to wait for room at the asker's.
-    /// - Throws: ``PortError`` when it could not be sent, `CancellationError` when the task was cancelled before.
+    /// - Throws: ``PortError``; `CancellationError` when the task was cancelled before the reply was sent.
     public nonisolated(nonsending) func reply(
         with bytes: [UInt8]? = nil, before deadline: MonotonicInstant = .now + .seconds(1)
     ) async throws {
@@ -76,9 +65,19 @@ public final class ReplyRight: Sendable {
         }
     }
 
-    /// Logs an answer that nobody else is told of.
+    /// Logs a reply whose failure the handler does not learn.
     func noteUnsent(_ error: any Error) {
         log.info(about: .incarnation(asker.id.incarnation), "a reply could not be sent: \(error)")
+    }
+
+    private func once(_ send: () throws(PortError) -> Void) throws(PortError) {
+        try use()
+        do throws(PortError) {
+            try send()
+        } catch {
+            giveBack()
+            throw error
+        }
     }
 
     private func use() throws(PortError) {
@@ -90,7 +89,6 @@ public final class ReplyRight: Sendable {
         if wasUsed { throw .alreadyAnswered(port: asker.id) }
     }
 
-    /// Nothing was sent.
     private func giveBack() { isUsed.withLock { $0 = false } }
 
     private func frame(_ bytes: [UInt8]?) throws(PortError) -> Frame {

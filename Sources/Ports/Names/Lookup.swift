@@ -1,14 +1,14 @@
 import RunLoops
 
 extension PortNameServer {
-    /// Finds the port of a name, and makes sure that its owner is alive and is the one who registered it.
+    /// Finds the port of a name, and verifies that the process that registered the name is alive.
     /// The corresponding method is NSPortNameServer's `portForName:`.
     ///
     /// - Parameters:
     ///   - name: The name.
-    ///   - deadline: How long the owner may take to answer.
+    ///   - deadline: The end of the wait for the owner's answer.
     /// - Throws: ``PortError``: `nameNotFound` at once when nobody has the name; `cannotConnect`,
-    ///   `incompatibleVersion`, or what is wrong with the directory.
+    ///   `incompatibleVersion`, or an error of the directory.
     @available(*, noasync, message: "it blocks its thread; `try await` the other one")
     public func port(
         forName name: String, before deadline: MonotonicInstant = .now + .seconds(5)
@@ -16,29 +16,26 @@ extension PortNameServer {
         let found = try find(name)
         do throws(PortError) {
             let owner = try found.right.channel.connectToOwner(before: deadline)
-            if let probe = found.probe(owner) { try found.check(probe.answered.wait(until: deadline)) }
-            return try found.checked(owner)
+            let probe = found.probe(owner)
+            _ = probe?.answered.wait(until: deadline)
+            return try found.checked(owner, probe)
         } catch .isInvalid {
             throw found.isGone()
         }
     }
 
-    /// Finds the port of a name, suspending the task until its owner has answered. No thread waits.
+    /// Finds the port of a name as the form that blocks does, suspending the task.
     ///
-    /// - Parameters:
-    ///   - name: The name.
-    ///   - deadline: How long the owner may take to answer.
-    /// - Throws: ``PortError``, as the form that blocks; `CancellationError` when the task is cancelled.
+    /// - Throws: ``PortError``; `CancellationError` when the task is cancelled.
     public nonisolated(nonsending) func port(
         forName name: String, before deadline: MonotonicInstant = .now + .seconds(5)
     ) async throws -> MachPort.SendRight {
         let found = try find(name)
         do {
             let owner = try await found.right.channel.connectToOwner(before: deadline)
-            if let probe = found.probe(owner) {
-                try found.check(try await probe.answered.value(before: deadline, on: runtime.housekeeping))
-            }
-            return try found.checked(owner)
+            let probe = found.probe(owner)
+            _ = try await probe?.answered.value(before: deadline, on: runtime.housekeeping)
+            return try found.checked(owner, probe)
         } catch PortError.isInvalid {
             throw found.isGone()
         }
@@ -51,12 +48,12 @@ extension PortNameServer {
     }
 }
 
-/// A name's entry, whose owner has not confirmed it yet.
+/// A name's entry, which the owner has not confirmed yet.
 private struct FoundName {
     let entry: NameEntry
     let directory: RegistryDirectory
     let right: MachPort.SendRight
-    /// Whether the port's end would have been reported already.
+    /// Whether the owner would have reported the port's end already.
     private let isKnown: Bool
 
     init(entry: NameEntry, directory: RegistryDirectory, _ runtime: PortRuntime) {
@@ -66,20 +63,17 @@ private struct FoundName {
         isKnown = right.channel.isWatched && runtime.control.isConnected(to: entry.right.id.incarnation)
     }
 
-    /// The owner reports the end of the port, if it is gone, before it answers the probe. Nil when no probe is needed.
+    /// The owner reports the end of the port before the owner answers the probe. Nil when no probe is needed.
     func probe(_ owner: ControlConnection?) -> OwnerPing? { isKnown || owner == nil ? nil : OwnerPing(right.channel) }
 
-    func check(_ answer: Void?) throws(PortError) {
-        if answer == nil {
+    func checked(_ owner: ControlConnection?, _ probe: OwnerPing?) throws(PortError) -> MachPort.SendRight {
+        if let probe, probe.answered.value == nil {
             throw .cannotConnect(port: right.id, reason: "the owner of “\(entry.name)” does not answer in time")
         }
-    }
-
-    func checked(_ owner: ControlConnection?) throws(PortError) -> MachPort.SendRight {
         guard right.isValid else { throw .isInvalid(port: right.id) }
         guard owner.map({ PIDNamespace.isProcess($0.pid, knownToItselfAs: entry.pid) }) ?? true else {
             throw .cannotConnect(
-                port: right.id, reason: "the socket of “\(entry.name)” is not that of process \(entry.pid)")
+                port: right.id, reason: "the socket of “\(entry.name)” belongs to another process than \(entry.pid)")
         }
         return right
     }

@@ -3,13 +3,13 @@
 extension PortNameServer {
     /// Gives a name to a port of this process. The corresponding method is NSPortNameServer's `registerPort:name:`.
     ///
-    /// - Throws: ``PortError``: `nameInUse` with its owner's process id, `badName`, `isInvalid`, or what is wrong with
-    ///   the directory.
+    /// - Throws: ``PortError``: `nameInUse` with the owner's process id, `badName`, `isInvalid`, or an error of the
+    ///   directory.
     public func register(_ port: MachPort, name: String) throws(PortError) {
         try registryDirectory().give(name, to: port.receiver)
     }
 
-    /// Takes a name back from a port of this process; nothing happens when it is not the port's.
+    /// Takes a name from a port of this process. Nothing happens when the port does not have the name.
     /// The corresponding method is NSPortNameServer's `removePortForName:`.
     public func remove(_ port: MachPort, name: String) throws(PortError) {
         let directory = try registryDirectory()
@@ -17,7 +17,7 @@ extension PortNameServer {
         port.receiver.gaveUpName(name, in: directory)
     }
 
-    /// All names of the moment, in no order; those of owners who died unnoticed too.
+    /// All names, in no order, also those of dead owners.
     public func names() throws(PortError) -> [String] {
         try registryDirectory().entries().map(\.name)
     }
@@ -35,10 +35,10 @@ extension PortNameServer {
         return Registration(entry)
     }
 
-    /// Removes what killed processes have left in the directory. There is no need to: the next process that makes a port
-    /// there does so as well.
+    /// Removes the files that killed processes have left in the directory. The next process that exposes a port there
+    /// does so, too.
     ///
-    /// - Returns: How many processes' files were removed, and which names.
+    /// - Returns: The count of processes whose files were removed, and the removed names.
     @discardableResult
     public func sweep() throws(PortError) -> (processes: Int, names: [String]) {
         try registryDirectory().sweepAll()

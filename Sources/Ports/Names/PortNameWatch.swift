@@ -1,32 +1,33 @@
 import Glibc
 import RunLoops
 
-/// Tells which names come and go in a registry directory.
+/// Reports the names that come and go in a registry directory.
 ///
 ///     let watch = try PortNameWatch(.shared)
 ///     while let change = try watch.next() { print(change) }
 ///
-/// The names that are there at the beginning come first. A name that is given up and taken again goes and comes; one
-/// that was there for a moment may not be told at all. While the watch lives it uses one inotify instance (a
-/// process's watches of one directory share it), and a connection to each owner, whose end tells of a kill.
+/// The names that exist at the beginning are reported first. A name that existed for a moment may not be reported.
+///
+/// A watch uses a control connection to each owner, to notice kills, and one inotify instance, which all watches of one
+/// directory in a process share.
 public final class PortNameWatch: Sendable {
-    /// What has happened to a name.
+    /// A change of a name.
     public enum Change: Sendable, Hashable {
-        /// A live owner has it.
+        /// A live owner has registered the name.
         case came(PortNameServer.Registration)
-        /// That owner has given it up, or is gone.
+        /// The owner has given up the name, or is gone.
         case went(PortNameServer.Registration)
     }
 
     private struct Held {
         let registration: PortNameServer.Registration
-        /// The right keeps the watch for the port's end.
+        /// The right keeps the watch of the port's end.
         let right: MachPort.SendRight
     }
 
     private struct State {
         var held: [String: Held] = [:]
-        /// Ports that are gone and have left their entries. Each attempt to reach one would report its end again.
+        /// Dead ports that have left their entries. Each attempt to reach such a port would report its end again.
         var gone: Set<PortID> = []
         var untold: [Change] = []
     }
@@ -40,7 +41,7 @@ public final class PortNameWatch: Sendable {
 
     /// Begins to watch.
     ///
-    /// - Throws: ``PortError``: `outOfFileSources` when the user has no inotify instance left, or what is wrong with the
+    /// - Throws: ``PortError``: `outOfFileSources` when the user has no inotify instance left, or an error of the
     ///   directory.
     public init(_ nameServer: PortNameServer = .shared) throws(PortError) {
         runtime = nameServer.runtime
@@ -53,14 +54,14 @@ public final class PortNameWatch: Sendable {
     }
 
     deinit {
-        // The lock may have been another thread's at the time of the fork.
+        // Another thread may have held the lock at the fork.
         if !Fork.isChild { directory.watcher.remove(listener) }
     }
 
-    /// Waits for the next change. Any thread may call it; each change is told once.
+    /// Waits for the next change. Any thread may call this method; each change is returned once.
     ///
-    /// - Parameter deadline: How long to wait.
-    /// - Returns: Nil when the deadline came first.
+    /// - Parameter deadline: The end of the wait.
+    /// - Returns: The change; nil when the deadline came first.
     /// - Throws: ``PortError`` when the directory was removed, or cannot be read any more.
     @available(*, noasync, message: "it blocks its thread")
     public func next(before deadline: MonotonicInstant = .distantFuture) throws(PortError) -> Change? {
@@ -78,7 +79,7 @@ public final class PortNameWatch: Sendable {
         }
     }
 
-    /// Compares what is there with what was.
+    /// Compares the entries with the last ones.
     private func look() {
         let entries = directory.entries()
         let (known, gone) = state.withLock { ($0.held, $0.gone) }
@@ -108,7 +109,7 @@ public final class PortNameWatch: Sendable {
         let owner = entry.right.id.incarnation
         guard runtime.control.isConnected(to: owner) || directory.isAlive(owner) else { return nil }
         let right = MachPort.SendRight(runtime.channels.channel(to: entry.right, replacesInvalid: true))
-        // The end is reported without waiting for an owner that is stopped.
+        // Does not wait for a stopped owner.
         right.channel.watch()
         return right.isValid ? Held(registration: .init(entry), right: right) : nil
     }

@@ -1,23 +1,23 @@
 import Glibc
 
 extension PortNameServer {
-    /// What the registry says about a name.
+    /// The registry's facts about a name.
     public struct Registration: Sendable, Hashable {
         /// The name.
         public let name: String
-        /// The process that has registered it.
+        /// The process id of the owner.
         public let pid: pid_t
-        /// The path of the program that it ran when this was asked; nil when the system did not say.
+        /// The path of the owner's program; nil when the system does not say.
         public let program: String?
-        /// The user whose process that is. No other's gets into the registry.
+        /// The user of the owner.
         public let uid: uid_t
-        /// When it was registered, in seconds since 1970.
+        /// The time of registration, in seconds since 1970.
         public let since: Int
-        /// The port's number and its process, as ``MachPort/description`` says it.
+        /// The port's number and its process, as in ``MachPort/description``.
         public let port: String
-        /// How many messages of one sender wait at the port before that sender has to.
+        /// The messages of one sender that wait at the port before the sender waits.
         public let queueLimit: Int
-        /// How many bytes of one sender's messages wait at the port before that sender has to; nil for any number.
+        /// The bytes of one sender's messages that wait before the sender waits; nil for any number.
         public let byteLimit: Int?
         /// The largest message that the port takes, in bytes.
         public let messageLimit: Int

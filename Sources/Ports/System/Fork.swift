@@ -9,7 +9,7 @@ enum Fork {
     static func check() throws(PortError) {
         if isChild {
             throw .unavailable(
-                reason: "this process is a forked child of the one that used them; call exec, or fork earlier")
+                reason: "this process is a fork of the one that used them; call exec, or fork earlier")
         }
     }
 }

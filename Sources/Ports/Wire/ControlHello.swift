@@ -7,7 +7,7 @@ struct ControlHello: Equatable {
 
     var major = Self.major
     let incarnation: Incarnation
-    /// The number that the sender of the hello gives the receiver. The receiver puts it in frames to the sender.
+    /// The number that the sender of the hello gives the receiver, for frames from the receiver to the sender.
     let origin: UInt32
 
     init(incarnation: Incarnation, origin: UInt32 = 0) {

@@ -1,9 +1,9 @@
-/// The process that sent a message, in the kernel's words. ``MachPort/Message/Sender`` is its name in the API.
+/// The process that sent a message, according to the kernel. Its name in the API is ``MachPort/Message/Sender``.
 public struct MessageSender: Sendable, Hashable {
-    /// Its process id.
+    /// The process id.
     public let pid: Int32
-    /// Its effective user when it connected.
+    /// The effective user when the process connected.
     public let uid: UInt32
-    /// Its effective group when it connected.
+    /// The effective group when the process connected.
     public let gid: UInt32
 }

@@ -24,11 +24,11 @@ extension Incarnation {
     }
 }
 
-/// The identity of a port, unique everywhere and for ever: its owner's incarnation, and a number that is never reused.
+/// The identity of a port, unique everywhere and for ever: the owner's incarnation, and a number that is never reused.
 public struct PortID: Hashable, Sendable, CustomStringConvertible {
-    /// The life of the owner's process.
+    /// The incarnation of the owner's process.
     public let incarnation: Incarnation
-    /// The port's number in it.
+    /// The port's number in that incarnation.
     public let number: UInt64
 
     /// The port's number, and the first digits of its owner's incarnation.

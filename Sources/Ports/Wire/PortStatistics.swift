@@ -1,8 +1,8 @@
-/// The state of a port's queue. ``MachPort/Statistics`` is its name in the API.
+/// The state of a port's queue. Its name in the API is ``MachPort/Statistics``.
 public struct PortStatistics: Sendable, Hashable {
-    /// How many messages were taken from the port since it was made.
+    /// The messages taken from the port since the port was made.
     public let received: Int
-    /// How many messages were sent and are not taken yet. What a killed sender had sent is counted as far as it was
-    /// asked before; what was lost with it, until the queue was seen to be empty for a second.
+    /// The messages that were sent and are not taken yet. For a killed sender the last known count is used. Messages
+    /// that were lost with the sender are counted until the queue has been empty for a second.
     public let waiting: Int
 }

@@ -35,14 +35,14 @@ enum Wire {
         case drainProbe = 3
     }
 
-    /// Reads an unchecked frame: a malformed one may look like a probe.
+    /// Reads an unchecked frame. A malformed frame may look like a probe.
     static func isDrainProbe(_ frame: borrowing Frame) -> Bool {
         var kind: UInt8?
         frame.readBytes { if $0.count >= headerSize { kind = $0[2] } }
         return kind == Kind.drainProbe.rawValue
     }
 
-    /// Writes the sender's number into a frame.
+    /// Writes the sender's origin into a frame.
     static func setOrigin(_ origin: UInt32, of frame: inout Frame) {
         frame.withUnsafeMutableBytes { if $0.count >= headerSize { $0.setLittle(origin, at: 12) } }
     }
@@ -59,15 +59,16 @@ enum Wire {
 
         var description: String {
             switch self {
-            case .tooShort: "it is cut short"
-            case .badMagic: "it is no message of this library's"
-            case .badVersion(let theirs): "it has version \(theirs), and this library speaks version \(Wire.version)"
-            case .severalFrames: "it is one of several that make a message"
-            case .badKind: "it is of an unknown kind"
-            case .badSize: "its sizes do not add up"
-            case .badRight: "a right in it is malformed"
+            case .tooShort: "the frame is too short"
+            case .badMagic: "the frame does not begin with this library's magic number"
+            case .badVersion(let theirs):
+                "the frame has version \(theirs), and this library speaks version \(Wire.version)"
+            case .severalFrames: "the message has several frames"
+            case .badKind: "the frame's kind is unknown"
+            case .badSize: "the sizes do not add up"
+            case .badRight: "a right in the frame is malformed"
             case .badRightVersion(let theirs):
-                "a right in it has version \(theirs), and this library speaks version \(WireRight.version)"
+                "a right in the frame has version \(theirs), and this library speaks version \(WireRight.version)"
             }
         }
     }
