@@ -1,28 +1,28 @@
 import CZeroMQ
 import Glibc
 
-/// What sockets live in: inproc addresses are known inside one context, and its I/O threads serve the others.
+/// A context of sockets: the scope of inproc addresses, and the I/O threads of the other connections.
 ///
-/// A context may be used by any thread.
+/// Any thread may use a context.
 public final class Context: @unchecked Sendable {
     // Sound: libzmq's contexts are thread-safe.
     let handle: UnsafeMutableRawPointer
     private let owner = getpid()
 
-    /// False in a fork of the process that made it.
+    /// False in a forked child of the process that made the context.
     var isOwn: Bool { getpid() == owner }
 
     /// Makes a context. The corresponding C function is `zmq_ctx_new`.
     ///
-    /// libzmq starts its threads with the first socket, and ends the process when it gets none. So they are tried first;
-    /// make a socket soon.
+    /// libzmq starts its threads with the first socket, and aborts the process when that fails. So the threads are
+    /// tried first; make a socket soon.
     ///
     /// - Parameters:
-    ///   - ioThreads: How many threads carry bytes between processes.
-    ///   - maxSockets: How many sockets it can hold.
+    ///   - ioThreads: The threads that carry bytes between processes.
+    ///   - maxSockets: The most sockets of the context.
     /// - Throws: ``ZeroMQError``; `EAGAIN` of `pthread_create` when no thread is left.
     public init(ioThreads: Int32 = 1, maxSockets: Int32? = nil) throws(ZeroMQError) {
-        // One more closes the sockets.
+        // One more thread closes the sockets.
         guard Self.canStart(Int(ioThreads) + 1) else { throw ZeroMQError(call: "pthread_create", code: EAGAIN) }
         guard let handle = zmq_ctx_new() else { throw .last("zmq_ctx_new") }
         self.handle = handle
@@ -32,7 +32,7 @@ public final class Context: @unchecked Sendable {
         }
     }
 
-    /// Whether so many threads can be had at once: each starts the next.
+    /// Whether so many threads can exist at once: each starts the next.
     private static func canStart(_ count: Int) -> Bool {
         guard count > 0 else { return true }
         var (thread, id) = (pthread_t(), UnsafeMutableRawPointer?.none)
@@ -50,18 +50,18 @@ public final class Context: @unchecked Sendable {
         return true
     }
 
-    /// The version of libzmq that the program runs with. The corresponding C function is `zmq_version`.
+    /// The version of libzmq at run time. The corresponding C function is `zmq_version`.
     public static var libraryVersion: (major: Int, minor: Int, patch: Int) {
         var (major, minor, patch): (Int32, Int32, Int32) = (0, 0, 0)
         zmq_version(&major, &minor, &patch)
         return (Int(major), Int(minor), Int(patch))
     }
 
-    /// How many sockets the context can hold.
+    /// The most sockets of the context.
     public var maxSockets: Int { Int(zmq_ctx_get(handle, ZMQ_MAX_SOCKETS)) }
 
-    /// Ends the context, once all its sockets are closed and what they had to send is sent or given up.
-    /// Until then it blocks. The corresponding C function is `zmq_ctx_term`.
+    /// Ends the context. The call blocks until all sockets are closed and have flushed or dropped their messages.
+    /// The corresponding C function is `zmq_ctx_term`.
     public func terminate() {
         while zmq_ctx_term(handle) != 0, zmq_errno() == EINTR {}
     }

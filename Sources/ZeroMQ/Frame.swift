@@ -1,8 +1,8 @@
 import CZeroMQ
 
-/// One message of libzmq's: a run of bytes that is sent whole. The corresponding C type is `zmq_msg_t`.
+/// A message of libzmq, sent as a whole. The corresponding C type is `zmq_msg_t`.
 ///
-/// Small ones live inside the value itself, so its bytes can be looked at only where it is.
+/// The bytes of a small frame are inside the value itself, so they can be read only in place.
 public struct Frame: ~Copyable, @unchecked Sendable {
     // Sound: one owner at a time, and libzmq's reference counts are atomic.
     var message = zmq_msg_t()
@@ -12,9 +12,9 @@ public struct Frame: ~Copyable, @unchecked Sendable {
         zmq_msg_init(&message)
     }
 
-    /// A frame of so many bytes, whose contents are not set. The corresponding C function is `zmq_msg_init_size`.
+    /// A frame of uninitialized bytes. The corresponding C function is `zmq_msg_init_size`.
     ///
-    /// - Throws: ``ZeroMQError`` when there is no memory for it.
+    /// - Throws: ``ZeroMQError`` when no memory is left.
     public init(count: Int) throws(ZeroMQError) {
         guard zmq_msg_init_size(&message, count) == 0 else {
             let error = ZeroMQError.last("zmq_msg_init_size")
@@ -24,12 +24,12 @@ public struct Frame: ~Copyable, @unchecked Sendable {
     }
 
     deinit {
-        // A message may be moved in memory; it is its last owner that closes it.
+        // A message may be moved in memory. The last owner closes the message.
         var message = message
         zmq_msg_close(&message)
     }
 
-    /// How many bytes it has. The corresponding C function is `zmq_msg_size`.
+    /// The count of bytes. The corresponding C function is `zmq_msg_size`.
     public var count: Int {
         withUnsafePointer(to: message) { zmq_msg_size($0) }
     }
@@ -39,7 +39,7 @@ public struct Frame: ~Copyable, @unchecked Sendable {
         withUnsafePointer(to: message) { zmq_msg_more($0) != 0 }
     }
 
-    /// Lets `body` read the bytes where they are; the buffer is gone after it.
+    /// Lets `body` read the bytes in place. The buffer is invalid after the call.
     public func withUnsafeBytes<R, E: Error>(_ body: (UnsafeRawBufferPointer) throws(E) -> R) throws(E) -> R {
         try withUnsafePointer(to: message) { (pointer) throws(E) -> R in
             let pointer = UnsafeMutablePointer(mutating: pointer)
@@ -47,8 +47,8 @@ public struct Frame: ~Copyable, @unchecked Sendable {
         }
     }
 
-    /// Lets `body` read the bytes where they are; the buffer is gone after it. For the path of every message: a generic
-    /// function of another module is not specialized, and costs a small message a tenth of its time.
+    /// As ``withUnsafeBytes(_:)``, for the path of every message: a generic function of another module is not
+    /// specialized, and costs a small message a tenth of its time.
     public func readBytes(_ body: (UnsafeRawBufferPointer) -> Void) {
         withUnsafePointer(to: message) { pointer in
             let pointer = UnsafeMutablePointer(mutating: pointer)
@@ -56,14 +56,14 @@ public struct Frame: ~Copyable, @unchecked Sendable {
         }
     }
 
-    /// Lets `body` write the bytes where they are; the buffer is gone after it.
+    /// Lets `body` write the bytes in place. The buffer is invalid after the call.
     public mutating func withUnsafeMutableBytes(_ body: (UnsafeMutableRawBufferPointer) -> Void) {
         withUnsafeMutablePointer(to: &message) { pointer in
             body(UnsafeMutableRawBufferPointer(start: zmq_msg_data(pointer), count: zmq_msg_size(pointer)))
         }
     }
 
-    /// A property that the connection it came by has, such as `Peer-Address`. The corresponding C function is
+    /// A property of the connection that brought the frame, such as `Peer-Address`. The corresponding C function is
     /// `zmq_msg_gets`.
     public func property(_ name: String) -> String? {
         withUnsafePointer(to: message) { zmq_msg_gets($0, name).map { String(cString: $0) } }

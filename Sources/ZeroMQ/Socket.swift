@@ -1,19 +1,18 @@
 import CZeroMQ
 import Glibc
 
-/// One end of a ZeroMQ connection. It may be used by one thread at a time. The corresponding C function is
-/// `zmq_socket`.
+/// A ZeroMQ socket, for one thread at a time. The corresponding C function is `zmq_socket`.
 public struct Socket: ~Copyable, @unchecked Sendable {
     // Sound: the value has one owner, and libzmq allows a socket to be handed from thread to thread with a barrier.
     private let handle: UnsafeMutableRawPointer
     // A socket must not outlive its context.
     private let context: Context
 
-    /// The patterns of use that a socket can have.
+    /// The kinds of sockets.
     public enum Kind: Sendable {
-        /// Sends to whoever pulls.
+        /// Sends to the connected pull sockets.
         case push
-        /// Receives from all who push.
+        /// Receives from the connected push sockets.
         case pull
 
         var code: Int32 {
@@ -24,30 +23,30 @@ public struct Socket: ~Copyable, @unchecked Sendable {
         }
     }
 
-    /// The settings that this library uses. Those of connections count for the connections made afterwards.
+    /// The options that this library uses. An option of connections affects only later connections.
     public enum Option: Sendable {
-        /// How many messages are queued for sending on one connection.
+        /// The messages queued for sending on one connection.
         case sendHighWaterMark(Int32)
-        /// How many messages are queued for receiving on one connection.
+        /// The messages queued for receiving on one connection.
         case receiveHighWaterMark(Int32)
-        /// How many milliseconds closing may go on sending; -1 for ever.
+        /// The milliseconds to flush after closing; -1 without end.
         case linger(Int32)
-        /// How many milliseconds to wait before connecting again; -1 never.
+        /// The milliseconds before a second connection attempt; -1 never.
         case reconnectInterval(Int32)
-        /// Whether to queue only on connections that stand.
+        /// Whether to queue only on established connections.
         case immediate(Bool)
-        /// The largest frame to take, in bytes; a connection that brings a larger one is closed. -1: any.
+        /// The largest frame in bytes; -1 for any. A connection that brings a larger frame is closed.
         case maxMessageSize(Int64)
-        /// A listening descriptor to use at the next bind in place of a new one.
+        /// A listening descriptor for the next bind.
         case useDescriptor(Int32)
         /// The only user whose processes may connect over ipc.
         case ipcPeerUser(uid_t)
-        /// The domain of authentication. With one, and nobody who authenticates, libzmq refuses peers that speak ZMTP 1 or
-        /// 2, whose messages would come without `Peer-Address`, and lets in all others.
+        /// The ZAP domain. With a domain and without a ZAP handler, libzmq refuses peers that speak ZMTP 1 or 2, whose
+        /// messages would come without `Peer-Address`, and accepts all others.
         case authenticationDomain(String)
     }
 
-    /// What a socket can do at once.
+    /// The operations that do not wait.
     public struct Events: OptionSet, Sendable {
         /// libzmq's bits.
         public let rawValue: Int32
@@ -69,12 +68,12 @@ public struct Socket: ~Copyable, @unchecked Sendable {
     }
 
     deinit {
-        // A fork's copy: closing takes locks that another thread of the parent may have held.
+        // In a forked child, closing would take locks that another thread of the parent may have held.
         guard context.isOwn else { return }
         zmq_close(handle)
     }
 
-    /// Changes a setting. The corresponding C function is `zmq_setsockopt`.
+    /// Sets an option. The corresponding C function is `zmq_setsockopt`.
     public func set(_ option: Option) throws(ZeroMQError) {
         let result =
             switch option {
@@ -95,28 +94,25 @@ public struct Socket: ~Copyable, @unchecked Sendable {
         withUnsafeBytes(of: value) { zmq_setsockopt(handle, option, $0.baseAddress, $0.count) }
     }
 
-    /// Binds it to an address. The corresponding C function is `zmq_bind`.
+    /// Binds the socket to an address. The corresponding C function is `zmq_bind`.
     public func bind(_ address: String) throws(ZeroMQError) {
         try uninterrupted("zmq_bind") { zmq_bind(handle, address) }
     }
 
-    /// Takes back a ``bind(_:)``. The corresponding C function is `zmq_unbind`.
-    public func unbind(_ address: String) throws(ZeroMQError) {
-        try uninterrupted("zmq_unbind") { zmq_unbind(handle, address) }
-    }
-
-    /// Connects it to an address, whether or not anybody is there. The corresponding C function is `zmq_connect`.
+    /// Connects the socket to an address, whether or not anybody listens there. The corresponding C function is
+    /// `zmq_connect`.
     public func connect(_ address: String) throws(ZeroMQError) {
         try uninterrupted("zmq_connect") { zmq_connect(handle, address) }
     }
 
-    /// The descriptor that becomes readable when the socket has commands to process: it speaks of them, not of
-    /// messages, so ``events`` must be read each time it fires. The corresponding C option is `ZMQ_FD`.
+    /// The edge-triggered descriptor, which becomes readable when the socket has commands to process, not messages. So
+    /// read ``events`` each time the descriptor fires. The corresponding C option is `ZMQ_FD`.
     public var descriptor: Int32 {
         get throws(ZeroMQError) { try get(ZMQ_FD) }
     }
 
-    /// What it can do now. Asking processes the commands that wait. The corresponding C option is `ZMQ_EVENTS`.
+    /// The operations that do not wait now. Reading this property processes the socket's commands. The corresponding C
+    /// option is `ZMQ_EVENTS`.
     public var events: Events {
         get throws(ZeroMQError) { Events(rawValue: try get(ZMQ_EVENTS)) }
     }
@@ -128,17 +124,18 @@ public struct Socket: ~Copyable, @unchecked Sendable {
         return value
     }
 
-    /// libzmq first processes the socket's commands: a signal that interrupts that has changed nothing.
+    /// Retries an interrupted call: libzmq first processes the socket's commands, and an interruption there changes
+    /// nothing.
     private func uninterrupted(_ name: String, _ call: () -> Int32) throws(ZeroMQError) {
         while call() != 0 {
             guard zmq_errno() == EINTR else { throw .last(name) }
         }
     }
 
-    /// Sends a frame if there is room, and leaves it empty then; otherwise it stays what it is.
+    /// Sends a frame, and leaves the frame empty; without room the frame stays unchanged.
     /// The corresponding C function is `zmq_msg_send` with `ZMQ_DONTWAIT`.
     ///
-    /// - Returns: False when there is no room.
+    /// - Returns: False without room.
     public func send(_ frame: inout Frame) throws(ZeroMQError) -> Bool {
         while zmq_msg_send(&frame.message, handle, ZMQ_DONTWAIT) < 0 {
             switch zmq_errno() {
@@ -150,10 +147,10 @@ public struct Socket: ~Copyable, @unchecked Sendable {
         return true
     }
 
-    /// Receives into a frame, in place of what it held. The corresponding C function is `zmq_msg_recv` with
+    /// Receives into a frame, and replaces its bytes. The corresponding C function is `zmq_msg_recv` with
     /// `ZMQ_DONTWAIT`.
     ///
-    /// - Returns: False when there is nothing to receive.
+    /// - Returns: False without a message.
     public func receive(_ frame: inout Frame) throws(ZeroMQError) -> Bool {
         while zmq_msg_recv(&frame.message, handle, ZMQ_DONTWAIT) < 0 {
             switch zmq_errno() {

@@ -1,19 +1,19 @@
 import CZeroMQ
 import Glibc
 
-/// A call into libzmq that failed.
+/// A failed call of libzmq.
 public struct ZeroMQError: Error, Equatable, Sendable, CustomStringConvertible {
     /// The C function's name.
     public let call: String
-    /// The error's number: an `errno`, or one of libzmq's own.
+    /// The error number: an `errno`, or a number of libzmq.
     public let code: Int32
 
-    /// The code of calls on sockets whose context was terminated. The corresponding C constant is `ETERM`.
+    /// The error of calls on sockets of a terminated context. The corresponding C constant is `ETERM`.
     public static let contextTerminated: Int32 = 156_384_765
 
-    /// What the last call on this thread has left.
+    /// The error of the last call on this thread.
     static func last(_ call: String) -> ZeroMQError { ZeroMQError(call: call, code: zmq_errno()) }
 
-    /// The call and libzmq's words for the error.
+    /// The call, and libzmq's text for the error.
     public var description: String { "\(call) failed: \(String(cString: zmq_strerror(code)))" }
 }

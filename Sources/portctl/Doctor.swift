@@ -6,7 +6,7 @@ import ZeroMQ
 
 struct Doctor: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Check the directory and the system's limits, and say what to do.")
+        abstract: "Check the directory and the system's limits, and name remedies.")
 
     @OptionGroup var output: JSONFlag
 
@@ -25,7 +25,7 @@ struct Doctor: ParsableCommand {
 
     func run() throws {
         let directory = directory()
-        // They would only find the same. The order matters: making a port sweeps.
+        // In a bad directory they would report the same error. The order matters: making a port sweeps.
         let inDirectory = directory.state == .error ? [] : [leftovers, notifications, port]
         let findings = [directory] + ([descriptors, sockets, library] + inDirectory).map { check in check() }
         if output.isJSON {
@@ -55,7 +55,7 @@ struct Doctor: ParsableCommand {
         }
     }
 
-    /// What to do; nil where the error says it.
+    /// The remedy; nil when the error's text names one.
     private func remedy(for error: PortError) -> String? {
         let path = PortNameServer.shared.path
         return switch error {
@@ -90,7 +90,7 @@ struct Doctor: ParsableCommand {
                 : Finding(
                     state: .warning, subject: "leftovers",
                     text: "\(dead) name\(dead == 1 ? "" : "s") of killed processes",
-                    remedy: "they are free all the same; portctl sweep removes them")
+                    remedy: "the names are free; portctl sweep removes the files")
         }
     }
 
@@ -107,7 +107,7 @@ struct Doctor: ParsableCommand {
 
     private func sockets() -> Finding {
         guard let context = try? Context(maxSockets: .max) else {
-            return Finding(state: .error, subject: "sockets", text: "libzmq makes no context")
+            return Finding(state: .error, subject: "sockets", text: "libzmq cannot make a context")
         }
         defer { context.terminate() }
         return Finding(subject: "sockets", text: "at most \(context.maxSockets) in a process (ZMQ_MAX_SOCKETS)")
@@ -129,7 +129,7 @@ struct Doctor: ParsableCommand {
                 state: .error, subject: "libzmq", text: text, remedy: "install libzmq 4.3 (apt-get install libzmq5)")
     }
 
-    /// Goes the whole way once.
+    /// Makes, registers and finds a port.
     private func port() -> Finding {
         finding("port") { () throws(PortError) in
             let port = try MachPort()
@@ -137,7 +137,7 @@ struct Doctor: ParsableCommand {
             let name = "portctl doctor \(getpid())"
             try PortNameServer.shared.register(port, name: name)
             _ = try PortNameServer.shared.port(forName: name)
-            return Finding(subject: "port", text: "one was made, named, found and given up")
+            return Finding(subject: "port", text: "a port was made, registered and found")
         }
     }
 }

@@ -1,4 +1,4 @@
-/// A value as programs read it, in one line.
+/// A JSON value, written in one line.
 enum JSON: CustomStringConvertible {
     case null
     case bool(Bool)

@@ -3,7 +3,7 @@ import Ports
 
 struct List: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Show all names, whose they are, and how many messages wait.")
+        abstract: "Show all names, their owners, and how many messages wait.")
 
     @OptionGroup var output: JSONFlag
 
@@ -24,7 +24,7 @@ struct List: ParsableCommand {
 
 struct Info: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Show all that the registry and the owner say about a name.")
+        abstract: "Show all facts of the registry and the owner about a name.")
 
     @OptionGroup var port: NameArgument
     @OptionGroup var output: JSONFlag

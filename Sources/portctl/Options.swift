@@ -10,7 +10,7 @@ struct NameArgument: ParsableArguments {
         completion: .custom { _, _, _ in ((try? PortNameServer.shared.registrations()) ?? []).map(\.name).sorted() })
     var name: String
 
-    /// The right to send to it. An owner that is there and does not answer is late, whatever else it may be.
+    /// Finds the port. A live owner that does not answer before the deadline counts as a timeout.
     func right(before deadline: MonotonicInstant) throws -> MachPort.SendRight {
         let outcome = Result { () throws(PortError) in try PortNameServer.shared.port(forName: name, before: deadline) }
         if case .failure(let error) = outcome, case .cannotConnect = error, deadline.hasPassed {
@@ -26,12 +26,12 @@ struct JSONFlag: ParsableArguments {
     var isJSON = false
 }
 
-/// What is sent.
+/// The message to send.
 struct MessageArguments: ParsableArguments {
-    @Option(help: "What the message is about.")
+    @Option(help: "The message's id.")
     var id: UInt32 = 0
 
-    @Argument(help: "The data; - for what comes on the standard input. Without it the message has no data.")
+    @Argument(help: "The data; - reads the standard input. Without this argument the message has no data.")
     var data: String?
 
     /// The bytes to send; nil for none.
@@ -57,7 +57,32 @@ private struct TooLarge: Error, CustomStringConvertible {
     let description: String
 }
 
-/// A number of seconds, with a fraction or without.
+/// How often a command repeats.
+struct Repetition: ParsableArguments {
+    @Option(name: .shortAndLong, help: "How many times; without end by default.")
+    var count: Int?
+    @Option(name: .shortAndLong, help: "Seconds from one to the next.")
+    var interval = Seconds(.seconds(1))
+
+    func validate() throws {
+        if let count, count < 1 { throw ValidationError("The count begins with 1.") }
+    }
+}
+
+/// Opens a gate at SIGINT and SIGTERM, as long as the object lives.
+final class Interruption {
+    let gate = Gate()
+    private let signals: RunLoopThread
+
+    init() throws {
+        signals = try RunLoopThread(name: "signals")
+        for signal in [SIGINT, SIGTERM] { try signals.loop.add(.signal(signal) { [gate] _ in gate.open() }) }
+    }
+
+    deinit { signals.stop() }
+}
+
+/// A number of seconds, with or without a fraction.
 struct Seconds: ExpressibleByArgument {
     let duration: Duration
 

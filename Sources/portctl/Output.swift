@@ -11,10 +11,10 @@ func write(_ bytes: some Collection<UInt8>, to descriptor: Int32 = STDOUT_FILENO
     }
 }
 
-/// Writes a line at once: somebody may read along.
+/// Writes a line at once, because another program may read along.
 func print(_ line: String, to descriptor: Int32 = STDOUT_FILENO) { write((line + "\n").utf8, to: descriptor) }
 
-/// Standard descriptors that were closed stay out of the library's reach, and using them goes on being an error.
+/// Occupies closed standard descriptors, so that the library does not get their numbers. Using them stays an error.
 func openMissingDescriptors() {
     for descriptor in STDIN_FILENO...STDERR_FILENO where fcntl(descriptor, F_GETFD) < 0 {
         _ = open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY)
@@ -26,16 +26,16 @@ private func failOutput(_ error: Int32) -> Never {
     exit(1)
 }
 
-/// Ends as a write would, if whoever read the standard output has closed it.
+/// Ends as a write would, if the reader of the standard output has closed it.
 func endUnread() {
     var output = pollfd(fd: STDOUT_FILENO, events: 0, revents: 0)
     guard poll(&output, 1, 0) > 0, Int32(output.revents) & POLLERR != 0 else { return }
     raise(SIGPIPE)
-    // It is ignored here.
+    // SIGPIPE is ignored.
     failOutput(EPIPE)
 }
 
-/// The text with nothing in it that a terminal would obey: a name may have any characters.
+/// The text without control characters, because a name may have any characters.
 func printable(_ text: String) -> String {
     text.unicodeScalars.reduce(into: "") { shown, scalar in
         switch scalar.properties.generalCategory {
@@ -45,7 +45,7 @@ func printable(_ text: String) -> String {
     }
 }
 
-/// The rows in columns as wide as they need, the last one aside.
+/// Prints rows in aligned columns.
 func print(table rows: [[String]]) {
     let widths = (0..<(rows.first?.count ?? 0)).map { column in rows.map { $0[column].count }.max() ?? 0 }
     for row in rows {
@@ -56,7 +56,7 @@ func print(table rows: [[String]]) {
     }
 }
 
-/// A time as people here write it, or as programs do: in UTC.
+/// A time in local form, or in UTC for programs.
 func time(_ seconds: Int, isUTC: Bool = false) -> String {
     var (seconds, fields) = (time_t(seconds), tm())
     if isUTC { gmtime_r(&seconds, &fields) } else { localtime_r(&seconds, &fields) }

@@ -7,21 +7,14 @@ struct Ping: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Ask a port's owner for signs of life, until interrupted.",
         discussion: """
-            The library in the owner's process answers. That the owner handles its messages is for request to find out.
+            The library in the owner's process answers. Use request to test whether the owner handles its messages.
             """)
 
     @OptionGroup var port: NameArgument
-    @Option(name: .shortAndLong, help: "How many times; for ever, if nothing is said.")
-    var count: Int?
-    @Option(name: .shortAndLong, help: "How many seconds from one to the next.")
-    var interval = Seconds(.seconds(1))
-    @Option(help: "How many seconds to wait for each answer.")
+    @OptionGroup var repetition: Repetition
+    @Option(help: "Seconds to wait for each answer.")
     var timeout = Seconds(.seconds(1))
     @OptionGroup var output: JSONFlag
-
-    func validate() throws {
-        if let count, count < 1 { throw ValidationError("The count begins with 1.") }
-    }
 
     func run() throws {
         let names = PortNameServer.shared
@@ -29,17 +22,14 @@ struct Ping: ParsableCommand {
         let owner = try names.registration(forName: port.name)?.pid ?? 0
         if !output.isJSON { print("PING \(printable(port.name)): process \(owner)") }
 
-        let interrupted = Gate()
-        let signals = try RunLoopThread(name: "signals")
-        for signal in [SIGINT, SIGTERM] { try signals.loop.add(.signal(signal) { _ in interrupted.open() }) }
-
+        let interruption = try Interruption()
         var times: [Duration] = []
         var sent = 0
         var failure: PortError?
         var next = MonotonicInstant.now
         repeat {
             sent += 1
-            next = next + interval.duration
+            next = next + repetition.interval.duration
             do throws(PortError) {
                 let time = try right.ping(before: timeout.deadline)
                 times.append(time)
@@ -50,9 +40,8 @@ struct Ping: ParsableCommand {
                 if case .receiveTimedOut = error { continue }
                 break
             }
-        } while sent != count && !interrupted.wait(until: next)
+        } while sent != repetition.count && !interruption.gate.wait(until: next)
         showSummary(sent, times)
-        signals.stop()
         if let failure, times.isEmpty || Portctl.status(of: failure) != 3 {
             throw ExitCode(Portctl.status(of: failure))
         }

@@ -14,8 +14,8 @@ struct Portctl: ParsableCommand {
         discussion: """
             The registry directory is $PORTS_DIRECTORY, else $XDG_RUNTIME_DIR/ports, else /tmp/ports-UID.
 
-            Exit status: 0 done; 1 another error, or trouble that doctor has found; 2 nobody has the name; \
-            3 not in time; 4 the port became invalid; 5 the request was let go without an answer; 64 wrong usage. \
+            Exit status: 0 done; 1 another error, or an error that doctor found; 2 nobody has the name; 3 timeout; \
+            4 the port is invalid; 5 the request got no reply; 64 wrong usage. \
             Errors go to the standard error.
 
             Completions for your shell: portctl --generate-completion-script bash (or zsh, or fish).
@@ -31,7 +31,7 @@ struct Portctl: ParsableCommand {
         do {
             var command = try parseAsRoot()
             try command.run()
-            // Not a return: what was sent leaves the process at its exit.
+            // The library flushes sent messages at exit.
             Glibc.exit(0)
         } catch let error as PortError {
             report(error)

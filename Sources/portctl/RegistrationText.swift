@@ -4,7 +4,7 @@ import RunLoops
 extension PortNameServer.Registration {
     var json: JSON { .object(members) }
 
-    /// Those of the registry, and how the port does.
+    /// The facts of the registry, and the port's statistics.
     func json(_ statistics: MachPort.Statistics?) -> JSON {
         .object(
             members + [
@@ -13,7 +13,7 @@ extension PortNameServer.Registration {
             ])
     }
 
-    /// How the port does; nil when its owner does not say at once.
+    /// The port's statistics; nil when its owner does not answer at once.
     func statistics() -> MachPort.Statistics? {
         let deadline = MonotonicInstant.now + .milliseconds(300)
         let right = try? PortNameServer.shared.port(forName: name, before: deadline)
@@ -29,6 +29,6 @@ extension PortNameServer.Registration {
         ]
     }
 
-    /// The path of the owner's program, where it is known.
+    /// The path of the owner's program, if it is known.
     var shownProgram: String { program.map(printable) ?? "?" }
 }

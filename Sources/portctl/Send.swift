@@ -4,11 +4,12 @@ import Ports
 
 struct Send: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Send a message, and want no reply.", usage: "portctl send NAME [--id N] [DATA | -] [--timeout S]")
+        abstract: "Send a message without wanting a reply.",
+        usage: "portctl send NAME [--id N] [DATA | -] [--timeout S]")
 
     @OptionGroup var port: NameArgument
     @OptionGroup var message: MessageArguments
-    @Option(help: "How many seconds to wait for the owner, and again for room at the port.")
+    @Option(help: "Seconds to wait for the owner, and again for room at the port.")
     var timeout = Seconds(.seconds(10))
 
     func run() throws {
@@ -25,7 +26,7 @@ struct Request: ParsableCommand {
 
     @OptionGroup var port: NameArgument
     @OptionGroup var message: MessageArguments
-    @Option(help: "How many seconds to wait for the owner, for room at the port, and for the reply.")
+    @Option(help: "Seconds to wait for the owner, for room at the port, and for the reply.")
     var timeout = Seconds(.seconds(10))
     @OptionGroup var output: JSONFlag
 
@@ -37,7 +38,7 @@ struct Request: ParsableCommand {
         if output.isJSON { return print("\(json(reply))") }
         guard let reply, !reply.isEmpty else { return }
         write(reply)
-        // For a person, not for a program.
+        // Only for a person at a terminal.
         if isatty(STDOUT_FILENO) == 1, reply.last != UInt8(ascii: "\n") { print("") }
     }
 

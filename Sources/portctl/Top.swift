@@ -7,33 +7,24 @@ struct Top: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Show how busy the ports of all names are, the busiest first, until interrupted.",
         discussion: """
-            WAITING is how many messages were sent and are not taken yet, RATE how many were taken in a second, RECEIVED \
-            how many since the port was made. A ? stands for an owner that does not answer.
+            WAITING counts the messages that were sent and are not taken yet, RATE those taken in a second, RECEIVED those \
+            taken since the port was made. A ? stands for an owner that does not answer.
             """)
 
-    @Option(name: .shortAndLong, help: "How many times; for ever, if nothing is said.")
-    var count: Int?
-    @Option(name: .shortAndLong, help: "How many seconds from one to the next.")
-    var interval = Seconds(.seconds(1))
+    @OptionGroup var repetition: Repetition
     @OptionGroup var output: JSONFlag
 
-    func validate() throws {
-        if let count, count < 1 { throw ValidationError("The count begins with 1.") }
-    }
-
-    /// What was seen of a port the last time.
+    /// The last facts about a port.
     private struct Sample {
         let registration: PortNameServer.Registration
         let time: MonotonicInstant
         let statistics: MachPort.Statistics?
-        /// In a second; nil for what is seen for the first time.
+        /// Messages taken in a second; nil for a new port.
         let rate: Double?
     }
 
     func run() throws {
-        let interrupted = Gate()
-        let signals = try RunLoopThread(name: "signals")
-        for signal in [SIGINT, SIGTERM] { try signals.loop.add(.signal(signal) { _ in interrupted.open() }) }
+        let interruption = try Interruption()
         var former: [String: Sample] = [:]
         var shown = 0
         var next = MonotonicInstant.now
@@ -42,9 +33,8 @@ struct Top: ParsableCommand {
             former = Dictionary(samples.map { ($0.registration.port, $0) }) { $1 }
             show(samples.sorted { ($0.rate ?? -1, $1.registration.name) > ($1.rate ?? -1, $0.registration.name) })
             shown += 1
-            next = max(next + interval.duration, .now)
-        } while shown != count && !interrupted.wait(until: next)
-        signals.stop()
+            next = max(next + repetition.interval.duration, .now)
+        } while shown != repetition.count && !interruption.gate.wait(until: next)
     }
 
     private func sample(_ registration: PortNameServer.Registration, after former: Sample?) -> Sample {
@@ -57,7 +47,7 @@ struct Top: ParsableCommand {
         return Sample(registration: registration, time: now, statistics: statistics, rate: rate)
     }
 
-    /// The owner may have said anything.
+    /// A peer may report any count.
     private func whole(_ rate: Double) -> Int { Int(exactly: rate.rounded()) ?? (rate < 0 ? .min : .max) }
 
     private func show(_ samples: [Sample]) {
@@ -72,7 +62,7 @@ struct Top: ParsableCommand {
             }
             return print("\(JSON.array(rows))")
         }
-        // On a terminal each takes the place of the one before.
+        // On a terminal each table replaces the one before.
         if isatty(STDOUT_FILENO) == 1 { write("\u{1B}[H\u{1B}[2J".utf8) }
         print(
             table: [["NAME", "PID", "WAITING", "RATE", "RECEIVED", "PROGRAM"]]

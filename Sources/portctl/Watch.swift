@@ -4,7 +4,7 @@ import RunLoops
 
 struct Watch: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Show names as they come (+) and go (-), until interrupted; first those that are there.")
+        abstract: "Show the present names, and then names as they come (+) and go (-), until interrupted.")
 
     @OptionGroup var output: JSONFlag
 
@@ -30,12 +30,12 @@ struct Watch: ParsableCommand {
 
 struct Wait: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Wait until somebody has a name, or, with --gone, nobody has it any more.")
+        abstract: "Wait until somebody has a name, or, with --gone, until nobody has the name.")
 
     @OptionGroup var port: NameArgument
     @Flag(name: .customLong("gone"), help: "Wait for the end of the name.")
     var isForEnd = false
-    @Option(help: "How many seconds to wait; for ever, if nothing is said.")
+    @Option(help: "Seconds to wait; without end by default.")
     var timeout: Seconds?
 
     func run() throws {
@@ -59,7 +59,7 @@ struct Wait: ParsableCommand {
 
 struct Sweep: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Remove what killed processes have left. Programs that use ports do it too.")
+        abstract: "Remove the files of killed processes, as programs that use ports do.")
 
     @OptionGroup var output: JSONFlag
 

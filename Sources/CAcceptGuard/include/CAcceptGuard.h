@@ -1,23 +1,23 @@
-// Keeps the door of listening sockets that libzmq accepts at.
+// Refuses connections at listening sockets before libzmq accepts them.
 //
-// libzmq ends the process, by an assertion, when it accepts a connection and no descriptor is left. Whoever watched its
-// sockets from another thread could be too late: it takes a thousand connections in the time that a thread may wait for
-// a processor. So there is an `accept4` of our own, which for descriptors that are not named here is the C library's. The
-// static linker prefers it for a libzmq in the same object. A libzmq in another has its reference relocated anew, since
-// in a program that has loaded us with `dlopen` the dynamic linker would find the C library's.
+// libzmq aborts the process when `accept` finds no descriptor left. A watching thread could be too late, because libzmq
+// accepts a thousand connections while that thread waits for a processor. So this library has its own `accept4`, which
+// calls the C library's for unguarded descriptors. The static linker prefers this `accept4` for a libzmq in the same
+// object. The reference of a libzmq in another object is relocated, because after `dlopen` the dynamic linker would
+// find the C library's.
 #pragma once
 
 #include <stdbool.h>
 
 enum cag_reason { cag_another_user, cag_one_too_many, cag_no_descriptor_left };
 
-// Takes libzmq's calls, once. Has connections refused that would leave fewer than `reserve` descriptors free, and `refused` called with each one
-// that is refused, on the thread that accepts.
+// Redirects libzmq's calls, once. Connections that would leave fewer than `reserve` descriptors are refused. The
+// accepting thread calls `refused` for each refused connection.
 void cag_begin(int reserve, void (*refused)(int pid, unsigned uid, enum cag_reason reason));
 
-// Keeps the door of a listening socket: for the process's own user, and for `most` connections at a time. It is known by
-// its inode, too, so nobody need tell when it is closed. False when there is no memory for it.
+// Guards a listening socket: only the process's own user may connect, with at most `most` connections at a time. The
+// socket is identified by its inode, too, so its end need not be reported. False when no memory is left.
 bool cag_guard(int listener, int most);
 
-// Whether libzmq's calls come here.
+// Whether libzmq's calls are redirected.
 bool cag_is_in_force(void);

@@ -118,7 +118,8 @@ final class ControlConnections: Sendable {
 
     private static let restInterval = Duration.seconds(1)
 
-    /// Only a connection reports the end of the process. So another handshake follows while there are rights to its ports.
+    /// Only a connection reports the end of the process. So another handshake follows while there are rights to its
+    /// ports.
     private func reconnectLater(_ address: ControlAddress) {
         guard events.hasRights(to: address), state.withLock({ $0.resting.insert(address).inserted }) else { return }
         housekeeping.perform(after: Self.restInterval) {

@@ -1,5 +1,5 @@
-/// What control connections report to the floors above, and ask of them. The housekeeping thread makes all calls, with no
-/// lock held.
+/// What control connections report to the floors above, and ask of them. The housekeeping thread makes all calls, with
+/// no lock held.
 protocol ControlEvents: AnyObject, Sendable {
     // MARK: What a peer has said
 

@@ -12,8 +12,8 @@ import ZeroMQ
 ///     let other = PortRuntime(directory: "/tmp/test-ports")
 ///     let port = try MachPort(nameServer: other.nameServer) { message in … }
 ///
-/// A runtime lives as long as somebody keeps the runtime, one of its name servers or one of its ports. To peers, the end of
-/// a runtime is the death of a process.
+/// A runtime lives as long as somebody keeps the runtime, one of its name servers or one of its ports. To peers, the
+/// end of a runtime is the death of a process.
 public final class PortRuntime: Sendable {
     /// The runtime that ports and name servers use unless told otherwise. It ends with the process.
     public static let shared = PortRuntime()
@@ -37,8 +37,8 @@ public final class PortRuntime: Sendable {
 
     /// Makes a runtime.
     ///
-    /// - Parameter directory: The registry directory of its ports, unless they are told otherwise: an absolute path; nil for
-    ///   `$PORTS_DIRECTORY`, else `$XDG_RUNTIME_DIR/ports`, else `/tmp/ports-UID`.
+    /// - Parameter directory: The registry directory of its ports, unless they are told otherwise: an absolute path;
+    ///   nil for `$PORTS_DIRECTORY`, else `$XDG_RUNTIME_DIR/ports`, else `/tmp/ports-UID`.
     public init(directory: String? = nil) {
         Self.prepareProcess
         let directory = RegistryDirectory.withoutTrailingSlashes(directory ?? RegistryDirectory.defaultPath)

@@ -1,7 +1,8 @@
 import CAcceptGuard
 import Glibc
 
-/// Refuses connections before libzmq accepts them: libzmq aborts the process when its `accept` finds no descriptor left.
+/// Refuses connections before libzmq accepts them: libzmq aborts the process when its `accept` finds no descriptor
+/// left.
 enum AcceptGuard {
     /// Once a process.
     static let begin: Void = cag_begin(Int32(DescriptorReserve.size)) { pid, uid, reason in

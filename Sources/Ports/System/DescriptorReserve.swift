@@ -1,8 +1,8 @@
 import Glibc
 import RunLoops
 
-/// Descriptors that stay free for libzmq, which ends the process when a connection comes in and there is none. Below the
-/// reserve no connection is let in (see AcceptGuard), and no port, channel or handshake is made.
+/// Descriptors that stay free for libzmq, which ends the process when a connection comes in and there is none. Below
+/// the reserve no connection is let in (see AcceptGuard), and no port, channel or handshake is made.
 enum DescriptorReserve {
     static let size = 64
 
