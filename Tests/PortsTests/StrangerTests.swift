@@ -34,7 +34,7 @@ import Testing
         let folder = sandbox.file("\(incarnation)")
         #expect(mkdir(folder, 0o777) == 0 && chmod(folder, 0o777) == 0 && chmod(sandbox.path, 0o755) == 0)
         let impostor = Child("pose", folder + "/c", in: sandbox)
-        #expect(waitUntil { LocalSocket.hasListener(folder + "/c") })
+        #expect(waitUntil { LocalSocket.listening(at: folder + "/c") == .somebody })
         let right = MachPort.SendRight(
             PortRuntime.shared.channels.channel(
                 to: WireRight(

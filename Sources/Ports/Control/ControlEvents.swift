@@ -28,6 +28,8 @@ protocol ControlEvents: AnyObject, Sendable {
 
     // MARK: What connections need to know
 
+    /// Whether a process may be alive though an address of its control socket leads nowhere.
+    func mayBeAlive(_ peer: Incarnation) -> Bool
     /// Whether a port of this runtime is valid.
     func isValid(port number: UInt64) -> Bool
     /// How many messages this runtime has sent to a port of the peer.

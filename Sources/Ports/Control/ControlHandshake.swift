@@ -10,7 +10,7 @@ import Synchronization
 final class ControlHandshake: Sendable {
     enum Outcome: Sendable {
         case connected(ControlConnection)
-        /// Nobody listens at the address. A live process listens until its end, so this one is dead.
+        /// Nobody listens at the control socket. A live process listens until its end, so this one is dead.
         case dead
         /// The process may be alive.
         case failed(Failure)
@@ -123,8 +123,10 @@ final class ControlHandshake: Sendable {
             sendHello()
         case EAGAIN, EINTR:
             connectLater()
-        case ENOENT, ECONNREFUSED, ENOTDIR, ENAMETOOLONG:
+        case ECONNREFUSED, ENAMETOOLONG:
             end(.dead)
+        case ENOENT, ENOTDIR:
+            end(outcomeWithoutSocket)
         case let error:
             end(.failed(.system(error, path: address.path)))
         }
@@ -179,11 +181,21 @@ final class ControlHandshake: Sendable {
             } catch {
                 connections.ended(self, .failed(.other(error)))
             }
-        case nil where LocalSocket.hasListener(address.path):
-            end(.failed(.refused(by: pid)))
+        case nil:
+            switch LocalSocket.listening(at: address.path) {
+            case .somebody: end(.failed(.refused(by: pid)))
+            case .nobody: end(.dead)
+            case .noSocket: end(outcomeWithoutSocket)
+            }
         default:
             end(.dead)
         }
+    }
+
+    /// The address leads to no socket: the process has removed its socket, or the directory's path leads elsewhere now.
+    private var outcomeWithoutSocket: Outcome {
+        connections.events.mayBeAlive(address.incarnation)
+            ? .failed(.system(ENOENT, path: address.path)) : .dead
     }
 
     /// Ends without a connection.

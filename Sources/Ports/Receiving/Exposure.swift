@@ -10,8 +10,14 @@ extension Receiver {
             guard state.lifecycle.isOpen else { throw .isInvalid(port: id) }
             return state.exposedIn
         }
-        if let known { return known.path }
-        return try exposeInOwnDirectory().path
+        if let known, known.isInPlace { return known.path }
+        do throws(PortError) {
+            return try exposeInOwnDirectory().path
+        } catch {
+            // Who is connected goes on talking.
+            if let known, isValid { return known.path }
+            throw error
+        }
     }
 
     func exposedRight() throws(PortError) -> WireRight {
@@ -22,12 +28,12 @@ extension Receiver {
 
     /// Exposes the port also when its directory was removed and made again since.
     private func exposeInOwnDirectory() throws(PortError) -> RegistryDirectory {
-        let directory = try context.registry.directory(directoryPath)
+        let directory = try ownDirectory()
         // This takes a while, and must not hold up messages that wait for the lock below.
         try directory.open()
         try state.withLock { (state) throws(PortError) in
             guard state.lifecycle.isOpen else { throw .isInvalid(port: id) }
-            guard state.exposedIn !== directory else { return }
+            guard state.exposedIn !== directory || !directory.hasSocket(of: id) else { return }
             let (descriptor, path) = try directory.makeSocket(for: id)
             AcceptGuard.protect(descriptor, most: ControlConnections.most + ControlConnections.mostCallers)
             do throws(PortError) {
@@ -37,9 +43,20 @@ extension Receiver {
                 Glibc.close(descriptor)
                 throw error
             }
+            if state.exposedIn !== directory { state.exposedIn?.removeSocket(of: id) }
             state.exposedIn = directory
         }
         return directory
+    }
+
+    private func ownDirectory() throws(PortError) -> RegistryDirectory {
+        do throws(PortError) {
+            return try context.registry.directory(directoryPath)
+        } catch {
+            // Another path may still lead to the directory that has the port's socket.
+            guard let known = state.withLock({ $0.exposedIn }), known.folder.isAt(known.path) else { throw error }
+            return known
+        }
     }
 
     func tookName(_ name: String, in directory: RegistryDirectory) {

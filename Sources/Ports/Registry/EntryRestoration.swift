@@ -56,6 +56,8 @@ extension RegistryDirectory {
 
     private func restore(_ missing: [String: NameEntry]) {
         guard folder.isAt(path) else { return tellRemoval() }
+        // The removal may have been that of more than entries.
+        try? open()
         for (file, entry) in missing {
             guard let outcome = changing.withLock({ _ in restored(entry, file) }) else { continue }
             log.warning("somebody has removed the entry of “\(entry.name)” from \(path): \(outcome)")

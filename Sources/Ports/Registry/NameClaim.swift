@@ -19,8 +19,10 @@ extension RegistryDirectory {
         watchOwnEntries()
     }
 
-    /// This directory was removed, and another has its path now. Registers the names of our ports there.
-    func moveNames(to other: RegistryDirectory) {
+    /// This directory was removed or moved, and another has its path now. Exposes our ports there, and registers their
+    /// names.
+    func move(to other: RegistryDirectory) {
+        exposePorts()
         let names = changing.withLock { _ in
             own.withLock { own in
                 defer { own.names = [:] }
@@ -37,6 +39,37 @@ extension RegistryDirectory {
             }
         }
         watchOwnEntries()
+    }
+
+    /// Our ports have sockets at other paths now, or had none for a while. The entries say where the sockets are.
+    func renewNames() {
+        exposePorts()
+        for (file, entry) in own.withLock({ $0.names }) {
+            guard let port = registry.findPort(entry.right.id.number) else { continue }
+            do throws(PortError) {
+                let renewed = NameEntry(name: entry.name, right: try port.exposedRight())
+                try changing.withLock { _ throws(PortError) in
+                    guard own.withLock({ $0.names[file] }) == entry else { return }
+                    own.withLock { $0.names[file] = renewed }
+                    try giveUp(entry.right.id, file)
+                    try claim(renewed, file)
+                }
+            } catch {
+                log.error("nobody can find “\(entry.name)” in \(path) any more: \(error)")
+            }
+        }
+        watchOwnEntries()
+    }
+
+    /// Has our ports bind sockets where their directories are now.
+    private func exposePorts() {
+        for number in own.withLock({ $0.sockets }).compactMap({ UInt64($0) }) {
+            do throws(PortError) {
+                _ = try registry.findPort(number)?.exposedRight()
+            } catch {
+                log.warning("other processes can't connect to port \(number) any more: \(error)")
+            }
+        }
     }
 
     /// Takes the name back from a port of ours.
@@ -96,7 +129,7 @@ extension RegistryDirectory {
         // A port's socket is closed with the port. That of a port that is exposed in another directory may be out of reach.
         return isAlive(id.incarnation)
             && (entry.right.path != path
-                || LocalSocket.hasListener(path("\(id.incarnation)/\(id.number)"), kind: .stream))
+                || hasListener("\(id.incarnation)/\(id.number)", kind: .stream))
     }
 
     /// More attempts than claimants could spoil: what is in the name's folder is no entry.

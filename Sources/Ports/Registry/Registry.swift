@@ -16,7 +16,14 @@ final class Registry: Sendable {
     let control: ControlConnections
     /// Finds a port of this runtime by its number.
     let findPort: @Sendable (UInt64) -> (any RegisteredPort)?
-    private let directories = Lock<[String: RegistryDirectory]>([:])
+
+    private struct Directories {
+        var byPath: [String: RegistryDirectory] = [:]
+        /// One for each directory, those too that no path in use leads to any more: they may come back.
+        var all: [RegistryDirectory] = []
+    }
+
+    private let directories = Lock(Directories())
 
     init(_ control: ControlConnections, findPort: @escaping @Sendable (UInt64) -> (any RegisteredPort)?) {
         self.control = control
@@ -29,22 +36,31 @@ final class Registry: Sendable {
     /// The directory that the path leads to at the moment.
     func directory(_ path: String) throws(PortError) -> RegistryDirectory {
         try Fork.check()
-        let known = directories.withLock { $0[path] }
+        let known = directories.withLock { $0.byPath[path] }
         if let known, known.folder.isAt(path) {
             try known.check()
+            known.isReached(by: path)
             return known
         }
         let opened = try RegistryDirectory(path, self)
-        let directory = directories.withLock { directories in
+        let (directory, removed) = directories.withLock { directories in
+            let removed = directories.all.filter(\.folder.isRemoved)
+            directories.all.removeAll(where: \.folder.isRemoved)
             // One directory may have several paths.
-            let same = directories.values.first { $0.folder.identity == opened.folder.identity } ?? opened
-            directories[path] = same
-            return same
+            let same = directories.all.first { $0.folder.identity == opened.folder.identity }
+            directories.byPath[path] = same ?? opened
+            if same == nil { directories.all.append(opened) }
+            return (same ?? opened, removed)
         }
-        // The known directory was removed, and somebody has made it again.
-        if let known, known !== directory { known.moveNames(to: directory) }
+        for former in removed { former.closeListener() }
+        directory.isReached(by: path)
+        // The known directory was removed or moved, and somebody has made it again.
+        if let known, known !== directory { known.move(to: directory) }
         return directory
     }
+
+    /// Whether a process has a socket in any directory that is known here, and may be alive.
+    func mayBeAlive(_ peer: Incarnation) -> Bool { all.contains { $0.isAlive(peer) } }
 
     /// A port is invalid: those who wait for the end of its name look again.
     func notePortInvalidated() {
@@ -56,5 +72,5 @@ final class Registry: Sendable {
         for directory in all { directory.removeOwnFiles(before: deadline) }
     }
 
-    private var all: [RegistryDirectory] { directories.withLock { Array($0.values) } }
+    private var all: [RegistryDirectory] { directories.withLock { $0.all } }
 }

@@ -1,6 +1,7 @@
 import CRunLoopShims
 import Glibc
 import RunLoops
+import Synchronization
 
 /// A registry directory: where the processes of one user find each other's ports.
 ///
@@ -15,13 +16,14 @@ import RunLoops
 /// free name. An entry's file name belongs to one port for ever, so the removal of a dead port's entry never hits
 /// another's, however late it comes.
 final class RegistryDirectory: Sendable {
-    let path: String
+    private let currentPath: Lock<String>
     let folder: Folder
     let watcher: RegistryWatcher
     let registry: Registry
 
     struct Own {
         var isMade = false
+        var isEnded = false
         var listener: ControlListener?
         var sockets: Set<String> = []
         /// The entries of names that ports of ours have, by the name's folder.
@@ -35,6 +37,8 @@ final class RegistryDirectory: Sendable {
     let changing = Lock(())
     /// Held while the removal listener comes or goes.
     let listening = Lock(())
+    /// Until this time of the coarse clock, nobody looks whether others find this runtime here.
+    private let nextLook = Atomic<UInt64>(0)
 
     static let names = "names"
 
@@ -61,12 +65,12 @@ final class RegistryDirectory: Sendable {
 
     init(_ path: String, _ registry: Registry) throws(PortError) {
         let path = Self.withoutTrailingSlashes(path)
-        self.path = path
         guard path.hasPrefix("/") else { throw .untrustedDirectory(path, reason: "its path has to begin with /") }
         guard path.utf8.count <= Self.longestPath else { throw .pathTooLong(path, limit: Self.longestPath) }
         if mkdir(path, 0o700) != 0, errno != EEXIST { throw .directory(path, call: "mkdir", errno: errno) }
         guard let folder = Folder(path) else { throw Self.openError(path, errno) }
         self.folder = folder
+        currentPath = Lock(path)
         self.registry = registry
         watcher = RegistryWatcher("\(path)/\(Self.names)", registry.housekeeping)
         try check()
@@ -96,25 +100,67 @@ final class RegistryDirectory: Sendable {
         }
     }
 
+    // MARK: The path
+
+    /// The path that the runtime has found the directory by.
+    var path: String { currentPath.withLock { $0 } }
+
+    func path(_ file: String) -> String { "\(path)/\(file)" }
+
+    /// Another path leads here. From now on it is the directory's path, if the former one leads elsewhere.
+    func isReached(by other: String) {
+        let former = path
+        guard other != former, !folder.isAt(former) else { return }
+        let isChanged = currentPath.withLock { path in
+            defer { path = other }
+            return path == former
+        }
+        watcher.setPath("\(other)/\(Self.names)")
+        if isChanged { renewNames() }
+    }
+
+    private static let lookInterval: UInt64 = 100_000_000
+
+    /// Whether others find this runtime by the directory's path. Looks at most ten times a second.
+    var isInPlace: Bool {
+        let now = crl_coarse_now()
+        guard now >= nextLook.load(ordering: .relaxed) else { return true }
+        nextLook.store(now + Self.lookInterval, ordering: .relaxed)
+        return folder.isAt(path) && folder.isSocket(ownFile("c"))
+    }
+
     // MARK: This runtime's files
 
     private var ownFolder: String { "\(registry.incarnation)" }
 
     func ownFile(_ file: String) -> String { "\(ownFolder)/\(file)" }
 
-    func path(_ file: String) -> String { "\(path)/\(file)" }
-
-    /// Makes this runtime reachable: its folder and its control socket.
+    /// Makes this runtime reachable: its folder and its control socket. Makes them anew when somebody has removed them.
     func open() throws(PortError) {
-        if own.withLock({ $0.isMade }) { return }
+        if own.withLock({ isOpen($0) }) { return }
         // What this sweep leaves, the next process sweeps.
         sweep(before: .now + .milliseconds(100))
-        try own.withLock { (own) throws(PortError) in
-            guard !own.isMade else { return }
-            own.listener = try makeListener()
+        let (former, isAnew) = try own.withLock { (own) throws(PortError) in
+            if own.isEnded { throw .isEnding }
+            guard !isOpen(own) else { return (nil as ControlListener?, false) }
+            let made = try makeListener()
+            defer { (own.listener, own.isMade) = (made, true) }
             own.sockets.insert("c")
-            own.isMade = true
+            return (own.listener, own.isMade)
         }
+        former?.close()
+        if isAnew { renewNames() }
+    }
+
+    private func isOpen(_ own: Own) -> Bool { own.isMade && folder.isSocket(ownFile("c")) }
+
+    /// Nobody can call at the control socket any more.
+    func closeListener() {
+        let listener = own.withLock { own in
+            defer { own.listener = nil }
+            return own.listener
+        }
+        listener?.close()
     }
 
     private func makeListener() throws(PortError) -> ControlListener {
@@ -162,7 +208,6 @@ final class RegistryDirectory: Sendable {
 
     /// A listening socket for a port of ours.
     func makeSocket(for port: PortID) throws(PortError) -> (descriptor: Int32, path: String) {
-        try open()
         let file = ownFile("\(port.number)")
         let descriptor = try LocalSocket.listen(at: path(file), kind: .stream)
         guard folder.isSocket(file) else {
@@ -173,6 +218,8 @@ final class RegistryDirectory: Sendable {
         own.withLock { _ = $0.sockets.insert("\(port.number)") }
         return (descriptor, path(file))
     }
+
+    func hasSocket(of port: PortID) -> Bool { folder.isSocket(ownFile("\(port.number)")) }
 
     func removeSocket(of port: PortID) {
         let file = String(port.number)
@@ -186,6 +233,7 @@ final class RegistryDirectory: Sendable {
             // Entries are not to be restored any more.
             own.names = [:]
             own.listener = nil
+            own.isEnded = true
             return former
         }
         guard former.isMade else { return }
@@ -202,6 +250,16 @@ final class RegistryDirectory: Sendable {
     /// Whether the process lives: whether somebody listens at its control socket. The kernel closes that socket with the
     /// process, however it ends.
     func isAlive(_ incarnation: Incarnation) -> Bool {
-        incarnation == registry.incarnation || LocalSocket.hasListener(path("\(incarnation)/c"))
+        incarnation == registry.incarnation || hasListener("\(incarnation)/c")
+    }
+
+    /// Whether anybody listens at a socket in this directory, or may do so: the directory's path need not lead here.
+    func hasListener(_ file: String, kind: LocalSocket.Kind = .sequencedPackets) -> Bool {
+        switch LocalSocket.listening(at: path(file), kind: kind) {
+        case .somebody: true
+        case .nobody: false
+        case .noSocket:
+            folder.isSocket(file) && LocalSocket.listening(at: folder.path(file), kind: kind) != .nobody
+        }
     }
 }

@@ -29,14 +29,14 @@ final class RegistryWatcher: Sendable {
     private struct State {
         var listeners: [ObjectIdentifier: Listener] = [:]
         var source: ThreadRunLoop.Source1?
+        var path: String
     }
 
-    private let path: String
     private let housekeeping: Housekeeping
-    private let state = Lock(State())
+    private let state: Lock<State>
 
     init(_ path: String, _ housekeeping: Housekeeping) {
-        self.path = path
+        state = Lock(State(path: path))
         self.housekeeping = housekeeping
     }
 
@@ -47,7 +47,7 @@ final class RegistryWatcher: Sendable {
             if state.source == nil {
                 state.source = try runLoop { () throws(RunLoopError) in
                     let source = try ThreadRunLoop.Source1.file(
-                        path, [.entryCreated, .entryRemoved, .entryMovedIn, .entryMovedOut]
+                        state.path, [.entryCreated, .entryRemoved, .entryMovedIn, .entryMovedOut]
                     ) { [weak self] change in self?.changed(change) }
                     try loop.add(source)
                     return source
@@ -56,6 +56,9 @@ final class RegistryWatcher: Sendable {
             state.listeners[ObjectIdentifier(listener)] = listener
         }
     }
+
+    /// The path from now on. It leads to the same folder.
+    func setPath(_ path: String) { state.withLock { $0.path = path } }
 
     func remove(_ listener: Listener) {
         let unused = state.withLock { state in

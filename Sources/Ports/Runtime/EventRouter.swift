@@ -55,6 +55,8 @@ final class EventRouter: ControlEvents, SendEvents {
         if isLast { runtime?.statistics.connectionEnded(peer) }
     }
 
+    func mayBeAlive(_ peer: Incarnation) -> Bool { runtime?.registry.mayBeAlive(peer) ?? false }
+
     func isValid(port number: UInt64) -> Bool { runtime?.ports.port(number)?.isValid ?? false }
 
     func sentCount(to port: PortID) -> Int { runtime?.channels.existing(port)?.sentCount ?? 0 }

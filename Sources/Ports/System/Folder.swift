@@ -28,6 +28,12 @@ final class Folder: Sendable {
         return lstat(path, &status) == 0 && Identity(status) == identity
     }
 
+    /// The way to a file by the descriptor, where `/proc` is mounted.
+    func path(_ file: String) -> String { "/proc/self/fd/\(descriptor)/\(file)" }
+
+    /// Whether the folder was removed: nobody can make a file in it any more.
+    var isRemoved: Bool { status.st_nlink == 0 }
+
     var status: stat { Self.status(of: descriptor) }
 
     private static func status(of descriptor: Int32) -> stat {

@@ -104,15 +104,25 @@ enum LocalSocket {
         }
     }
 
-    /// Whether a live process listens at the path.
-    static func hasListener(_ path: String, kind: Kind = .sequencedPackets) -> Bool {
+    /// Who listens at a path.
+    enum Listening {
+        /// A process that is there, or may be.
+        case somebody
+        /// The process that did is gone.
+        case nobody
+        /// The path leads to no socket. Perhaps a folder on its way has moved.
+        case noSocket
+    }
+
+    static func listening(at path: String, kind: Kind = .sequencedPackets) -> Listening {
         let descriptor = crl_unforked_socket(kind.type)
-        guard descriptor >= 0 else { return true }
+        guard descriptor >= 0 else { return .somebody }
         defer { crl_unforked_close(descriptor) }
         switch connect(descriptor, to: path) {
-        case 0: return !ProcessStatus.isEnding(PeerCredentials(of: descriptor)?.pid ?? 0)
-        case ENOENT, ECONNREFUSED, ENAMETOOLONG, ENOTDIR: return false
-        default: return true
+        case 0: return ProcessStatus.isEnding(PeerCredentials(of: descriptor)?.pid ?? 0) ? .nobody : .somebody
+        case ECONNREFUSED, ENAMETOOLONG: return .nobody
+        case ENOENT, ENOTDIR: return .noSocket
+        default: return .somebody
         }
     }
 

@@ -57,8 +57,12 @@ final class Sandbox: Sendable {
 
     /// As if somebody had removed the directory and made it again.
     func remake() throws {
-        try FileManager.default.removeItem(atPath: path)
-        #expect(mkdir(path, 0o700) == 0)
+        // Entries that are restored meanwhile make a removal fail.
+        let isMade = waitUntil {
+            try? FileManager.default.removeItem(atPath: path)
+            return mkdir(path, 0o700) == 0
+        }
+        #expect(isMade)
     }
 
     /// Writes a file of the registry by hand.
