@@ -53,9 +53,8 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
             })
     }
 
-    /// Makes a port whose handler gets a right to reply, now or later. The other parameters are as in the other form.
+    /// Makes a port whose handler gets a right to reply, now or later. The parameters are as in the form with a `handler`.
     ///
-    /// - Parameter requestHandler: Called on the loops that the port is scheduled in, and on its queue.
     /// - Throws: ``PortError``, as ``PortNameServer/register(_:name:)``.
     public init(
         name: String? = nil, nameServer: PortNameServer = .shared, queueLimit: Int = 1000,

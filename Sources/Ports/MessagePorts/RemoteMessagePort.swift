@@ -25,7 +25,7 @@ public struct RemoteMessagePort: Sendable {
     ///   - name: The name.
     ///   - nameServer: The name server to ask.
     ///   - deadline: The end of the wait for the owner's answer.
-    /// - Throws: ``PortError``, as ``PortNameServer/port(forName:before:)``.
+    /// - Throws: ``PortError``, as `PortNameServer.port(forName:before:)`.
     @available(*, noasync, message: "it blocks its thread; `try await` the other one")
     public init(
         name: String, nameServer: PortNameServer = .shared, before deadline: MonotonicInstant = .now + .seconds(5)

@@ -5,14 +5,14 @@ import RunLoops
 // end. The name of a killed owner is free, though its entry remains.
 
 extension PortNameServer {
-    /// Waits until somebody has registered a name, and finds the port as ``port(forName:before:)`` does.
+    /// Waits until somebody has registered a name, and finds the port as `port(forName:before:)` does.
     ///
     /// While any thread waits, the process uses one inotify instance for each registry directory; a user has
     /// `fs.inotify.max_user_instances` of them.
     /// - Parameters:
     ///   - name: The name.
     ///   - deadline: The end of the wait. A live owner has at least a second to answer.
-    /// - Throws: ``PortError``: `nameNotFound` at the deadline, `outOfFileSources`, and as ``port(forName:before:)``.
+    /// - Throws: ``PortError``: `nameNotFound` at the deadline, `outOfFileSources`, and as `port(forName:before:)`.
     @available(*, noasync, message: "it blocks its thread; `try await` the other one")
     public func waitForPort(
         forName name: String, before deadline: MonotonicInstant = .distantFuture
@@ -47,7 +47,7 @@ extension PortNameServer {
     /// - Parameters:
     ///   - name: The name.
     ///   - deadline: The end of the wait. A live owner has at least a second to answer.
-    /// - Throws: ``PortError``: `nameInUse` at the deadline, `outOfFileSources`, and as ``port(forName:before:)``.
+    /// - Throws: ``PortError``: `nameInUse` at the deadline, `outOfFileSources`, and as `port(forName:before:)`.
     @available(*, noasync, message: "it blocks its thread; `try await` the other one")
     public func waitForEnd(
         ofName name: String, before deadline: MonotonicInstant = .distantFuture
