@@ -55,7 +55,10 @@ func forkWithLoops() throws {
     while fired == 0 { try loop.runInMode(seconds: 0.02) }
     try thread.run {}
     check(!thread.join(before: .now), "the thread was stopped")
-    try forkWhileOthersLook(loop)
+    // With the thread sanitizer, each use of a global takes a lock of Swift's runtime, which no child may wait for.
+    #if !THREAD_SANITIZER
+        try forkWhileOthersLook(loop)
+    #endif
     try forkInCallout(loop)
     try forkBeforeTimers(loop)
     for kind in ["blocks", "requests", "timers", "observers", "changes"] { try forkAmongOthers(loop, kind) }
