@@ -1,8 +1,3 @@
-import ZeroMQ
-
-// Closing an idle connection. Messages that are still on their way would be lost with the socket, or overtaken by those
-// of the next one: so the port is asked first whether it has taken everything.
-
 /// The question whether a port has taken everything that was sent before.
 struct DrainProbe {
     /// The probe that has no answer yet, and how many messages had been sent before it.
@@ -24,48 +19,4 @@ struct DrainProbe {
 
     /// The answer may be lost.
     mutating func forget() { pending = nil }
-}
-
-extension SendChannel {
-    var hasSocket: Bool { state.withLock { $0.socket != nil } }
-
-    /// Closes the connection, now or when the answer to a drain probe comes.
-    func closeIfIdle() {
-        let isClosed = state.withLock { state in
-            switch state.queue.closeIfIdle() {
-            case .nothing: return false
-            case .close:
-                state.socket = nil
-                return true
-            case .probe:
-                let number = UInt64.random(in: 0 ... .max)
-                // Without room, the next round tries again.
-                if var frame = try? Frame(drainProbe: number, origin: state.queue.origin),
-                    (try? state.socket?.sendNow(&frame)) == true
-                {
-                    state.queue.noteProbe(number)
-                }
-                return false
-            }
-        }
-        if isClosed { context.connections.closed(self) }
-    }
-
-    /// The port has answered a drain probe: everything before it was taken.
-    func drained(_ number: UInt64) {
-        let isClosed = state.withLock { state in
-            guard state.queue.drained(number) else { return false }
-            state.socket = nil
-            return true
-        }
-        if isClosed { context.connections.closed(self) }
-    }
-}
-
-extension Frame {
-    fileprivate init(drainProbe number: UInt64, origin: UInt32) throws(ZeroMQError) {
-        let header = WireHeader(kind: .drainProbe, request: number, origin: origin)
-        try self.init(count: header.componentsOffset)
-        withUnsafeMutableBytes { header.write(to: $0) }
-    }
 }
