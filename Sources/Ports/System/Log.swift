@@ -56,11 +56,10 @@ final class Log: Sendable {
             if let line {
                 if state.queue.count < Self.longestQueue { state.queue.append(line) } else { state.lost += 1 }
             }
-            defer {
-                state.isWriting = true
-                if line != nil { state.rest = nil }
-            }
-            return (!state.isWriting, line == nil ? nil : state.rest)
+            // A line that is not written, and not counted as left out, is no work.
+            let needsThread = !state.isWriting && (line != nil || state.limit.omitted > 0)
+            if needsThread { state.isWriting = true }
+            return (needsThread, line == nil ? nil : state.rest.take())
         }
         rest?.open()
         // Without a thread, the lines wait for the next attempt.
