@@ -7,26 +7,32 @@ import RunLoops
 final class Promise<Value: Sendable>: Sendable {
     typealias Handler = @Sendable (Value) -> Void
 
-    private enum State {
-        case pending([any Waiter], [Handler])
+    private enum Phase {
+        case pending
         /// The value is fixed, and not visible yet.
-        case decided([any Waiter], [Handler])
+        case decided
         /// The value is visible, and a thread is calling the handlers.
-        case telling(Value, [Handler])
+        case telling(Value)
         case told(Value)
     }
 
-    private let state = Lock(State.pending([], []))
+    private struct State {
+        var phase = Phase.pending
+        var waiters: [any Waiter] = []
+        var handlers: [Handler] = []
 
-    /// Nil until the value is set.
-    var value: Value? {
-        state.withLock { state in
-            switch state {
+        var value: Value? {
+            switch phase {
             case .pending, .decided: nil
-            case .telling(let value, _), .told(let value): value
+            case .telling(let value), .told(let value): value
             }
         }
     }
+
+    private let state = Lock(State())
+
+    /// Nil until the value is set.
+    var value: Value? { state.withLock { $0.value } }
 
     /// Sets the value, wakes the waiters, and calls the handlers. Only the first value counts.
     ///
@@ -35,40 +41,36 @@ final class Promise<Value: Sendable>: Sendable {
     @discardableResult
     func set(_ value: Value, beforeTold: () -> Void = {}) -> Bool {
         let isFirst = state.withLock { state in
-            guard case .pending(let waiters, let handlers) = state else { return false }
-            state = .decided(waiters, handlers)
+            guard case .pending = state.phase else { return false }
+            state.phase = .decided
             return true
         }
         guard isFirst else { return false }
         beforeTold()
         let waiters = state.withLock { state in
-            guard case .decided(let waiters, let handlers) = state else { return [] as [any Waiter] }
-            state = .telling(value, handlers)
-            return waiters
+            state.phase = .telling(value)
+            defer { state.waiters = [] }
+            return state.waiters
         }
         for waiter in waiters { waiter.wake() }
-        while let handlers = nextHandlers() { for handler in handlers { handler(value) } }
+        while let handlers = nextHandlers(value) { for handler in handlers { handler(value) } }
         return true
     }
 
     /// The handlers to call next; nil when there are none.
-    private func nextHandlers() -> [Handler]? {
+    private func nextHandlers(_ value: Value) -> [Handler]? {
         state.withLock { state in
-            guard case .telling(let value, let handlers) = state else { return nil }
-            state = handlers.isEmpty ? .told(value) : .telling(value, [])
-            return handlers.isEmpty ? nil : handlers
+            if state.handlers.isEmpty { state.phase = .told(value) }
+            defer { state.handlers = [] }
+            return state.handlers.isEmpty ? nil : state.handlers
         }
     }
 
     /// Calls the handler when the value is set, or at once.
     func whenSet(_ handler: @escaping Handler) {
         let value = state.withLock { state -> Value? in
-            switch state {
-            case .pending(let waiters, let handlers): state = .pending(waiters, handlers + [handler])
-            case .decided(let waiters, let handlers): state = .decided(waiters, handlers + [handler])
-            case .telling(let value, let handlers): state = .telling(value, handlers + [handler])
-            case .told(let value): return value
-            }
+            if case .told(let value) = state.phase { return value }
+            state.handlers.append(handler)
             return nil
         }
         if let value { handler(value) }
@@ -78,18 +80,8 @@ final class Promise<Value: Sendable>: Sendable {
     func dropHandlers() {
         // Released after the lock: the release may call back in here.
         let dropped = state.withLock { state in
-            switch state {
-            case .pending(let waiters, let handlers):
-                state = .pending(waiters, [])
-                return handlers
-            case .decided(let waiters, let handlers):
-                state = .decided(waiters, [])
-                return handlers
-            case .telling(let value, let handlers):
-                state = .telling(value, [])
-                return handlers
-            case .told: return []
-            }
+            defer { state.handlers = [] }
+            return state.handlers
         }
         withExtendedLifetime(dropped) {}
     }
@@ -124,25 +116,13 @@ final class Promise<Value: Sendable>: Sendable {
     /// Wakes the waiter when the value is set, or at once.
     func add(_ waiter: some Waiter) {
         let isSet = state.withLock { state in
-            switch state {
-            case .pending(let waiters, let handlers): state = .pending(waiters + [waiter], handlers)
-            case .decided(let waiters, let handlers): state = .decided(waiters + [waiter], handlers)
-            case .telling, .told: return true
-            }
-            return false
+            if state.value == nil { state.waiters.append(waiter) }
+            return state.value != nil
         }
         if isSet { waiter.wake() }
     }
 
-    func remove(_ waiter: some Waiter) {
-        state.withLock { state in
-            switch state {
-            case .pending(let waiters, let handlers): state = .pending(waiters.filter { $0 !== waiter }, handlers)
-            case .decided(let waiters, let handlers): state = .decided(waiters.filter { $0 !== waiter }, handlers)
-            case .telling, .told: break
-            }
-        }
-    }
+    func remove(_ waiter: some Waiter) { state.withLock { $0.waiters.removeAll { $0 === waiter } } }
 }
 
 /// A thread that waits for one event.
