@@ -44,8 +44,9 @@ final class Registry: Sendable {
         }
         let opened = try RegistryDirectory(path, self)
         let (directory, removed) = directories.withLock { directories in
+            // Asked once: a directory that is removed in between would keep its listener.
             let removed = directories.all.filter(\.folder.isRemoved)
-            directories.all.removeAll(where: \.folder.isRemoved)
+            directories.all.removeAll { former in removed.contains { $0 === former } }
             // One directory may have several paths.
             let same = directories.all.first { $0.folder.identity == opened.folder.identity }
             directories.byPath[path] = same ?? opened
