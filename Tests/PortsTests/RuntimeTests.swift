@@ -74,15 +74,16 @@ import Testing
     @Test func `a runtime keeps nothing when it is released`() throws {
         weak var released: PortRuntime?
         weak var channels: ChannelTable?
+        weak var registry: Registry?
         func use() throws {
             let (one, other) = (runtime(), runtime())
             let port = try registered(one)
             try other.nameServer.port(forName: "test").send(MachPort.Message(), before: .patience)
             _ = try port.receive(before: .patience)
-            (released, channels) = (other, other.channels)
+            (released, channels, registry) = (other, other.channels, other.registry)
         }
         try use()
-        #expect(waitUntil { released == nil && channels == nil })
+        #expect(waitUntil { released == nil && channels == nil && registry == nil })
         #expect(waitUntil { sandbox.files.isEmpty })
     }
 

@@ -73,5 +73,14 @@ final class Registry: Sendable {
         for directory in all { directory.removeOwnFiles(before: deadline) }
     }
 
+    /// Lets the directories go, which keep the registry. Nobody uses the runtime any more.
+    func releaseDirectories() {
+        let released = directories.withLock { directories in
+            defer { directories = Directories() }
+            return directories
+        }
+        withExtendedLifetime(released) {}
+    }
+
     private var all: [RegistryDirectory] { directories.withLock { $0.all } }
 }

@@ -58,6 +58,7 @@ public final class PortRuntime: Sendable {
         guard !Fork.isChild else { return }
         _ = Self.live.withLock { $0.removeValue(forKey: ObjectIdentifier(self)) }
         close()
+        registry.releaseDirectories()
         housekeeping.stop()
     }
 
