@@ -25,20 +25,20 @@ let package = Package(
     ],
     targets: [
         .systemLibrary(name: "CZeroMQ", providers: [.apt(["libzmq3-dev"])]),
-        .target(name: "CRunLoopShims"),
+        .target(name: "CShims"),
         .target(name: "CAcceptGuard", dependencies: ["CZeroMQ"]),
         .target(name: "ZeroMQ", dependencies: ["CZeroMQ"]),
         .target(
             name: "RunLoops",
             dependencies: [
-                "CRunLoopShims", .product(name: "DequeModule", package: "swift-collections"),
+                "CShims", .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "HeapModule", package: "swift-collections"),
             ]
         ),
         .target(
             name: "Ports",
             dependencies: [
-                "RunLoops", "ZeroMQ", "CRunLoopShims", "CAcceptGuard",
+                "RunLoops", "ZeroMQ", "CShims", "CAcceptGuard",
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "Logging", package: "swift-log", condition: .when(traits: ["Ports"])),
             ]
@@ -50,7 +50,7 @@ let package = Package(
         .executableTarget(
             name: "wordcount", dependencies: ["Ports", "RunLoops", argumentParser], path: "Examples/WordCount"),
         .target(
-            name: "TestSupport", dependencies: ["RunLoops", "CRunLoopShims", "HeapUse"], path: "Tests/TestSupport"),
+            name: "TestSupport", dependencies: ["RunLoops", "CShims", "HeapUse"], path: "Tests/TestSupport"),
         .target(name: "HeapUse", path: "Tests/HeapUse"),
         // Apart, as it needs Testing, which no program but the tests' has.
         .target(name: "OwnThread", dependencies: ["RunLoops", "TestSupport"], path: "Tests/OwnThread"),
@@ -66,7 +66,7 @@ let package = Package(
         .testTarget(
             name: "RunLoopsTests",
             dependencies: [
-                "RunLoops", "CRunLoopShims", "Oracle", "OracleHelper", "RunLoopsTestHelper", "AsyncMainHelper",
+                "RunLoops", "CShims", "Oracle", "OracleHelper", "RunLoopsTestHelper", "AsyncMainHelper",
                 "OwnThread", "TestSupport",
             ]),
         .executableTarget(
@@ -77,7 +77,7 @@ let package = Package(
         .testTarget(
             name: "PortsTests",
             dependencies: [
-                "Ports", "CRunLoopShims", "ZeroMQ", "PortsTestHelper", "LoadingHelper", "FuzzTargets",
+                "Ports", "CShims", "ZeroMQ", "PortsTestHelper", "LoadingHelper", "FuzzTargets",
                 "OwnThread", "TestSupport",
             ]),
         .testTarget(name: "WordCountTests", dependencies: ["wordcount", "TestSupport"]),

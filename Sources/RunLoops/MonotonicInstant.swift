@@ -1,4 +1,4 @@
-import CRunLoopShims
+import CShims
 
 /// A point on the machine's monotonic clock: a deadline or a fire date.
 ///

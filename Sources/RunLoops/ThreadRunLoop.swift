@@ -1,4 +1,4 @@
-import CRunLoopShims
+import CShims
 import Synchronization
 
 /// A thread's run loop: it sleeps until one of its sources, timers or blocks has work, and calls them in CFRunLoop's

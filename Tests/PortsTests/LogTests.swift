@@ -1,4 +1,4 @@
-import CRunLoopShims
+import CShims
 import Glibc
 import OwnThread
 import RunLoops

@@ -1,4 +1,4 @@
-import CRunLoopShims
+import CShims
 import DequeModule
 import Glibc
 import RunLoops

@@ -1,4 +1,4 @@
-import CRunLoopShims
+import CShims
 import RunLoops
 
 // Loops that handle a port's messages.

@@ -1,4 +1,4 @@
-import CRunLoopShims
+import CShims
 import RunLoops
 
 /// A forked child inherits the memory of ports, but none of their threads. In the child every use of a port throws.

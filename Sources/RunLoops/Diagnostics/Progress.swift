@@ -1,4 +1,4 @@
-import CRunLoopShims
+import CShims
 import Synchronization
 
 /// The callout and the pass that a loop is in. The loop's thread writes it always, at little cost, and others read it.

@@ -1,4 +1,4 @@
-import CRunLoopShims
+import CShims
 import Synchronization
 
 /// Watches a loop from a thread of its own, and reports passes that take too long, and the callouts that block the

@@ -1,4 +1,4 @@
-import CRunLoopShims
+import CShims
 import Synchronization
 
 /// The state that a monitor and its loop share.

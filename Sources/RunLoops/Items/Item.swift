@@ -1,4 +1,4 @@
-import CRunLoopShims
+import CShims
 
 /// A source, a timer or an observer: the things that a mode holds.
 enum Item {

@@ -1,4 +1,4 @@
-import CRunLoopShims
+import CShims
 
 extension ThreadRunLoop {
     /// The events that a source waits for, or that its descriptor is ready for.

@@ -1,4 +1,4 @@
-import CRunLoopShims
+import CShims
 import Glibc
 
 /// System calls on descriptors of others.

@@ -1,4 +1,4 @@
-import CRunLoopShims
+import CShims
 import Glibc
 
 /// An eventfd: one side raises it, and the other waits for it.

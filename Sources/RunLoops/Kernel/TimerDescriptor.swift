@@ -1,4 +1,4 @@
-import CRunLoopShims
+import CShims
 import Glibc
 
 /// A timerfd in a mode's wait set: it expires when the mode has a timer due.

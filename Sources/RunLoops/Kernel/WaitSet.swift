@@ -1,4 +1,4 @@
-import CRunLoopShims
+import CShims
 import Glibc
 
 /// The epoll set that a mode sleeps on. Each descriptor has a token that identifies its item.

@@ -1,4 +1,4 @@
-import CRunLoopShims
+import CShims
 
 /// The items of one mode of a loop, and its wait set. Guarded by the loop's lock.
 struct ModeItems {

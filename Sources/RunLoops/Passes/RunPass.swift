@@ -1,4 +1,4 @@
-import CRunLoopShims
+import CShims
 import Glibc
 
 // How a loop runs. The order of one pass is CFRunLoop's; `run(_:until:returnAfterSourceHandled:)` reads in that order.

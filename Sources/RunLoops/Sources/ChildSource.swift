@@ -1,4 +1,4 @@
-import CRunLoopShims
+import CShims
 import Glibc
 
 extension ThreadRunLoop.Source1 {

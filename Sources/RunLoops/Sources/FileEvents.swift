@@ -1,4 +1,4 @@
-import CRunLoopShims
+import CShims
 
 extension ThreadRunLoop {
     /// Changes of a file or a directory, and of the entries of a directory.

@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "CRunLoopShims.h"
+#include "CShims.h"
 
 #include <errno.h>
 #include <fcntl.h>
