@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
@@ -87,6 +88,21 @@ void crl_lock_slowly(uint32_t *word) {
 }
 
 void crl_wake_waiter(uint32_t *word) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0); }
+
+void crl_latch_open(uint32_t *word) {
+    __atomic_store_n(word, 1, __ATOMIC_RELEASE);
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+bool crl_latch_wait(uint32_t *word, uint64_t nanoseconds) {
+    struct timespec end = {.tv_sec = (time_t)(nanoseconds / 1000000000), .tv_nsec = (long)(nanoseconds % 1000000000)};
+    long result = 0;
+    while (__atomic_load_n(word, __ATOMIC_ACQUIRE) == 0) {
+        if (result != 0 && errno == ETIMEDOUT) return false;
+        result = syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, 0, &end, NULL, FUTEX_BITSET_MATCH_ANY);
+    }
+    return true;
+}
 
 static pthread_key_t key;
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;

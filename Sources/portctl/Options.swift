@@ -69,14 +69,14 @@ struct Repetition: ParsableArguments {
     }
 }
 
-/// Opens a gate at SIGINT and SIGTERM, as long as the object lives.
+/// Opens a latch at SIGINT and SIGTERM, as long as the object lives.
 final class Interruption {
-    let gate = Gate()
+    let latch = Latch()
     private let signals: RunLoopThread
 
     init() throws {
         signals = try RunLoopThread(name: "signals")
-        for signal in [SIGINT, SIGTERM] { try signals.loop.add(.signal(signal) { [gate] _ in gate.open() }) }
+        for signal in [SIGINT, SIGTERM] { try signals.loop.add(.signal(signal) { [latch] _ in latch.open() }) }
     }
 
     deinit { signals.stop() }

@@ -40,7 +40,7 @@ struct Ping: ParsableCommand {
                 if case .receiveTimedOut = error { continue }
                 break
             }
-        } while sent != repetition.count && !interruption.gate.wait(until: next)
+        } while sent != repetition.count && !interruption.latch.wait(until: next)
         showSummary(sent, times)
         if let failure, times.isEmpty || Portctl.status(of: failure) != 3 {
             throw ExitCode(Portctl.status(of: failure))

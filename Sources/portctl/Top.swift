@@ -34,7 +34,7 @@ struct Top: ParsableCommand {
             show(samples.sorted { ($0.rate ?? -1, $1.registration.name) > ($1.rate ?? -1, $0.registration.name) })
             shown += 1
             next = max(next + repetition.interval.duration, .now)
-        } while shown != repetition.count && !interruption.gate.wait(until: next)
+        } while shown != repetition.count && !interruption.latch.wait(until: next)
     }
 
     private func sample(_ registration: PortNameServer.Registration, after former: Sample?) -> Sample {

@@ -21,7 +21,7 @@ final class Performance: @unchecked Sendable {
     private var isOver = false
     /// How many walks of sources through several modes are in progress, one inside another.
     private var walks = 0
-    private let over = Gate()
+    private let over = Latch()
 
     /// - Parameter suffix: Makes the modes' names this play's own, on a loop that outlives it.
     init(_ script: GeneratedScript, on stage: some Stage, suffix: String) {
@@ -479,7 +479,7 @@ final class Performance: @unchecked Sendable {
         var seconds = 0.0
         var polls = false
         var stopper: Helper<Void>?
-        let isDone = Gate()
+        let isDone = Latch()
         switch limit {
         case .poll: polls = true
         case .negative:

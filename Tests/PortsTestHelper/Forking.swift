@@ -7,13 +7,13 @@ import TestSupport
 /// from whatever it tries, or nothing, and ends; the parent's messages arrive, each once and in order.
 func forkWhileBusy(_ count: Int) throws -> Never {
     alarm(300)
-    let isOver = Gate()
+    let isOver = Latch()
     let (one, other) = (try MachPort(queueLimit: 50), try MachPort(queueLimit: 50))
     try PortNameServer.shared.register(one, name: "busy")
     try one.sendRight.send(MachPort.Message([.port(other.sendRight)]))
     let received = try one.receive(before: .now + .seconds(30))
     let ends = try [one, other].map { port in
-        let (begun, ended) = (Gate(), Gate())
+        let (begun, ended) = (Latch(), Latch())
         let sender = try RunLoopThread { _ in
             var number: UInt32 = 0
             while !isOver.wait(until: .distantPast) {

@@ -121,7 +121,7 @@ func goOnWithoutDescriptors() throws -> Never {
     try full.sendRight.send(MachPort.Message(id: 0))
     _ = try full.receive(before: .now + .seconds(20))
     _ = try asker.request(id: 1, [1])
-    let start = Gate()
+    let start = Latch()
     let sender = try RunLoopThread { _ in
         _ = start.wait(until: .distantFuture)
         for number in 1...500 as ClosedRange<UInt32> {

@@ -8,7 +8,7 @@ func goOnInterrupted(_ rounds: Int) throws -> Never {
     var action = sigaction()
     action.__sigaction_handler.sa_handler = { _ in }
     sigaction(SIGUSR1, &action, nil)
-    let (main, isOver) = (pthread_self(), Gate())
+    let (main, isOver) = (pthread_self(), Latch())
     let interrupter = try RunLoopThread { _ in
         while !isOver.wait(until: .now + .microseconds(100)) { pthread_kill(main, SIGUSR1) }
     }

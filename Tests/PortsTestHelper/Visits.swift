@@ -6,7 +6,7 @@ import TestSupport
 /// Sends a message to each of the ports that the test has sent, in so many rounds, then says how many descriptors it has.
 func visit(rounds: UInt32, fromTask: Bool) throws -> Never {
     let rights = try rightsFromTest()
-    let visited = Gate()
+    let visited = Latch()
     if fromTask {
         Task {
             for round in 0..<rounds { for right in rights { try await visit(right, round) } }

@@ -344,7 +344,7 @@ func watchWithoutInstances() throws -> Never {
 
 /// Returns from the program while threads send, receive, wait for room and serve.
 func endWhileBusy() throws -> Never {
-    let started = Gate()
+    let started = Latch()
     let tester = try test()
     let full = try MachPort(queueLimit: 1)
     let flooded = try RunLoopThread()

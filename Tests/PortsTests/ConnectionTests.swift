@@ -70,7 +70,7 @@ import Testing
         try desk.report().send(MachPort.Message(ports.map { .port($0.sendRight) }), before: .patience)
         #expect(waitUntil { access(sandbox.file("full"), F_OK) == 0 })
         let thread = try RunLoopThread()
-        let arrived = Gate()
+        let arrived = Latch()
         for port in ports {
             port.setHandler { message in if message.id == 2 { arrived.open() } }
             try port.schedule(in: thread.loop)

@@ -24,7 +24,7 @@ private enum Container {
         let child = Child("serve", "inside", in: sandbox, wrapper: Container.wrapper)
         let right = try sandbox.names.waitForPort(forName: "inside", before: .patience)
         #expect(try RemoteMessagePort(right).request(id: 1, [1, 2]) == [1, 2])
-        let ended = Gate()
+        let ended = Latch()
         right.onInvalidation { ended.open() }
         child.kill()
         #expect(ended.wait(until: .patience) && !right.isValid)

@@ -259,7 +259,7 @@ import Testing
             PortRuntime.shared.channels.channel(
                 to: WireRight(
                     id: PortID(incarnation: incarnation, number: 2), queueLimit: 1, limit: 1, path: sandbox.path)))
-        let told = Gate()
+        let told = Latch()
         try PortRuntime.shared.housekeeping.loop().perform { second.onInvalidation { told.open() } }
         try #require(connection.isReadable(before: .now + .seconds(2)))
         #expect(connection.receive() == Samples.packet(.watch(2)))
@@ -294,7 +294,7 @@ import Testing
 
     @Test func `an owner that refuses is called again until it does not`() throws {
         let (listener, right) = try stand()
-        let told = Gate()
+        let told = Latch()
         right.onInvalidation { told.open() }
         for _ in 0..<2 { _ = try caller(at: listener) }
         #expect(right.isValid)
@@ -320,7 +320,7 @@ import Testing
         let wire = WireRight(
             id: PortID(incarnation: incarnation, number: 2), queueLimit: 1, limit: 1000, path: sandbox.path)
         let other = MachPort.SendRight(PortRuntime.shared.channels.channel(to: wire))
-        let told = Gate()
+        let told = Latch()
         other.onInvalidation { told.open() }
         #expect(first?.receive() == Samples.packet(.watch(2)))
         first = nil
@@ -332,7 +332,7 @@ import Testing
 
     /// Has the library's own thread wait; what is done with what it gets meanwhile, it learns at once.
     private func whileHousekeepingWaits(_ body: () throws -> Void) throws {
-        let (isThere, goesOn) = (Gate(), Gate())
+        let (isThere, goesOn) = (Latch(), Latch())
         try PortRuntime.shared.housekeeping.loop().perform {
             isThere.open()
             _ = goesOn.wait(until: .patience)
@@ -376,7 +376,7 @@ import Testing
     }
 
     @Test func `a handler of an owner's end that ends a busy port holds up no other peer`() throws {
-        let (began, mayEnd, wasCalled, passed, told) = (Gate(), Gate(), Gate(), Gate(), Gate())
+        let (began, mayEnd, wasCalled, passed, told) = (Latch(), Latch(), Latch(), Latch(), Latch())
         let port = try MachPort { _ in
             began.open()
             _ = mayEnd.wait(until: .patience)
@@ -400,7 +400,7 @@ import Testing
 
     @Test func `a handler on the library's own thread learns of an end that another thread has asked for`() throws {
         let right = rightToNobody()
-        let (isThere, goesOn, ended, error) = (Gate(), Gate(), Gate(), Shared(""))
+        let (isThere, goesOn, ended, error) = (Latch(), Latch(), Latch(), Shared(""))
         try PortRuntime.shared.housekeeping.loop().perform {
             isThere.open()
             _ = goesOn.wait(until: .patience)
@@ -467,7 +467,7 @@ import Testing
 
     @Test func `a right to nobody is invalid at once`() throws {
         let right = rightToNobody()
-        let told = Gate()
+        let told = Latch()
         right.onInvalidation { told.open() }
         #expect(told.wait(until: .patience) && !right.isValid)
         #expect(errorKind { try right.send(MachPort.Message()) } == "isInvalid")

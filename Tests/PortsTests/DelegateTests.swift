@@ -34,7 +34,7 @@ import Testing
         #expect(port.delegate === delegate)
         try send(2, to: port)
         #expect(waitUntil { delegate.ids.withLock { $0 } == [1, 2] })
-        let handled = Gate()
+        let handled = Latch()
         port.setHandler { _ in handled.open() }
         #expect(port.delegate == nil)
         // No delegate is not the same as no handler.
@@ -73,7 +73,7 @@ import Testing
         for _ in 0..<200 {
             let port = try MachPort()
             let thread = try served(port)
-            let ended = Gate()
+            let ended = Latch()
             var delegate: Recorder? = Recorder {
                 port.delegate = nil
                 ended.open()
@@ -102,8 +102,8 @@ import Testing
     @Test func `a delegate and its port are let go of when they know only each other`() throws {
         final class Owner: MachPort.Delegate {
             let port: MachPort
-            let ended: Gate
-            init(_ ended: Gate) throws {
+            let ended: Latch
+            init(_ ended: Latch) throws {
                 port = try MachPort()
                 self.ended = ended
                 port.delegate = self
@@ -111,7 +111,7 @@ import Testing
             deinit { ended.open() }
             func handle(_ message: MachPort.Message, of port: MachPort) {}
         }
-        let ended = Gate()
+        let ended = Latch()
         let right = try Owner(ended).port.sendRight
         #expect(ended.wait(until: .patience))
         #expect(!right.isValid)

@@ -35,7 +35,7 @@ import Testing
 
     @Test(arguments: [false, true])
     func `a handler that ends its thread does not hang the one who invalidates`(_ isWaitedFor: Bool) throws {
-        let (isInside, mayEnd, isInvalid) = (Gate(), Gate(), Gate())
+        let (isInside, mayEnd, isInvalid) = (Latch(), Latch(), Latch())
         let port = try MachPort { _ in
             isInside.open()
             _ = mayEnd.wait(until: .patience)
@@ -80,8 +80,8 @@ import Testing
     }
 
     /// A port whose message is in hand, a trace, and what lets the handler go on to set another invalidation handler.
-    private func inHand() throws -> (port: MachPort, trace: Shared<[String]>, goOn: Gate, thread: RunLoopThread) {
-        let (trace, entered, goOn) = (Shared<[String]>([]), Gate(), Gate())
+    private func inHand() throws -> (port: MachPort, trace: Shared<[String]>, goOn: Latch, thread: RunLoopThread) {
+        let (trace, entered, goOn) = (Shared<[String]>([]), Latch(), Latch())
         let kept = Shared<MachPort?>(nil)
         let port = try MachPort { _ in
             let port = kept.withLock { $0 }
@@ -114,7 +114,7 @@ import Testing
 
     @Test func `the same when it was invalidated in another port's handler`() throws {
         let (port, trace, goOn, thread) = try inHand()
-        let done = Gate()
+        let done = Latch()
         let other = try MachPort { _ in
             port.invalidate()
             done.open()
@@ -155,7 +155,7 @@ import Testing
             let add: @Sendable (@escaping @Sendable () -> Void) -> Void = {
                 if isRight { right.onInvalidation($0) } else { port.onInvalidation($0) }
             }
-            let (trace, entered) = (Shared<[Int]>([]), Gate())
+            let (trace, entered) = (Shared<[Int]>([]), Latch())
             add {
                 entered.open()
                 usleep(500)
@@ -177,7 +177,7 @@ import Testing
         // A loop may be in the handler before the thread that has scheduled the port there goes on.
         for _ in 0..<100 {
             let kept = Shared<MachPort?>(nil)
-            let (trace, done) = (Shared<[String]>([]), Gate())
+            let (trace, done) = (Shared<[String]>([]), Latch())
             let port = try MachPort { message in
                 trace.withLock { $0.append("message \(message.id)") }
                 kept.withLock { $0 }?.invalidate()
@@ -189,7 +189,7 @@ import Testing
             for number in 1...3 as ClosedRange<UInt32> { try port.sendRight.send(MachPort.Message(id: number)) }
             let thread = try served(port)
             #expect(done.wait(until: .patience))
-            let after = Gate()
+            let after = Latch()
             thread.loop.perform { after.open() }
             #expect(after.wait(until: .patience))
             #expect(trace.withLock { $0 } == ["message 1", "invalid", "returned"])
@@ -250,7 +250,7 @@ import Testing
     @Test func `a handler that waits for room in its own port does not hold up the end`() throws {
         let own = Shared<MachPort.SendRight?>(nil)
         let error = Shared("none")
-        let (entered, left) = (Gate(), Gate())
+        let (entered, left) = (Latch(), Latch())
         let port = try MachPort(queueLimit: 1) { _ in
             entered.open()
             guard let right = own.withLock({ $0 }) else { return }
@@ -279,7 +279,7 @@ import Testing
         for _ in 0..<50 {
             let ports = Shared<[MachPort]>([])
             let bothIn = Shared(0)
-            let ended = (0..<2).map { _ in Gate() }
+            let ended = (0..<2).map { _ in Latch() }
             let made = try (0..<2).map { index in
                 try MachPort { _ in
                     bothIn.withLock { $0 += 1 }
@@ -288,10 +288,10 @@ import Testing
                 }
             }
             ports.withLock { $0 = made }
-            for (port, gate) in zip(made, ended) { port.onInvalidation { gate.open() } }
+            for (port, latch) in zip(made, ended) { port.onInvalidation { latch.open() } }
             let threads = try made.map { try served($0) }
             for port in made { try port.sendRight.send(MachPort.Message()) }
-            for gate in ended { #expect(gate.wait(until: .patience)) }
+            for latch in ended { #expect(latch.wait(until: .patience)) }
             ports.withLock { $0 = [] }
             for thread in threads { thread.stop() }
         }
@@ -309,7 +309,7 @@ import Testing
 
     @Test func `a loop keeps its port until it is removed`() throws {
         let thread = try RunLoopThread()
-        let isGone = Gate()
+        let isGone = Latch()
         var port: MachPort? = try MachPort { _ in }
         try port?.schedule(in: thread.loop)
         port?.onInvalidation { isGone.open() }
@@ -324,7 +324,7 @@ import Testing
     }
 
     @Test func `a port outlives the thread of its loop, and can join another`() throws {
-        let handled = Gate()
+        let handled = Latch()
         let port = try MachPort { _ in handled.open() }
         let first = try served(port)
         first.stop()

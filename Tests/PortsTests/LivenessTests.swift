@@ -65,7 +65,7 @@ import ZeroMQ
     func `a connection that is cut proves no death, and nobody at the socket does`(_ isDead: Bool) throws {
         let (listener, right) = try stand()
         let incarnation = right.id.incarnation
-        let told = Gate()
+        let told = Latch()
         right.onInvalidation { told.open() }
         let first = accept(listener, incarnation)
         if isDead { close(listener) }
@@ -152,7 +152,7 @@ import ZeroMQ
         let right = MachPort.SendRight(PortRuntime.shared.channels.channel(to: wire))
         wire.id = PortID(incarnation: wire.id.incarnation, number: wire.id.number + 1000)
         let other = MachPort.SendRight(PortRuntime.shared.channels.channel(to: wire))
-        let (told, otherTold) = (Gate(), Gate())
+        let (told, otherTold) = (Latch(), Latch())
         right.onInvalidation {
             other.onInvalidation { otherTold.open() }
             told.open()
@@ -169,7 +169,7 @@ import ZeroMQ
         let echo = Child("echo", in: sandbox)
         let fresh = try desk.report()
         let outcome = Shared("not called")
-        let done = Gate()
+        let done = Latch()
         right.onInvalidation {
             outcome.withLock { $0 = errorKind { try fresh.send(MachPort.Message(id: 1), before: .now + .seconds(5)) } }
             done.open()

@@ -104,7 +104,7 @@ import Testing
 
     static func stuckLoop(each: Int, _ sandbox: Sandbox) throws {
         let streams = Streams()
-        let (stuck, release) = (Gate(), Gate())
+        let (stuck, release) = (Latch(), Latch())
         let port = try MachPort(nameServer: sandbox.names) { message in
             if message.withBytes({ _ in }) != nil { return streams.note(message) }
             stuck.open()

@@ -46,7 +46,7 @@ import Testing
 
         private let state: Shared<State>
         private let total: Int
-        let complete = Gate()
+        let complete = Latch()
 
         init(senders: Int, each: Int) {
             state = Shared(State(next: Array(repeating: 0, count: senders)))
@@ -99,7 +99,7 @@ import Testing
     }
 
     @Test func `several threads and a loop take every message once`() throws {
-        let (handled, done) = (Shared<[UInt32: Int]>([:]), Gate())
+        let (handled, done) = (Shared<[UInt32: Int]>([:]), Latch())
         let count = 20_000
         @Sendable func note(_ message: MachPort.Message) {
             let total = handled.withLock { handled in
@@ -132,10 +132,10 @@ import Testing
         try port.sendRight.send(MachPort.Message(id: 1))
         try port.sendRight.send(MachPort.Message(id: 2))
         // The loop has looked at the port by then, and has let it be.
-        let looked = Gate()
+        let looked = Latch()
         thread.loop.perform { looked.open() }
         #expect(looked.wait(until: .patience))
-        let (ids, both) = (Shared<[UInt32]>([]), Gate())
+        let (ids, both) = (Shared<[UInt32]>([]), Latch())
         port.setHandler { message in
             let count = ids.withLock { ids in
                 ids.append(message.id)
@@ -221,7 +221,7 @@ import Testing
     // MARK: Loops
 
     @Test func `while one loop is stuck in a message, the other handles the rest`() throws {
-        let (stuck, release, rest) = (Gate(), Gate(), Gate())
+        let (stuck, release, rest) = (Latch(), Latch(), Latch())
         let (count, threads) = (Shared(0), Shared<Set<pthread_t>>([]))
         let port = try MachPort { message in
             if message.id == 0 {
@@ -248,7 +248,7 @@ import Testing
     }
 
     @Test func `what was queued before one loop got stuck is handled by the other`() throws {
-        let (release, rest, count) = (Gate(), Gate(), Shared(0))
+        let (release, rest, count) = (Latch(), Latch(), Shared(0))
         let port = try MachPort { message in
             if message.id == 0 { _ = release.wait(until: .patience) }
             let handled = count.withLock { count in
@@ -267,7 +267,7 @@ import Testing
 
     @Test func `a run nested in a handler receives the next message`() throws {
         let trace = Shared<[String]>([])
-        let done = Gate()
+        let done = Latch()
         let port = try MachPort { message in
             trace.withLock { $0.append("begin \(message.id)") }
             if message.id < 3 {
@@ -481,7 +481,7 @@ import Testing
     }
 
     @Test func `a loop that has ended takes no port`() throws {
-        let (port, served) = (try MachPort(), Gate())
+        let (port, served) = (try MachPort(), Latch())
         let thread = try RunLoopThread()
         thread.stop()
         #expect(thread.join(before: .patience))

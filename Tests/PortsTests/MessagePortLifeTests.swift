@@ -88,7 +88,7 @@ import Testing
         let right = try sandbox.names.waitForPort(forName: "there", before: .patience)
         let remote = try RemoteMessagePort(name: "there", nameServer: sandbox.names)
         #expect(remote.name == "there" && remote.sendRight == right)
-        let told = Gate()
+        let told = Latch()
         remote.onInvalidation { told.open() }
         child.kill()
         #expect(told.wait(until: .patience) && !remote.isValid)

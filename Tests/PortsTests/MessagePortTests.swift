@@ -38,7 +38,7 @@ import Testing
     }
 
     @Test func `a send wants no reply`() throws {
-        let (asked, done) = (Shared<[String]>([]), Gate())
+        let (asked, done) = (Shared<[String]>([]), Latch())
         let port = try LocalMessagePort(requestHandler: { request in
             asked.withLock { $0.append("\(request.id) \(request.data ?? [0]) \(request.replyRight == nil)") }
             if request.id == 2 { done.open() }
@@ -58,7 +58,7 @@ import Testing
 
     @Test func `a reply that does not come in time is an error, and counted when it comes late`() throws {
         let rights = Shared<[ReplyRight]>([])
-        let taken = Gate()
+        let taken = Latch()
         let port = try LocalMessagePort(requestHandler: { request in
             if let right = request.replyRight { rights.withLock { $0.append(right) } }
             taken.open()
@@ -88,7 +88,7 @@ import Testing
     }
 
     @Test func `while a request waits, its mode goes on`() throws {
-        let (goOn, rights) = (Gate(), Shared<[ReplyRight]>([]))
+        let (goOn, rights) = (Latch(), Shared<[ReplyRight]>([]))
         let port = try LocalMessagePort(requestHandler: { request in
             if let right = request.replyRight { rights.withLock { $0.append(right) } }
             goOn.open()
@@ -242,7 +242,7 @@ import Testing
     }
 
     @Test func `the end of the server ends the requests that wait`() throws {
-        let (taken, rights) = (Gate(), Shared<[ReplyRight]>([]))
+        let (taken, rights) = (Latch(), Shared<[ReplyRight]>([]))
         let port = try LocalMessagePort(requestHandler: { request in
             if let right = request.replyRight { rights.withLock { $0.append(right) } }
             taken.open()
@@ -259,7 +259,7 @@ import Testing
 
     @Test func `the end of the asking thread's loop ends its request`() throws {
         let port = try MachPort()
-        let (asking, outcome, done) = (Gate(), Shared("none"), Gate())
+        let (asking, outcome, done) = (Latch(), Shared("none"), Latch())
         let thread = try RunLoopThread()
         thread.loop.perform {
             asking.open()
@@ -285,7 +285,7 @@ import Testing
         #expect(
             portError { _ = try LocalMessagePort(name: "echo", nameServer: sandbox.names) { _, _ in nil } }
                 == .nameInUse("echo", pid: getpid()))
-        let ended = Gate()
+        let ended = Latch()
         server.onInvalidation { ended.open() }
         server.invalidate()
         #expect(ended.wait(until: .distantPast) || ended.wait(until: .now))

@@ -62,7 +62,7 @@ import Testing
             }
         }
         for asker in askers { #expect(asker.value() == 100) }
-        let ended = Gate()
+        let ended = Latch()
         remote.sendRight.onInvalidation { ended.open() }
         try remote.send(id: 99)
         #expect(child.wait() == 0)
@@ -89,7 +89,7 @@ import Testing
         let desk = try Desk(sandbox)
         let child = Child("own", in: sandbox)
         let right = try desk.report()
-        let told = Gate()
+        let told = Latch()
         right.onInvalidation { told.open() }
         let asker = Helper {
             errorKind { _ = try RemoteMessagePort(right).request(id: 1, replyTimeout: .seconds(1000)) }
@@ -168,7 +168,7 @@ import Testing
         let survivor = try #require(
             pid_t(String(decoding: try desk.port.receive(before: .patience).bytes ?? [], as: UTF8.self)))
         defer { kill(survivor, SIGKILL) }
-        let told = Gate()
+        let told = Latch()
         right.onInvalidation { told.open() }
         child.kill()
         #expect(told.wait(until: .patience))
@@ -198,7 +198,7 @@ import Testing
         #expect(report.id == 5 && report.bytes == Array(#"["a", "b c"]"#.utf8))
         #expect(report.sender?.pid == worker.pid)
         #expect(worker.status == nil)
-        let ended = Gate()
+        let ended = Latch()
         worker.onExit { status in if status == .exited(4) { ended.open() } }
         try worker.checkIn().send(MachPort.Message(id: 4), before: .patience)
         #expect(worker.waitForExit(before: .patience) == .exited(4))
@@ -289,7 +289,7 @@ import Testing
         #expect(throws: CheckInError.self) {
             _ = try WorkerThread.launch(port: port.sendRight) { _ in throw Trouble() }
         }
-        let release = Gate()
+        let release = Latch()
         #expect(throws: CheckInError.timedOut(worker: "thread “slow”")) {
             _ = try WorkerThread.launch(name: "slow", port: port.sendRight, before: .now + .milliseconds(20)) { _ in
                 _ = release.wait(until: .patience)

@@ -79,7 +79,7 @@ import Testing
     @Test func `what the queue is too busy for, a thread may take`() throws {
         let queue = DispatchQueue(label: "test")
         let port = try MachPort { _ in Issue.record("the queue is busy") }
-        let free = Gate()
+        let free = Latch()
         queue.async { _ = free.wait(until: .patience) }
         try port.setQueue(queue)
         for number in 0..<100 as Range<UInt32> {
@@ -111,7 +111,7 @@ import Testing
 
     @Test func `a queue keeps its port, and lets it go when it is taken away or the port invalid`() throws {
         for isTakenAway in [true, false] {
-            let handled = Gate()
+            let handled = Latch()
             var port: MachPort? = try MachPort { _ in handled.open() }
             weak let kept = port
             try port?.setQueue(DispatchQueue(label: "test"))

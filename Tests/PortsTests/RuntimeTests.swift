@@ -62,7 +62,7 @@ import Testing
         var one: PortRuntime? = runtime()
         let other = runtime()
         var port: MachPort? = try registered(try #require(one))
-        let (right, told) = (try other.nameServer.port(forName: "test"), Gate())
+        let (right, told) = (try other.nameServer.port(forName: "test"), Latch())
         right.onInvalidation { told.open() }
         (port, one) = (nil, nil)
         #expect(told.wait(until: .patience) && !right.isValid)

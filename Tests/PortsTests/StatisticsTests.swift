@@ -44,7 +44,7 @@ import Testing
     }
 
     @Test func `a message that is counted before its loop looks is handled all the same`() throws {
-        let (handled, busy, release) = (Gate(), Gate(), Gate())
+        let (handled, busy, release) = (Latch(), Latch(), Latch())
         let port = try MachPort { _ in handled.open() }
         let thread = try served(port)
         thread.loop.perform {

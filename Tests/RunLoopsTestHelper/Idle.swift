@@ -5,7 +5,7 @@ import TestSupport
 /// A monitor of a loop that sleeps does nothing at all, and wakes up with the loop.
 func watchAnIdleLoop() throws {
     let thread = try RunLoopThread()
-    let stalled = Gate()
+    let stalled = Latch()
     let monitor = try StallMonitor(thread.loop, threshold: .milliseconds(10)) { _ in stalled.open() }
     // Each has looked at the other once it is there.
     let deadline = MonotonicInstant.now + .seconds(20)

@@ -23,7 +23,7 @@ import Testing
 
     @Test func `blocks of one thread run in the order they were queued`() throws {
         let thread = try RunLoopThread()
-        let (seen, done) = (Shared<[Int]>([]), Gate())
+        let (seen, done) = (Shared<[Int]>([]), Latch())
         for index in 0..<1_000 {
             thread.loop.perform {
                 seen.withLock { $0.append(index) }

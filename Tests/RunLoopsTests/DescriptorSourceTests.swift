@@ -226,7 +226,7 @@ import Testing
     @Test func `a source that owns its descriptor keeps it while the handler runs, and closes it when let go of`()
         throws
     {
-        let (pair, isCalled, mayReturn) = (SocketPair(), Gate(), Gate())
+        let (pair, isCalled, mayReturn) = (SocketPair(), Latch(), Latch())
         let thread = try RunLoopThread()
         var source: ThreadRunLoop.Source1? = .descriptor(pair.mine, closesOnInvalidation: true) { _, _ in
             isCalled.open()

@@ -112,7 +112,7 @@ import Testing
     }
 
     @Test func `a change wakes a loop that sleeps`() throws {
-        let (folder, thread, told) = (Folder(), try RunLoopThread(), Gate())
+        let (folder, thread, told) = (Folder(), try RunLoopThread(), Latch())
         try thread.loop.add(.file(folder.path) { if $0.name == "late" { told.open() } })
         waitUntil { thread.loop.isWaiting }
         folder.write("late", "")

@@ -86,7 +86,7 @@ import Testing
         thread.loop.add(ThreadRunLoop.Observer(.beforeTimers) { _, _ in passes.withLock { $0 += 1 } })
         for _ in 0..<100 {
             waitUntil { thread.loop.isWaiting }
-            let done = Gate()
+            let done = Latch()
             idle.add { done.open() }
             #expect(done.wait(until: .patience))
         }
@@ -96,7 +96,7 @@ import Testing
     }
 
     @Test func `a task added just before the loop sleeps is called first`() throws {
-        let (thread, done) = (try RunLoopThread(), Gate())
+        let (thread, done) = (try RunLoopThread(), Latch())
         let idle = ThreadRunLoop.IdleQueue(in: thread.loop)
         // Later than the queue's own turn.
         thread.loop.add(
@@ -106,7 +106,7 @@ import Testing
     }
 
     @Test func `no task is lost among many threads`() throws {
-        let (thread, count, done) = (try RunLoopThread(), Shared(0), Gate())
+        let (thread, count, done) = (try RunLoopThread(), Shared(0), Latch())
         let idle = ThreadRunLoop.IdleQueue(in: thread.loop, budget: .microseconds(50))
         let helpers = (0..<4).map { _ in
             Helper {

@@ -27,7 +27,7 @@ import Testing
 
     @Test func `what a local closure has captured is let go of on its thread, wherever its item ends`() throws {
         let thread = try RunLoopThread()
-        let (last, ended) = (Shared<Bool?>(nil), Gate())
+        let (last, ended) = (Shared<Bool?>(nil), Latch())
         let loop = thread.loop
         // The item's last reference is let go of here.
         var timer: ThreadRunLoop.Timer? = try thread.run {

@@ -28,7 +28,7 @@ import Testing
     @Test func `the main thread has its loop before it asks for the current one`() { #expect(helper("main") == 0) }
 
     @Test func `a closure waits for one of its modes`() throws {
-        let (thread, inside) = (try RunLoopThread { $0.add(ThreadRunLoop.Source0 {}, forMode: "other") }, Gate())
+        let (thread, inside) = (try RunLoopThread { $0.add(ThreadRunLoop.Source0 {}, forMode: "other") }, Latch())
         let loop = thread.loop
         let mode = Shared<ThreadRunLoop.Mode?>(nil)
         let helper = Helper {
@@ -48,7 +48,7 @@ import Testing
 
     @Test func `a closure for no mode in particular is called in every common mode`() async throws {
         let thread = try RunLoopThread()
-        let (isOver, isInside) = (Shared(false), Gate())
+        let (isOver, isInside) = (Shared(false), Latch())
         try thread.loop.addCommonMode("inner")
         thread.loop.add(ThreadRunLoop.Source0 {}, forMode: "inner")
         thread.loop.perform {
@@ -73,7 +73,7 @@ import Testing
     }
 
     @Test func `a loop that ends first wakes those who wait`() async throws {
-        let (made, leave) = (Shared<ThreadRunLoop?>(nil), Gate())
+        let (made, leave) = (Shared<ThreadRunLoop?>(nil), Latch())
         let owner = Helper {
             // Its loop is never run.
             made.withLock { $0 = ThreadRunLoop.current }
@@ -105,7 +105,7 @@ import Testing
     }
 
     @Test func `a cancelled task takes its closure back unless it has begun`() async throws {
-        let (thread, block, begun) = (try RunLoopThread(), Gate(), Gate())
+        let (thread, block, begun) = (try RunLoopThread(), Latch(), Latch())
         let loop = thread.loop
         let first = Task {
             try await loop.execute {
@@ -139,6 +139,6 @@ import Testing
     }
 }
 
-extension Gate {
+extension Latch {
     fileprivate var waited: Bool { wait(until: .patience) }
 }

@@ -20,7 +20,7 @@ private actor Resident {
         for _ in 0..<count { await other.call() }
     }
 
-    func open(_ gate: Gate) { gate.open() }
+    func open(_ latch: Latch) { latch.open() }
 
     nonisolated func callFromCallback() { assumeIsolated { $0.calls += 1 } }
 
@@ -58,7 +58,7 @@ private actor Resident {
     @Test func `a callback of the loop is isolated to the actors that live there`() async throws {
         let thread = try RunLoopThread()
         let resident = Resident(thread.loop)
-        let called = Gate()
+        let called = Latch()
         thread.loop.add(
             ThreadRunLoop.Timer(after: .zero) { _ in
                 resident.callFromCallback()
@@ -108,7 +108,7 @@ private actor Resident {
     @Test func `work that waits when its loop ends is done elsewhere`() async throws {
         let thread = try RunLoopThread()
         let resident = Resident(thread.loop)
-        let (isHeld, mayEnd) = (Gate(), Gate())
+        let (isHeld, mayEnd) = (Latch(), Latch())
         thread.loop.perform {
             isHeld.open()
             _ = mayEnd.wait(until: .patience)
@@ -124,7 +124,7 @@ private actor Resident {
     @Test func `while a loop ends, its actors are nowhere else`() async throws {
         let thread = try RunLoopThread()
         let resident = Resident(thread.loop)
-        let (isElsewhere, isEverAtBoth) = (Gate(), Shared(true))
+        let (isElsewhere, isEverAtBoth) = (Latch(), Shared(true))
         thread.loop.add(
             ThreadRunLoop.Source0(
                 cancel: { _, _ in

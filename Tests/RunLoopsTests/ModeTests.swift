@@ -53,7 +53,7 @@ import Testing
         let loop = thread.loop
         try loop.addCommonMode("other")
         let calls = Shared([String]())
-        let (removal, addition) = (Gate(), Gate())
+        let (removal, addition) = (Latch(), Latch())
         let source = ThreadRunLoop.Source0(
             schedule: { _, _ in
                 calls.withLock { $0.append("joins") }

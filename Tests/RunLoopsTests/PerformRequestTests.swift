@@ -44,7 +44,7 @@ import Testing
     }
 
     @Test func `a request from another thread wakes the loop`() throws {
-        let (thread, now, later) = (try RunLoopThread(), Gate(), Gate())
+        let (thread, now, later) = (try RunLoopThread(), Latch(), Latch())
         waitUntil { thread.loop.isWaiting }
         thread.loop.perform(order: 0) { now.open() }
         #expect(now.wait(until: .patience))
@@ -119,7 +119,7 @@ import Testing
 
     @Test func `all requests of an owner are cancelled, in this loop only`() throws {
         let other = try RunLoopThread()
-        let called = Gate()
+        let called = Latch()
         let trace = onThread {
             let (loop, trace) = (ThreadRunLoop.current, Trace())
             let (mine, stranger) = (Owner(), Owner())

@@ -19,7 +19,7 @@ import Testing
         let thread = try RunLoopThread()
         waitUntil { thread.loop.isWaiting }
         thread.loop.stop()
-        let ran = Gate()
+        let ran = Latch()
         thread.loop.perform { ran.open() }
         #expect(ran.wait(until: .patience))
     }
@@ -35,7 +35,7 @@ import Testing
     @Test func `its body runs before the items that others add`() throws {
         let trace = Trace()
         let thread = try RunLoopThread { loop in trace("body \(loop.isCurrent)") }
-        let ran = Gate()
+        let ran = Latch()
         thread.loop.perform {
             trace("block")
             ran.open()
@@ -46,7 +46,7 @@ import Testing
 
     @Test func `a thread cannot wait for itself`() throws {
         let thread = try RunLoopThread()
-        let (answer, asked) = (Shared<Bool?>(nil), Gate())
+        let (answer, asked) = (Shared<Bool?>(nil), Latch())
         thread.loop.perform {
             answer.withLock { $0 = thread.join() }
             asked.open()
@@ -58,7 +58,7 @@ import Testing
     }
 
     @Test func `letting go of a thread ends it, even on itself`() throws {
-        let ended = Gate()
+        let ended = Latch()
         let kept = Shared<RunLoopThread?>(nil)
         let thread = try RunLoopThread()
         kept.withLock { $0 = thread }
@@ -83,7 +83,7 @@ import Testing
     }
 
     @Test func `a closure given to a stopped thread is refused, even while it has not ended`() async throws {
-        let (thread, inside, leave) = (try RunLoopThread(), Gate(), Gate())
+        let (thread, inside, leave) = (try RunLoopThread(), Latch(), Latch())
         thread.loop.perform {
             inside.open()
             // It is not the thread's end that refuses.
@@ -179,7 +179,7 @@ import Testing
         #else
             let size = RunLoopThread.minimumStackSize
         #endif
-        let (thread, fired) = (try RunLoopThread(stackSize: size), Gate())
+        let (thread, fired) = (try RunLoopThread(stackSize: size), Latch())
         thread.loop.perform(after: .zero) {
             thread.loop.perform(order: 0) { run(thread.loop, seconds: 0) }
             thread.loop.perform(after: .zero) { fired.open() }
@@ -196,7 +196,7 @@ import Testing
     }
 
     @Test func `a thread that is stopped inside of a run until a time ends`() throws {
-        let (thread, isInside) = (try RunLoopThread(), Gate())
+        let (thread, isInside) = (try RunLoopThread(), Latch())
         thread.loop.perform {
             isInside.open()
             // Seconds, so that a failure is not for ever.

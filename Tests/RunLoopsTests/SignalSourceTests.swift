@@ -8,7 +8,7 @@ import Testing
 @Suite(.ownThread, .serialized) struct SignalSourceTests {
     @Test func `every source of a signal is told`() throws {
         let (first, second) = (try RunLoopThread(), try RunLoopThread())
-        let (toldFirst, toldSecond) = (Gate(), Gate())
+        let (toldFirst, toldSecond) = (Latch(), Latch())
         let sources = [
             try ThreadRunLoop.Source1.signal(SIGUSR1) { _ in toldFirst.open() },
             try ThreadRunLoop.Source1.signal(SIGUSR1) { _ in toldSecond.open() },

@@ -9,7 +9,7 @@ import Testing
 @Suite(.ownThread) struct Source0Tests {
     @Test func `a source in two loops is performed by one of them, once a signal`() throws {
         let (first, second) = (try RunLoopThread(), try RunLoopThread())
-        let (count, done) = (Shared(0), Gate())
+        let (count, done) = (Shared(0), Latch())
         let source = ThreadRunLoop.Source0 {
             count.withLock { $0 += 1 }
             done.open()

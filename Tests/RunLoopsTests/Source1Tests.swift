@@ -38,7 +38,7 @@ import Testing
     }
 
     @Test func `a raised source wakes the sleeping loop that it is added to`() throws {
-        let (thread, event, performed) = (try RunLoopThread(), madeEvent(), Gate())
+        let (thread, event, performed) = (try RunLoopThread(), madeEvent(), Latch())
         let source = ThreadRunLoop.Source1(descriptor: event.descriptor) { _ in
             performed.open()
             return false
@@ -53,7 +53,7 @@ import Testing
     @Test func `raising wakes every loop that has the source`() throws {
         let (first, second) = (try RunLoopThread(), try RunLoopThread())
         let (event, seen) = (madeEvent(), Shared<Set<ObjectIdentifier>>([]))
-        let both = Gate()
+        let both = Latch()
         let source = ThreadRunLoop.Source1(descriptor: event.descriptor) { turn in
             let count = seen.withLock { seen in
                 seen.insert(ObjectIdentifier(turn.loop))

@@ -10,7 +10,7 @@ import Testing
     /// Watches a fresh thread while it does something, and returns what is reported up to the end of the first stall.
     private func reports(_ body: @escaping @Sendable (ThreadRunLoop) -> Void) throws -> [StallMonitor.Stall] {
         let thread = try RunLoopThread()
-        let (stalls, isOver) = (Shared<[StallMonitor.Stall]>([]), Gate())
+        let (stalls, isOver) = (Shared<[StallMonitor.Stall]>([]), Latch())
         let monitor = try StallMonitor(thread.loop, threshold: Self.threshold) { stall in
             let isFirstEnd = stalls.withLock { stalls in
                 let isFirst = !stalls.contains(where: \.isOver)
@@ -45,7 +45,7 @@ import Testing
     }
 
     @Test func `a stall is told again when it has taken twice as long, and four times, and so on`() throws {
-        let (thread, durations, done) = (try RunLoopThread(), Shared<[Duration]>([]), Gate())
+        let (thread, durations, done) = (try RunLoopThread(), Shared<[Duration]>([]), Latch())
         let monitor = try StallMonitor(thread.loop, threshold: Self.threshold) { stall in
             let count = durations.withLock { durations in
                 durations.append(stall.duration)
@@ -106,7 +106,7 @@ import Testing
             stalls.withLock { $0.append(stall) }
         }
         let calls = Shared(0)
-        let done = Gate()
+        let done = Latch()
         thread.loop.add(
             ThreadRunLoop.Timer(after: .milliseconds(1), repeats: true) { timer in
                 spin(milliseconds: 1)
@@ -143,7 +143,7 @@ import Testing
     @Test(arguments: [false, true])
     func `nothing is told after the monitor has stopped, or was let go of`(_ stops: Bool) throws {
         let thread = try RunLoopThread()
-        let (count, isToldOfFirst) = (Shared(0), Gate())
+        let (count, isToldOfFirst) = (Shared(0), Latch())
         var monitor: StallMonitor? = try StallMonitor(thread.loop, threshold: Self.threshold) { stall in
             count.withLock { $0 += 1 }
             if stall.isOver { isToldOfFirst.open() }
@@ -151,7 +151,7 @@ import Testing
         thread.loop.perform { spin(milliseconds: 60) }
         #expect(isToldOfFirst.wait(until: .patience))
         try thread.run {}
-        let (isInside, mayGoOn) = (Gate(), Gate())
+        let (isInside, mayGoOn) = (Latch(), Latch())
         thread.loop.perform {
             isInside.open()
             _ = mayGoOn.wait(until: .patience)
@@ -179,7 +179,7 @@ import Testing
         waitUntil { thread.loop.isWaiting }
         let end = MonotonicInstant.now + .milliseconds(50)
         waitUntil { end.hasPassed }
-        let (stalls, isLooking) = (Shared<[StallMonitor.Stall]>([]), Gate())
+        let (stalls, isLooking) = (Shared<[StallMonitor.Stall]>([]), Latch())
         let monitor = try StallMonitor(thread.loop, threshold: Self.threshold) { stall in
             stalls.withLock { $0.append(stall) }
             if stall.isOver { isLooking.open() }

@@ -53,7 +53,7 @@ import Testing
     }
 
     @Test func `a source can join another loop`() throws {
-        let (event, done) = (madeEvent(), Gate())
+        let (event, done) = (madeEvent(), Latch())
         let source = ThreadRunLoop.Source1(descriptor: event.descriptor) { _ in
             event.clear()
             done.open()

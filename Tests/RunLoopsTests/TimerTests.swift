@@ -82,10 +82,10 @@ import Testing
         let thread = try RunLoopThread()
         thread.loop.add(ThreadRunLoop.Timer(after: .seconds(100)) { _ in })
         waitUntil { thread.loop.isWaiting }
-        let fired = Gate()
+        let fired = Latch()
         thread.loop.add(ThreadRunLoop.Timer(after: .milliseconds(1)) { _ in fired.open() })
         #expect(fired.wait(until: .patience))
-        let again = Gate()
+        let again = Latch()
         let far = ThreadRunLoop.Timer(after: .seconds(100)) { _ in again.open() }
         thread.loop.add(far)
         waitUntil { thread.loop.isWaiting }
@@ -97,7 +97,7 @@ import Testing
         let deadline = MonotonicInstant.patience
         var isTooLate = true
         while isTooLate, !deadline.hasPassed {
-            let (thread, wakeUps, fired, done) = (try RunLoopThread(), Shared(0), Shared(false), Gate())
+            let (thread, wakeUps, fired, done) = (try RunLoopThread(), Shared(0), Shared(false), Latch())
             let observer = ThreadRunLoop.Observer(.afterWaiting) { _, _ in wakeUps.withLock { $0 += 1 } }
             let near = ThreadRunLoop.Timer(after: .milliseconds(100)) { _ in fired.withLock { $0 = true } }
             let far = ThreadRunLoop.Timer(after: .milliseconds(150)) { _ in done.open() }

@@ -9,7 +9,7 @@ import Testing
 @Suite(.ownThread) struct WakeUpTests {
     @Test func `a wake-up ends a sleep`() throws {
         let thread = try RunLoopThread()
-        let woken = Gate()
+        let woken = Latch()
         thread.loop.perform { thread.loop.add(.init(.afterWaiting) { _, _ in woken.open() }) }
         waitUntil { thread.loop.isWaiting }
         thread.loop.wakeUp()
@@ -22,7 +22,7 @@ import Testing
         let thread = try RunLoopThread()
         let count = Shared(0)
         let all = 4 * 50_000
-        let done = Gate()
+        let done = Latch()
         let helpers = (0..<4).map { _ in
             Helper {
                 for _ in 0..<50_000 {
@@ -45,7 +45,7 @@ import Testing
     @Test func `no signal is lost between two loops that answer each other`() throws {
         let rounds = 5_000
         let (first, second) = (try RunLoopThread(name: "first"), try RunLoopThread(name: "second"))
-        let (done, count) = (Gate(), Shared(0))
+        let (done, count) = (Latch(), Shared(0))
         let sources = Shared<[ThreadRunLoop.Source0]>([])
         let ping = ThreadRunLoop.Source0 {
             sources.withLock { $0[1] }.signal()
@@ -93,7 +93,7 @@ import Testing
         let thread = try RunLoopThread { loop in
             loop.add(ThreadRunLoop.Source0 {}, forMode: "inner")
         }
-        let inside = Gate()
+        let inside = Latch()
         let loop = thread.loop
         loop.add(
             ThreadRunLoop.Observer(.beforeWaiting, repeats: false) { _, _ in

@@ -6,10 +6,10 @@ package final class Helper<Result: Sendable>: Sendable {
     private let thread: pthread_t
     private let isJoined = Lock(false)
     private let result: Shared<Result?>
-    private let returned: Gate
+    private let returned: Latch
 
     package init(_ body: @escaping @Sendable () -> Result) {
-        let (result, returned) = (Shared<Result?>(nil), Gate())
+        let (result, returned) = (Shared<Result?>(nil), Latch())
         let start = Start {
             let value = body()
             result.withLock { $0 = value }

@@ -56,6 +56,10 @@ static inline void crl_unlock(uint32_t *word) {
     if (__atomic_exchange_n(word, 0, __ATOMIC_RELEASE) == 2) crl_wake_waiter(word);
 }
 
+// A latch in a word: 0 is closed, 1 open. Waits until a CLOCK_MONOTONIC time, and returns whether the latch is open.
+void crl_latch_open(uint32_t *word);
+bool crl_latch_wait(uint32_t *word, uint64_t nanoseconds);
+
 // The thread's value under the library's one thread-specific key. `destructor`, the same for all threads, runs at the
 // thread's exit; null does not change the destructor.
 void *crl_thread_value(void);

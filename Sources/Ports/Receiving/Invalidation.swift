@@ -25,7 +25,7 @@ extension Receiver {
     private func waitForOtherTurns() -> Bool {
         // Two threads in handlers could wait for each other.
         let mustNotWait = crl_callout_depth().pointee > 0 || context.housekeeping.isCurrent
-        let turnsEnded = Gate()
+        let turnsEnded = Latch()
         let isLater = state.withLock { state in
             state.lifecycle.finishLater(on: crl_thread_id(), hasEnded: { crl_thread_has_ended($0) }) {
                 if mustNotWait { self.finish() } else { turnsEnded.open() }

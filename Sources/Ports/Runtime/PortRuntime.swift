@@ -135,7 +135,7 @@ public final class PortRuntime: Sendable {
 
     /// Terminates the context on a thread that is left behind at the deadline.
     private static func terminate(_ context: Context, before deadline: MonotonicInstant) {
-        let ended = Gate()
+        let ended = Latch()
         let thread = try? RunLoopThread(name: "ports end") { _ in
             context.terminate()
             ended.open()

@@ -23,7 +23,7 @@ final class Log: Sendable {
         /// Whether the thread exists.
         var isWriting = false
         /// The thread waits here until it may report how many lines were left out.
-        var rest: Gate?
+        var rest: Latch?
         var isClosing = false
     }
 
@@ -94,14 +94,14 @@ final class Log: Sendable {
         while let step = nextStep() {
             switch step {
             case .write(let lines): for line in lines { Self.logger.log(level: line.level, "\(line.text)") }
-            case .rest(let gate, let end): _ = gate.wait(until: end)
+            case .rest(let latch, let end): _ = latch.wait(until: end)
             }
         }
     }
 
     private enum Step {
         case write([Line])
-        case rest(Gate, until: MonotonicInstant)
+        case rest(Latch, until: MonotonicInstant)
     }
 
     /// The thread's next step; nil when it may end.
@@ -115,9 +115,9 @@ final class Log: Sendable {
             (state.queue, state.lost) = ([], 0)
             if lines.isEmpty, state.limit.omitted > 0 {
                 guard state.isClosing || state.limit.end.hasPassed else {
-                    let gate = Gate()
-                    state.rest = gate
-                    return .rest(gate, until: state.limit.end)
+                    let latch = Latch()
+                    state.rest = latch
+                    return .rest(latch, until: state.limit.end)
                 }
                 let count = state.limit.takeOmitted()
                 lines.append(.init(level: .warning, text: "\(count) more lines were left out by the rate limit"))

@@ -92,7 +92,7 @@ final class Promise<Value: Sendable>: Sendable {
         let waiter = GateWaiter()
         add(waiter)
         defer { remove(waiter) }
-        _ = waiter.gate.wait(until: deadline)
+        _ = waiter.latch.wait(until: deadline)
         return value
     }
 
@@ -127,6 +127,6 @@ final class Promise<Value: Sendable>: Sendable {
 
 /// A thread that waits for one event.
 private final class GateWaiter: Waiter {
-    let gate = Gate()
-    func wake() { gate.open() }
+    let latch = Latch()
+    func wake() { latch.open() }
 }

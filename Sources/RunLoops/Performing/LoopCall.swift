@@ -75,10 +75,10 @@ final class LoopCall<Value: Sendable>: Sendable {
     }
 
     func wait(for loop: ThreadRunLoop, inModes modes: [ThreadRunLoop.Mode]) -> Outcome {
-        let gate = Gate()
-        whenOver { _ in gate.open() }
+        let latch = Latch()
+        whenOver { _ in latch.open() }
         send(to: loop, inModes: modes)
-        _ = gate.wait(until: .distantFuture)
+        _ = latch.wait(until: .distantFuture)
         guard case .over(let outcome) = state.withLock({ $0.phase }) else { return .failure(RunLoopError.loopEnded) }
         return outcome
     }

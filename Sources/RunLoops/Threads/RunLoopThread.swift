@@ -14,7 +14,7 @@ public final class RunLoopThread: Sendable {
     /// The thread's loop. Items added to it from any thread are served there.
     public let loop: ThreadRunLoop
 
-    private let ended = Gate()
+    private let ended = Latch()
     private let thread: pthread_t
     private let isJoined = Mutex(false)
 
@@ -109,7 +109,7 @@ public final class RunLoopThread: Sendable {
     public func join(before deadline: MonotonicInstant = .distantFuture) -> Bool {
         guard !loop.isCurrent, ended.wait(until: deadline) else { return false }
         isJoined.withLock { isJoined in
-            // The gate opens at the very end of the thread, so this is short.
+            // The latch opens at the very end of the thread, so this is short.
             if !isJoined { pthread_join(thread, nil) }
             isJoined = true
         }
@@ -120,12 +120,12 @@ public final class RunLoopThread: Sendable {
     private final class Start: Sendable {
         let name: String
         let niceness: Int?
-        let ready = Gate()
-        let ended: Gate
+        let ready = Latch()
+        let ended: Latch
         let body: (@Sendable (ThreadRunLoop) -> Void)?
         let outcome = Mutex(Result<ThreadRunLoop, RunLoopError>.failure(.loopEnded))
 
-        init(name: String, niceness: Int?, ended: Gate, body: (@Sendable (ThreadRunLoop) -> Void)?) {
+        init(name: String, niceness: Int?, ended: Latch, body: (@Sendable (ThreadRunLoop) -> Void)?) {
             self.name = name
             self.niceness = niceness
             self.ended = ended
