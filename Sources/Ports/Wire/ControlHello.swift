@@ -2,7 +2,6 @@
 struct ControlHello: Equatable {
     static let size = 32
     static let major: UInt8 = 1
-    static let minor: UInt8 = 0
     private static let magic: UInt32 = 0x5452_5053  // "SPRT"
 
     var major = Self.major
@@ -19,20 +18,14 @@ struct ControlHello: Equatable {
     init?(_ bytes: UnsafeRawBufferPointer) {
         guard bytes.count >= Self.size, bytes.little(at: 0) == Self.magic else { return nil }
         major = bytes[4]
-        let low: UInt64 = bytes.little(at: 8)
-        let high: UInt64 = bytes.little(at: 16)
-        incarnation = Incarnation(bits: UInt128(high) << 64 | UInt128(low))
+        incarnation = Incarnation(bits: bytes.little(at: 8))
         origin = bytes.little(at: 24)
     }
 
     func write(to bytes: UnsafeMutableRawBufferPointer) {
         bytes.setLittle(Self.magic, at: 0)
-        bytes[4] = major
-        bytes[5] = Self.minor
-        bytes.setLittle(0 as UInt16, at: 6)
-        bytes.setLittle(UInt64(truncatingIfNeeded: incarnation.bits), at: 8)
-        bytes.setLittle(UInt64(truncatingIfNeeded: incarnation.bits >> 64), at: 16)
-        bytes.setLittle(origin, at: 24)
-        bytes.setLittle(0 as UInt32, at: 28)
+        bytes.setLittle(UInt32(major), at: 4)
+        bytes.setLittle(incarnation.bits, at: 8)
+        bytes.setLittle(UInt64(origin), at: 24)
     }
 }

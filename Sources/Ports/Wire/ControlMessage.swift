@@ -1,6 +1,6 @@
 // The packets of a control connection: small, on one SEQPACKET socket, little-endian.
 //
-//     hello        "SPRT", major UInt8, minor UInt8, zero UInt16, process 2 × UInt64, origin UInt32, zero UInt32
+//     hello        "SPRT", major UInt8, 3 zero bytes, process UInt128, origin UInt32, 4 zero bytes
 //     watch        1 UInt8, number UInt64: tell me when this port of yours becomes invalid
 //     invalidated  2 UInt8, number UInt64: this port of mine is invalid
 //     unanswered   3 UInt8, request UInt64: this request of yours will have no reply
@@ -45,30 +45,20 @@ enum ControlMessage: Equatable {
     /// - Parameter bytes: At least ``largestSize`` bytes.
     /// - Returns: The packet's size in bytes.
     func write(to bytes: UnsafeMutableRawBufferPointer) -> Int {
-        switch self {
-        case .watch(let number): Self.write(1, number, to: bytes)
-        case .invalidated(let number): Self.write(2, number, to: bytes)
-        case .unanswered(let request): Self.write(3, request, to: bytes)
-        case .credit(let number, let taken): Self.write(4, number, taken, to: bytes)
-        case .count(let number): Self.write(5, number, to: bytes)
-        case .sent(let number, let count): Self.write(6, number, count, to: bytes)
-        case .ask(let query, let number): Self.write(7, query, number, to: bytes)
-        case .statistics(let query, let received, let waiting):
-            Self.write(8, query, received, waiting, to: bytes)
-        case .drained(let number, let probe): Self.write(9, number, probe, to: bytes)
-        }
-    }
-
-    private static func write(
-        _ kind: UInt8, _ first: UInt64, _ second: UInt64? = nil, _ third: UInt64? = nil,
-        to bytes: UnsafeMutableRawBufferPointer
-    ) -> Int {
+        let (kind, fields): (UInt8, [UInt64]) =
+            switch self {
+            case .watch(let number): (1, [number])
+            case .invalidated(let number): (2, [number])
+            case .unanswered(let request): (3, [request])
+            case .credit(let number, let taken): (4, [number, taken])
+            case .count(let number): (5, [number])
+            case .sent(let number, let count): (6, [number, count])
+            case .ask(let query, let number): (7, [query, number])
+            case .statistics(let query, let received, let waiting): (8, [query, received, waiting])
+            case .drained(let number, let probe): (9, [number, probe])
+            }
         bytes[0] = kind
-        bytes.setLittle(first, at: 1)
-        guard let second else { return 9 }
-        bytes.setLittle(second, at: 9)
-        guard let third else { return 17 }
-        bytes.setLittle(third, at: 17)
-        return 25
+        for (index, field) in fields.enumerated() { bytes.setLittle(field, at: 1 + 8 * index) }
+        return 1 + 8 * fields.count
     }
 }

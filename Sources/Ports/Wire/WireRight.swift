@@ -5,7 +5,7 @@
 ///     2   path      UInt16    the length of the path in bytes
 ///     4   queue     UInt32    the port's queue limit, in messages of one sender
 ///     8   number    UInt64
-///    16   process   2 × UInt64, the low half first
+///    16   process   UInt128
 ///    32   limit     UInt64    the largest message that the port takes, in bytes
 ///    40   bytes     UInt64    the port's byte limit, for one sender; 0: no limit
 ///    48   path: the registry directory of the port's owner; empty inside one process
@@ -36,10 +36,7 @@ struct WireRight: Equatable {
         let length = Int(bytes.little(at: 2) as UInt16)
         guard bytes[1] == 0, bytes.count == Self.fixedSize + length else { throw .badRight }
         queueLimit = bytes.little(at: 4)
-        let high: UInt64 = bytes.little(at: 24)
-        let low: UInt64 = bytes.little(at: 16)
-        id = PortID(
-            incarnation: Incarnation(bits: UInt128(high) << 64 | UInt128(low)), number: bytes.little(at: 8))
+        id = PortID(incarnation: Incarnation(bits: bytes.little(at: 16)), number: bytes.little(at: 8))
         guard let limit = Int(exactly: bytes.little(at: 32) as UInt64),
             let byteLimit = Int(exactly: bytes.little(at: 40) as UInt64)
         else { throw .badRight }
@@ -64,8 +61,7 @@ struct WireRight: Equatable {
             bytes.setLittle(UInt16(path.count), at: 2)
             bytes.setLittle(queueLimit, at: 4)
             bytes.setLittle(id.number, at: 8)
-            bytes.setLittle(UInt64(truncatingIfNeeded: id.incarnation.bits), at: 16)
-            bytes.setLittle(UInt64(truncatingIfNeeded: id.incarnation.bits >> 64), at: 24)
+            bytes.setLittle(id.incarnation.bits, at: 16)
             bytes.setLittle(UInt64(limit), at: 32)
             bytes.setLittle(UInt64(byteLimit), at: 40)
             UnsafeMutableRawBufferPointer(rebasing: bytes[Self.fixedSize...]).copyMemory(
