@@ -20,8 +20,8 @@ extension MachPort.SendRight {
         try Fork.check()
         guard isValid, let collector = channel.runtime?.statistics else { throw .isInvalid(port: id) }
         let owner = try channel.connectToOwner(before: max(deadline, .now + .seconds(1)))
-        let (query, number) = try collector.ask(id, of: owner, channel.context.control)
-        defer { collector.remove(number) }
+        let query = try collector.ask(id, of: owner)
+        defer { collector.remove(query) }
         guard isValid else { throw .becameInvalid(port: id) }
         guard let answer = query.answer.wait(until: deadline) else { throw .receiveTimedOut(port: id) }
         guard let statistics = answer else { throw .becameInvalid(port: id) }

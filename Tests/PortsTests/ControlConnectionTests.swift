@@ -622,7 +622,6 @@ import Testing
 extension ControlConnection {
     /// A connection that no loop serves.
     convenience init(_ descriptor: Int32, to pid: pid_t) {
-        self.init(
-            descriptor, incarnation: .random(), pid: pid, ownOrigin: 1, PortRuntime.shared.control)
+        self.init(descriptor, ControlHello(incarnation: .random(), origin: 1), pid, PortRuntime.shared.control)
     }
 }

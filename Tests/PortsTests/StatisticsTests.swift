@@ -71,11 +71,11 @@ import Testing
     @Test func `only the owner of a port answers a question about it`() {
         let (owner, stranger, told) = (Incarnation.random(), Incarnation.random(), Shared<[Int]>([]))
         let counts = PortRuntime.shared.statistics
-        let (question, query) = counts.begin(PortID(incarnation: owner, number: 1))
-        question.answer.whenSet { statistics in told.withLock { $0.append(statistics?.waiting ?? -1) } }
+        let query = counts.begin(PortID(incarnation: owner, number: 1))
+        query.answer.whenSet { statistics in told.withLock { $0.append(statistics?.waiting ?? -1) } }
         defer { counts.remove(query) }
-        counts.answered(query, .init(received: 0, waiting: 1), by: stranger)
-        counts.answered(query, .init(received: 0, waiting: 2), by: owner)
+        counts.answered(query.number, .init(received: 0, waiting: 1), by: stranger)
+        counts.answered(query.number, .init(received: 0, waiting: 2), by: owner)
         #expect(told.withLock { $0 } == [2])
     }
 

@@ -37,21 +37,16 @@ final class ControlConnection: Sendable {
     /// Further statistics queries get no answer while so many wait.
     private static let mostAsks = 256
 
-    /// Takes over the descriptor.
-    init(
-        _ descriptor: Int32, incarnation: Incarnation, pid: pid_t, ownOrigin: UInt32,
-        _ control: ControlConnections
-    ) {
+    /// Takes over the descriptor of a peer that has sent its hello.
+    init(_ descriptor: Int32, _ hello: ControlHello, _ pid: pid_t, _ control: ControlConnections) {
         self.descriptor = descriptor
-        self.incarnation = incarnation
         self.pid = pid
-        self.ownOrigin = ownOrigin
         self.control = control
+        incarnation = hello.incarnation
+        ownOrigin = hello.origin
     }
 
-    deinit {
-        crl_unforked_close(descriptor)
-    }
+    deinit { crl_unforked_close(descriptor) }
 
     // MARK: Sending
 
@@ -158,49 +153,25 @@ final class ControlConnection: Sendable {
     }
 
     private func handle(_ message: ControlMessage) {
-        let events = control.events
-        switch message {
-        case .watch(let number):
-            state.withLock { _ = $0.watched.insert(number) }
-            // The port may have become invalid before, or on another thread just now.
-            if !events.isValid(port: number) { tellInvalidated(number) }
-        case .invalidated(let number):
-            state.withLock { _ = $0.asked.remove(number) }
-            events.portBecameInvalid(port(number))
-        case .unanswered(let request):
-            events.requestUnanswered(request, by: incarnation)
-        case .credit(let number, let bytes):
-            events.creditReturned(Int(clamping: bytes), by: port(number))
-        case .drained(let number, let probe):
-            events.portDrained(port(number), probe: probe)
-        case .count(let number):
-            send(.sent(number, count: UInt64(events.sentCount(to: port(number)))))
-        case .sent(let number, let count):
-            events.peerSent(Int(clamping: count), to: number, by: incarnation, control)
-        case .ask(let query, let number):
-            collectStatistics(of: number, for: query)
-        case .statistics(let query, let received, let waiting):
-            events.statisticsAnswered(
-                query, .init(received: Int(clamping: received), waiting: Int(clamping: waiting)), by: incarnation)
-        }
-    }
-
-    private func collectStatistics(of number: UInt64, for query: UInt64) {
         let isOneTooMany = state.withLock { state in
-            if state.askCount < Self.mostAsks { state.askCount += 1 } else { return true }
+            switch message {
+            case .watch(let number): state.watched.insert(number)
+            case .invalidated(let number): state.asked.remove(number)
+            case .ask where state.askCount == Self.mostAsks: return true
+            case .ask: state.askCount += 1
+            default: break
+            }
             return false
         }
-        guard !isOneTooMany else { return }
-        control.events.collectStatistics(of: number, control) { [weak self] statistics in
-            guard let self else { return }
-            state.withLock { $0.askCount -= 1 }
-            guard let statistics else { return }
-            send(
-                .statistics(query: query, received: UInt64(statistics.received), waiting: UInt64(statistics.waiting)))
-        }
+        if !isOneTooMany { control.events.received(message, from: self) }
     }
 
-    private func port(_ number: UInt64) -> PortID { PortID(incarnation: incarnation, number: number) }
+    /// Answers a statistics query of the peer. Nil means that there is no such port.
+    func answer(_ query: UInt64, _ statistics: PortStatistics?) {
+        state.withLock { $0.askCount -= 1 }
+        guard let statistics else { return }
+        send(.statistics(query: query, received: UInt64(statistics.received), waiting: UInt64(statistics.waiting)))
+    }
 
     /// The connection has ended.
     func closed() {

@@ -14,6 +14,13 @@ final class ControlConnections: Sendable {
         var resting: Set<ControlAddress> = []
         var isClosed = false
         var origins: Origins
+        let incarnation: Incarnation
+
+        /// This runtime's hello to a process.
+        mutating func hello(to peer: Incarnation, _ pid: pid_t) -> ControlHello {
+            ControlHello(
+                incarnation: incarnation, origin: origins.number(of: .init(incarnation: peer, pid: pid)))
+        }
 
         /// Forgets a process that has neither a connection nor a handshake.
         mutating func removeIfGone(_ peer: Incarnation) {
@@ -31,6 +38,8 @@ final class ControlConnections: Sendable {
     static let most = 2048
     /// The most accepted connections whose callers have not sent their hellos.
     static let mostCallers = 256
+    /// The most connections that the kernel may accept at a listening socket.
+    static let mostAccepted = most + mostCallers
     /// The most handshakes under way. A peer can name any number of silent processes in reply rights.
     static let mostHandshakes = 256
     let callers = Atomic(0)
@@ -39,7 +48,7 @@ final class ControlConnections: Sendable {
         _ incarnation: Incarnation, _ housekeeping: Housekeeping, _ events: any ControlEvents,
         origins: Origins = Origins()
     ) {
-        state = Lock(State(origins: origins))
+        state = Lock(State(origins: origins, incarnation: incarnation))
         self.incarnation = incarnation
         self.housekeeping = housekeeping
         self.events = events
@@ -49,13 +58,11 @@ final class ControlConnections: Sendable {
 
     private var all: [ControlConnection] { state.withLock { $0.connected.values.flatMap(\.self) } }
 
-    var count: Int { state.withLock { $0.connected.values.reduce(0) { $0 + $1.count } } }
-
     /// How many handshakes are under way.
     var handshakeCount: Int { state.withLock { $0.handshakes.count } }
 
     /// Whether another caller may connect.
-    var hasRoom: Bool { count < Self.most && callers.load(ordering: .relaxed) < Self.mostCallers }
+    var hasRoom: Bool { all.count < Self.most && callers.load(ordering: .relaxed) < Self.mostCallers }
 
     func isConnected(to peer: Incarnation) -> Bool { existing(peer) != nil }
 
@@ -170,7 +177,7 @@ final class ControlConnections: Sendable {
                 "it speaks version \(hello.major) of the control protocol, and this library version \(ControlHello.major)"
             )
         }
-        try? add(makeConnection(descriptor, hello, credentials?.pid ?? 0), sendsHello: true)
+        try? add(ControlConnection(descriptor, hello, credentials?.pid ?? 0, self), sendsHello: true)
     }
 
     func refuse(_ descriptor: Int32, _ credentials: PeerCredentials?, _ reason: String) {
@@ -181,16 +188,7 @@ final class ControlConnections: Sendable {
 
     // MARK: Both
 
-    /// This runtime's hello to a process that it calls.
-    func hello(to peer: Incarnation, _ pid: pid_t) -> ControlHello {
-        let origin = state.withLock { $0.origins.number(of: .init(incarnation: peer, pid: pid)) }
-        return ControlHello(incarnation: incarnation, origin: origin)
-    }
-
-    func makeConnection(_ descriptor: Int32, _ hello: ControlHello, _ pid: pid_t) -> ControlConnection {
-        ControlConnection(
-            descriptor, incarnation: hello.incarnation, pid: pid, ownOrigin: hello.origin, self)
-    }
+    func hello(to peer: Incarnation, _ pid: pid_t) -> ControlHello { state.withLock { $0.hello(to: peer, pid) } }
 
     /// - Parameter sendsHello: Whether the peer waits for our hello.
     func add(_ connection: ControlConnection, sendsHello: Bool = false) throws(PortError) {
@@ -198,10 +196,7 @@ final class ControlConnections: Sendable {
             if state.isClosed { throw .isEnding }
             state.connected[connection.incarnation, default: []].append(connection)
             // Other threads find the connection from here on, and the hello must be the first packet.
-            if sendsHello {
-                let origin = state.origins.number(of: .init(incarnation: connection.incarnation, pid: connection.pid))
-                ControlHello(incarnation: incarnation, origin: origin).send(to: connection.descriptor)
-            }
+            if sendsHello { state.hello(to: connection.incarnation, connection.pid).send(to: connection.descriptor) }
         }
         // A duplicate would stay open in a forked child.
         let source = ThreadRunLoop.Source1(descriptor: connection.descriptor, duplicates: false) { turn in
@@ -251,11 +246,8 @@ final class ControlConnections: Sendable {
 
     /// Cuts all connections, and makes no more.
     func close() {
-        let connected = state.withLock { state in
-            state.isClosed = true
-            return state.connected.values.flatMap(\.self)
-        }
-        for connection in connected { connection.cut() }
+        state.withLock { $0.isClosed = true }
+        for connection in all { connection.cut() }
     }
 
     // MARK: Telling peers

@@ -17,27 +17,17 @@ final class ControlHandshake: Sendable {
     }
 
     enum Failure: Sendable {
-        case anotherUser(PeerCredentials?)
-        case refused(by: pid_t)
+        case noConnection(reason: String)
         case version(UInt8, of: pid_t)
-        case system(Int32, path: String)
         case other(PortError)
 
         /// What the failure means for a port of the process.
         func error(_ port: PortID) -> PortError {
             switch self {
-            case .anotherUser(let owner):
-                .cannotConnect(
-                    port: port,
-                    reason: "process \(owner?.pid ?? 0), in its owner's place, belongs to user "
-                        + (owner.map { "\($0.uid)" } ?? "unknown"))
-            case .refused(let pid):
-                .cannotConnect(port: port, reason: "process \(pid), its owner, refuses the connection")
+            case .noConnection(let reason): .cannotConnect(port: port, reason: reason)
             case .version(let version, let pid):
                 .incompatibleVersion(
                     what: "process \(pid), which owns \(port),", ours: Int(ControlHello.major), theirs: Int(version))
-            case .system(let error, let path):
-                .cannotConnect(port: port, reason: "\(path): \(String(cString: strerror(error)))")
             case .other(let error): error
             }
         }
@@ -107,10 +97,12 @@ final class ControlHandshake: Sendable {
         connections.housekeeping.perform(after: Self.abandonInterval) { [weak self] in
             guard let self, outcome.value == nil else { return }
             if connections.events.hasRights(to: address) { return abandonIfUnwanted() }
-            let former = phase.withLock { $0 }
-            if case .awaitingHello(_, let answer) = former { answer.invalidate() }
-            if case .over = former { return }
-            end(.failed(.system(ETIMEDOUT, path: address.path)))
+            switch phase.withLock({ $0 }) {
+            case .connecting: break
+            case .awaitingHello(_, let answer): answer.invalidate()
+            case .over: return
+            }
+            end(failure(ETIMEDOUT))
         }
     }
 
@@ -128,7 +120,7 @@ final class ControlHandshake: Sendable {
         case ENOENT, ENOTDIR:
             end(outcomeWithoutSocket)
         case let error:
-            end(.failed(.system(error, path: address.path)))
+            end(failure(error))
         }
     }
 
@@ -144,10 +136,12 @@ final class ControlHandshake: Sendable {
     private func sendHello() {
         let credentials = PeerCredentials(of: descriptor)
         guard let credentials, credentials.isOwnUser else {
+            let (pid, user) = (credentials?.pid ?? 0, credentials.map { "\($0.uid)" } ?? "unknown")
             log.warning(
-                about: .process(credentials?.pid ?? 0), once: "poses",
-                "process \(credentials?.pid ?? 0) of another user listens at \(address.path): no message goes there")
-            return end(.failed(.anotherUser(credentials)))
+                about: .process(pid), once: "poses",
+                "process \(pid) of another user listens at \(address.path): no message goes there")
+            let reason = "process \(pid), in its owner's place, belongs to user \(user)"
+            return end(.failed(.noConnection(reason: reason)))
         }
         let answer = ThreadRunLoop.Source1(descriptor: descriptor, duplicates: false) { _ in
             self.receiveHello()
@@ -156,7 +150,7 @@ final class ControlHandshake: Sendable {
         phase.withLock { $0 = .awaitingHello(credentials.pid, answer) }
         connections.hello(to: address.incarnation, credentials.pid).send(to: descriptor)
         do throws(PortError) {
-            try runLoop { () throws(RunLoopError) in try loop.add(answer) }
+            try connections.housekeeping.add(answer)
         } catch {
             end(.failed(.other(error)))
         }
@@ -164,17 +158,13 @@ final class ControlHandshake: Sendable {
 
     /// The peer's hello has come, or the end of the connection.
     private func receiveHello() {
-        let former = phase.withLock { phase in
-            defer { phase = .over }
-            return phase
-        }
-        guard case .awaitingHello(let pid, let answer) = former else { return }
+        guard case .awaitingHello(let pid, let answer) = phase.withLock({ exchange(&$0, with: .over) }) else { return }
         answer.invalidate()
         switch ControlHello.receive(from: descriptor) {
         case .success(let hello)? where hello.major != ControlHello.major:
             end(.failed(.version(hello.major, of: pid)))
         case .success(let hello)? where hello.incarnation == address.incarnation:
-            let connection = connections.makeConnection(descriptor, hello, pid)
+            let connection = ControlConnection(descriptor, hello, pid, connections)
             do throws(PortError) {
                 try connections.add(connection)
                 connections.ended(self, .connected(connection))
@@ -183,7 +173,8 @@ final class ControlHandshake: Sendable {
             }
         case nil:
             switch LocalSocket.listening(at: address.path) {
-            case .somebody: end(.failed(.refused(by: pid)))
+            case .somebody:
+                end(.failed(.noConnection(reason: "process \(pid), its owner, refuses the connection")))
             case .nobody: end(.dead)
             case .noSocket: end(outcomeWithoutSocket)
             }
@@ -194,8 +185,11 @@ final class ControlHandshake: Sendable {
 
     /// The address leads to no socket: the process has removed its socket, or the directory's path leads elsewhere now.
     private var outcomeWithoutSocket: Outcome {
-        connections.events.mayBeAlive(address.incarnation)
-            ? .failed(.system(ENOENT, path: address.path)) : .dead
+        connections.events.mayBeAlive(address.incarnation) ? failure(ENOENT) : .dead
+    }
+
+    private func failure(_ error: Int32) -> Outcome {
+        .failed(.noConnection(reason: "\(address.path): \(String(cString: strerror(error)))"))
     }
 
     /// Ends without a connection.
@@ -203,5 +197,30 @@ final class ControlHandshake: Sendable {
         phase.withLock { $0 = .over }
         crl_unforked_close(descriptor)
         connections.ended(self, outcome)
+    }
+}
+
+extension ControlHello {
+    struct Malformed: Error {}
+
+    /// Sends the hello. The first packet of a connection always has room.
+    func send(to descriptor: Int32) {
+        withUnsafeTemporaryAllocation(byteCount: Self.size, alignment: 8) { buffer in
+            write(to: buffer)
+            while Glibc.send(descriptor, buffer.baseAddress, buffer.count, Int32(MSG_NOSIGNAL)) < 0, errno == EINTR {}
+        }
+    }
+
+    /// Reads the peer's hello without waiting; nil at the end of the connection.
+    static func receive(from descriptor: Int32) -> Result<ControlHello, Malformed>? {
+        withUnsafeTemporaryAllocation(byteCount: 256, alignment: 8) { buffer in
+            var count: Int
+            repeat {
+                count = recv(descriptor, buffer.baseAddress, buffer.count, Int32(MSG_DONTWAIT))
+            } while count < 0 && errno == EINTR
+            guard count > 0 else { return nil }
+            return ControlHello(UnsafeRawBufferPointer(rebasing: buffer[..<count])).map { .success($0) }
+                ?? .failure(Malformed())
+        }
     }
 }

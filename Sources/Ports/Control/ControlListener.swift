@@ -17,7 +17,7 @@ final class ControlListener: Sendable {
     init(_ descriptor: Int32, _ connections: ControlConnections) throws(PortError) {
         self.connections = connections
         self.descriptor = descriptor
-        AcceptGuard.protect(descriptor, most: ControlConnections.most + ControlConnections.mostCallers)
+        AcceptGuard.protect(descriptor, most: ControlConnections.mostAccepted)
         // A forked child would keep a duplicate open, and a dead parent would seem alive.
         let source = ThreadRunLoop.Source1(descriptor: descriptor, duplicates: false) { [weak self] turn in
             self?.acceptCallers(&turn) ?? false
@@ -63,10 +63,10 @@ final class ControlListener: Sendable {
         }
         let hasDescriptor = (try? DescriptorReserve.check()) != nil
         guard hasDescriptor else { return connections.refuse(caller, credentials, Self.noDescriptor) }
-        let timer = TimerBox()
+        let timer = Promise<ThreadRunLoop.Timer>()
         let hello = ThreadRunLoop.Source1(descriptor: caller, duplicates: false) { turn in
             turn.source.invalidate()
-            timer.invalidate()
+            timer.value?.invalidate()
             connections.callers.subtract(1, ordering: .relaxed)
             // A connection whose caller has hung up would prove nothing.
             if crl_has_hung_up(caller) { crl_unforked_close(caller) } else { connections.accept(caller) }
@@ -76,13 +76,14 @@ final class ControlListener: Sendable {
             return connections.refuse(caller, credentials, Self.noDescriptor)
         }
         connections.callers.add(1, ordering: .relaxed)
-        timer.start(
-            ThreadRunLoop.Timer(after: Self.patience) { _ in
-                guard hello.isValid else { return }
-                hello.invalidate()
-                connections.callers.subtract(1, ordering: .relaxed)
-                connections.refuse(caller, credentials, "it sent no hello")
-            }, on: loop)
+        let end = ThreadRunLoop.Timer(after: Self.patience) { _ in
+            guard hello.isValid else { return }
+            hello.invalidate()
+            connections.callers.subtract(1, ordering: .relaxed)
+            connections.refuse(caller, credentials, "it sent no hello")
+        }
+        timer.set(end)
+        loop.add(end)
     }
 
     /// Stops listening: the process, or its runtime, ends.
@@ -90,17 +91,5 @@ final class ControlListener: Sendable {
         guard let source = source.withLock({ $0.take() }) else { return }
         source.invalidate()
         crl_unforked_close(descriptor)
-    }
-
-    /// The caller's hello ends its timer, and the timer ends the wait for the hello.
-    private final class TimerBox: Sendable {
-        private let timer = Lock<ThreadRunLoop.Timer?>(nil)
-
-        func start(_ started: ThreadRunLoop.Timer, on loop: ThreadRunLoop) {
-            timer.withLock { $0 = started }
-            loop.add(started)
-        }
-
-        func invalidate() { timer.withLock { $0.take() }?.invalidate() }
     }
 }

@@ -35,7 +35,7 @@ extension Receiver {
             guard state.lifecycle.isOpen else { throw .isInvalid(port: id) }
             guard state.exposedIn !== directory || !directory.hasSocket(of: id) else { return }
             let (descriptor, path) = try directory.makeSocket(for: id)
-            AcceptGuard.protect(descriptor, most: ControlConnections.most + ControlConnections.mostCallers)
+            AcceptGuard.protect(descriptor, most: ControlConnections.mostAccepted)
             do throws(PortError) {
                 try state.socket?.listen(on: descriptor, path)
             } catch {

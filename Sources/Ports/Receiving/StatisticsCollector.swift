@@ -27,55 +27,51 @@ final class StatisticsCollector: Sendable {
     }
 
     private let ports: PortTable
-    private let housekeeping: Housekeeping
+    private let control: ControlConnections
     private let state = Lock(State())
 
     /// A sender that does not answer in this time counts with its last answer.
     private static let patience = Duration.milliseconds(100)
 
-    init(_ ports: PortTable, _ housekeeping: Housekeeping) {
+    init(_ ports: PortTable, _ control: ControlConnections) {
         self.ports = ports
-        self.housekeeping = housekeeping
+        self.control = control
     }
 
     // MARK: Asking
 
     /// A query for a port's statistics.
-    final class Query: Sendable {
+    struct Query: Sendable {
+        let number: UInt64
         let port: PortID
         /// Nil when the port is gone.
         let answer = Promise<PortStatistics?>()
-
-        init(_ port: PortID) { self.port = port }
     }
 
-    /// Asks the port's owner.
+    /// Asks the port's owner. The caller removes the query.
     ///
     /// - Parameter owner: The connection to it; nil for a port of this runtime.
-    /// - Returns: The query and its number, for ``remove(_:)``.
-    func ask(
-        _ port: PortID, of owner: ControlConnection?, _ control: ControlConnections
-    ) throws(PortError) -> (query: Query, number: UInt64) {
-        let (query, number) = begin(port)
+    func ask(_ port: PortID, of owner: ControlConnection?) throws(PortError) -> Query {
+        let query = begin(port)
         if let owner {
-            owner.send(.ask(query: number, port.number))
+            owner.send(.ask(query: query.number, port.number))
         } else {
             // The housekeeping thread receives the senders' answers.
-            try housekeeping.perform { self.collect(for: port.number, control) { query.answer.set($0) } }
+            try control.housekeeping.perform { self.collect(for: port.number) { query.answer.set($0) } }
         }
-        return (query, number)
+        return query
     }
 
-    func begin(_ port: PortID) -> (query: Query, number: UInt64) {
-        let query = Query(port)
-        return state.withLock { state in
+    func begin(_ port: PortID) -> Query {
+        state.withLock { state in
             state.last += 1
-            state.queries[state.last] = query
-            return (query, state.last)
+            let query = Query(number: state.last, port: port)
+            state.queries[query.number] = query
+            return query
         }
     }
 
-    func remove(_ query: UInt64) { _ = state.withLock { $0.queries.removeValue(forKey: query) } }
+    func remove(_ query: Query) { _ = state.withLock { $0.queries.removeValue(forKey: query.number) } }
 
     func answered(_ query: UInt64, _ statistics: PortStatistics, by incarnation: Incarnation) {
         let query = state.withLock { state in
@@ -95,12 +91,12 @@ final class StatisticsCollector: Sendable {
     // MARK: Being asked, on the housekeeping thread
 
     /// Asks all senders, and reports the statistics when all have answered or their time is over.
-    func collect(for port: UInt64, _ control: ControlConnections, tell: @escaping Tell) {
+    func collect(for port: UInt64, tell: @escaping Tell) {
         let isUnderWay = state.withLock { $0.rounds[port]?.next.append(tell) != nil }
-        if !isUnderWay { begin(port, control, [tell]) }
+        if !isUnderWay { begin(port, [tell]) }
     }
 
-    private func begin(_ port: UInt64, _ control: ControlConnections, _ tells: [Tell]) {
+    private func begin(_ port: UInt64, _ tells: [Tell]) {
         let senders = control.watchers(of: port)
         let number = state.withLock { state in
             state.last += 1
@@ -108,12 +104,12 @@ final class StatisticsCollector: Sendable {
             return state.last
         }
         for sender in senders { sender.send(.count(port)) }
-        guard !senders.isEmpty else { return finish(port, number, control) }
-        housekeeping.perform(after: Self.patience) { self.finish(port, number, control) }
+        guard !senders.isEmpty else { return finish(port, number) }
+        control.housekeeping.perform(after: Self.patience) { self.finish(port, number) }
     }
 
     /// A sender's answer.
-    func sent(_ count: Int, to number: UInt64, by incarnation: Incarnation, _ control: ControlConnections) {
+    func sent(_ count: Int, to number: UInt64, by incarnation: Incarnation) {
         guard let port = ports.port(number) else { return }
         port.note(sent: count, by: incarnation)
         let complete = state.withLock { state -> UInt64? in
@@ -121,17 +117,17 @@ final class StatisticsCollector: Sendable {
             guard state.rounds[number]?.awaited.remove(incarnation) != nil else { return nil }
             return state.rounds[number].flatMap { $0.awaited.isEmpty ? $0.number : nil }
         }
-        if let complete { finish(number, complete, control) }
+        if let complete { finish(number, complete) }
     }
 
-    private func finish(_ port: UInt64, _ number: UInt64, _ control: ControlConnections) {
+    private func finish(_ port: UInt64, _ number: UInt64) {
         let round = state.withLock { state in
             state.rounds[port]?.number == number ? state.rounds.removeValue(forKey: port) : nil
         }
         guard let round else { return }
         let statistics = ports.port(port)?.statistics
         for tell in round.tells { tell(statistics) }
-        if !round.next.isEmpty { begin(port, control, round.next) }
+        if !round.next.isEmpty { begin(port, round.next) }
     }
 
     /// Drops the counts of a process whose last connection has ended.

@@ -24,24 +24,34 @@ final class EventRouter: ControlEvents, SendEvents {
 
     // MARK: Peers
 
-    func portBecameInvalid(_ port: PortID) { runtime?.channels.existing(port)?.invalidate() }
-
-    func creditReturned(_ bytes: Int, by port: PortID) { runtime?.channels.existing(port)?.returnCredit(bytes) }
-
-    func portDrained(_ port: PortID, probe: UInt64) { runtime?.channels.existing(port)?.drained(probe) }
-
-    func peerSent(_ count: Int, to number: UInt64, by peer: Incarnation, _ control: ControlConnections) {
-        runtime?.statistics.sent(count, to: number, by: peer, control)
-    }
-
-    func collectStatistics(
-        of number: UInt64, _ control: ControlConnections, _ answer: @escaping @Sendable (PortStatistics?) -> Void
-    ) {
-        if let runtime { runtime.statistics.collect(for: number, control, tell: answer) } else { answer(nil) }
-    }
-
-    func statisticsAnswered(_ query: UInt64, _ statistics: PortStatistics, by peer: Incarnation) {
-        runtime?.statistics.answered(query, statistics, by: peer)
+    func received(_ message: ControlMessage, from peer: ControlConnection) {
+        let (runtime, sender) = (runtime, peer.incarnation)
+        func channel(_ number: UInt64) -> SendChannel? {
+            runtime?.channels.existing(PortID(incarnation: sender, number: number))
+        }
+        switch message {
+        case .watch(let number):
+            // The port may have become invalid before, or on another thread just now.
+            if runtime?.ports.port(number)?.isValid != true { peer.tellInvalidated(number) }
+        case .invalidated(let number):
+            channel(number)?.invalidate()
+        case .unanswered(let request):
+            requestUnanswered(request, by: sender)
+        case .credit(let number, let bytes):
+            channel(number)?.returnCredit(Int(clamping: bytes))
+        case .count(let number):
+            peer.send(.sent(number, count: UInt64(channel(number)?.sentCount ?? 0)))
+        case .sent(let number, let count):
+            runtime?.statistics.sent(Int(clamping: count), to: number, by: sender)
+        case .ask(let query, let number):
+            guard let runtime else { return peer.answer(query, nil) }
+            runtime.statistics.collect(for: number) { [weak peer] in peer?.answer(query, $0) }
+        case .statistics(let query, let received, let waiting):
+            let statistics = PortStatistics(received: Int(clamping: received), waiting: Int(clamping: waiting))
+            runtime?.statistics.answered(query, statistics, by: sender)
+        case .drained(let number, let probe):
+            channel(number)?.drained(probe)
+        }
     }
 
     // MARK: Connections and processes
@@ -56,10 +66,6 @@ final class EventRouter: ControlEvents, SendEvents {
     }
 
     func mayBeAlive(_ peer: Incarnation) -> Bool { runtime?.registry.mayBeAlive(peer) ?? false }
-
-    func isValid(port number: UInt64) -> Bool { runtime?.ports.port(number)?.isValid ?? false }
-
-    func sentCount(to port: PortID) -> Int { runtime?.channels.existing(port)?.sentCount ?? 0 }
 
     func watchedPorts(of peer: Incarnation) -> [PortID] {
         runtime?.channels.channels(to: peer).filter(\.isWatched).map(\.id) ?? []

@@ -47,7 +47,7 @@ public final class PortRuntime: Sendable {
         let control = ControlConnections(incarnation, housekeeping, router)
         channels = ChannelTable(SendContext(control, SocketFactory(), router))
         registry = Registry(control) { [ports] in ports.port($0) }
-        statistics = StatisticsCollector(ports, housekeeping)
+        statistics = StatisticsCollector(ports, control)
         receiving = ReceiveContext(channels, ports, registry)
         replies = ReplyPorts(receiving, ownPath: directory)
         router.setTarget(self)
