@@ -4,24 +4,14 @@ import RunLoops
 final class ChannelTable: Sendable {
     /// The release of a channel takes the table's lock. So a strong reference must never end under the lock, only leave
     /// with the result.
-    private struct Entry {
-        let channel: Weak<SendChannel>
-        let identity: ObjectIdentifier
-
-        init(_ channel: SendChannel) {
-            self.channel = Weak(channel)
-            identity = ObjectIdentifier(channel)
-        }
-    }
-
     private struct State {
         /// By process, and by the port's number.
-        var entries: [Incarnation: [UInt64: Entry]] = [:]
+        var entries: [Incarnation: [UInt64: Weak<SendChannel>]] = [:]
 
-        subscript(port: PortID) -> Entry? {
-            get { entries[port.incarnation]?[port.number] }
+        subscript(port: PortID) -> SendChannel? {
+            get { entries[port.incarnation]?[port.number]?.object }
             set {
-                entries[port.incarnation, default: [:]][port.number] = newValue
+                entries[port.incarnation, default: [:]][port.number] = newValue.map { Weak($0) }
                 if newValue == nil, entries[port.incarnation]?.isEmpty == true { entries[port.incarnation] = nil }
             }
         }
@@ -35,7 +25,7 @@ final class ChannelTable: Sendable {
     /// The channel to a new port of this runtime.
     func addOwnChannel(_ right: WireRight) -> SendChannel {
         let channel = SendChannel(right, in: self, isLocal: true)
-        state.withLock { $0[right.id] = Entry(channel) }
+        state.withLock { $0[right.id] = channel }
         return channel
     }
 
@@ -54,28 +44,31 @@ final class ChannelTable: Sendable {
         if isOwn || right.path.isEmpty { return .invalid(right, in: self) }
         let made = SendChannel(right, in: self, sentCount: former?.sentCount ?? 0)
         return state.withLock { state in
-            if let channel = state[right.id]?.channel.object, channel !== former { return channel }
-            state[right.id] = Entry(made)
+            let present = state[right.id]
+            if let present, present !== former { return present }
+            state[right.id] = made
             return made
         }
     }
 
-    func existing(_ port: PortID) -> SendChannel? { state.withLock { $0[port]?.channel.object } }
+    func existing(_ port: PortID) -> SendChannel? { state.withLock { $0[port] } }
 
-    /// The channel is being released.
-    func remove(_ port: PortID, _ identity: ObjectIdentifier) {
-        state.withLockUnlessForked { state in
-            if state[port]?.identity == identity { state[port] = nil }
+    /// A channel to the port is being released. The port may have another one already.
+    func remove(_ port: PortID) {
+        _ = state.withLockUnlessForked { state in
+            let other = state[port]
+            if other == nil { state[port] = nil }
+            return other
         }
     }
 
     var count: Int { state.withLock { $0.entries.values.reduce(0) { $0 + $1.count } } }
 
-    var all: [SendChannel] { state.withLock { $0.entries.values.flatMap { $0.values.compactMap(\.channel.object) } } }
+    var all: [SendChannel] { state.withLock { $0.entries.values.flatMap { $0.values.compactMap(\.object) } } }
 
     /// The valid channels to ports of another process.
     func channels(to peer: Incarnation) -> [SendChannel] {
-        let channels = state.withLock { $0.entries[peer]?.values.compactMap(\.channel.object) ?? [] }
+        let channels = state.withLock { $0.entries[peer]?.values.compactMap(\.object) ?? [] }
         return channels.filter(\.isValid)
     }
 

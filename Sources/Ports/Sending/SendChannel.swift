@@ -51,7 +51,7 @@ final class SendChannel: Sendable, CustomStringConvertible {
         return channel
     }
 
-    deinit { channels.remove(id, ObjectIdentifier(self)) }
+    deinit { channels.remove(id) }
 
     var context: SendContext { channels.context }
 
