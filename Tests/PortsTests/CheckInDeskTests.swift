@@ -32,7 +32,7 @@ import Testing
     }
 
     @Test func `whoever checks in and takes no answer holds up nobody`() throws {
-        let name = try sandbox.names.checkInDesk.registeredName(sandbox.names)
+        let name = try sandbox.names.runtime.checkInDesk.registeredName(sandbox.names)
         let desk = try sandbox.names.port(forName: name)
         let stuck = try MachPort(queueLimit: 1)
         while (try? stuck.sendRight.send(MachPort.Message(), before: .distantPast)) != nil {}

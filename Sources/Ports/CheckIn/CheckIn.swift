@@ -31,34 +31,27 @@ public struct CheckIn: Sendable {
         guard fields.count == 2, let number = UInt64(fields[0], radix: 16) else {
             throw .notLaunched(reason: "\(variable) is not set: this process was not launched as a worker")
         }
-        do {
-            return CheckIn(desk: try PortNameServer.shared.port(forName: String(fields[1])), number: number)
-        } catch {
-            throw .port(error)
+        let desk = try checkingIn { () throws(PortError) in
+            try PortNameServer.shared.port(forName: String(fields[1]))
         }
+        return CheckIn(desk: desk, number: number)
     }
 
-    /// Checks in: sends the worker's port to the launcher, and waits for the answer.
+    /// Sends the worker's port to the launcher, waits for the answer, and returns the right to the port that the worker
+    /// was launched with. The worker's port must be unscheduled, and unknown to others.
     ///
-    /// - Parameters:
-    ///   - port: The worker's own port, not scheduled yet, and unknown to others.
-    ///   - deadline: The end of the wait for the launcher's answer.
-    /// - Returns: The right to the port that the worker was launched with.
     /// - Throws: ``CheckInError``: `refused`, or `port` when the launcher is gone or does not answer.
     @available(*, noasync, message: "it blocks its thread")
     public func complete(
         with port: MachPort, before deadline: MonotonicInstant = .now + .seconds(10)
     ) throws(CheckInError) -> MachPort.SendRight {
-        do throws(PortError) {
-            var number = [UInt8](repeating: 0, count: 8)
-            number.withUnsafeMutableBytes { $0.setLittle(self.number, at: 0) }
+        let number = withUnsafeBytes(of: number.littleEndian) { Array($0) }
+        let answer = try checkingIn { () throws(PortError) in
             try desk.send(
                 MachPort.Message(id: Self.messageID, [.bytes(number)], replyPort: port.sendRight), before: deadline)
-            let answer = try self.answer(at: port, before: deadline)
-            if answer.id == Self.welcomeID, case .port(let parent)? = answer.components.first { return parent }
-        } catch {
-            throw .port(error)
+            return try self.answer(at: port, before: deadline)
         }
+        if answer.id == Self.welcomeID, case .port(let parent)? = answer.components.first { return parent }
         throw .refused(worker: "process \(getpid())", pid: getpid(), uid: geteuid())
     }
 

@@ -1,11 +1,12 @@
 import Glibc
 import RunLoops
 
-/// The port where the workers of this process check in, one for each registry directory. The housekeeping thread serves
-/// the port, so workers can check in while the launcher's thread is busy.
+/// Where the workers of this process check in: a port for each registry directory. The housekeeping thread serves the
+/// ports, so workers can check in while the launcher's thread is busy.
 final class CheckInDesk: Sendable {
     private struct State {
-        var port: MachPort?
+        /// By the path of the registry directory.
+        var ports: [String: MachPort] = [:]
         var expected: [UInt64: CheckInExpectation] = [:]
     }
 
@@ -13,11 +14,10 @@ final class CheckInDesk: Sendable {
 
     /// Expects a worker, and returns its check-in.
     func expect(_ expectation: CheckInExpectation, _ nameServer: PortNameServer) throws(PortError) -> CheckIn {
-        let port = try port(nameServer)
         // Random, so that nobody can guess another worker's number.
-        let number = UInt64.random(in: .min ... .max)
-        state.withLock { $0.expected[number] = expectation }
-        return CheckIn(desk: port.sendRight, number: number)
+        let checkIn = CheckIn(desk: try port(nameServer).sendRight, number: .random(in: .min ... .max))
+        state.withLock { $0.expected[checkIn.number] = expectation }
+        return checkIn
     }
 
     func forget(_ checkIn: CheckIn) { _ = state.withLock { $0.expected.removeValue(forKey: checkIn.number) } }
@@ -32,15 +32,15 @@ final class CheckInDesk: Sendable {
 
     private func port(_ nameServer: PortNameServer) throws(PortError) -> MachPort {
         let loop = try nameServer.runtime.housekeeping.loop()
-        if let port = state.withLock({ $0.port }) {
+        if let port = state.withLock({ $0.ports[nameServer.path] }) {
             // The thread that made the port may not have scheduled it yet, or may have failed to.
             if !port.isScheduled(in: loop) { try port.schedule(in: loop) }
             return port
         }
         let made = try MachPort(nameServer: nameServer) { [weak self] message in self?.checkIn(message) }
         let port = state.withLock { state in
-            if let port = state.port { return port }
-            state.port = made
+            if let port = state.ports[nameServer.path] { return port }
+            state.ports[nameServer.path] = made
             return made
         }
         try port.schedule(in: loop)
@@ -87,21 +87,6 @@ final class CheckInDesk: Sendable {
     }
 }
 
-/// The desks of a runtime, by registry directory.
-private final class CheckInDesks: Sendable {
-    private let desks = Lock<[String: CheckInDesk]>([:])
-
-    func desk(for path: String) -> CheckInDesk {
-        desks.withLock { desks in
-            if let desk = desks[path] { return desk }
-            let desk = CheckInDesk()
-            desks[path] = desk
-            return desk
-        }
-    }
-}
-
-extension PortNameServer {
-    /// The check-in desk of the name server's directory.
-    var checkInDesk: CheckInDesk { runtime.attachment { CheckInDesks() }.desk(for: path) }
+extension PortRuntime {
+    var checkInDesk: CheckInDesk { attachment { CheckInDesk() } }
 }

@@ -28,3 +28,8 @@ public enum CheckInError: Error, Equatable, Sendable, CustomStringConvertible {
         }
     }
 }
+
+/// Turns port errors into check-in errors.
+func checkingIn<Result>(_ body: () throws(PortError) -> Result) throws(CheckInError) -> Result {
+    do { return try body() } catch { throw .port(error) }
+}

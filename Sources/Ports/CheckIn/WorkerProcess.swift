@@ -25,33 +25,27 @@ public final class WorkerProcess: Sendable {
     /// - Throws: ``CheckInError``.
     @available(*, noasync, message: "it blocks its thread")
     public static func launch(
-        _ executable: String, _ arguments: [String] = [], environment: [String: String] = [:],
-        port: MachPort.SendRight, nameServer: PortNameServer = .shared,
-        before deadline: MonotonicInstant = .now + .seconds(10)
+        _ executable: String, _ arguments: [String] = [], environment: [String: String] = [:], port: MachPort.SendRight,
+        nameServer: PortNameServer = .shared, before deadline: MonotonicInstant = .now + .seconds(10)
     ) throws(CheckInError) -> WorkerProcess {
         let worker = try start(executable, arguments, environment: environment, port: port, nameServer: nameServer)
         _ = try worker.checkIn(before: deadline)
         return worker
     }
 
-    /// Starts a program, and returns at once. ``checkIn(before:)`` and ``onCheckIn(_:)`` report the check-in.
+    /// Starts a program as ``launch(_:_:environment:port:nameServer:before:)`` does, and returns at once.
+    /// ``checkIn(before:)`` and ``onCheckIn(_:)`` report the check-in.
     ///
-    /// - Parameters: As of ``launch(_:_:environment:port:nameServer:before:)``.
     /// - Throws: ``CheckInError``: `notLaunched`, or `port`.
     public static func start(
         _ executable: String, _ arguments: [String] = [], environment: [String: String] = [:],
         port: MachPort.SendRight, nameServer: PortNameServer = .shared
     ) throws(CheckInError) -> WorkerProcess {
-        do { try Fork.check() } catch { throw .port(error) }
-        let desk = nameServer.checkInDesk
+        try checkingIn(Fork.check)
         let expectation = CheckInExpectation("worker “\(executable)”", .process(nil), parent: port)
-        let checkIn: CheckIn
-        let name: String
-        do {
-            name = try desk.registeredName(nameServer)
-            checkIn = try desk.expect(expectation, nameServer)
-        } catch {
-            throw .port(error)
+        let desk = nameServer.runtime.checkInDesk
+        let (name, checkIn) = try checkingIn { () throws(PortError) in
+            (try desk.registeredName(nameServer), try desk.expect(expectation, nameServer))
         }
         var environment = environment
         environment[CheckIn.variable] = "\(String(checkIn.number, radix: 16)) \(name)"
@@ -121,10 +115,9 @@ public final class WorkerProcess: Sendable {
 
     // MARK: Checking in
 
-    /// Waits until the worker has checked in.
+    /// Waits until the worker has checked in, and returns the right to send to the worker. A worker that is late is
+    /// killed.
     ///
-    /// - Parameter deadline: The end of the wait. A worker that is late is killed.
-    /// - Returns: The right to send to the worker.
     /// - Throws: ``CheckInError``: `timedOut`, `died` with its exit status or signal, `refused`.
     @available(*, noasync, message: "it blocks its thread")
     public func checkIn(before deadline: MonotonicInstant = .now + .seconds(10)) throws(CheckInError)
@@ -142,9 +135,8 @@ public final class WorkerProcess: Sendable {
         }
     }
 
-    /// Calls a handler when the worker has checked in or has failed, or at once when that is known.
-    ///
-    /// - Parameter handler: Called once, on a thread of the library, which it must not block.
+    /// Calls a handler once, when the worker has checked in or has failed, or at once when that is known. The handler
+    /// must not block its thread, which is the library's.
     public func onCheckIn(_ handler: @escaping @Sendable (Result<MachPort.SendRight, CheckInError>) -> Void) {
         expectation.outcome.whenSet(handler)
     }
@@ -154,9 +146,8 @@ public final class WorkerProcess: Sendable {
     /// The child's exit status; nil while the child runs.
     public var status: ThreadRunLoop.ExitStatus? { ended.value }
 
-    /// Calls a handler when the child has ended, or at once when it has ended already.
-    ///
-    /// - Parameter handler: Called once, on a thread of the library, which it must not block.
+    /// Calls a handler once, when the child has ended, or at once when it has ended already. The handler must not block
+    /// its thread, which is the library's.
     public func onExit(_ handler: @escaping @Sendable (ThreadRunLoop.ExitStatus) -> Void) {
         ended.whenSet(handler)
     }
@@ -164,9 +155,7 @@ public final class WorkerProcess: Sendable {
     /// Sends the child a signal. Nothing happens when the child has ended: a pidfd never names another process.
     public func send(signal: Int32) { _ = crl_pidfd_signal(descriptor, signal) }
 
-    /// Waits until the child has ended.
-    ///
-    /// - Returns: The exit status; nil when the deadline came first.
+    /// Waits until the child has ended, and returns its exit status; nil when the deadline came first.
     @available(*, noasync, message: "it blocks its thread")
     public func waitForExit(before deadline: MonotonicInstant = .distantFuture) -> ThreadRunLoop.ExitStatus? {
         ended.wait(until: deadline)

@@ -33,17 +33,13 @@ public final class WorkerThread: Sendable {
         before deadline: MonotonicInstant = .now + .seconds(10),
         body: @escaping @Sendable (CheckIn) throws -> Void
     ) throws(CheckInError) -> WorkerThread {
-        let desk = nameServer.checkInDesk
+        try checkingIn(Fork.check)
+        let desk = nameServer.runtime.checkInDesk
         let worker = "thread “\(name)”"
         let expectation = CheckInExpectation(worker, .thread, parent: port)
-        let checkIn: CheckIn
-        let thread: RunLoopThread
-        do {
-            checkIn = try desk.expect(expectation, nameServer)
-        } catch {
-            throw .port(error)
-        }
+        let checkIn = try checkingIn { () throws(PortError) in try desk.expect(expectation, nameServer) }
         defer { desk.forget(checkIn) }
+        let thread: RunLoopThread
         do {
             thread = try RunLoopThread(name: name) { _ in
                 do {
