@@ -35,9 +35,7 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
     ///   - byteLimit: The bytes of one sender's requests that wait before the sender waits; nil for any number.
     ///   - messageLimit: The largest request that the port takes, in bytes.
     ///   - handler: Called on the loops that the port is scheduled in, and on its queue. The asker gets the result, if
-    ///     it
-    ///     wants a reply. An asker that takes no replies does not delay the port: up to a hundred replies wait, each for
-    ///     ten seconds.
+    ///     it wants a reply. A slow asker does not delay the port: up to a hundred replies wait, each for ten seconds.
     /// - Throws: ``PortError``, as ``PortNameServer/register(_:name:)``.
     public convenience init(
         name: String? = nil, nameServer: PortNameServer = .shared, queueLimit: Int = 1000,
@@ -79,11 +77,10 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
         }
     }
 
-    /// Gives the port another name, or none. The corresponding CF function is `CFMessagePortSetName`.
+    /// Gives the port another name; nil for none. The corresponding CF function is `CFMessagePortSetName`.
     ///
     /// Any thread may call this method. The port has the new name before the old name is free. Existing rights to the
     /// port stay valid.
-    /// - Parameter name: The new name; nil for none.
     /// - Throws: ``PortError``, as ``PortNameServer/register(_:name:)``. After an error the port keeps its old name.
     public func rename(to name: String?) throws(PortError) {
         try Fork.check()
@@ -114,11 +111,8 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
         port.remove(from: loop, forMode: mode)
     }
 
-    /// Has a dispatch queue handle requests, one at a time, in place of the former queue; nil removes the queue. The
-    /// queue keeps the port until the port is invalid. The corresponding CF function is
+    /// Has a dispatch queue handle requests, as ``MachPort/setQueue(_:)``. The corresponding CF function is
     /// `CFMessagePortSetDispatchQueue`.
-    ///
-    /// - Throws: ``PortError`` when the port is invalid.
     public func setQueue(_ queue: DispatchQueue?) throws(PortError) { try port.setQueue(queue) }
 
     /// Whether a loop handles requests in a mode.
@@ -144,7 +138,7 @@ private final class LocalMessagePorts: Sendable {
 
     func add(_ port: LocalMessagePort) { entries.withLock { $0[port.sendRight.id] = Weak(port) } }
 
-    func remove(_ id: PortID) { _ = entries.withLockUnlessForked { $0.removeValue(forKey: id) != nil } }
+    func remove(_ id: PortID) { entries.withLockUnlessForked { $0[id] = nil } }
 
     /// The result keeps the ports, because none may be released under the lock.
     var all: [LocalMessagePort] { entries.withLockUnlessForked { $0.values.compactMap(\.object) } ?? [] }

@@ -19,13 +19,9 @@ public struct RemoteMessagePort: Sendable {
     /// `CFMessagePortGetName`.
     public let name: String?
 
-    /// Finds a port by its name.
+    /// Finds a port by its name, as `PortNameServer.port(forName:before:)`.
     ///
-    /// - Parameters:
-    ///   - name: The name.
-    ///   - nameServer: The name server to ask.
-    ///   - deadline: The end of the wait for the owner's answer.
-    /// - Throws: ``PortError``, as `PortNameServer.port(forName:before:)`.
+    /// - Throws: ``PortError``.
     @available(*, noasync, message: "it blocks its thread; `try await` the other one")
     public init(
         name: String, nameServer: PortNameServer = .shared, before deadline: MonotonicInstant = .now + .seconds(5)
@@ -34,9 +30,7 @@ public struct RemoteMessagePort: Sendable {
         self.name = name
     }
 
-    /// Finds a port by its name as the form that blocks does, suspending the task.
-    ///
-    /// - Throws: ``PortError``; `CancellationError` when the task is cancelled.
+    /// Finds a port as the form that blocks does, suspending the task. Throws also `CancellationError`.
     public nonisolated(nonsending) init(
         name: String, nameServer: PortNameServer = .shared, before deadline: MonotonicInstant = .now + .seconds(5)
     ) async throws {
@@ -53,13 +47,9 @@ public struct RemoteMessagePort: Sendable {
     /// False once the port is known to be invalid. The corresponding CF function is `CFMessagePortIsValid`.
     public var isValid: Bool { sendRight.isValid }
 
-    /// Sends data without wanting a reply. The corresponding CF function is `CFMessagePortSendRequest` with no reply
-    /// mode.
+    /// Sends data without wanting a reply. The timeout bounds the wait for room at the port. The corresponding CF
+    /// function is `CFMessagePortSendRequest` with no reply mode.
     ///
-    /// - Parameters:
-    ///   - id: The message's id.
-    ///   - data: The data; nil for none.
-    ///   - timeout: The longest wait for room at the port.
     /// - Throws: ``PortError``.
     public func send(id: UInt32, _ data: [UInt8]? = nil, timeout: Duration = .seconds(10)) throws(PortError) {
         try sendRight.send(Self.message(id, data), before: .now + timeout)
@@ -122,19 +112,16 @@ public struct RemoteMessagePort: Sendable {
         }
     }
 
-    /// Sends data as the form that blocks does, suspending the task.
-    ///
-    /// - Throws: ``PortError``; `CancellationError` when the task was cancelled before the message was sent.
+    /// Sends data as the form that blocks does, suspending the task. Throws also `CancellationError` when the task was
+    /// cancelled before the message was sent.
     public nonisolated(nonsending) func send(
         id: UInt32, _ data: [UInt8]? = nil, timeout: Duration = .seconds(10)
     ) async throws {
         try await sendRight.send(Self.message(id, data), before: .now + timeout)
     }
 
-    /// Sends a request as the form that blocks does, suspending the task.
-    ///
-    /// - Throws: ``PortError``; `CancellationError` when the task was cancelled first. The server may have the request
-    ///   all the same; a late reply is dropped.
+    /// Sends a request as the form that blocks does, suspending the task. Throws also `CancellationError` when the task
+    /// was cancelled first. The server may have the request all the same; a late reply is dropped.
     public nonisolated(nonsending) func request(
         id: UInt32, _ data: [UInt8]? = nil, sendTimeout: Duration = .seconds(10), replyTimeout: Duration = .seconds(10)
     ) async throws -> [UInt8]? {

@@ -25,7 +25,7 @@ public final class ReplyRight: Sendable {
     ///
     /// Any thread may call this method. Up to a hundred replies wait for one asker, each for ten seconds, or for
     /// ``PortRuntime/flushBound`` when the process exits. The asker is told when its reply cannot be sent in that time.
-    /// - Parameter bytes: The data; nil for a reply without data.
+    /// A reply may have no data (nil).
     /// - Throws: ``PortError``: `messageTooLarge`, `isInvalid`, `sendTimedOut` when a hundred replies wait…
     public func reply(with bytes: [UInt8]? = nil) throws(PortError) {
         try once { () throws(PortError) in
@@ -36,11 +36,8 @@ public final class ReplyRight: Sendable {
         }
     }
 
-    /// Sends the reply. The call blocks its thread while the asker has no room.
+    /// Sends the reply. The call blocks its thread while the asker has no room, until the deadline.
     ///
-    /// - Parameters:
-    ///   - bytes: The data; nil for a reply without data.
-    ///   - deadline: The end of the wait for room.
     /// - Throws: ``PortError`` when the reply was not sent.
     public func reply(with bytes: [UInt8]? = nil, before deadline: MonotonicInstant) throws(PortError) {
         try once { () throws(PortError) in
@@ -49,9 +46,8 @@ public final class ReplyRight: Sendable {
         }
     }
 
-    /// Sends the reply as the form that blocks does, suspending the task.
-    ///
-    /// - Throws: ``PortError``; `CancellationError` when the task was cancelled before the reply was sent.
+    /// Sends the reply as the form that blocks does, suspending the task. Throws also `CancellationError` when the task
+    /// was cancelled before the reply was sent.
     public nonisolated(nonsending) func reply(
         with bytes: [UInt8]? = nil, before deadline: MonotonicInstant = .now + .seconds(1)
     ) async throws {
@@ -82,11 +78,7 @@ public final class ReplyRight: Sendable {
 
     private func use() throws(PortError) {
         try Fork.check()
-        let wasUsed = isUsed.withLock { isUsed in
-            defer { isUsed = true }
-            return isUsed
-        }
-        if wasUsed { throw .alreadyAnswered(port: asker.id) }
+        if isUsed.withLock({ exchange(&$0, with: true) }) { throw .alreadyAnswered(port: asker.id) }
     }
 
     private func giveBack() { isUsed.withLock { $0 = false } }
