@@ -56,10 +56,10 @@ private enum Container {
     }
 
     @Test func `a process is known by its own pid in its own namespace, and by 0 to those who cannot see it`() {
-        #expect(PIDNamespace.isProcess(getpid(), knownToItselfAs: getpid()))
-        #expect(PIDNamespace.isProcess(0, knownToItselfAs: 1234))
-        #expect(!PIDNamespace.isProcess(getpid(), knownToItselfAs: getppid()))
+        #expect(ProcessStatus.isProcess(getpid(), knownToItselfAs: getpid()))
+        #expect(ProcessStatus.isProcess(0, knownToItselfAs: 1234))
+        #expect(!ProcessStatus.isProcess(getpid(), knownToItselfAs: getppid()))
         // Nobody has it.
-        #expect(!PIDNamespace.isProcess(pid_t.max, knownToItselfAs: getpid()))
+        #expect(!ProcessStatus.isProcess(pid_t.max, knownToItselfAs: getpid()))
     }
 }

@@ -1,12 +1,9 @@
 import RunLoops
 
 extension PortNameServer {
-    /// Finds the port of a name, and verifies that the process that registered the name is alive.
-    /// The corresponding method is NSPortNameServer's `portForName:`.
+    /// Finds the port of a name, and verifies that the process that registered the name is alive: waits for an answer
+    /// of that process until the deadline. The corresponding method is NSPortNameServer's `portForName:`.
     ///
-    /// - Parameters:
-    ///   - name: The name.
-    ///   - deadline: The end of the wait for the owner's answer.
     /// - Throws: ``PortError``: `nameNotFound` at once when nobody has the name; `cannotConnect`,
     ///   `incompatibleVersion`, or an error of the directory.
     @available(*, noasync, message: "it blocks its thread; `try await` the other one")
@@ -24,9 +21,7 @@ extension PortNameServer {
         }
     }
 
-    /// Finds the port of a name as the form that blocks does, suspending the task.
-    ///
-    /// - Throws: ``PortError``; `CancellationError` when the task is cancelled.
+    /// Finds the port of a name as the form that blocks does, suspending the task. Throws also `CancellationError`.
     public nonisolated(nonsending) func port(
         forName name: String, before deadline: MonotonicInstant = .now + .seconds(5)
     ) async throws -> MachPort.SendRight {
@@ -71,7 +66,7 @@ private struct FoundName {
             throw .cannotConnect(port: right.id, reason: "the owner of “\(entry.name)” does not answer in time")
         }
         guard right.isValid else { throw .isInvalid(port: right.id) }
-        guard owner.map({ PIDNamespace.isProcess($0.pid, knownToItselfAs: entry.pid) }) ?? true else {
+        guard owner.map({ ProcessStatus.isProcess($0.pid, knownToItselfAs: entry.pid) }) ?? true else {
             throw .cannotConnect(
                 port: right.id, reason: "the socket of “\(entry.name)” belongs to another process than \(entry.pid)")
         }

@@ -36,9 +36,7 @@ extension PortNameServer {
     }
 
     /// Removes the files that killed processes have left in the directory. The next process that exposes a port there
-    /// does so, too.
-    ///
-    /// - Returns: The count of processes whose files were removed, and the removed names.
+    /// does so, too. Returns the count of processes whose files were removed, and the removed names.
     @discardableResult
     public func sweep() throws(PortError) -> (processes: Int, names: [String]) {
         try registryDirectory().sweepAll()

@@ -34,34 +34,23 @@ public final class PortNameWatch: Sendable {
 
     private let runtime: PortRuntime
     private let directory: RegistryDirectory
-    private let waiter: ThreadWaiter
+    private let waiter = ThreadWaiter()
     private let listener: RegistryWatcher.Listener
     private let looking = Lock(())
     private let state = Lock(State())
 
-    /// Begins to watch.
-    ///
-    /// - Throws: ``PortError``: `outOfFileSources` when the user has no inotify instance left, or an error of the
-    ///   directory.
+    /// Begins to watch. Throws `outOfFileSources` when the user has no inotify instance left, or an error of the
+    /// directory.
     public init(_ nameServer: PortNameServer = .shared) throws(PortError) {
         runtime = nameServer.runtime
         directory = try nameServer.registryDirectory()
-        let waiter = ThreadWaiter()
-        self.waiter = waiter
-        listener = RegistryWatcher.Listener { _ in waiter.wake() }
-        try directory.watcher.add(listener)
+        listener = try directory.watcher.listen { [waiter] _ in waiter.wake() }
         waiter.wake()
     }
 
-    deinit {
-        // Another thread may have held the lock at the fork.
-        if !Fork.isChild { directory.watcher.remove(listener) }
-    }
-
-    /// Waits for the next change. Any thread may call this method; each change is returned once.
+    /// Waits for the next change; nil when the deadline came first. Any thread may call this method; each change is
+    /// returned once.
     ///
-    /// - Parameter deadline: The end of the wait.
-    /// - Returns: The change; nil when the deadline came first.
     /// - Throws: ``PortError`` when the directory was removed, or cannot be read any more.
     @available(*, noasync, message: "it blocks its thread")
     public func next(before deadline: MonotonicInstant = .distantFuture) throws(PortError) -> Change? {

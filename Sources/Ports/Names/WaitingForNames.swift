@@ -5,13 +5,11 @@ import RunLoops
 // end. The name of a killed owner is free, though its entry remains.
 
 extension PortNameServer {
-    /// Waits until somebody has registered a name, and finds the port as `port(forName:before:)` does.
+    /// Waits until somebody has registered a name, and finds the port as `port(forName:before:)` does. After the
+    /// deadline, a live owner has up to a second more to answer.
     ///
     /// While any thread waits, the process uses one inotify instance for each registry directory; a user has
     /// `fs.inotify.max_user_instances` of them.
-    /// - Parameters:
-    ///   - name: The name.
-    ///   - deadline: The end of the wait. A live owner has at least a second to answer.
     /// - Throws: ``PortError``: `nameNotFound` at the deadline, `outOfFileSources`, and as `port(forName:before:)`.
     @available(*, noasync, message: "it blocks its thread; `try await` the other one")
     public func waitForPort(
@@ -26,9 +24,7 @@ extension PortNameServer {
         throw .nameNotFound(name, directory: path)
     }
 
-    /// Waits for a name as the form that blocks does, suspending the task.
-    ///
-    /// - Throws: ``PortError``; `CancellationError` when the task is cancelled.
+    /// Waits for a name as the form that blocks does, suspending the task. Throws also `CancellationError`.
     public func waitForPort(
         forName name: String, before deadline: MonotonicInstant = .distantFuture
     ) async throws -> MachPort.SendRight {
@@ -42,11 +38,9 @@ extension PortNameServer {
         throw PortError.nameNotFound(name, directory: path)
     }
 
-    /// Waits until the owner of a name has given up the name or is gone. Returns at once when nobody has the name.
+    /// Waits until the owner of a name has given up the name or is gone. Returns at once when nobody has the name. After
+    /// the deadline, a live owner has up to a second more to answer.
     ///
-    /// - Parameters:
-    ///   - name: The name.
-    ///   - deadline: The end of the wait. A live owner has at least a second to answer.
     /// - Throws: ``PortError``: `nameInUse` at the deadline, `outOfFileSources`, and as `port(forName:before:)`.
     @available(*, noasync, message: "it blocks its thread; `try await` the other one")
     public func waitForEnd(
@@ -61,9 +55,7 @@ extension PortNameServer {
         try throwInUse(name)
     }
 
-    /// Waits for the end of a name as the form that blocks does, suspending the task.
-    ///
-    /// - Throws: ``PortError``; `CancellationError` when the task is cancelled.
+    /// Waits for the end of a name as the form that blocks does, suspending the task. Throws also `CancellationError`.
     public func waitForEnd(ofName name: String, before deadline: MonotonicInstant = .distantFuture) async throws {
         guard let right = try await portIfAny(forName: name, before: deadline) else { return }
         let changes = try NameChanges(of: name, self, TaskWaiter(runtime.housekeeping))
@@ -112,7 +104,6 @@ private final class NameChanges<Waiting: Waiter> {
     let waiter: Waiting
     private let name: String
     private let names: PortNameServer
-    private let directory: RegistryDirectory
     private let listener: RegistryWatcher.Listener
     /// The port of the last attempt. Each attempt to reach a dead port would report its end again.
     private var tried: PortID?
@@ -121,18 +112,11 @@ private final class NameChanges<Waiting: Waiter> {
         self.waiter = waiter
         self.name = name
         self.names = names
-        directory = try names.registryDirectory()
         let file = try NameEntry.fileName(for: name)
-        listener = RegistryWatcher.Listener { change in
+        listener = try names.registryDirectory().watcher.listen { change in
             if case .entry(let changed) = change, changed != file { return }
             waiter.wake()
         }
-        try directory.watcher.add(listener)
-    }
-
-    deinit {
-        // Another thread may have held the lock at the fork.
-        if !Fork.isChild { directory.watcher.remove(listener) }
     }
 
     /// Whether the name's entry has another port than at the last call.

@@ -8,25 +8,19 @@ extension RegistryDirectory {
 
     /// Listens for the removal of our entries, as long as there are any.
     func watchOwnEntries() {
-        let isNew = listening.withLock { _ in
-            let (hasNames, removalListener) = own.withLock { own in (!own.names.isEmpty, own.removalListener) }
-            guard hasNames == (removalListener == nil) else { return false }
-            if let removalListener {
-                watcher.remove(removalListener)
-                own.withLock { $0.removalListener = nil }
+        let isNew = removalListener.withLock { listener in
+            guard own.withLock({ !$0.names.isEmpty }) else {
+                listener = nil
                 return false
             }
-            guard folder.isAt(path) else { return false }
-            let made = RegistryWatcher.Listener { [weak self] in self?.changed($0) }
+            guard listener == nil, folder.isAt(path) else { return false }
             do throws(PortError) {
-                try watcher.add(made)
+                listener = try watcher.listen { [weak self] in self?.changed($0) }
             } catch {
                 // The name is registered all the same.
                 log.warning("entries that somebody removes from \(path) will not be restored: \(error)")
-                return false
             }
-            own.withLock { $0.removalListener = made }
-            return true
+            return listener != nil
         }
         // Earlier changes were not reported.
         if isNew { changed(.any) }
@@ -80,13 +74,7 @@ extension RegistryDirectory {
 
     /// The folder of all names was removed, and the watch with it.
     private func watchAnew() {
-        listening.withLock { _ in
-            let former = own.withLock { own in
-                defer { own.removalListener = nil }
-                return own.removalListener
-            }
-            if let former { watcher.remove(former) }
-        }
+        removalListener.withLock { $0 = nil }
         guard folder.isAt(path), folder.makeFolder(Self.names) else { return tellRemoval() }
         watchOwnEntries()
     }

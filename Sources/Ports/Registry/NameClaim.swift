@@ -23,12 +23,7 @@ extension RegistryDirectory {
     /// names.
     func move(to other: RegistryDirectory) {
         exposePorts()
-        let names = changing.withLock { _ in
-            own.withLock { own in
-                defer { own.names = [:] }
-                return own.names
-            }
-        }
+        let names = changing.withLock { _ in own.withLock { exchange(&$0.names, with: [:]) } }
         for (file, entry) in names {
             try? giveUp(entry.right.id, file)
             guard let port = registry.findPort(entry.right.id.number) else { continue }

@@ -88,18 +88,11 @@ struct NameEntry: Sendable, Equatable {
             byteLimit: byteLimit, path: directory)
     }
 
-    private static func isPlain(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."), UInt8(ascii: "-"), UInt8(ascii: "_"):
-            true
-        default: false
-        }
-    }
+    private static let plain = Set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_".utf8)
 
     static func percentEncoded(_ text: String) -> String {
         text.utf8.reduce(into: "") { encoded, byte in
-            if isPlain(byte) {
+            if plain.contains(byte) {
                 encoded.unicodeScalars.append(Unicode.Scalar(byte))
             } else {
                 encoded += (byte < 16 ? "%0" : "%") + String(byte, radix: 16)
@@ -112,7 +105,7 @@ struct NameEntry: Sendable, Equatable {
         var rest = text.utf8[...]
         while let byte = rest.popFirst() {
             if byte != UInt8(ascii: "%") {
-                guard isPlain(byte) else { return nil }
+                guard plain.contains(byte) else { return nil }
                 bytes.append(byte)
             } else {
                 let digits = rest.prefix(2)

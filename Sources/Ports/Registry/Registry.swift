@@ -75,11 +75,7 @@ final class Registry: Sendable {
 
     /// Lets the directories go, which keep the registry. Nobody uses the runtime any more.
     func releaseDirectories() {
-        let released = directories.withLock { directories in
-            defer { directories = Directories() }
-            return directories
-        }
-        withExtendedLifetime(released) {}
+        _ = directories.withLock { exchange(&$0, with: Directories()) }
     }
 
     private var all: [RegistryDirectory] { directories.withLock { $0.all } }

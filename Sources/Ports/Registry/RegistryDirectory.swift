@@ -28,15 +28,13 @@ final class RegistryDirectory: Sendable {
         var sockets: Set<String> = []
         /// The entries of names that ports of ours have, by the name's folder.
         var names: [String: NameEntry] = [:]
-        /// Listens for the removal of entries of ours, as long as there are any.
-        var removalListener: RegistryWatcher.Listener?
     }
 
     let own = Lock(Own())
     /// Held while a name of this runtime changes.
     let changing = Lock(())
-    /// Held while the removal listener comes or goes.
-    let listening = Lock(())
+    /// Listens for the removal of entries of ours, as long as there are any.
+    let removalListener = Lock<RegistryWatcher.Listener?>(nil)
     /// Until this time of the coarse clock, nobody looks whether others find this runtime here.
     private let nextLook = Atomic<UInt64>(0)
 
@@ -111,10 +109,7 @@ final class RegistryDirectory: Sendable {
     func isReached(by other: String) {
         let former = path
         guard other != former, !folder.isAt(former) else { return }
-        let isChanged = currentPath.withLock { path in
-            defer { path = other }
-            return path == former
-        }
+        let isChanged = currentPath.withLock { exchange(&$0, with: other) } == former
         watcher.setPath("\(other)/\(Self.names)")
         if isChanged { renewNames() }
     }
@@ -156,11 +151,7 @@ final class RegistryDirectory: Sendable {
 
     /// Nobody can call at the control socket any more.
     func closeListener() {
-        let listener = own.withLock { own in
-            defer { own.listener = nil }
-            return own.listener
-        }
-        listener?.close()
+        own.withLock { $0.listener.take() }?.close()
     }
 
     private func makeListener() throws(PortError) -> ControlListener {
@@ -228,14 +219,8 @@ final class RegistryDirectory: Sendable {
 
     /// The runtime ends.
     func removeOwnFiles(before deadline: MonotonicInstant) {
-        let former = own.withLock { own in
-            let former = own
-            // Entries are not to be restored any more.
-            own.names = [:]
-            own.listener = nil
-            own.isEnded = true
-            return former
-        }
+        // Entries are not to be restored any more.
+        let former = own.withLock { exchange(&$0, with: Own(isEnded: true)) }
         guard former.isMade else { return }
         for (file, entry) in former.names { try? giveUp(entry.right.id, file) }
         former.listener?.close()

@@ -1,8 +1,7 @@
 import RunLoops
 import Synchronization
 
-/// Reports changes in a registry directory to listeners. There is one inotify instance a directory, while anybody
-/// listens.
+/// Reports changes in a registry directory. There is one inotify instance a directory, while anybody listens.
 final class RegistryWatcher: Sendable {
     enum Change {
         /// The entry in a file.
@@ -15,19 +14,30 @@ final class RegistryWatcher: Sendable {
         case directoryRemoved
     }
 
-    /// The closure is called on the housekeeping thread, or on the thread that made a port invalid.
+    typealias Handler = @Sendable (Change) -> Void
+
+    /// Listens as long as somebody keeps the object.
     final class Listener: Sendable {
+        private let watcher: RegistryWatcher
         fileprivate let isRemoved = Atomic(false)
-        fileprivate let handler: @Sendable (Change) -> Void
+        fileprivate let handler: Handler
 
-        init(_ handler: @escaping @Sendable (Change) -> Void) { self.handler = handler }
+        fileprivate init(_ watcher: RegistryWatcher, _ handler: @escaping Handler) {
+            self.watcher = watcher
+            self.handler = handler
+        }
 
-        /// Whether the directory was removed while this listener was added.
+        deinit {
+            // Another thread may have held the lock at the fork.
+            if !Fork.isChild { watcher.remove(ObjectIdentifier(self)) }
+        }
+
+        /// Whether the directory was removed meanwhile.
         var isDirectoryRemoved: Bool { isRemoved.load(ordering: .acquiring) }
     }
 
     private struct State {
-        var listeners: [ObjectIdentifier: Listener] = [:]
+        var listeners: [ObjectIdentifier: Weak<Listener>] = [:]
         var source: ThreadRunLoop.Source1?
         var path: String
     }
@@ -40,32 +50,35 @@ final class RegistryWatcher: Sendable {
         self.housekeeping = housekeeping
     }
 
-    /// Reports every change from now on to the listener.
-    func add(_ listener: Listener) throws(PortError) {
-        let loop = try housekeeping.loop()
+    /// Reports every change from now on.
+    ///
+    /// - Parameter handler: Called on the housekeeping thread, or on the thread that made a port invalid.
+    func listen(_ handler: @escaping Handler) throws(PortError) -> Listener {
+        let listener = Listener(self, handler)
         try state.withLock { (state) throws(PortError) in
-            if state.source == nil {
-                state.source = try runLoop { () throws(RunLoopError) in
-                    let source = try ThreadRunLoop.Source1.file(
-                        state.path, [.entryCreated, .entryRemoved, .entryMovedIn, .entryMovedOut]
-                    ) { [weak self] change in self?.changed(change) }
-                    try loop.add(source)
-                    return source
-                }
-            }
-            state.listeners[ObjectIdentifier(listener)] = listener
+            if state.source == nil { state.source = try makeSource(state.path) }
+            state.listeners[ObjectIdentifier(listener)] = Weak(listener)
         }
+        return listener
+    }
+
+    private func makeSource(_ path: String) throws(PortError) -> ThreadRunLoop.Source1 {
+        let source = try runLoop { () throws(RunLoopError) in
+            try ThreadRunLoop.Source1.file(
+                path, [.entryCreated, .entryRemoved, .entryMovedIn, .entryMovedOut]
+            ) { [weak self] in self?.changed($0) }
+        }
+        try housekeeping.add(source)
+        return source
     }
 
     /// The path from now on. It leads to the same folder.
     func setPath(_ path: String) { state.withLock { $0.path = path } }
 
-    func remove(_ listener: Listener) {
+    private func remove(_ listener: ObjectIdentifier) {
         let unused = state.withLock { state in
-            state.listeners[ObjectIdentifier(listener)] = nil
-            guard state.listeners.isEmpty else { return nil as ThreadRunLoop.Source1? }
-            defer { state.source = nil }
-            return state.source
+            state.listeners[listener] = nil
+            return state.listeners.isEmpty ? state.source.take() : nil
         }
         unused?.invalidate()
     }
@@ -83,7 +96,7 @@ final class RegistryWatcher: Sendable {
     }
 
     func tell(_ change: Change) {
-        for listener in state.withLock({ Array($0.listeners.values) }) {
+        for listener in state.withLock({ $0.listeners.values.compactMap(\.object) }) {
             if case .directoryRemoved = change { listener.isRemoved.store(true, ordering: .releasing) }
             listener.handler(change)
         }

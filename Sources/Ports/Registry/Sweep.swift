@@ -4,13 +4,9 @@ import RunLoops
 // process's folder says which names it had.
 
 extension RegistryDirectory {
-    /// Removes only what the library has made: the registry directory may be one that holds other files, some of which
-    /// look like the library's.
-    func sweep(before deadline: MonotonicInstant) { _ = sweepFolders(before: deadline) }
-
-    /// The same, and looks at each name: somebody may have removed its owner's folder.
+    /// Sweeps without a deadline, and looks at each name: somebody may have removed its owner's folder.
     func sweepAll() -> (processes: Int, names: [String]) {
-        var swept = sweepFolders(before: .distantFuture)
+        var swept = sweep(before: .distantFuture)
         let live = Set(liveEntries().map(\.right.id))
         for entry in entries() where !live.contains(entry.right.id) {
             guard let file = try? NameEntry.fileName(for: entry.name) else { continue }
@@ -19,7 +15,10 @@ extension RegistryDirectory {
         return swept
     }
 
-    private func sweepFolders(before deadline: MonotonicInstant) -> (processes: Int, names: [String]) {
+    /// Removes only what the library has made: the registry directory may be one that holds other files, some of which
+    /// look like the library's.
+    @discardableResult
+    func sweep(before deadline: MonotonicInstant) -> (processes: Int, names: [String]) {
         var swept = (processes: 0, names: [String]())
         for file in folder.files(in: ".") {
             guard let incarnation = Incarnation(file), !isAlive(incarnation) else { continue }

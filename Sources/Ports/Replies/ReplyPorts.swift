@@ -41,11 +41,5 @@ final class ReplyPorts: Sendable {
     }
 
     /// The runtime ends.
-    func close() {
-        let released = ports.withLock { ports in
-            defer { ports = [:] }
-            return ports
-        }
-        withExtendedLifetime(released) {}
-    }
+    func close() { _ = ports.withLock { exchange(&$0, with: [:]) } }
 }

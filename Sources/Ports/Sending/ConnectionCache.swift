@@ -55,11 +55,8 @@ final class ConnectionCache: Sendable {
     /// Closes idle connections when no descriptor was left for a new one. Without new connections, no round would
     /// begin.
     func makeRoom() {
-        let isDue = state.withLock { state in
-            defer { state.isMakingRoom = true }
-            return !state.isMakingRoom
-        }
-        if isDue { closeUnusedSoon(leaving: 0) }
+        let isUnderWay = state.withLock { exchange(&$0.isMakingRoom, with: true) }
+        if !isUnderWay { closeUnusedSoon(leaving: 0) }
     }
 
     private func closeUnusedSoon(leaving most: Int) {
@@ -107,11 +104,5 @@ final class ConnectionCache: Sendable {
     }
 
     /// The runtime ends.
-    func close() {
-        let released = state.withLock { state in
-            defer { state = State() }
-            return state
-        }
-        withExtendedLifetime(released) {}
-    }
+    func close() { _ = state.withLock { exchange(&$0, with: State()) } }
 }

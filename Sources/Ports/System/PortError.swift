@@ -74,30 +74,23 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
             "\(port) had no room before the deadline: its owner does not receive; allow more time, or raise its limits"
         case .receiveTimedOut(let port):
             "nothing arrived from \(port) before the deadline: allow more time, or check whether its process is stuck"
-        case .isInvalid(let port):
-            "\(port) is invalid: it was invalidated, or its owner is gone; ask for a new right"
+        case .isInvalid(let port): "\(port) is invalid: it was invalidated, or its owner is gone; ask for a new right"
         case .becameInvalid(let port):
             "\(port) became invalid during the call: it was invalidated, or its owner has gone"
         case .ownQueueFull(let port):
             "the queue of \(port) is full, and only this thread's own loop can empty it: return to the loop first"
-        case .unanswered(let port):
-            "\(port) dropped the request without a reply"
-        case .alreadyAnswered(let port):
-            "\(port) has the reply already: a request gets one reply"
+        case .unanswered(let port): "\(port) dropped the request without a reply"
+        case .alreadyAnswered(let port): "\(port) has the reply already: a request gets one reply"
         case .messageTooLarge(let port, let size, let limit):
             "a message of \(size) bytes is too large for \(port), whose limit is \(limit): raise its limits"
-        case .cannotConnect(let port, let reason):
-            "cannot connect to \(port): \(reason)"
+        case .cannotConnect(let port, let reason): "cannot connect to \(port): \(reason)"
         case .incompatibleVersion(let what, let ours, let theirs):
             "\(what) has version \(theirs), and this library speaks version \(ours): update the older of the two"
-        case .nameNotFound(let name, let directory):
-            "nobody has registered the name \(quoted(name)) in \(directory)"
+        case .nameNotFound(let name, let directory): "nobody has registered the name \(quoted(name)) in \(directory)"
         case .nameInUse(let name, let pid):
             "the name \(quoted(name)) belongs to " + (pid == getpid() ? "this process" : "process \(pid)")
-        case .badName(let name, let reason):
-            "\(quoted(name)) cannot be a port's name: \(reason)"
-        case .untrustedDirectory(let path, let reason):
-            "the registry directory \(path) cannot be trusted: \(reason)"
+        case .badName(let name, let reason): "\(quoted(name)) cannot be a port's name: \(reason)"
+        case .untrustedDirectory(let path, let reason): "the registry directory \(path) cannot be trusted: \(reason)"
         case .directory(let path, let call, let errno):
             "\(call) failed on \(path) (the port registry; see PORTS_DIRECTORY): \(String(cString: strerror(errno)))"
         case .pathTooLong(let path, let limit):
@@ -108,18 +101,12 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
             "libzmq has no socket left (the limit is \(limit)): invalidate some ports, or use several processes"
         case .outOfThreads(let limit):
             RunLoopError.outOfThreads(limit: limit == .max ? .max : UInt64(limit)).description
-        case .outOfFileSources(let limit):
-            RunLoopError.outOfFileSources(limit: limit).description
-        case .outOfFileWatches(let limit):
-            RunLoopError.outOfFileWatches(limit: limit).description
-        case .loopEnded:
-            RunLoopError.loopEnded.description
-        case .invalidLimit(let name, let value):
-            "a port cannot have a \(name) of \(value): ask for 1 or more"
-        case .unavailable(let reason):
-            "ports are unavailable: \(reason)"
-        case .transport(let call, let errno):
-            "\(call) failed: \(String(cString: strerror(errno)))"
+        case .outOfFileSources(let limit): RunLoopError.outOfFileSources(limit: limit).description
+        case .outOfFileWatches(let limit): RunLoopError.outOfFileWatches(limit: limit).description
+        case .loopEnded: RunLoopError.loopEnded.description
+        case .invalidLimit(let name, let value): "a port cannot have a \(name) of \(value): ask for 1 or more"
+        case .unavailable(let reason): "ports are unavailable: \(reason)"
+        case .transport(let call, let errno): "\(call) failed: \(String(cString: strerror(errno)))"
         }
     }
 

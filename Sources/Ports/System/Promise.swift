@@ -49,20 +49,16 @@ final class Promise<Value: Sendable>: Sendable {
         beforeTold()
         let waiters = state.withLock { state in
             state.phase = .telling(value)
-            defer { state.waiters = [] }
-            return state.waiters
+            return exchange(&state.waiters, with: [])
         }
         for waiter in waiters { waiter.wake() }
-        while let handlers = nextHandlers(value) { for handler in handlers { handler(value) } }
-        return true
-    }
-
-    /// The handlers to call next; nil when there are none.
-    private func nextHandlers(_ value: Value) -> [Handler]? {
-        state.withLock { state in
-            if state.handlers.isEmpty { state.phase = .told(value) }
-            defer { state.handlers = [] }
-            return state.handlers.isEmpty ? nil : state.handlers
+        while true {
+            let handlers = state.withLock { state in
+                if state.handlers.isEmpty { state.phase = .told(value) }
+                return exchange(&state.handlers, with: [])
+            }
+            if handlers.isEmpty { return true }
+            for handler in handlers { handler(value) }
         }
     }
 
@@ -79,11 +75,7 @@ final class Promise<Value: Sendable>: Sendable {
     /// Drops the handlers without calling them.
     func dropHandlers() {
         // Released after the lock: the release may call back in here.
-        let dropped = state.withLock { state in
-            defer { state.handlers = [] }
-            return state.handlers
-        }
-        withExtendedLifetime(dropped) {}
+        _ = state.withLock { exchange(&$0.handlers, with: []) }
     }
 
     /// Blocks the thread until the value is set; nil when the deadline comes first.

@@ -92,10 +92,7 @@ final class SocketFactory: Sendable {
     ///
     /// - Returns: The context, for the caller to terminate.
     func close() -> Context? {
-        state.withLock { state in
-            defer { state = .closed }
-            if case .open(let context) = state { return context }
-            return nil
-        }
+        guard case .open(let context) = state.withLock({ exchange(&$0, with: .closed) }) else { return nil }
+        return context
     }
 }

@@ -54,8 +54,7 @@ final class TaskWaiter: Waiter {
             await withCheckedContinuation { continuation in
                 let isWoken = state.withLock { state in
                     if !state.isWoken { state.continuation = continuation }
-                    defer { state.isWoken = false }
-                    return state.isWoken
+                    return exchange(&state.isWoken, with: false)
                 }
                 if isWoken { continuation.resume() }
             }
