@@ -2,8 +2,7 @@ import CShims
 
 /// A point on the machine's monotonic clock: a deadline or a fire date.
 ///
-/// The clock does not jump when the wall clock is set, and stands still while the machine is suspended, as CFRunLoop's
-/// own time does.
+/// The clock does not jump when the wall clock is set, and stands still while the machine is suspended, as CFRunLoop's.
 ///
 ///     try right.send(message, before: .now + .seconds(5))
 public struct MonotonicInstant: InstantProtocol, Sendable, Hashable {
@@ -25,26 +24,13 @@ public struct MonotonicInstant: InstantProtocol, Sendable, Hashable {
     /// This instant moved by a duration, at most to ``distantPast`` or ``distantFuture``.
     public func advanced(by duration: Duration) -> MonotonicInstant {
         guard self != .distantFuture else { return self }
-        // Checked first: a duration may have more seconds than an Int64 holds.
-        let limit = Duration.seconds(Int64.max / 1_000_000_000 - 1)
-        guard duration < limit else { return .distantFuture }
-        guard duration > .zero - limit else { return .distantPast }
-        let (seconds, attoseconds) = duration.components
-        let delta = seconds * 1_000_000_000 + attoseconds / 1_000_000_000
-        let (sum, overflow) = nanoseconds.addingReportingOverflow(UInt64(bitPattern: delta))
-        if delta >= 0 { return overflow ? .distantFuture : MonotonicInstant(nanoseconds: sum) }
-        return overflow ? MonotonicInstant(nanoseconds: sum) : .distantPast
+        let moved = Int128(nanoseconds) + duration.attoseconds / 1_000_000_000
+        return MonotonicInstant(nanoseconds: UInt64(clamping: moved))
     }
 
     /// The duration from this instant to another: negative when the other is earlier.
     public func duration(to other: MonotonicInstant) -> Duration {
-        self <= other
-            ? Self.duration(nanoseconds: other.nanoseconds - nanoseconds)
-            : .zero - Self.duration(nanoseconds: nanoseconds - other.nanoseconds)
-    }
-
-    private static func duration(nanoseconds: UInt64) -> Duration {
-        .seconds(Int64(nanoseconds / 1_000_000_000)) + .nanoseconds(Int64(nanoseconds % 1_000_000_000))
+        Duration(attoseconds: (Int128(other.nanoseconds) - Int128(nanoseconds)) * 1_000_000_000)
     }
 
     /// Whether the instant is now or in the past.

@@ -37,9 +37,6 @@ extension ThreadRunLoop {
         ///   - fireDate: The first fire time. A time in the past counts as now.
         ///   - interval: The time between two fire times; nil, or less than a nanosecond: the timer fires once, and is
         ///     then invalid.
-        ///   - order: Kept, and not used.
-        ///   - label: The name in dumps and reports.
-        ///   - handler: Called on the loop's thread.
         public init(
             at fireDate: MonotonicInstant, every interval: Duration? = nil, order: Int = 0, label: String? = nil,
             handler: @escaping Handler
@@ -52,12 +49,6 @@ extension ThreadRunLoop {
         }
 
         /// Makes a timer that fires after a delay, or repeatedly at that interval.
-        ///
-        /// - Parameters:
-        ///   - delay: The time from now to the first fire time.
-        ///   - repeats: Whether the timer repeats.
-        ///   - label: The name in dumps and reports.
-        ///   - handler: Called on the loop's thread.
         public convenience init(
             after delay: Duration, repeats: Bool = false, label: String? = nil, handler: @escaping Handler
         ) {
@@ -142,21 +133,17 @@ extension ThreadRunLoop {
             let loop = state.withLock { state in
                 state.isFiring = false
                 // A date that the handler has set is later, and stays; otherwise the next time of the grid.
-                if step > 0, state.fireDate <= firedFor {
-                    state.fireDate = Self.next(after: .now, from: firedFor, step: step)
-                }
+                if step > 0, state.fireDate <= firedFor { state.fireDate = nextDate(after: firedFor) }
                 return state.ownership.loop
             }
             if step > 0 { loop?.requeue(self) }
         }
 
-        private static func next(after now: MonotonicInstant, from date: MonotonicInstant, step: UInt64)
-            -> MonotonicInstant
-        {
-            let missed = now < date ? 0 : (now.nanoseconds - date.nanoseconds) / step
-            let (distance, tooFar) = (missed + 1).multipliedReportingOverflow(by: step)
-            let (sum, overflow) = date.nanoseconds.addingReportingOverflow(distance)
-            return tooFar || overflow ? .distantFuture : MonotonicInstant(nanoseconds: sum)
+        /// The first time of the grid after now.
+        private func nextDate(after date: MonotonicInstant) -> MonotonicInstant {
+            let missed = (max(date, .now).nanoseconds - date.nanoseconds) / step
+            let next = UInt128(date.nanoseconds) + (UInt128(missed) + 1) * UInt128(step)
+            return MonotonicInstant(nanoseconds: UInt64(clamping: next))
         }
     }
 }
