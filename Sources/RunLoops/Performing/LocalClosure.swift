@@ -11,31 +11,12 @@ extension ThreadRunLoop {
     /// The closure's captures stay on this thread: a call of the handler on another thread stops the process, and the
     /// closure is released here even if the item's last reference is released elsewhere. The compiler does not see that
     /// the loop holds the closure: do not send its captures to another thread or task.
-    ///
-    /// - Parameter body: The closure.
-    /// - Returns: A handler for an item of the calling thread's loop.
     @available(*, noasync, message: "a task may go on on another thread; add an item with a @Sendable handler")
-    public static func local<Value>(_ body: @escaping () -> Value) -> @Sendable () -> Value {
-        let closure = LocalClosure(body)
-        return { closure.checked() }
-    }
-
-    /// Makes a handler of any closure; see the function without an argument.
-    @available(*, noasync, message: "a task may go on on another thread; add an item with a @Sendable handler")
-    public static func local<Argument, Value>(
-        _ body: @escaping (Argument) -> Value
-    ) -> @Sendable (Argument) -> Value {
-        let closure = LocalClosure(body)
-        return { closure.checked($0) }
-    }
-
-    /// Makes a handler of any closure; see the function without an argument.
-    @available(*, noasync, message: "a task may go on on another thread; add an item with a @Sendable handler")
-    public static func local<First, Second, Value>(
-        _ body: @escaping (First, Second) -> Value
-    ) -> @Sendable (First, Second) -> Value {
-        let closure = LocalClosure(body)
-        return { closure.checked($0, $1) }
+    public static func local<each Argument, Value>(
+        _ body: @escaping (repeat each Argument) -> Value
+    ) -> @Sendable (repeat each Argument) -> Value {
+        let closure = LocalClosure { (arguments: (repeat each Argument)) in body(repeat each arguments) }
+        return { (arguments: repeat each Argument) in closure.checked((repeat each arguments)) }
     }
 
     /// Makes a handler for the main loop of a closure of the main actor. Any thread may do so, and add the item.
@@ -43,51 +24,28 @@ extension ThreadRunLoop {
     ///     ThreadRunLoop.main.perform(ThreadRunLoop.mainActor { model.refresh() })
     ///
     /// A call of the handler on another thread than the main thread stops the process.
-    ///
-    /// - Parameter body: The closure.
-    /// - Returns: A handler for an item of the main loop.
-    public static func mainActor<Value: Sendable>(
-        _ body: @escaping @MainActor () -> Value
-    ) -> @Sendable () -> Value {
-        { onMain(body) }
+    public static func mainActor<each Argument: Sendable, Value: Sendable>(
+        _ body: @escaping @MainActor (repeat each Argument) -> Value
+    ) -> @Sendable (repeat each Argument) -> Value {
+        { (arguments: repeat each Argument) in
+            contract(
+                main.isCurrent,
+                "a handler made by ThreadRunLoop.mainActor was called on another thread than the main thread")
+            return MainActor.assumeIsolated { body(repeat each arguments) }
+        }
     }
 
-    /// Makes a handler of a closure of the main actor; see the function without an argument.
-    public static func mainActor<Argument: Sendable, Value: Sendable>(
-        _ body: @escaping @MainActor (Argument) -> Value
-    ) -> @Sendable (Argument) -> Value {
-        { argument in onMain { body(argument) } }
-    }
-
-    /// Makes a handler of a closure of the main actor; see the function without an argument.
-    public static func mainActor<First: Sendable, Second: Sendable, Value: Sendable>(
-        _ body: @escaping @MainActor (First, Second) -> Value
-    ) -> @Sendable (First, Second) -> Value {
-        { first, second in onMain { body(first, second) } }
-    }
-
-    /// Queues a closure of the main actor for the next pass of the main loop in one of the modes. Any thread may call
-    /// it.
+    /// Queues a closure of the main actor for the main loop's next pass in one of the modes. Any thread may call it.
     /// The corresponding method is `performSelectorOnMainThread:withObject:waitUntilDone:modes:`, without waiting.
     ///
     ///     ThreadRunLoop.performOnMain { model.refresh() }
     ///
-    /// - Parameters:
-    ///   - modes: The modes in which the closure may be called.
-    ///   - body: Called once, on the main thread.
     /// - Returns: False when the main thread has ended, or the process is a forked child: the closure is not called.
     @discardableResult
     public static func performOnMain(
         inModes modes: [Mode] = [.common], _ body: @escaping @MainActor () -> Void
     ) -> Bool {
         main.perform(inModes: modes, mainActor(body))
-    }
-
-    private static func onMain<Value: Sendable>(_ body: @MainActor () -> Value) -> Value {
-        contract(
-            main.isCurrent,
-            "a handler made by ThreadRunLoop.mainActor was called on another thread than the main thread")
-        return MainActor.assumeIsolated(body)
     }
 
     private static let notItsThread =
@@ -101,12 +59,6 @@ extension ThreadRunLoop {
     ///
     /// The corresponding method is NSTimer's `scheduledTimerWithTimeInterval:repeats:block:`.
     ///
-    /// - Parameters:
-    ///   - delay: The time from now to the first fire time.
-    ///   - repeats: Whether the timer repeats at that interval.
-    ///   - mode: The mode to add the timer to.
-    ///   - label: The name in dumps and reports.
-    ///   - handler: Called on this thread.
     /// - Returns: The timer. It is in no loop when the thread is about to end and has removed its items.
     @available(*, noasync, message: "a task may go on on another thread; add an item with a @Sendable handler")
     @discardableResult
@@ -123,13 +75,6 @@ extension ThreadRunLoop {
     /// Makes an observer with any closure and adds it to this loop, which must be the calling thread's.
     /// The corresponding CF function is `CFRunLoopObserverCreateWithHandler`, followed by `CFRunLoopAddObserver`.
     ///
-    /// - Parameters:
-    ///   - activities: The points at which to call the handler.
-    ///   - repeats: Whether the observer stays valid after the first call.
-    ///   - order: The place among the observers of the mode.
-    ///   - mode: The mode to add the observer to.
-    ///   - label: The name in dumps and reports.
-    ///   - handler: Called on this thread.
     /// - Returns: The observer. It is in no loop when the thread is about to end and has removed its items.
     @available(*, noasync, message: "a task may go on on another thread; add an item with a @Sendable handler")
     @discardableResult
