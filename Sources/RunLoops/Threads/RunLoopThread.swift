@@ -33,10 +33,33 @@ public final class RunLoopThread: Sendable {
         body: (@Sendable (ThreadRunLoop) -> Void)? = nil
     ) throws(RunLoopError) {
         if crl_is_forked() { throw .forked }
-        let start = Start(name: name, niceness: niceness, ended: ended, body: body)
-        thread = try Self.startThread(start, stackSize: stackSize)
-        _ = start.ready.wait(until: .distantFuture)
-        switch start.outcome.withLock({ $0 }) {
+        let ready = Latch()
+        let outcome = Mutex(Result<ThreadRunLoop, RunLoopError>.failure(.loopEnded))
+        thread = try Self.startThread(stackSize: stackSize) { [ended] in
+            defer { ThreadRunLoop.endCurrent() }
+            crl_thread_set_name(name)
+            let current = ThreadRunLoop.current
+            // Opened after the items' last callouts. A handler may end the thread, so a `defer` here would not do.
+            current.state.withLock { $0.whenEnded = { ended.open() } }
+            // Keeps the mode from being empty.
+            current.add(ThreadRunLoop.Source0(label: "kept by RunLoopThread") {})
+            do throws(RunLoopError) {
+                if let niceness { try Self.setNiceness(niceness) }
+                try current.prepare()
+            } catch {
+                outcome.withLock { $0 = .failure(error) }
+                return ready.open()
+            }
+            outcome.withLock { $0 = .success(current) }
+            ready.open()
+            body?(current)
+            while !current.isStoppedForGood {
+                // A run cannot fail after `prepare`, except in a child that the thread has forked.
+                guard (try? current.runInMode(.default, seconds: .infinity)) != nil else { return }
+            }
+        }
+        _ = ready.wait(until: .distantFuture)
+        switch outcome.withLock({ $0 }) {
         case .success(let loop):
             self.loop = loop
         case .failure(let error):
@@ -58,8 +81,6 @@ public final class RunLoopThread: Sendable {
     /// Calls a closure on the thread, in its loop's common modes, and waits for its result; at once when called on
     /// the thread itself. Any thread may call it. For a call without waiting, use the ``loop``.
     ///
-    /// - Parameter body: Called on the thread.
-    /// - Returns: The closure's result.
     /// - Throws: The closure's error; ``RunLoopError/loopEnded`` when the thread was stopped before the call, or
     ///   ends before the closure was called.
     @available(*, noasync, message: "it blocks its thread; `try await` the other one")
@@ -72,8 +93,6 @@ public final class RunLoopThread: Sendable {
 
     /// Calls a closure on the thread, in its loop's common modes, and suspends until it has returned.
     ///
-    /// - Parameter body: Called on the thread, unless the task is cancelled before.
-    /// - Returns: The closure's result.
     /// - Throws: The closure's error; ``RunLoopError/loopEnded`` when the thread was stopped before the call, or
     ///   ends before the closure was called; `CancellationError` when the task was cancelled before.
     @discardableResult
@@ -102,7 +121,6 @@ public final class RunLoopThread: Sendable {
 
     /// Waits until the thread has ended.
     ///
-    /// - Parameter deadline: When to stop waiting.
     /// - Returns: False when the deadline came first, or on the thread itself.
     @available(*, noasync, message: "it blocks its thread")
     @discardableResult
@@ -116,56 +134,23 @@ public final class RunLoopThread: Sendable {
         return true
     }
 
-    /// The new thread's argument.
-    private final class Start: Sendable {
-        let name: String
-        let niceness: Int?
-        let ready = Latch()
-        let ended: Latch
-        let body: (@Sendable (ThreadRunLoop) -> Void)?
-        let outcome = Mutex(Result<ThreadRunLoop, RunLoopError>.failure(.loopEnded))
-
-        init(name: String, niceness: Int?, ended: Latch, body: (@Sendable (ThreadRunLoop) -> Void)?) {
-            self.name = name
-            self.niceness = niceness
-            self.ended = ended
-            self.body = body
-        }
-
-        func main() {
-            defer { ThreadRunLoop.endCurrent() }
-            crl_thread_set_name(name)
-            let current = ThreadRunLoop.current
-            // Opened after the items' last callouts. A handler may end the thread, so a `defer` here would not do.
-            current.state.withLock { $0.whenEnded = { [ended] in ended.open() } }
-            // Keeps the mode from being empty.
-            current.add(ThreadRunLoop.Source0(label: "kept by RunLoopThread") {})
-            do throws(RunLoopError) {
-                try setNiceness()
-                try current.prepare()
-            } catch {
-                outcome.withLock { $0 = .failure(error) }
-                return ready.open()
-            }
-            outcome.withLock { $0 = .success(current) }
-            ready.open()
-            body?(current)
-            while !current.isStoppedForGood {
-                // A run cannot fail after `prepare`, except in a child that the thread has forked.
-                guard (try? current.runInMode(.default, seconds: .infinity)) != nil else { return }
-            }
-        }
-
-        private func setNiceness() throws(RunLoopError) {
-            guard let niceness else { return }
-            // On Linux each thread has a nice value of its own.
-            let which = __priority_which_t(PRIO_PROCESS.rawValue)
-            let result = setpriority(which, id_t(crl_thread_id()), Int32(clamping: niceness))
-            if result != 0 { throw .nicenessRefused(niceness) }
-        }
+    private static func setNiceness(_ niceness: Int) throws(RunLoopError) {
+        // On Linux each thread has a nice value of its own.
+        let which = __priority_which_t(PRIO_PROCESS.rawValue)
+        let result = setpriority(which, id_t(crl_thread_id()), Int32(clamping: niceness))
+        if result != 0 { throw .nicenessRefused(niceness) }
     }
 
-    private static func startThread(_ start: Start, stackSize: Int?) throws(RunLoopError) -> pthread_t {
+    /// The new thread's argument.
+    private final class Start: Sendable {
+        let body: @Sendable () -> Void
+
+        init(_ body: @escaping @Sendable () -> Void) { self.body = body }
+    }
+
+    private static func startThread(
+        stackSize: Int?, _ body: @escaping @Sendable () -> Void
+    ) throws(RunLoopError) -> pthread_t {
         var attributes = pthread_attr_t()
         pthread_attr_init(&attributes)
         defer { pthread_attr_destroy(&attributes) }
@@ -175,12 +160,11 @@ public final class RunLoopThread: Sendable {
             }
         }
         var thread = pthread_t()
-        let argument = Unmanaged.passRetained(start)
+        let argument = Unmanaged.passRetained(Start(body))
         let error = pthread_create(
             &thread, &attributes,
             { argument in
-                guard let argument else { return nil }
-                Unmanaged<Start>.fromOpaque(argument).takeRetainedValue().main()
+                if let argument { Unmanaged<Start>.fromOpaque(argument).takeRetainedValue().body() }
                 return nil
             }, argument.toOpaque())
         guard error == 0 else {
