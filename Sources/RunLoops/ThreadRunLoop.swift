@@ -15,7 +15,7 @@ import Synchronization
 /// called with a lock held.
 ///
 /// After a fork the loops are the parent's. The child can neither run nor change them: calls that throw throw
-/// ``RunLoopError/forked``, and other calls do nothing.
+/// ``RunLoopError/forked``, and other calls do nothing and return false or nil.
 public final class ThreadRunLoop: Sendable {
     struct Run {
         let mode: Int
@@ -143,13 +143,9 @@ public final class ThreadRunLoop: Sendable {
     /// know whether the run has begun calls `loop.perform { loop.stop() }`.
     /// The corresponding CF function is `CFRunLoopStop`.
     public func stop() {
-        if crl_is_forked() { return }
-        state.withLock { state in
-            guard !state.runs.isEmpty else { return }
-            state.runs[state.runs.count - 1].isStopped = true
+        stop { state in
+            if !state.runs.isEmpty { state.runs[state.runs.count - 1].isStopped = true }
         }
-        changes.add(1, ordering: .releasing)
-        wakeUpIfAsleep()
     }
 
     /// Queues a block for the next pass in one of the modes. Blocks run in the order they were queued.
@@ -157,21 +153,16 @@ public final class ThreadRunLoop: Sendable {
     /// request made with ``perform(order:inModes:owner:_:)`` does.
     /// The corresponding CF function is `CFRunLoopPerformBlock`, which leaves the wake-up to its caller.
     ///
-    /// - Parameters:
-    ///   - modes: The modes in which the block may be performed; at least one.
-    ///   - block: Called once on the loop's thread, unless the thread ends first.
+    /// - Parameter modes: The modes in which the block may be performed; at least one.
     /// - Returns: False when the loop's thread has ended, or the process is a forked child: the block is not performed.
     @discardableResult
     public func perform(inModes modes: [Mode] = Mode.onlyDefault, _ block: @escaping @Sendable () -> Void) -> Bool {
         queue(block, modes, wakes: !isCurrent)
     }
 
-    /// ``perform(inModes:_:)`` that wakes the loop from its own thread too: the block runs before the loop sleeps.
-    package func performBeforeSleep(inModes modes: [Mode] = Mode.onlyDefault, _ block: @escaping @Sendable () -> Void) {
-        _ = queue(block, modes, wakes: true)
-    }
-
-    private func queue(_ block: @escaping @Sendable () -> Void, _ modes: [Mode], wakes: Bool) -> Bool {
+    /// Queues a block. With `wakes`, a loop that sleeps wakes for it, and one that is awake performs it before a sleep.
+    @discardableResult
+    func queue(_ block: @escaping @Sendable () -> Void, _ modes: [Mode], wakes: Bool) -> Bool {
         contract(!modes.isEmpty, Self.noMode)
         if crl_is_forked() { return false }
         while true {
@@ -181,7 +172,10 @@ public final class ThreadRunLoop: Sendable {
             case .queuedFirst:
                 wakeUp()
                 return true
-            case .modeUnknown: makeModes(modes)
+            case .modeUnknown:
+                state.withLock { state in
+                    for mode in modes where mode != .common { _ = state.madeIndex(of: mode, blocks) }
+                }
             }
         }
     }
@@ -190,8 +184,8 @@ public final class ThreadRunLoop: Sendable {
 
     // MARK: Adding and removing
 
-    /// Adds a mode to the common modes, and the common items to the mode. The corresponding CF function is
-    /// `CFRunLoopAddCommonMode`.
+    /// Adds a mode to the common modes, and the common items to the mode.
+    /// The corresponding CF function is `CFRunLoopAddCommonMode`.
     ///
     /// - Throws: ``RunLoopError`` when the loop's thread has ended, or no descriptor is left for a common ``Source1``;
     ///   then nothing has changed.
@@ -228,22 +222,19 @@ public final class ThreadRunLoop: Sendable {
         }
     }
 
-    /// Adds a source. Adding the source to the same mode again does nothing. The corresponding CF function is
-    /// `CFRunLoopAddSource`.
+    /// Adds a source; does nothing if the mode has the source. The corresponding CF function is `CFRunLoopAddSource`.
     ///
-    /// - Returns: False when the source is invalid, the loop's thread has ended, or the process is a forked child: the
-    ///   source is not added.
+    /// - Returns: False when the source is not added: it is invalid, or the loop's thread has ended.
     @discardableResult
     public func add(_ source: Source0, forMode mode: Mode = .default) -> Bool {
         insertWithoutDescriptor(.source0(source), mode)
     }
 
-    /// Adds a source. Adding the source to the same mode again does nothing. The corresponding CF function is
-    /// `CFRunLoopAddSource`.
+    /// Adds a source; does nothing if the mode has the source. The corresponding CF function is `CFRunLoopAddSource`.
     ///
-    /// - Returns: False when the source is invalid: the source is not added.
-    /// - Throws: ``RunLoopError`` when the descriptor cannot be waited for, no descriptor is left for its duplicate,
-    ///   the loop's thread has ended, or the process is a forked child.
+    /// - Returns: False when the source is not added: it is invalid.
+    /// - Throws: ``RunLoopError`` when the descriptor cannot be waited for, no descriptor is left for its duplicate, or
+    ///   the loop's thread has ended.
     @discardableResult
     public func add(_ source: Source1, forMode mode: Mode = .default) throws(RunLoopError) -> Bool {
         try insert(.source1(source), forMode: mode)
@@ -251,8 +242,7 @@ public final class ThreadRunLoop: Sendable {
 
     /// Adds a timer. The corresponding CF function is `CFRunLoopAddTimer`.
     ///
-    /// - Returns: False when the timer is invalid or another loop's, the loop's thread has ended, or the process is a
-    ///   forked child: the timer is not added.
+    /// - Returns: False when the timer is not added: it is invalid or another loop's, or the loop's thread has ended.
     @discardableResult
     public func add(_ timer: Timer, forMode mode: Mode = .default) -> Bool {
         insertWithoutDescriptor(.timer(timer), mode)
@@ -260,8 +250,7 @@ public final class ThreadRunLoop: Sendable {
 
     /// Adds an observer. The corresponding CF function is `CFRunLoopAddObserver`.
     ///
-    /// - Returns: False when the observer is invalid or another loop's, the loop's thread has ended, or the process is
-    ///   a forked child: the observer is not added.
+    /// - Returns: False when the observer is not added: it is invalid or another loop's, or the loop's thread ended.
     @discardableResult
     public func add(_ observer: Observer, forMode mode: Mode = .default) -> Bool {
         insertWithoutDescriptor(.observer(observer), mode)
@@ -307,30 +296,22 @@ extension ThreadRunLoop.State {
         modes.append(ModeItems(mode, isCommon: commonModes.contains(mode), number: blocks.learn(mode)))
         return modes.count - 1
     }
-
-    func isCommon(_ mode: Int) -> Bool { commonModes.contains(modes[mode].mode) }
 }
 
 extension ThreadRunLoop {
-    private func makeModes(_ modes: [Mode]) {
-        state.withLock { state in
-            for mode in modes where mode != .common { _ = state.madeIndex(of: mode, blocks) }
-        }
-    }
-
     /// Ends all runs, and lets no run begin again.
     func stopForGood() {
-        if crl_is_forked() { return }
-        state.withLock { state in
+        stop { state in
             state.isStoppedForGood = true
             for index in state.runs.indices { state.runs[index].isStopped = true }
         }
-        changes.add(1, ordering: .releasing)
-        wakeUpIfAsleep()
     }
 
-    /// Wakes the loop if it sleeps; for changes that the loop checks, under its lock, before it sleeps.
-    private func wakeUpIfAsleep() {
+    private func stop(_ mark: (inout State) -> Void) {
+        if crl_is_forked() { return }
+        state.withLock { mark(&$0) }
+        changes.add(1, ordering: .releasing)
+        // A loop that is awake looks for the mark, under its lock, before it sleeps.
         if changeWakeState(from: .asleep, to: .woken) { endSleep() }
     }
 
@@ -370,20 +351,13 @@ extension ThreadRunLoop {
         // From here on another thread does the work of actors. The callouts above still found them on this thread.
         let blocks = blocks.close()
         for case .job(let job) in blocks.map(\.work) { orphan(job) }
-        // A retained loop retains no descriptors.
-        closeDescriptors()
+        // A retained loop retains no descriptors. They are closed after the lock.
+        _ = state.withLock { state in (state.wake.take(), state.modes.indices.map { state.modes[$0].takeWaitSet() }) }
         let whenEnded = state.withLock { state in
             // A handler may have ended the thread inside a run.
             state.runs = []
             return state.whenEnded.take()
         }
         whenEnded?()
-    }
-
-    private func closeDescriptors() {
-        let descriptors = state.withLock { state in
-            (state.wake.take(), state.modes.indices.map { state.modes[$0].takeDescriptors() })
-        }
-        withExtendedLifetime(descriptors) {}
     }
 }

@@ -23,8 +23,6 @@ package enum Descriptor {
                 + "code of this process closes a descriptor that it does not own, or closes one twice")
     }
 
-    static func close(_ descriptor: Int32) { Glibc.close(descriptor) }
-
     /// The end of a descriptor's events.
     enum End {
         case reading

@@ -1,7 +1,8 @@
 import CShims
 import Glibc
 
-/// An eventfd: one side raises it, and the other waits for it.
+/// An eventfd: one side raises it, and the other waits for it. A forked child shares the eventfd with its parent, so
+/// there neither side does anything.
 package final class EventDescriptor: Sendable {
     package let descriptor: Int32
 
@@ -11,7 +12,6 @@ package final class EventDescriptor: Sendable {
     }
 
     package func raise() {
-        // A forked child shares the eventfd with its parent.
         if crl_is_forked() { return }
         var one: UInt64 = 1
         guard write(descriptor, &one, 8) < 0 else { return }
@@ -22,7 +22,6 @@ package final class EventDescriptor: Sendable {
     /// Lowers the eventfd, and returns how often it was raised.
     @discardableResult
     package func clear() -> UInt64 {
-        // A forked child shares the eventfd with its parent.
         if crl_is_forked() { return 0 }
         var count: UInt64 = 0
         return read(descriptor, &count, 8) == 8 ? count : 0

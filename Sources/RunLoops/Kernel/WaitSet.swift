@@ -1,7 +1,8 @@
 import CShims
 import Glibc
 
-/// The epoll set that a mode sleeps on. Each descriptor has a token that identifies its item.
+/// The epoll set that a mode sleeps on, with a timerfd for the mode's timers. Each descriptor has a token that
+/// identifies its item.
 ///
 /// Any thread may add, modify and remove while another waits: epoll allows that.
 final class WaitSet: Sendable {
@@ -20,13 +21,25 @@ final class WaitSet: Sendable {
     }
 
     private let set: Int32
+    private let timer: Int32
 
-    init() throws(RunLoopError) {
-        set = epoll_create1(Int32(EPOLL_CLOEXEC))
-        guard set >= 0 else { throw .last("epoll_create1") }
+    init(timerToken: Token) throws(RunLoopError) {
+        (set, timer) = (epoll_create1(Int32(EPOLL_CLOEXEC)), timerfd_create(CLOCK_MONOTONIC, Int32(TFD_CLOEXEC)))
+        guard set >= 0, timer >= 0 else { throw .last("epoll_create1, timerfd_create") }
+        try add(timer, .readable, token: timerToken)
     }
 
-    deinit { close(set) }
+    deinit {
+        close(set)
+        close(timer)
+    }
+
+    /// Sets the time of the timer's one expiry; nil: never. Clears an expiry that has happened.
+    func arm(_ instant: MonotonicInstant?) {
+        // 0 would disarm the timer, and the kernel's seconds do not hold an instant in the far future.
+        let result = crl_timer_arm(timer, instant.map { min(max($0.nanoseconds, 1), UInt64(Int64.max)) } ?? 0)
+        if result != 0 { Descriptor.wasClosed(timer, "a run loop's timerfd") }
+    }
 
     func add(
         _ descriptor: Int32, _ interest: ThreadRunLoop.Readiness, trigger: Trigger = .level, token: Token

@@ -4,7 +4,9 @@ extension ThreadRunLoop {
     /// Whether the mode serves libdispatch's main queue, which counts as a source of the main loop's common modes
     /// outside its own callouts.
     func servesMainQueue(_ state: borrowing State, mode: Int) -> Bool {
-        isMain && !drainsMainQueue.load(ordering: .relaxed) && state.isCommon(mode) && crl_main_queue_descriptor() >= 0
+        isMain && !drainsMainQueue.load(ordering: .relaxed)
+            && state.modes[mode].flags.isCommon.load(ordering: .acquiring)
+            && crl_main_queue_descriptor() >= 0
     }
 
     func drainMainQueue() {

@@ -1,4 +1,5 @@
 import CShims
+import Glibc
 
 /// The items of one mode of a loop, and its wait set. Guarded by the loop's lock.
 struct ModeItems {
@@ -10,10 +11,10 @@ struct ModeItems {
     var timers = TimerQueue()
     let flags: ModeFlags
 
-    /// Made with the mode's first Source1 or first run.
-    private(set) var waitSet: WaitSet?
+    /// Made with the mode's first Source1, timer or run.
+    private var waitSet: WaitSet?
+    /// Whether the wait set has the loop's wake-ups, so that a run can sleep on it.
     private var isPrepared = false
-    private var timerDescriptor: TimerDescriptor?
     private var armed: MonotonicInstant?
     private var watchesMainQueue = false
 
@@ -21,6 +22,7 @@ struct ModeItems {
     private var raised: [WaitSet.Token] = []
     private var hasJustServedRaised = false
     private var tokens: [ObjectIdentifier: WaitSet.Token] = [:]
+    /// Sources are numbered in the order of adding.
     private var lastToken = Self.firstSourceToken
 
     static let wakeToken: WaitSet.Token = 0
@@ -28,13 +30,10 @@ struct ModeItems {
     static let mainQueueToken: WaitSet.Token = 2
     private static let firstSourceToken: WaitSet.Token = 16
 
-    /// A source, numbered in the order of adding.
     private struct Member {
         let source: ThreadRunLoop.Source0
-        let number: Int
+        let token: WaitSet.Token
     }
-
-    private var lastNumber = 0
 
     struct Watched {
         let source: ThreadRunLoop.Source1
@@ -51,7 +50,7 @@ struct ModeItems {
     var hasNoSourceOrTimer: Bool { sources0.isEmpty && sources1.isEmpty && timers.isEmpty }
 
     var items: [Item] {
-        sources0.values.sorted { ($0.source.order, $0.number) < ($1.source.order, $1.number) }.map {
+        sources0.values.sorted { ($0.source.order, $0.token) < ($1.source.order, $1.token) }.map {
             .source0($0.source)
         }
             + sources1.values.sorted { $0.token < $1.token }.map { .source1($0.source) }
@@ -73,8 +72,8 @@ struct ModeItems {
         guard item.isValid, !contains(item) else { return false }
         switch item {
         case .source0(let source):
-            lastNumber += 1
-            sources0[ObjectIdentifier(source)] = Member(source: source, number: lastNumber)
+            lastToken += 1
+            sources0[ObjectIdentifier(source)] = Member(source: source, token: lastToken)
             source.attach(flags)
             source.membership.join(loop)
         case .source1(let source):
@@ -84,8 +83,8 @@ struct ModeItems {
         case .timer(let timer):
             guard timer.attach(to: loop) else { return false }
             timers.insert(timer)
-            // A run throws when no descriptor is left for the timer.
-            try? makeTimerDescriptor()
+            // A run throws when no descriptor is left for the wait set.
+            _ = try? madeWaitSet()
             armForNew(timer)
         case .observer(let observer):
             guard observer.attach(to: loop) else { return false }
@@ -126,24 +125,16 @@ struct ModeItems {
     /// Makes the mode ready to sleep.
     mutating func prepareWaitSet(wake: EventDescriptor) throws(RunLoopError) -> WaitSet {
         let waitSet = try madeWaitSet()
-        try makeTimerDescriptor()
         // Edge-triggered: nobody has to read the counter, which saves a system call per wake-up.
         try waitSet.add(wake.descriptor, .readable, trigger: .edge, token: Self.wakeToken)
         isPrepared = true
         return waitSet
     }
 
-    private mutating func makeTimerDescriptor() throws(RunLoopError) {
-        guard timerDescriptor == nil else { return }
-        let made = try TimerDescriptor()
-        try madeWaitSet().add(made.descriptor, .readable, token: Self.timerToken)
-        timerDescriptor = made
-    }
-
-    /// Takes the descriptors out for good.
-    mutating func takeDescriptors() -> (WaitSet?, TimerDescriptor?) {
-        defer { (waitSet, timerDescriptor, isPrepared) = (nil, nil, false) }
-        return (waitSet, timerDescriptor)
+    /// Takes the wait set out for good.
+    mutating func takeWaitSet() -> WaitSet? {
+        isPrepared = false
+        return waitSet.take()
     }
 
     /// Begins or ends waiting for libdispatch's main queue. Inside one of its callouts it would keep the loop awake.
@@ -161,7 +152,7 @@ struct ModeItems {
 
     private mutating func madeWaitSet() throws(RunLoopError) -> WaitSet {
         if let waitSet { return waitSet }
-        let made = try WaitSet()
+        let made = try WaitSet(timerToken: Self.timerToken)
         waitSet = made
         return made
     }
@@ -173,7 +164,7 @@ struct ModeItems {
         do throws(RunLoopError) {
             try waitSet.add(descriptor, source.interest, token: lastToken)
         } catch {
-            if source.duplicates { Descriptor.close(descriptor) }
+            if source.duplicates { close(descriptor) }
             // Named by the number that the caller knows.
             if case .notPollable = error { throw .notPollable(source.descriptor) }
             throw error
@@ -184,7 +175,7 @@ struct ModeItems {
 
     private func unwatch(_ watched: Watched) {
         waitSet?.remove(watched.descriptor)
-        if watched.source.duplicates { Descriptor.close(watched.descriptor) }
+        if watched.source.duplicates { close(watched.descriptor) }
     }
 
     /// The end that the source's descriptor has come to.
@@ -222,8 +213,8 @@ struct ModeItems {
     }
 
     private mutating func arm(_ date: MonotonicInstant?) {
-        guard date != armed, let timerDescriptor else { return }
-        timerDescriptor.arm(date)
+        guard date != armed, let waitSet else { return }
+        waitSet.arm(date)
         armed = date
     }
 
@@ -236,28 +227,19 @@ struct ModeItems {
 
     /// The raised source whose turn it is, moved to the end of the queue; nil when it is a descriptor's turn.
     mutating func raisedTurn() -> Watched? {
-        let turn = hasJustServedRaised ? nil : nextRaised()
+        let turn = hasJustServedRaised ? nil : firstRaised()
         hasJustServedRaised = turn != nil
+        if let turn { hadTurn(turn.token) }
         return turn
     }
 
-    private mutating func nextRaised() -> Watched? {
+    /// The first raised source; with one the mode must not sleep. Forgets sources that are raised no more.
+    mutating func firstRaised() -> Watched? {
         while let token = raised.first {
+            if let watched = sources1[token], watched.source.isRaised { return watched }
             raised.removeFirst()
-            guard let watched = sources1[token], watched.source.isRaised else { continue }
-            raised.append(token)
-            return watched
         }
         return nil
-    }
-
-    /// Whether a source is raised, so that the mode must not sleep.
-    mutating func hasRaised() -> Bool {
-        while let token = raised.first {
-            if sources1[token]?.source.isRaised == true { return true }
-            raised.removeFirst()
-        }
-        return false
     }
 
     /// Moves a source that has just had a turn to the end of the queue of raised sources.

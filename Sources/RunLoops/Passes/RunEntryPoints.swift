@@ -2,9 +2,9 @@
 
 extension ThreadRunLoop {
     /// Runs the default mode until ``stop()``, or until the mode has no source, timer or block left. On the main thread
-    /// the mode always has libdispatch's main queue. The corresponding CF function is `CFRunLoopRun`.
+    /// the mode always has libdispatch's main queue. Only the loop's own thread may call it.
+    /// The corresponding CF function is `CFRunLoopRun`.
     ///
-    /// Only the loop's own thread may call it.
     /// - Throws: ``RunLoopError`` when no descriptor is left to sleep on.
     @available(*, noasync, message: "a run blocks its thread; an async main runs the main loop while it awaits")
     public func run() throws(RunLoopError) {
@@ -17,23 +17,18 @@ extension ThreadRunLoop {
     }
 
     /// Runs the default mode until a time, or until the mode has no source, timer or block left. ``stop()`` does not
-    /// end the run.
+    /// end the run. Only the loop's own thread may call it.
     /// The corresponding methods are NSRunLoop's `runUntilDate:` and, with ``MonotonicInstant/distantFuture``, `run`.
     ///
-    /// Only the loop's own thread may call it.
     /// - Throws: ``RunLoopError`` when no descriptor is left to sleep on.
     @available(*, noasync, message: "a run blocks its thread; an async main runs the main loop while it awaits")
     public func run(until limit: MonotonicInstant) throws(RunLoopError) {
         while try run(mode: .default, before: limit), !limit.hasPassed {}
     }
 
-    /// Runs a mode until one source was handled, or a time has come.
-    /// The corresponding method is NSRunLoop's `runMode:beforeDate:`.
+    /// Runs a mode until one source was handled, or a time has come. A time in the past makes one pass that does not
+    /// sleep. Only the loop's own thread may call it. The corresponding method is NSRunLoop's `runMode:beforeDate:`.
     ///
-    /// Only the loop's own thread may call it.
-    /// - Parameters:
-    ///   - mode: The mode to run in.
-    ///   - limit: When to return in any case. A time in the past makes one pass that does not sleep.
     /// - Returns: False when the mode has no source, timer or block.
     /// - Throws: ``RunLoopError`` when no descriptor is left to sleep on.
     @available(*, noasync, message: "a run blocks its thread; an async main runs the main loop while it awaits")
@@ -45,15 +40,13 @@ extension ThreadRunLoop {
         return true
     }
 
-    /// Runs a mode for a while. The corresponding CF function is `CFRunLoopRunInMode`.
+    /// Runs a mode for a while. Only the loop's own thread may call it.
+    /// The corresponding CF function is `CFRunLoopRunInMode`.
     ///
-    /// Only the loop's own thread may call it.
     /// - Parameters:
-    ///   - mode: The mode to run in.
     ///   - seconds: The longest time. Zero or less makes one pass that does not sleep. Infinity and `.nan` are no
     ///     limit, as in CFRunLoop.
     ///   - returnAfterSourceHandled: Whether to return when one source was handled.
-    /// - Returns: Why the run has ended.
     /// - Throws: ``RunLoopError`` when no descriptor is left to sleep on.
     @available(*, noasync, message: "a run blocks its thread; an async main runs the main loop while it awaits")
     @discardableResult
@@ -67,11 +60,9 @@ extension ThreadRunLoop {
         return try run(mode, until: limit(), returnAfterSourceHandled: returnAfterSourceHandled)
     }
 
-    /// Makes one pass of a mode that does not sleep, and returns when the mode's next timer is due.
-    /// The corresponding method is NSRunLoop's `limitDateForMode:`.
+    /// Makes one pass of a mode that does not sleep, and returns when the mode's next timer is due. Only the loop's own
+    /// thread may call it. The corresponding method is NSRunLoop's `limitDateForMode:`.
     ///
-    /// Only the loop's own thread may call it.
-    /// - Parameter mode: The mode to run in.
     /// - Returns: The time until which a run of the mode may sleep: ``MonotonicInstant/distantFuture`` when the mode
     ///   has no timer; nil when it has no source, timer or block left.
     /// - Throws: ``RunLoopError`` when no descriptor is left to sleep on.
@@ -81,16 +72,8 @@ extension ThreadRunLoop {
         return isFinished(mode) ? nil : nextTimerFireDate(forMode: mode) ?? .distantFuture
     }
 
-    /// Runs a mode until one source was handled, or a time has come.
+    /// ``run(mode:before:)``, without the result.
     /// The corresponding method is NSRunLoop's `acceptInputForMode:beforeDate:`.
-    ///
-    /// Same as ``run(mode:before:)``, without the result.
-    ///
-    /// Only the loop's own thread may call it.
-    /// - Parameters:
-    ///   - mode: The mode to run in.
-    ///   - limit: When to return in any case. A time in the past makes one pass that does not sleep.
-    /// - Throws: ``RunLoopError`` when no descriptor is left to sleep on.
     @available(*, noasync, message: "a run blocks its thread")
     public func acceptInput(forMode mode: Mode = .default, before limit: MonotonicInstant) throws(RunLoopError) {
         _ = try run(mode: mode, before: limit)

@@ -206,7 +206,7 @@ extension ThreadRunLoop {
         // An event known without asking the kernel.
         var known: Event?
         let isPolling = state.withLock { state -> Bool in
-            isRaised = state.modes[mode.index].hasRaised()
+            isRaised = state.modes[mode.index].firstRaised() != nil
             // Raised sources and ready descriptors take turns. The kernel is not asked in a raised source's turn: it
             // moves a descriptor that it reports to the end of its queue, served or not.
             if let turn = state.modes[mode.index].raisedTurn() {

@@ -7,10 +7,6 @@ extension ThreadRunLoop {
     ///
     /// Two loops that wait for each other deadlock. A call to a loop that lives and never runs never returns.
     ///
-    /// - Parameters:
-    ///   - modes: The modes in which the closure may be called.
-    ///   - body: Called on the loop's thread.
-    /// - Returns: The closure's result.
     /// - Throws: ``RunLoopError/loopEnded`` when the loop's thread ends, or has ended, before the closure was called.
     @available(*, noasync, message: "it blocks its thread; `execute` does not")
     @discardableResult
@@ -26,10 +22,6 @@ extension ThreadRunLoop {
     ///
     ///     let count = try await loop.execute { window.count }
     ///
-    /// - Parameters:
-    ///   - modes: The modes in which the closure may be called.
-    ///   - body: Called on the loop's thread, unless the task is cancelled before.
-    /// - Returns: The closure's result.
     /// - Throws: The closure's error; ``RunLoopError/loopEnded`` when the loop's thread ends, or has ended, before the
     ///   closure was called; `CancellationError` when the task was cancelled before.
     @discardableResult
@@ -71,7 +63,7 @@ final class LoopCall<Value: Sendable>: Sendable {
     func send(to loop: ThreadRunLoop, inModes modes: [ThreadRunLoop.Mode]) {
         // In a function of its own, at whose end only the loop's block holds the reference.
         let reference = LoopReference(self)
-        loop.performBeforeSleep(inModes: modes) { reference.call.run() }
+        loop.queue({ reference.call.run() }, modes, wakes: true)
     }
 
     func wait(for loop: ThreadRunLoop, inModes modes: [ThreadRunLoop.Mode]) -> Outcome {
