@@ -21,10 +21,8 @@ extension ThreadRunLoop {
 
         /// Makes a queue, and adds it to a loop.
         ///
-        /// - Parameters:
-        ///   - loop: The loop that calls the tasks.
-        ///   - modes: The modes in which the loop calls them.
-        ///   - budget: The time for the tasks of one pass. At least one task is called, and no task is interrupted.
+        /// - Parameter budget: The time for the tasks of one pass. At least one task is called, and no task is
+        ///   interrupted.
         public init(in loop: ThreadRunLoop, modes: [Mode] = [.default], budget: Duration = .milliseconds(4)) {
             let tasks = IdleTasks(loop)
             self.tasks = tasks
@@ -38,7 +36,6 @@ extension ThreadRunLoop {
 
         /// Adds a task behind the others, and wakes the loop if it sleeps. Any thread may call it.
         ///
-        /// - Parameter task: Called on the loop's thread.
         /// - Returns: A request that can cancel the task. It is not pending when the loop's thread has ended.
         @discardableResult
         public func add(_ task: @escaping @Sendable () -> Void) -> PerformRequest {
@@ -59,10 +56,15 @@ extension ThreadRunLoop {
 }
 
 /// The tasks of a queue.
-private final class IdleTasks: Sendable {
+private final class IdleTasks: RequestHolder {
+    private struct Task {
+        let body: @Sendable () -> Void
+        let request: ThreadRunLoop.PerformRequest
+    }
+
     private struct State {
         /// By number, below `end`. A cancelled task leaves a gap.
-        var tasks: [UInt64: IdleTask] = [:]
+        var tasks: [UInt64: Task] = [:]
         var first: UInt64 = 0
         var end: UInt64 = 0
         var isAbandoned = false
@@ -77,13 +79,10 @@ private final class IdleTasks: Sendable {
 
     func add(_ body: @escaping @Sendable () -> Void, _ request: ThreadRunLoop.PerformRequest) {
         let isFirst = state.withLock { state in
-            let task = IdleTask(body, request, state.end, self)
-            request.isMade(of: task)
-            defer {
-                state.tasks[state.end] = task
-                state.end += 1
-            }
-            return state.tasks.isEmpty
+            request.isHeld(by: self, number: state.end)
+            state.tasks[state.end] = Task(body: body, request: request)
+            state.end += 1
+            return state.tasks.count == 1
         }
         // With other tasks the loop is awake, or was woken, or sleeps in another mode.
         if isFirst { loop?.wakeUp() }
@@ -102,7 +101,7 @@ private final class IdleTasks: Sendable {
         loop?.wakeUp()
     }
 
-    private func next(before end: UInt64) -> IdleTask? {
+    private func next(before end: UInt64) -> Task? {
         state.withLock { state in
             while state.first < end {
                 defer { state.first += 1 }
@@ -112,7 +111,7 @@ private final class IdleTasks: Sendable {
         }
     }
 
-    func remove(_ number: UInt64) {
+    func release(_ number: UInt64) {
         // Released after the lock: what the task has captured may call back into the queue.
         let task = state.withLock { $0.tasks.removeValue(forKey: number) }
         withExtendedLifetime(task) {}
@@ -124,23 +123,4 @@ private final class IdleTasks: Sendable {
 
     /// No task will be added any more.
     func abandon() { state.withLock { $0.isAbandoned = true } }
-}
-
-private final class IdleTask: Invalidatable {
-    let body: @Sendable () -> Void
-    let request: ThreadRunLoop.PerformRequest
-    private let number: UInt64
-    private weak let tasks: IdleTasks?
-
-    init(
-        _ body: @escaping @Sendable () -> Void, _ request: ThreadRunLoop.PerformRequest, _ number: UInt64,
-        _ tasks: IdleTasks
-    ) {
-        self.body = body
-        self.request = request
-        self.number = number
-        self.tasks = tasks
-    }
-
-    func invalidate() { tasks?.remove(number) }
 }

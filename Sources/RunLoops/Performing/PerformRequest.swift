@@ -1,21 +1,20 @@
 import Synchronization
 
 extension ThreadRunLoop {
-    /// A closure that a loop is to call once, and that can be cancelled.
-    /// The corresponding methods are NSObject's `performSelector:withObject:afterDelay:inModes:` and NSRunLoop's
-    /// `performSelector:target:argument:order:modes:`.
+    /// A closure that a loop is to call once, and that can be cancelled. The corresponding methods are NSObject's
+    /// `performSelector:withObject:afterDelay:inModes:` and NSRunLoop's `performSelector:target:argument:order:modes:`.
     ///
     /// The closure is called whether or not the request is retained.
     public final class PerformRequest: Sendable {
         private let isOver = Atomic(false)
-        /// The item in the loop, or the task in an ``IdleQueue``, that retains the closure.
-        private let item = Mutex(WeakItem())
+        private let holder = Mutex(WeakHolder())
         private weak let owner: (any AnyObject & Sendable)?
         /// Where the loop notes the request; nil without an owner.
         private let note: (owner: ObjectIdentifier, requests: OwnedRequests)?
 
-        private struct WeakItem {
-            weak var item: (any Invalidatable)?
+        private struct WeakHolder {
+            weak var holder: (any RequestHolder)?
+            var number: UInt64 = 0
         }
 
         /// Makes a request. The loop notes a request with an owner.
@@ -33,27 +32,32 @@ extension ThreadRunLoop {
 
         /// Whether the closure is still to be called.
         public var isPending: Bool {
-            !isOver.load(ordering: .acquiring) && isWanted && item.withLock { $0.item } != nil
+            !isOver.load(ordering: .acquiring) && isWanted && holder.withLock { $0.holder } != nil
         }
 
         /// Cancels the request: a closure that has not begun is not called. Any thread may call it, any number of
-        /// times.
-        /// The corresponding method is NSRunLoop's `cancelPerformSelector:target:argument:`.
+        /// times. The corresponding method is NSRunLoop's `cancelPerformSelector:target:argument:`.
         public func cancel() {
-            guard end() else { return }
-            // After the lock: what the closure has captured may call back into the request when it is released.
-            item.withLock { $0.item }?.invalidate()
+            if end() { releaseClosure() }
         }
 
         /// Calls the body once, unless the request was cancelled.
         func perform(_ body: () -> Void) {
             let isWanted = isWanted
             guard end() else { return }
-            item.withLock { $0.item }?.invalidate()
+            releaseClosure()
             if isWanted { body() }
         }
 
-        func isMade(of item: some Invalidatable) { self.item.withLock { $0.item = item } }
+        func isHeld(by holder: some RequestHolder, number: UInt64 = 0) {
+            self.holder.withLock { $0 = WeakHolder(holder: holder, number: number) }
+        }
+
+        private func releaseClosure() {
+            // After the lock: what the closure has captured may call back into the request when it is released.
+            let held = holder.withLock { $0 }
+            held.holder?.release(held.number)
+        }
 
         /// Whether the owner, if there is one, is still there.
         private var isWanted: Bool { note == nil || owner != nil }
@@ -80,7 +84,6 @@ extension ThreadRunLoop {
     ///   - modes: The modes in which the closure may be called; at least one.
     ///   - owner: The object that the request is for; see ``cancelPerformRequests(of:)``. The object is not retained:
     ///     after its end the closure is not called.
-    ///   - body: Called on the loop's thread.
     /// - Returns: The request, which can be cancelled. It is not pending when the loop's thread has ended, or the
     ///   process is a forked child.
     @discardableResult
@@ -91,7 +94,7 @@ extension ThreadRunLoop {
         contract(!modes.isEmpty, Self.noMode)
         let request = PerformRequest(owner: owner, in: self)
         let source = Source0(order: order, isRequest: true) { request.perform(body) }
-        request.isMade(of: source)
+        request.isHeld(by: source)
         source.signal()
         for mode in modes { add(source, forMode: mode) }
         wakeUpFromOutside()
@@ -106,9 +109,7 @@ extension ThreadRunLoop {
     /// - Parameters:
     ///   - delay: The time from now on. Zero or less: in the next pass.
     ///   - modes: The modes in which the closure may be called; at least one.
-    ///   - owner: The object that the request is for; see ``cancelPerformRequests(of:)``. The object is not retained:
-    ///     after its end the closure is not called.
-    ///   - body: Called on the loop's thread.
+    ///   - owner: The object that the request is for, as in ``perform(order:inModes:owner:_:)``.
     /// - Returns: The request, which can be cancelled. It is not pending when the loop's thread has ended, or the
     ///   process is a forked child.
     @discardableResult
@@ -119,23 +120,28 @@ extension ThreadRunLoop {
         contract(!modes.isEmpty, Self.noMode)
         let request = PerformRequest(owner: owner, in: self)
         let timer = Timer(after: delay) { _ in request.perform(body) }
-        request.isMade(of: timer)
+        request.isHeld(by: timer)
         for mode in modes { add(timer, forMode: mode) }
         return request
     }
 
-    /// Cancels all requests of this loop that are for an object. Any thread may call it.
-    /// The corresponding methods are NSObject's `cancelPreviousPerformRequestsWithTarget:` and NSRunLoop's
-    /// `cancelPerformSelectorsWithTarget:`.
+    /// Cancels all requests of this loop that are for an object. Any thread may call it. The corresponding methods are
+    /// NSObject's `cancelPreviousPerformRequestsWithTarget:` and NSRunLoop's `cancelPerformSelectorsWithTarget:`.
     public func cancelPerformRequests(of owner: any AnyObject & Sendable) {
         for request in ownedRequests.all(of: owner) { request.cancel() }
     }
 }
 
-/// An item or a task that a request can invalidate.
-protocol Invalidatable: AnyObject, Sendable {
-    func invalidate()
+/// What retains the closures of requests: an item of a loop retains one, an ``ThreadRunLoop/IdleQueue`` many.
+protocol RequestHolder: AnyObject, Sendable {
+    /// Releases the closure with this number.
+    func release(_ number: UInt64)
 }
 
-extension ThreadRunLoop.Source0: Invalidatable {}
-extension ThreadRunLoop.Timer: Invalidatable {}
+extension ThreadRunLoop.Source0: RequestHolder {
+    func release(_: UInt64) { invalidate() }
+}
+
+extension ThreadRunLoop.Timer: RequestHolder {
+    func release(_: UInt64) { invalidate() }
+}
