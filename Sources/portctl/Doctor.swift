@@ -12,46 +12,49 @@ struct Doctor: ParsableCommand {
 
     private struct Finding {
         enum State: String {
-            case ok
-            case warning
-            case error
+            case ok, warning, error
         }
 
         var state = State.ok
-        let subject: String
         let text: String
         var remedy: String?
     }
 
     func run() throws {
-        let directory = directory()
-        // In a bad directory they would report the same error. The order matters: making a port sweeps.
-        let inDirectory = directory.state == .error ? [] : [leftovers, notifications, port]
-        let findings = [directory] + ([descriptors, sockets, library] + inDirectory).map { check in check() }
+        let directory = finding(directory)
+        var findings = [
+            ("directory", directory), ("descriptors", descriptors()), ("sockets", sockets()), ("libzmq", library()),
+        ]
+        // In a bad directory these would report the same error. The order matters: making a port sweeps.
+        if directory.state != .error {
+            findings += [
+                ("leftovers", finding(leftovers)), ("notifications", finding(notifications)), ("port", finding(port)),
+            ]
+        }
         if output.isJSON {
             print("\(JSON.array(findings.map(json)))")
         } else {
-            for finding in findings {
+            for (subject, finding) in findings {
                 let state = finding.state.rawValue
-                print("\(state)\(String(repeating: " ", count: 9 - state.count))\(finding.subject): \(finding.text)")
+                print("\(state)\(String(repeating: " ", count: 9 - state.count))\(subject): \(finding.text)")
                 if let remedy = finding.remedy { print("         \(remedy)") }
             }
         }
-        if findings.contains(where: { $0.state == .error }) { throw ExitCode(1) }
+        if findings.contains(where: { $1.state == .error }) { throw ExitCode(1) }
     }
 
-    private func json(_ finding: Finding) -> JSON {
+    private func json(_ subject: String, _ finding: Finding) -> JSON {
         .object([
-            ("check", .string(finding.subject)), ("state", .string(finding.state.rawValue)),
-            ("text", .string(finding.text)), ("remedy", finding.remedy.map { .string($0) } ?? .null),
+            ("check", .string(subject)), ("state", .string(finding.state.rawValue)),
+            ("text", .string(finding.text)), ("remedy", .string(finding.remedy)),
         ])
     }
 
-    private func finding(_ subject: String, _ body: () throws(PortError) -> Finding) -> Finding {
+    private func finding(_ check: () throws(PortError) -> Finding) -> Finding {
         do throws(PortError) {
-            return try body()
+            return try check()
         } catch {
-            return Finding(state: .error, subject: subject, text: printable("\(error)"), remedy: remedy(for: error))
+            return Finding(state: .error, text: printable("\(error)"), remedy: remedy(for: error))
         }
     }
 
@@ -68,76 +71,62 @@ struct Doctor: ParsableCommand {
 
     // MARK: The checks
 
-    private func directory() -> Finding {
-        finding("directory") { () throws(PortError) in
-            let names = PortNameServer.shared
-            let count = try names.registrations().count
-            let origin = ["PORTS_DIRECTORY", "XDG_RUNTIME_DIR"].first(where: isSet)
-            let choice = origin.map { "from " + $0 } ?? "the default"
-            let held = "\(count) name\(count == 1 ? "" : "s")"
-            return Finding(subject: "directory", text: "\(printable(names.path)) (\(choice)), \(held)")
-        }
+    private func directory() throws(PortError) -> Finding {
+        let names = PortNameServer.shared
+        let count = try names.registrations().count
+        let origin = ["PORTS_DIRECTORY", "XDG_RUNTIME_DIR"].first(where: isSet)
+        let choice = origin.map { "from " + $0 } ?? "the default"
+        return Finding(text: "\(printable(names.path)) (\(choice)), \(count) name\(count == 1 ? "" : "s")")
     }
 
     private func isSet(_ variable: String) -> Bool { getenv(variable).map { $0.pointee != 0 } ?? false }
 
-    private func leftovers() -> Finding {
-        finding("leftovers") { () throws(PortError) in
-            let names = PortNameServer.shared
-            let dead = Set(try names.names()).subtracting(try names.registrations().map(\.name)).count
-            return dead == 0
-                ? Finding(subject: "leftovers", text: "none")
-                : Finding(
-                    state: .warning, subject: "leftovers",
-                    text: "\(dead) name\(dead == 1 ? "" : "s") of killed processes",
-                    remedy: "the names are free; portctl sweep removes the files")
-        }
+    private func leftovers() throws(PortError) -> Finding {
+        let names = PortNameServer.shared
+        let dead = Set(try names.names()).subtracting(try names.registrations().map(\.name)).count
+        if dead == 0 { return Finding(text: "none") }
+        return Finding(
+            state: .warning, text: "\(dead) name\(dead == 1 ? "" : "s") of killed processes",
+            remedy: "the names are free; portctl sweep removes the files")
     }
 
     private func descriptors() -> Finding {
         var limit = rlimit()
         getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
         let text = "at most \(limit.rlim_max) in a process (RLIMIT_NOFILE)"
-        return limit.rlim_max >= 1024
-            ? Finding(subject: "descriptors", text: text)
-            : Finding(
-                state: .warning, subject: "descriptors", text: text,
-                remedy: "each port and each connection takes one or two: raise the hard limit (ulimit -Hn)")
+        if limit.rlim_max >= 1024 { return Finding(text: text) }
+        return Finding(
+            state: .warning, text: text,
+            remedy: "each port and each connection takes one or two: raise the hard limit (ulimit -Hn)")
     }
 
     private func sockets() -> Finding {
         guard let context = try? Context(maxSockets: .max) else {
-            return Finding(state: .error, subject: "sockets", text: "libzmq cannot make a context")
+            return Finding(state: .error, text: "libzmq cannot make a context")
         }
         defer { context.terminate() }
-        return Finding(subject: "sockets", text: "at most \(context.maxSockets) in a process (ZMQ_MAX_SOCKETS)")
+        return Finding(text: "at most \(context.maxSockets) in a process (ZMQ_MAX_SOCKETS)")
     }
 
-    private func notifications() -> Finding {
-        finding("notifications") { () throws(PortError) in
-            _ = try PortNameWatch()
-            return Finding(subject: "notifications", text: "inotify has an instance left")
-        }
+    private func notifications() throws(PortError) -> Finding {
+        _ = try PortNameWatch()
+        return Finding(text: "inotify has an instance left")
     }
 
     private func library() -> Finding {
         let version = Context.libraryVersion
         let text = "\(version.major).\(version.minor).\(version.patch)"
-        return (version.major, version.minor) >= (4, 3)
-            ? Finding(subject: "libzmq", text: text)
-            : Finding(
-                state: .error, subject: "libzmq", text: text, remedy: "install libzmq 4.3 (apt-get install libzmq5)")
+        if (version.major, version.minor) >= (4, 3) { return Finding(text: text) }
+        return Finding(state: .error, text: text, remedy: "install libzmq 4.3 (apt-get install libzmq5)")
     }
 
     /// Makes, registers and finds a port.
-    private func port() -> Finding {
-        finding("port") { () throws(PortError) in
-            let port = try MachPort()
-            defer { port.invalidate() }
-            let name = "portctl doctor \(getpid())"
-            try PortNameServer.shared.register(port, name: name)
-            _ = try PortNameServer.shared.port(forName: name)
-            return Finding(subject: "port", text: "a port was made, registered and found")
-        }
+    private func port() throws(PortError) -> Finding {
+        let port = try MachPort()
+        defer { port.invalidate() }
+        let name = "portctl doctor \(getpid())"
+        try PortNameServer.shared.register(port, name: name)
+        _ = try PortNameServer.shared.port(forName: name)
+        return Finding(text: "a port was made, registered and found")
     }
 }

@@ -1,11 +1,10 @@
 /// A JSON value, written in one line.
 enum JSON: CustomStringConvertible {
     case null
-    case bool(Bool)
-    case integer(Int)
+    case integer(Int?)
     /// Digits, as they are.
     case number(String)
-    case string(String)
+    case string(String?)
     case array([JSON])
     /// In the order given.
     case object([(String, JSON)])
@@ -13,10 +12,9 @@ enum JSON: CustomStringConvertible {
     var description: String {
         switch self {
         case .null: "null"
-        case .bool(let value): value ? "true" : "false"
-        case .integer(let value): "\(value)"
+        case .integer(let value): value.map { "\($0)" } ?? "null"
         case .number(let digits): digits
-        case .string(let text): Self.quoted(text)
+        case .string(let text): text.map(Self.quoted) ?? "null"
         case .array(let values): "[" + values.map(\.description).joined(separator: ",") + "]"
         case .object(let members):
             "{" + members.map { "\(Self.quoted($0.0)):\($0.1)" }.joined(separator: ",") + "}"
@@ -30,8 +28,7 @@ enum JSON: CustomStringConvertible {
             case "\\": quoted += "\\\\"
             case "\n": quoted += "\\n"
             case _ where scalar.value < 0x20 || scalar.value == 0x7f:
-                let digits = String(scalar.value, radix: 16)
-                quoted += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
+                quoted += "\\u" + padded(Int(scalar.value), radix: 16, to: 4)
             default: quoted.unicodeScalars.append(scalar)
             }
         } + "\""

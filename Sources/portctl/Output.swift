@@ -68,6 +68,11 @@ func time(_ seconds: Int, isUTC: Bool = false) -> String {
 /// Milliseconds to the microsecond.
 func milliseconds(_ duration: Duration) -> String {
     let microseconds = Int(duration / .microseconds(1))
-    let fraction = String(microseconds % 1000)
-    return "\(microseconds / 1000)." + String(repeating: "0", count: 3 - fraction.count) + fraction
+    return "\(microseconds / 1000)." + padded(microseconds % 1000, to: 3)
+}
+
+/// The number's digits, with zeros before them.
+func padded(_ number: Int, radix: Int = 10, to width: Int) -> String {
+    let digits = String(number, radix: radix)
+    return String(repeating: "0", count: width - digits.count) + digits
 }

@@ -33,12 +33,12 @@ struct Ping: ParsableCommand {
             do throws(PortError) {
                 let time = try right.ping(before: timeout.deadline)
                 times.append(time)
-                show(sent, time, owner)
+                show(sent, milliseconds(time), owner)
             } catch {
                 failure = error
-                show(sent, error)
-                if case .receiveTimedOut = error { continue }
-                break
+                show(sent, nil, owner)
+                Portctl.report(error)
+                guard case .receiveTimedOut = error else { break }
             }
         } while sent != repetition.count && !interruption.latch.wait(until: next)
         showSummary(sent, times)
@@ -47,19 +47,13 @@ struct Ping: ParsableCommand {
         }
     }
 
-    private func show(_ number: Int, _ time: Duration, _ owner: pid_t) {
+    private func show(_ number: Int, _ milliseconds: String?, _ owner: pid_t) {
         if output.isJSON {
-            print("\(JSON.object([("seq", .integer(number)), ("milliseconds", .number(milliseconds(time)))]))")
-        } else {
-            print("answer of process \(owner): seq=\(number) time=\(milliseconds(time)) ms")
+            let time = milliseconds.map { JSON.number($0) } ?? .null
+            print("\(JSON.object([("seq", .integer(number)), ("milliseconds", time)]))")
+        } else if let milliseconds {
+            print("answer of process \(owner): seq=\(number) time=\(milliseconds) ms")
         }
-    }
-
-    private func show(_ number: Int, _ error: PortError) {
-        if output.isJSON {
-            print("\(JSON.object([("seq", .integer(number)), ("milliseconds", .null)]))")
-        }
-        Portctl.report(error)
     }
 
     private func showSummary(_ sent: Int, _ times: [Duration]) {

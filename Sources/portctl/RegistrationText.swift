@@ -7,10 +7,7 @@ extension PortNameServer.Registration {
     /// The facts of the registry, and the port's statistics.
     func json(_ statistics: MachPort.Statistics?) -> JSON {
         .object(
-            members + [
-                ("waiting", statistics.map { .integer($0.waiting) } ?? .null),
-                ("received", statistics.map { .integer($0.received) } ?? .null),
-            ])
+            members + [("waiting", .integer(statistics?.waiting)), ("received", .integer(statistics?.received))])
     }
 
     /// The port's statistics; nil when its owner does not answer at once.
@@ -22,9 +19,9 @@ extension PortNameServer.Registration {
 
     private var members: [(String, JSON)] {
         [
-            ("name", .string(name)), ("pid", .integer(Int(pid))), ("program", program.map { .string($0) } ?? .null),
+            ("name", .string(name)), ("pid", .integer(Int(pid))), ("program", .string(program)),
             ("uid", .integer(Int(uid))), ("since", .string(time(since, isUTC: true))), ("port", .string(port)),
-            ("queueLimit", .integer(queueLimit)), ("byteLimit", byteLimit.map { .integer($0) } ?? .null),
+            ("queueLimit", .integer(queueLimit)), ("byteLimit", .integer(byteLimit)),
             ("messageLimit", .integer(messageLimit)),
         ]
     }

@@ -45,7 +45,6 @@ struct Request: ParsableCommand {
     private func json(_ reply: [UInt8]?) -> JSON {
         guard let reply else { return .object([("data", .null)]) }
         if let text = String(validating: reply, as: UTF8.self) { return .object([("data", .string(text))]) }
-        let digits = reply.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }
-        return .object([("hex", .string(digits.joined()))])
+        return .object([("hex", .string(reply.map { padded(Int($0), radix: 16, to: 2) }.joined()))])
     }
 }

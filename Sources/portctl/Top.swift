@@ -55,9 +55,8 @@ struct Top: ParsableCommand {
             let rows = samples.map { sample in
                 JSON.object([
                     ("name", .string(sample.registration.name)), ("pid", .integer(Int(sample.registration.pid))),
-                    ("waiting", sample.statistics.map { .integer($0.waiting) } ?? .null),
-                    ("rate", sample.rate.map { .integer(whole($0)) } ?? .null),
-                    ("received", sample.statistics.map { .integer($0.received) } ?? .null),
+                    ("waiting", .integer(sample.statistics?.waiting)), ("rate", .integer(sample.rate.map(whole))),
+                    ("received", .integer(sample.statistics?.received)),
                 ])
             }
             return print("\(JSON.array(rows))")
