@@ -8,9 +8,7 @@ public struct Frame: ~Copyable, @unchecked Sendable {
     var message = zmq_msg_t()
 
     /// An empty frame, to receive into. The corresponding C function is `zmq_msg_init`.
-    public init() {
-        zmq_msg_init(&message)
-    }
+    public init() { zmq_msg_init(&message) }
 
     /// A frame of uninitialized bytes. The corresponding C function is `zmq_msg_init_size`.
     ///
@@ -30,14 +28,10 @@ public struct Frame: ~Copyable, @unchecked Sendable {
     }
 
     /// The count of bytes. The corresponding C function is `zmq_msg_size`.
-    public var count: Int {
-        withUnsafePointer(to: message) { zmq_msg_size($0) }
-    }
+    public var count: Int { withUnsafePointer(to: message) { zmq_msg_size($0) } }
 
     /// Whether more frames of the same ZeroMQ message follow. The corresponding C function is `zmq_msg_more`.
-    public var isFollowed: Bool {
-        withUnsafePointer(to: message) { zmq_msg_more($0) != 0 }
-    }
+    public var isFollowed: Bool { withUnsafePointer(to: message) { zmq_msg_more($0) != 0 } }
 
     /// Lets `body` read the bytes in place. The buffer is invalid after the call.
     public func withUnsafeBytes<R, E: Error>(_ body: (UnsafeRawBufferPointer) throws(E) -> R) throws(E) -> R {
@@ -49,12 +43,7 @@ public struct Frame: ~Copyable, @unchecked Sendable {
 
     /// As ``withUnsafeBytes(_:)``, for the path of every message: a generic function of another module is not
     /// specialized, and costs a small message a tenth of its time.
-    public func readBytes(_ body: (UnsafeRawBufferPointer) -> Void) {
-        withUnsafePointer(to: message) { pointer in
-            let pointer = UnsafeMutablePointer(mutating: pointer)
-            body(UnsafeRawBufferPointer(start: zmq_msg_data(pointer), count: zmq_msg_size(pointer)))
-        }
-    }
+    public func readBytes(_ body: (UnsafeRawBufferPointer) -> Void) { withUnsafeBytes(body) }
 
     /// Lets `body` write the bytes in place. The buffer is invalid after the call.
     public mutating func withUnsafeMutableBytes(_ body: (UnsafeMutableRawBufferPointer) -> Void) {

@@ -15,12 +15,7 @@ public struct Socket: ~Copyable, @unchecked Sendable {
         /// Receives from the connected push sockets.
         case pull
 
-        var code: Int32 {
-            switch self {
-            case .push: ZMQ_PUSH
-            case .pull: ZMQ_PULL
-            }
-        }
+        var code: Int32 { self == .push ? ZMQ_PUSH : ZMQ_PULL }
     }
 
     /// The options that this library uses. An option of connections affects only later connections.
@@ -69,8 +64,7 @@ public struct Socket: ~Copyable, @unchecked Sendable {
 
     deinit {
         // In a forked child, closing would take locks that another thread of the parent may have held.
-        guard context.isOwn else { return }
-        zmq_close(handle)
+        if context.isOwn { zmq_close(handle) }
     }
 
     /// Sets an option. The corresponding C function is `zmq_setsockopt`.
@@ -137,14 +131,7 @@ public struct Socket: ~Copyable, @unchecked Sendable {
     ///
     /// - Returns: False without room.
     public func send(_ frame: inout Frame) throws(ZeroMQError) -> Bool {
-        while zmq_msg_send(&frame.message, handle, ZMQ_DONTWAIT) < 0 {
-            switch zmq_errno() {
-            case EAGAIN: return false
-            case EINTR: continue
-            default: throw .last("zmq_msg_send")
-            }
-        }
-        return true
+        try attempt("zmq_msg_send") { zmq_msg_send(&frame.message, handle, ZMQ_DONTWAIT) }
     }
 
     /// Receives into a frame, and replaces its bytes. The corresponding C function is `zmq_msg_recv` with
@@ -152,11 +139,16 @@ public struct Socket: ~Copyable, @unchecked Sendable {
     ///
     /// - Returns: False without a message.
     public func receive(_ frame: inout Frame) throws(ZeroMQError) -> Bool {
-        while zmq_msg_recv(&frame.message, handle, ZMQ_DONTWAIT) < 0 {
+        try attempt("zmq_msg_recv") { zmq_msg_recv(&frame.message, handle, ZMQ_DONTWAIT) }
+    }
+
+    @inline(__always)
+    private func attempt(_ name: String, _ call: () -> Int32) throws(ZeroMQError) -> Bool {
+        while call() < 0 {
             switch zmq_errno() {
             case EAGAIN: return false
             case EINTR: continue
-            default: throw .last("zmq_msg_recv")
+            default: throw .last(name)
             }
         }
         return true
