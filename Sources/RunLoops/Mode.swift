@@ -16,8 +16,7 @@ extension ThreadRunLoop {
         /// The name.
         public var description: String { rawValue }
 
-        /// The mode of a run that names no other. The corresponding CF constant is
-        /// `kCFRunLoopDefaultMode`.
+        /// The mode of a run that names no other. The corresponding CF constant is `kCFRunLoopDefaultMode`.
         public static let `default` = Mode("default")
 
         /// The modes of most blocks: a new array for each block would cost as much as the block.

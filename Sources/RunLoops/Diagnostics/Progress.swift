@@ -28,8 +28,8 @@ struct Progress: ~Copyable, Sendable {
         return body()
     }
 
-    /// Notes the start of a pass. A watch may wait for the first pass after a sleep, or of a run: sequential
-    /// consistency keeps the loop and the watch from missing each other.
+    /// A watch may wait for the first pass after a sleep, or of a run: sequential consistency keeps the loop and the
+    /// watch from missing each other.
     func passBegins() {
         if start.load(ordering: .relaxed) == 0 {
             start.store(crl_coarse_now(), ordering: .sequentiallyConsistent)

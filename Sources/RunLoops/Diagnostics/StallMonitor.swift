@@ -62,7 +62,6 @@ public final class StallMonitor: Sendable {
     /// Watches a loop.
     ///
     /// - Parameters:
-    ///   - loop: The loop, of any thread.
     ///   - threshold: The longest pass without a report; at least the clock's tick, which is 4 ms on most systems.
     ///   - handler: Called when a pass has taken longer, again when it has taken twice as long, four times, and so on,
     ///     and when it is over.

@@ -64,16 +64,15 @@ final class StallWatch: Sendable {
     /// Called by the loop's thread at the start and the end of a pass.
     func loopGoesOn() {
         let start = loop.progress.passStart
-        let mayCheck = state.withLock { state in
-            guard state.phase == .waiting, state.stall != nil || start != nil else { return false }
+        let date = state.withLock { state -> MonotonicInstant? in
+            guard state.phase == .waiting, state.stall != nil || start != nil else { return nil }
             state.phase = .checking
             state.stall?.end = .now
-            return true
+            return state.stall == nil ? (start ?? .now) + threshold : .now
         }
-        guard mayCheck else { return }
+        guard let date else { return }
         loop.progress.waitingWatches.subtract(1, ordering: .sequentiallyConsistent)
-        let isOver = state.withLock { $0.stall != nil }
-        schedule(isOver ? .now : (start ?? .now) + threshold)
+        schedule(date)
     }
 
     private func schedule(_ date: MonotonicInstant) { timer.withLock { $0 }?.nextFireDate = date }
@@ -85,7 +84,10 @@ final class StallWatch: Sendable {
         let duration = start.duration(to: .now)
         let next = state.withLock { $0.stall?.next } ?? threshold
         if duration > next + Self.tick {
-            let stall = report(since: start, duration)
+            let callout = loop.progress.currentCallout
+            let stall = StallMonitor.Stall(
+                mode: loop.currentMode, phase: .init(callout.kind), item: loop.name(of: callout), since: start,
+                duration: duration, isOver: false)
             state.withLock { $0.stall = (stall, duration * 2, nil) }
             tell(stall)
             schedule(start + duration * 2)
@@ -123,13 +125,6 @@ final class StallWatch: Sendable {
 
     private func tell(_ stall: StallMonitor.Stall) {
         if !state.withLock({ $0.phase == .stopped }) { handler(stall) }
-    }
-
-    private func report(since start: MonotonicInstant, _ duration: Duration) -> StallMonitor.Stall {
-        let callout = loop.progress.currentCallout
-        return StallMonitor.Stall(
-            mode: loop.currentMode, phase: .init(callout.kind), item: loop.name(of: callout), since: start,
-            duration: duration, isOver: false)
     }
 }
 

@@ -18,7 +18,6 @@ extension ThreadRunLoop {
         /// Observers of lower order are called first; observers of equal order in the order they were added.
         /// The corresponding CF function is `CFRunLoopObserverGetOrder`.
         public let order: Int
-
         /// The item's name in dumps and stall reports. The corresponding CF callback is `copyDescription`.
         public let label: String?
 
@@ -32,13 +31,6 @@ extension ThreadRunLoop {
         private let state: Mutex<State>
 
         /// Makes an observer. The corresponding CF function is `CFRunLoopObserverCreateWithHandler`.
-        ///
-        /// - Parameters:
-        ///   - activities: The points at which to call the handler.
-        ///   - repeats: Whether the observer stays valid after the first call.
-        ///   - order: The place among the observers of a mode.
-        ///   - label: The name in dumps and reports.
-        ///   - handler: Called on the loop's thread.
         public init(
             _ activities: Activity, repeats: Bool = true, order: Int = 0, label: String? = nil,
             handler: @escaping Handler

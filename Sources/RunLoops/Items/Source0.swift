@@ -10,7 +10,6 @@ extension ThreadRunLoop {
         /// Sources of lower order are performed first; sources of equal order in the order they were signalled.
         /// The corresponding CF function is `CFRunLoopSourceGetOrder`.
         public let order: Int
-
         /// The item's name in dumps and stall reports. The corresponding CF callback is `copyDescription`.
         public let label: String?
 
@@ -36,14 +35,11 @@ extension ThreadRunLoop {
         /// Makes a source. The corresponding CF function is `CFRunLoopSourceCreate`.
         ///
         /// - Parameters:
-        ///   - order: The place among the sources of a mode.
-        ///   - label: The name in dumps and reports.
         ///   - schedule: Called on the thread that has added the source to a mode.
         ///   - cancel: Called on the thread that has removed the source, or at the end of the loop's thread.
         ///   - perform: Called on the loop's thread, once for all signals that came before.
         public convenience init(
-            order: Int = 0, label: String? = nil,
-            schedule: Callback? = nil, cancel: Callback? = nil,
+            order: Int = 0, label: String? = nil, schedule: Callback? = nil, cancel: Callback? = nil,
             perform: @escaping @Sendable () -> Void
         ) {
             self.init(

@@ -41,14 +41,9 @@ extension ThreadRunLoop {
         /// Makes a source. The corresponding CF function is `CFRunLoopSourceCreate` with a version 1 context, whose
         /// `getPort` is `descriptor`.
         ///
-        /// - Parameters:
-        ///   - descriptor: The descriptor to wait on. The source does not close it.
-        ///   - interest: The events to wait for.
-        ///   - order: Kept, and not used.
-        ///   - label: The name in dumps and reports.
-        ///   - perform: Called on the loop's thread when the descriptor is ready or the source is raised. It handles
-        ///     one message after each ``Turn/next()`` that returns true, and returns whether it handled any. A closure
-        ///     that handles one message a call need not call ``Turn/next()``.
+        /// - Parameter perform: Called on the loop's thread when the descriptor is ready or the source is raised. It
+        ///   handles one message after each ``Turn/next()`` that returns true, and returns whether it handled any. A
+        ///   closure that handles one message a call need not call ``Turn/next()``.
         public convenience init(
             descriptor: Int32, interest: Readiness = .readable, order: Int = 0, label: String? = nil,
             perform: @escaping Perform
@@ -117,8 +112,7 @@ extension ThreadRunLoop {
                 state.callCount += 1
                 return state
             }
-            guard let perform = former.perform else { return false }
-            return perform(&turn)
+            return former.perform?(&turn) ?? false
         }
     }
 }

@@ -22,17 +22,13 @@ extension ThreadRunLoop.Source1 {
     /// identity.
     ///
     /// - Parameters:
-    ///   - descriptor: The descriptor.
-    ///   - interest: The events to wait for.
     ///   - closesOnInvalidation: Whether the source owns the descriptor. An owned descriptor is closed when the source
     ///     is invalid or released, after a call of the handler in progress. Otherwise the loop waits on a duplicate and
     ///     never closes the descriptor itself.
-    ///   - label: The source's name in dumps and reports.
     ///   - handler: Called on the loop's thread with the source, and with the events that the descriptor is ready for.
     public static func descriptor(
         _ descriptor: Int32, _ interest: ThreadRunLoop.Readiness = .readable, closesOnInvalidation: Bool = false,
-        label: String? = nil,
-        handler: @escaping @Sendable (ThreadRunLoop.Source1, ThreadRunLoop.Readiness) -> Void
+        label: String? = nil, handler: @escaping @Sendable (ThreadRunLoop.Source1, ThreadRunLoop.Readiness) -> Void
     ) -> ThreadRunLoop.Source1 {
         let file = OpenFile(descriptor, isOwned: closesOnInvalidation)
         return ThreadRunLoop.Source1(

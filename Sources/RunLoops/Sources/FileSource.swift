@@ -3,7 +3,7 @@ import Glibc
 import Synchronization
 
 extension ThreadRunLoop.Source1 {
-    /// A source for changes of a file or a directory: the handler is called for each change, in order.
+    /// A source for changes of a file or a directory: the handler is called on the loop's thread, once for each change.
     ///
     /// The source watches the file, wherever it is moved to, not the path; it follows a link. Many programs save a file
     /// by replacing it, which deletes the watched file: watch the directory for that. After a deletion the source is
@@ -12,10 +12,6 @@ extension ThreadRunLoop.Source1 {
     /// Each source takes an inotify instance, of which a user may have `fs.inotify.max_user_instances`, often 128, and
     /// a descriptor, and one more for each mode of the source.
     ///
-    /// - Parameters:
-    ///   - path: The path of the file or directory.
-    ///   - events: The events to report.
-    ///   - handler: Called on the loop's thread, once per change.
     /// - Throws: ``RunLoopError/noSuchFile(path:)``, ``RunLoopError/noPermission(path:)``,
     ///   ``RunLoopError/outOfFileSources(limit:)``, ``RunLoopError/outOfFileWatches(limit:)`` or
     ///   ``RunLoopError/outOfDescriptors(limit:)``.

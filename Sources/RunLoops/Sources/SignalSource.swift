@@ -8,9 +8,7 @@ extension ThreadRunLoop.Source1 {
     /// happen. Several sources may watch one signal. Programs started meanwhile and forked children do not inherit
     /// this: a signal sent to a child has its former action there, and does not reach the source.
     ///
-    /// - Parameters:
-    ///   - signal: The signal's number, such as `SIGTERM`.
-    ///   - handler: Called on the loop's thread with the number of signals since the last call.
+    /// - Parameter handler: Called with the number of signals since the last call.
     /// - Throws: ``RunLoopError`` when the signal cannot be watched (`SIGKILL`, `SIGSTOP`, or a fault such as
     ///   `SIGSEGV`), too many sources watch it already, or no descriptor is left.
     public static func signal(
