@@ -1,6 +1,18 @@
 // The ways to run a loop, of CFRunLoop and of NSRunLoop.
 
 extension ThreadRunLoop {
+    /// Why a run of a loop ended. The corresponding CF type is `CFRunLoopRunResult`.
+    public enum RunResult: Sendable, Hashable {
+        /// The mode has no source, timer or block left.
+        case finished
+        /// ``ThreadRunLoop/stop()`` was called.
+        case stopped
+        /// The time limit has come.
+        case timedOut
+        /// A source was handled, in a run that returns after a source.
+        case handledSource
+    }
+
     /// Runs the default mode until ``stop()``, or until the mode has no source, timer or block left. On the main thread
     /// the mode always has libdispatch's main queue. Only the loop's own thread may call it.
     /// The corresponding CF function is `CFRunLoopRun`.
