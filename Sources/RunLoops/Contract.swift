@@ -7,7 +7,6 @@ package func contract(
     if !isKept { contractBroken(reason(), file: file, line: line) }
 }
 
-/// Stops the process, and prints the reason to the standard error.
 package func contractBroken(_ reason: String, file: StaticString = #fileID, line: UInt = #line) -> Never {
     fatalError(reason, file: file, line: line)
 }

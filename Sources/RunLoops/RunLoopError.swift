@@ -81,7 +81,6 @@ public enum RunLoopError: Error, Equatable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// No thread is left.
     package static var threadsGone: RunLoopError {
         var limit = rlimit()
         getrlimit(__rlimit_resource_t(__RLIMIT_NPROC.rawValue), &limit)

@@ -38,7 +38,6 @@ public final class ThreadRunLoop: Sendable {
         var isStoppedForGood = false
         /// Nothing can be added any more.
         var hasEnded = false
-        /// Called when the loop has ended.
         var whenEnded: (@Sendable () -> Void)?
         /// Made with the first run.
         var wake: EventDescriptor?
@@ -195,12 +194,12 @@ public final class ThreadRunLoop: Sendable {
         guard setCommon(mode, true) else { return }
         var joined: [Item] = []
         do throws(RunLoopError) {
-            for item in state.withLock({ $0.commonItems }) {
-                let joining = try insert(item) { state in
+            for item in state.withLock({ $0.commonItems }) where !contains(item, mode) {
+                _ = try insert(item) { state in
                     // The item may have been removed meanwhile.
                     Walk(modes: state.commonItems.contains { $0.id == item.id } ? [mode] : [])
                 }
-                if joining == .joined { joined.append(item) }
+                joined.append(item)
             }
         } catch {
             // All or nothing.
@@ -322,13 +321,6 @@ extension ThreadRunLoop {
 
     var hasEnded: Bool { state.withLock { $0.hasEnded } }
     var isStoppedForGood: Bool { state.withLock { $0.isStoppedForGood } }
-
-    /// Makes the descriptors that a run of the default mode needs, so that the run cannot fail.
-    func prepare() throws(RunLoopError) {
-        try state.withLock { state throws(RunLoopError) in
-            _ = try prepare(state.madeIndex(of: .default, blocks), &state)
-        }
-    }
 
     /// Ends the calling thread's loop, as the thread's end does.
     static func endCurrent() {

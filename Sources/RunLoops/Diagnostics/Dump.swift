@@ -90,7 +90,6 @@ extension ThreadRunLoop.FileEvents: CustomStringConvertible {
 }
 
 extension OptionSet {
-    /// The names of the members in the set.
     fileprivate func names(_ members: [(Element, String)]) -> String {
         "[" + members.filter { contains($0.0) }.map(\.1).joined(separator: ", ") + "]"
     }

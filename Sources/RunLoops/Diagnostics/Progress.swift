@@ -5,7 +5,8 @@ import Synchronization
 struct Progress: ~Copyable, Sendable {
     /// Written twice for each callout.
     private let callout = CacheLine(Atomic(Callout(.none).bits))
-    private let start = Atomic<UInt64>(0)
+    /// The start of the present pass, to the clock's tick; 0 when the loop sleeps, does not run, or is not watched.
+    let start = Atomic<UInt64>(0)
     /// Whether a watch reads the start of the pass.
     let isWatched = Atomic(false)
     /// The number of watches that wait for the loop to go on.
@@ -14,7 +15,6 @@ struct Progress: ~Copyable, Sendable {
     /// The innermost callout in progress.
     var currentCallout: Callout { Callout(bits: callout.value.load(ordering: .acquiring)) }
 
-    /// The start of the present pass, to the clock's tick; nil when the loop sleeps, does not run, or is not watched.
     var passStart: MonotonicInstant? {
         let nanoseconds = start.load(ordering: .sequentiallyConsistent)
         return nanoseconds == 0 ? nil : MonotonicInstant(nanoseconds: nanoseconds)
@@ -28,29 +28,23 @@ struct Progress: ~Copyable, Sendable {
         return body()
     }
 
-    /// A watch may wait for the first pass after a sleep, or of a run: sequential consistency keeps the loop and the
-    /// watch from missing each other.
-    func passBegins() {
-        if start.load(ordering: .relaxed) == 0 {
-            start.store(crl_coarse_now(), ordering: .sequentiallyConsistent)
-        } else {
-            start.store(crl_coarse_now(), ordering: .relaxed)
-        }
-    }
-
-    func passEnds() { start.store(0, ordering: .relaxed) }
 }
 
 extension ThreadRunLoop {
     func passBegins() {
         guard progress.isWatched.load(ordering: .relaxed) else { return }
-        progress.passBegins()
+        if progress.start.load(ordering: .relaxed) == 0 {
+            // A watch may wait for the first pass after a sleep, or of a run: so the two do not miss each other.
+            progress.start.store(crl_coarse_now(), ordering: .sequentiallyConsistent)
+        } else {
+            progress.start.store(crl_coarse_now(), ordering: .relaxed)
+        }
         if progress.waitingWatches.load(ordering: .sequentiallyConsistent) > 0 { tellWatches() }
     }
 
     func passEnds() {
         guard progress.isWatched.load(ordering: .relaxed) else { return }
-        progress.passEnds()
+        progress.start.store(0, ordering: .relaxed)
         if progress.waitingWatches.load(ordering: .relaxed) > 0 { tellWatches() }
     }
 

@@ -39,7 +39,7 @@ final class StallWatch: Sendable {
     func start() {
         loop.state.withLock { state in
             // A pass that was not watched to its end has left its start.
-            if state.watches.isEmpty { loop.progress.passEnds() }
+            if state.watches.isEmpty { loop.progress.start.store(0, ordering: .relaxed) }
             state.watches.append(self)
             loop.progress.isWatched.store(true, ordering: .sequentiallyConsistent)
         }

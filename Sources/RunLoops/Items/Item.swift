@@ -38,6 +38,16 @@ enum Item {
         }
     }
 
+    /// The last mode of the loop that had the item has it no more.
+    func leave(_ loop: ThreadRunLoop) {
+        switch self {
+        case .source0(let source): source.membership.leave(loop)
+        case .source1(let source): source.membership.leave(loop)
+        case .timer(let timer): timer.leave()
+        case .observer(let observer): observer.leave()
+        }
+    }
+
     private var loops: [ThreadRunLoop] {
         switch self {
         case .source0(let source): source.membership.loops

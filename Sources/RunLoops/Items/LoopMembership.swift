@@ -1,11 +1,10 @@
 import Synchronization
 
-/// The loops that have a source, in any number of modes. Weak: a loop retains its items, not the other way round.
+/// The loops that have a source. Weak: a loop retains its items, not the other way round.
 final class LoopMembership: Sendable {
     private struct Member {
         weak var loop: ThreadRunLoop?
         let identity: ObjectIdentifier
-        var modes: Int
     }
 
     private let members = Mutex<[Member]>([])
@@ -25,19 +24,12 @@ final class LoopMembership: Sendable {
 
     func join(_ loop: ThreadRunLoop) {
         members.withLock { members in
-            if let index = members.firstIndex(where: { $0.loop === loop }) {
-                members[index].modes += 1
-            } else {
-                members.append(Member(loop: loop, identity: ObjectIdentifier(loop), modes: 1))
-            }
+            if members.contains(where: { $0.identity == ObjectIdentifier(loop) }) { return }
+            members.append(Member(loop: loop, identity: ObjectIdentifier(loop)))
         }
     }
 
     func leave(_ loop: ThreadRunLoop) {
-        members.withLock { members in
-            guard let index = members.firstIndex(where: { $0.loop === loop }) else { return }
-            members[index].modes -= 1
-            if members[index].modes == 0 { members.remove(at: index) }
-        }
+        members.withLock { $0.removeAll { $0.identity == ObjectIdentifier(loop) } }
     }
 }

@@ -11,30 +11,21 @@ extension ThreadRunLoop {
         var number: Int?
     }
 
-    /// The result of adding an item to modes.
-    enum Joining {
-        /// The item is invalid, or another loop's.
-        case refused
-        case alreadyIn
-        case joined
-    }
-
-    /// Adds an item to a mode. False when the item is refused.
+    /// Adds an item to a mode. False when the item is invalid, or another loop's.
     func insert(_ item: Item, forMode mode: Mode) throws(RunLoopError) -> Bool {
         do throws(RunLoopError) {
-            let joining = try insert(item) { state in
+            return try insert(item) { state in
                 guard mode == .common else { return Walk(modes: [mode]) }
                 if !state.commonItems.contains(where: { $0.id == item.id }) { state.commonItems.append(item) }
                 return state.beginCommonWalk(item)
             }
-            return joining != .refused
         } catch {
             remove(item, mode)
             throw error
         }
     }
 
-    func insert(_ item: Item, into modes: (inout State) -> Walk) throws(RunLoopError) -> Joining {
+    func insert(_ item: Item, into modes: (inout State) -> Walk) throws(RunLoopError) -> Bool {
         // In a forked child a thread of the parent may hold the lock for ever.
         if crl_is_forked() { throw .forked }
         func mayJoin(_ state: borrowing State) -> Bool { !state.hasEnded && item.mayJoin(self) }
@@ -52,7 +43,7 @@ extension ThreadRunLoop {
         if case .source1(let source) = item, source.isRaised, hasJoined { wakeUpFromOutside() }
         // An invalidation meanwhile may have missed this loop.
         if hasJoined, !item.isValid { removeEverywhere(item) }
-        return isRefused ? .refused : hasJoined ? .joined : .alreadyIn
+        return !isRefused
     }
 
     func insertWithoutDescriptor(_ item: Item, _ mode: Mode) -> Bool {
@@ -79,7 +70,8 @@ extension ThreadRunLoop {
         // Only adding a Source1 throws.
         _ = try? walk(item, telling: \.cancel, begin: modes) { state, mode in
             if mode == .common { state.commonItems.removeAll { $0.id == item.id } }
-            guard let index = state.index(of: mode), state.modes[index].remove(item, from: self) else { return false }
+            guard let index = state.index(of: mode), state.modes[index].remove(item) else { return false }
+            if !state.modes.indices.contains(where: { state.modes[$0].contains(item) }) { item.leave(self) }
             if case .timer = item { armIfAsleep(index, &state) }
             changes.add(1, ordering: .releasing)
             return true

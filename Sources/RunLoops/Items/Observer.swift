@@ -25,7 +25,8 @@ extension ThreadRunLoop {
             var handler: Handler?
             var callCount = 0
             var isTold = false
-            var ownership = LoopOwnership()
+            /// Weak: a loop retains its items, not the other way round.
+            weak var owner: ThreadRunLoop?
         }
 
         private let state: Mutex<State>
@@ -52,17 +53,19 @@ extension ThreadRunLoop {
             Item.observer(self).invalidate { state.withLock { $0.handler.take() } }
         }
 
-        /// The loop that owns the observer.
-        var owner: ThreadRunLoop? { state.withLock { $0.ownership.loop } }
+        var owner: ThreadRunLoop? { state.withLock { $0.owner } }
 
         /// Makes the loop the owner. False when the observer is another loop's, or invalid.
-        func attach(to loop: ThreadRunLoop) -> Bool {
-            state.withLock { state in state.handler != nil && state.ownership.join(loop) }
+        func join(_ loop: ThreadRunLoop) -> Bool {
+            state.withLock { state in
+                guard state.handler != nil, state.owner == nil || state.owner === loop else { return false }
+                state.owner = loop
+                return true
+            }
         }
 
-        func detach() { state.withLock { $0.ownership.leave() } }
+        func leave() { state.withLock { $0.owner = nil } }
 
-        /// How often the observer was called.
         var callCount: Int { state.withLock { $0.callCount } }
 
         /// Calls the handler, unless a call is in progress.

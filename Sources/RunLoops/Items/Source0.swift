@@ -109,10 +109,8 @@ extension ThreadRunLoop {
         var schedule: Callback? { state.withLock { $0.schedule } }
         var cancel: Callback? { state.withLock { $0.cancel } }
 
-        /// How often the source was performed.
         var callCount: Int { state.withLock { $0.callCount } }
 
-        /// Performs the source if it is signalled and valid.
         func performIfSignaled(in loop: ThreadRunLoop) -> Bool {
             guard signaled.exchange(0, ordering: .acquiringAndReleasing) != 0 else { return false }
             let perform = state.withLock { state in

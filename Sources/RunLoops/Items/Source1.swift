@@ -99,10 +99,8 @@ extension ThreadRunLoop {
             return !loops.isEmpty && loops.allSatisfy(\.isCurrent)
         }
 
-        /// Whether no loop has the source.
         package var isInNoLoop: Bool { membership.loops.isEmpty }
 
-        /// How often the source was performed.
         var callCount: Int { state.withLock { $0.callCount } }
 
         var isRaised: Bool { raised.load(ordering: .sequentiallyConsistent) }

@@ -25,7 +25,8 @@ extension ThreadRunLoop {
             var tolerance = Duration.zero
             var callCount = 0
             var isFiring = false
-            var ownership = LoopOwnership()
+            /// Weak: a loop retains its items, not the other way round.
+            weak var owner: ThreadRunLoop?
         }
 
         private let state: Mutex<State>
@@ -69,7 +70,7 @@ extension ThreadRunLoop {
                 let loop = state.withLock { state -> ThreadRunLoop? in
                     guard state.handler != nil else { return nil }
                     state.fireDate = date
-                    return state.ownership.loop
+                    return state.owner
                 }
                 loop?.requeue(self)
             }
@@ -97,18 +98,20 @@ extension ThreadRunLoop {
             Item.timer(self).invalidate { state.withLock { $0.handler.take() } }
         }
 
-        /// How often the timer has fired.
         var callCount: Int { state.withLock { $0.callCount } }
 
         /// Makes the loop the owner. False when the timer is another loop's, or invalid.
-        func attach(to loop: ThreadRunLoop) -> Bool {
-            state.withLock { state in state.handler != nil && state.ownership.join(loop) }
+        func join(_ loop: ThreadRunLoop) -> Bool {
+            state.withLock { state in
+                guard state.handler != nil, state.owner == nil || state.owner === loop else { return false }
+                state.owner = loop
+                return true
+            }
         }
 
-        /// The loop that owns the timer.
-        var owner: ThreadRunLoop? { state.withLock { $0.ownership.loop } }
+        var owner: ThreadRunLoop? { state.withLock { $0.owner } }
 
-        func detach() { state.withLock { $0.ownership.leave() } }
+        func leave() { state.withLock { $0.owner = nil } }
 
         /// The date for the timer queues; nil while the handler runs, so that the timer does not fire inside itself.
         var queuedFireDate: MonotonicInstant? {
@@ -118,9 +121,10 @@ extension ThreadRunLoop {
         /// Calls the handler if the loop owns the timer and the timer is due, and moves the timer to its next time.
         func fire(in loop: ThreadRunLoop) {
             let due = state.withLock { state -> (Handler, MonotonicInstant)? in
-                guard let handler = state.handler, !state.isFiring, state.fireDate.hasPassed,
-                    state.ownership.loop === loop
-                else { return nil }
+                guard let handler = state.handler, !state.isFiring, state.fireDate.hasPassed, state.owner === loop
+                else {
+                    return nil
+                }
                 state.isFiring = true
                 state.callCount += 1
                 return (handler, state.fireDate)
@@ -134,7 +138,7 @@ extension ThreadRunLoop {
                 state.isFiring = false
                 // A date that the handler has set is later, and stays; otherwise the next time of the grid.
                 if step > 0, state.fireDate <= firedFor { state.fireDate = nextDate(after: firedFor) }
-                return state.ownership.loop
+                return state.owner
             }
             if step > 0 { loop?.requeue(self) }
         }

@@ -7,18 +7,7 @@ import Glibc
 /// Any thread may add, modify and remove while another waits: epoll allows that.
 final class WaitSet: Sendable {
     typealias Token = UInt64
-
-    struct Event {
-        var token: Token
-        var readiness: ThreadRunLoop.Readiness
-    }
-
-    enum Trigger {
-        /// Reports the descriptor as long as it is ready.
-        case level
-        /// Reports the descriptor once each time it becomes ready.
-        case edge
-    }
+    typealias Event = (token: Token, readiness: ThreadRunLoop.Readiness)
 
     private let set: Int32
     private let timer: Int32
@@ -41,10 +30,11 @@ final class WaitSet: Sendable {
         if result != 0 { Descriptor.wasClosed(timer, "a run loop's timerfd") }
     }
 
+    /// With `once`, the set reports the descriptor once each time it becomes ready, not as long as it is ready.
     func add(
-        _ descriptor: Int32, _ interest: ThreadRunLoop.Readiness, trigger: Trigger = .level, token: Token
+        _ descriptor: Int32, _ interest: ThreadRunLoop.Readiness, once: Bool = false, token: Token
     ) throws(RunLoopError) {
-        let events = interest.rawValue | (trigger == .edge ? EPOLLET.rawValue : 0)
+        let events = interest.rawValue | (once ? EPOLLET.rawValue : 0)
         guard crl_epoll_control(set, EPOLL_CTL_ADD, descriptor, events, token) == 0 else {
             throw .last("epoll_ctl", descriptor: descriptor)
         }
@@ -65,7 +55,7 @@ final class WaitSet: Sendable {
         var event = crl_event()
         while true {
             let count = crl_epoll_wait_one(set, &event, deadline.timeout)
-            if count == 1 { return Event(token: event.token, readiness: .init(rawValue: event.events)) }
+            if count == 1 { return (event.token, ThreadRunLoop.Readiness(rawValue: event.events)) }
             if count == 0 { return nil }
             if errno != EINTR { Descriptor.wasClosed(set, "a run loop's epoll descriptor") }
         }

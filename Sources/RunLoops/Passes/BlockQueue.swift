@@ -15,7 +15,6 @@ final class BlockQueue: Sendable {
         let work: Work
     }
 
-    /// The result of queueing a block.
     enum Outcome {
         case queued
         /// The first block since the loop last took blocks: the caller has to wake the loop.
@@ -89,7 +88,6 @@ final class BlockQueue: Sendable {
         }
     }
 
-    /// Whether no block waits, in any mode.
     var isEmpty: Bool { !hasSome.value.load(ordering: .acquiring) }
 
     /// Takes the blocks for any of a pass's modes out. Called on the loop's thread.

@@ -81,13 +81,13 @@ struct ModeItems {
             source.membership.join(loop)
             if source.isRaised { noteRaised(source) }
         case .timer(let timer):
-            guard timer.attach(to: loop) else { return false }
+            guard timer.join(loop) else { return false }
             timers.insert(timer)
             // A run throws when no descriptor is left for the wait set.
             _ = try? madeWaitSet()
             armForNew(timer)
         case .observer(let observer):
-            guard observer.attach(to: loop) else { return false }
+            guard observer.join(loop) else { return false }
             observers.insert(observer, at: observers.firstIndex { $0.order > observer.order } ?? observers.endIndex)
             flags.observersChanged(observers)
         }
@@ -95,24 +95,20 @@ struct ModeItems {
     }
 
     /// False when the mode does not have the item.
-    mutating func remove(_ item: Item, from loop: ThreadRunLoop) -> Bool {
+    mutating func remove(_ item: Item) -> Bool {
         switch item {
         case .source0(let source):
             guard sources0.removeValue(forKey: ObjectIdentifier(source)) != nil else { return false }
             source.detach(flags)
-            source.membership.leave(loop)
         case .source1(let source):
             guard let token = tokens.removeValue(forKey: ObjectIdentifier(source)) else { return false }
             if let watched = sources1.removeValue(forKey: token) { unwatch(watched) }
-            source.membership.leave(loop)
         case .timer(let timer):
-            guard timers.remove(timer) else { return false }
-            timer.detach()
+            return timers.remove(timer)
         case .observer(let observer):
             guard let index = observers.firstIndex(where: { $0 === observer }) else { return false }
             observers.remove(at: index)
             flags.observersChanged(observers)
-            observer.detach()
         }
         return true
     }
@@ -126,7 +122,7 @@ struct ModeItems {
     mutating func prepareWaitSet(wake: EventDescriptor) throws(RunLoopError) -> WaitSet {
         let waitSet = try madeWaitSet()
         // Edge-triggered: nobody has to read the counter, which saves a system call per wake-up.
-        try waitSet.add(wake.descriptor, .readable, trigger: .edge, token: Self.wakeToken)
+        try waitSet.add(wake.descriptor, .readable, once: true, token: Self.wakeToken)
         isPrepared = true
         return waitSet
     }

@@ -124,7 +124,7 @@ extension ThreadRunLoop {
     }
 
     /// Makes the descriptors that the mode needs to sleep.
-    func prepare(_ mode: Int, _ state: inout State) throws(RunLoopError) -> WaitSet {
+    private func prepare(_ mode: Int, _ state: inout State) throws(RunLoopError) -> WaitSet {
         if let ready = state.modes[mode].readyWaitSet { return ready }
         let wake = if let made = state.wake { made } else { try EventDescriptor() }
         state.wake = wake

@@ -12,7 +12,6 @@ struct TimerQueue {
         let id: ObjectIdentifier
 
         static func < (left: Entry, right: Entry) -> Bool { (left.date, left.number) < (right.date, right.number) }
-        static func == (left: Entry, right: Entry) -> Bool { left.number == right.number }
     }
 
     private struct Member {

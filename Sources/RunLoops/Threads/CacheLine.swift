@@ -7,12 +7,9 @@ struct CacheLine<Value: ~Copyable & Sendable>: ~Copyable, @unchecked Sendable {
     // Sound: threads share the value by borrowing only, and it is Sendable; `exchange` is for one thread's values.
     private let memory: UnsafeMutablePointer<Value>
 
-    static var size: Int { 64 }
-
     init(_ value: consuming sending Value) {
         // Whole lines: the allocator would give the rest of the last line to others.
-        let size = (max(MemoryLayout<Value>.size, 1) + Self.size - 1) / Self.size * Self.size
-        memory = UnsafeMutableRawPointer.allocate(byteCount: size, alignment: Self.size)
+        memory = UnsafeMutableRawPointer.allocate(byteCount: (MemoryLayout<Value>.size + 63) / 64 * 64, alignment: 64)
             .bindMemory(to: Value.self, capacity: 1)
         memory.initialize(to: value)
     }

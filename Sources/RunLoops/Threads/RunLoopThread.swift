@@ -45,7 +45,8 @@ public final class RunLoopThread: Sendable {
             current.add(ThreadRunLoop.Source0(label: "kept by RunLoopThread") {})
             do throws(RunLoopError) {
                 if let niceness { try Self.setNiceness(niceness) }
-                try current.prepare()
+                // Makes the descriptors, so that no later run fails, except in a child that the thread has forked.
+                try current.runInMode(seconds: 0)
             } catch {
                 outcome.withLock { $0 = .failure(error) }
                 return ready.open()
@@ -53,10 +54,7 @@ public final class RunLoopThread: Sendable {
             outcome.withLock { $0 = .success(current) }
             ready.open()
             body?(current)
-            while !current.isStoppedForGood {
-                // A run cannot fail after `prepare`, except in a child that the thread has forked.
-                guard (try? current.runInMode(.default, seconds: .infinity)) != nil else { return }
-            }
+            while !current.isStoppedForGood, (try? current.runInMode(seconds: .infinity)) != nil {}
         }
         _ = ready.wait(until: .distantFuture)
         switch outcome.withLock({ $0 }) {
