@@ -120,7 +120,6 @@ struct Doctor: ParsableCommand {
         return Finding(state: .error, text: text, remedy: "install libzmq 4.3 (apt-get install libzmq5)")
     }
 
-    /// Makes, registers and finds a port.
     private func port() throws(PortError) -> Finding {
         let port = try MachPort()
         defer { port.invalidate() }

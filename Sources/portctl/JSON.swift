@@ -1,9 +1,8 @@
-/// A JSON value, written in one line.
+/// A JSON value, written in one line. Without a value inside it is null.
 enum JSON: CustomStringConvertible {
-    case null
     case integer(Int?)
     /// Digits, as they are.
-    case number(String)
+    case number(String?)
     case string(String?)
     case array([JSON])
     /// In the order given.
@@ -11,9 +10,8 @@ enum JSON: CustomStringConvertible {
 
     var description: String {
         switch self {
-        case .null: "null"
         case .integer(let value): value.map { "\($0)" } ?? "null"
-        case .number(let digits): digits
+        case .number(let digits): digits ?? "null"
         case .string(let text): text.map(Self.quoted) ?? "null"
         case .array(let values): "[" + values.map(\.description).joined(separator: ",") + "]"
         case .object(let members):

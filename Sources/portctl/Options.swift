@@ -3,7 +3,6 @@ import Glibc
 import Ports
 import RunLoops
 
-/// The name of a port.
 struct NameArgument: ParsableArguments {
     @Argument(
         help: "The port's name.",
@@ -14,8 +13,7 @@ struct NameArgument: ParsableArguments {
     func right(before deadline: MonotonicInstant) throws -> MachPort.SendRight {
         let outcome = Result { () throws(PortError) in try PortNameServer.shared.port(forName: name, before: deadline) }
         if case .failure(let error) = outcome, case .cannotConnect = error, deadline.hasPassed {
-            Portctl.report(error)
-            throw ExitCode(3)
+            throw Portctl.timeout(error)
         }
         return try outcome.get()
     }
@@ -26,7 +24,6 @@ struct JSONFlag: ParsableArguments {
     var isJSON = false
 }
 
-/// The message to send.
 struct MessageArguments: ParsableArguments {
     @Option(help: "The message's id.")
     var id: UInt32 = 0
@@ -57,7 +54,6 @@ private struct TooLarge: Error, CustomStringConvertible {
     let description: String
 }
 
-/// How often a command repeats.
 struct Repetition: ParsableArguments {
     @Option(name: .shortAndLong, help: "How many times; without end by default.")
     var count: Int?
@@ -67,19 +63,20 @@ struct Repetition: ParsableArguments {
     func validate() throws {
         if let count, count < 1 { throw ValidationError("The count begins with 1.") }
     }
-}
 
-/// Opens a latch at SIGINT and SIGTERM, as long as the object lives.
-final class Interruption {
-    let latch = Latch()
-    private let signals: RunLoopThread
-
-    init() throws {
-        signals = try RunLoopThread(name: "signals")
-        for signal in [SIGINT, SIGTERM] { try signals.loop.add(.signal(signal) { [latch] _ in latch.open() }) }
+    /// Calls the body with 1, 2 and so on, until it returns false, the count is reached, or SIGINT or SIGTERM comes.
+    func run(_ body: (_ number: Int) throws -> Bool) throws {
+        let interruption = Latch()
+        let signals = try RunLoopThread(name: "signals")
+        for signal in [SIGINT, SIGTERM] { try signals.loop.add(.signal(signal) { _ in interruption.open() }) }
+        var (number, next) = (1, MonotonicInstant.now)
+        while try body(number), number != count {
+            number += 1
+            next = max(next + interval.duration, .now)
+            if interruption.wait(until: next) { break }
+        }
+        signals.stop()
     }
-
-    deinit { signals.stop() }
 }
 
 /// A number of seconds, with or without a fraction.

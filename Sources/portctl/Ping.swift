@@ -17,30 +17,26 @@ struct Ping: ParsableCommand {
     @OptionGroup var output: JSONFlag
 
     func run() throws {
-        let names = PortNameServer.shared
         let right = try port.right(before: timeout.deadline)
-        let owner = try names.registration(forName: port.name)?.pid ?? 0
+        let owner = try PortNameServer.shared.registration(forName: port.name)?.pid ?? 0
         if !output.isJSON { print("PING \(printable(port.name)): process \(owner)") }
 
-        let interruption = try Interruption()
-        var times: [Duration] = []
-        var sent = 0
-        var failure: PortError?
-        var next = MonotonicInstant.now
-        repeat {
-            sent += 1
-            next = next + repetition.interval.duration
+        var (times, sent, failure): ([Duration], Int, PortError?) = ([], 0, nil)
+        try repetition.run { number in
+            sent = number
             do throws(PortError) {
                 let time = try right.ping(before: timeout.deadline)
                 times.append(time)
                 show(sent, milliseconds(time), owner)
+                return true
             } catch {
                 failure = error
                 show(sent, nil, owner)
                 Portctl.report(error)
-                guard case .receiveTimedOut = error else { break }
+                if case .receiveTimedOut = error { return true }
+                return false
             }
-        } while sent != repetition.count && !interruption.latch.wait(until: next)
+        }
         showSummary(sent, times)
         if let failure, times.isEmpty || Portctl.status(of: failure) != 3 {
             throw ExitCode(Portctl.status(of: failure))
@@ -49,8 +45,7 @@ struct Ping: ParsableCommand {
 
     private func show(_ number: Int, _ milliseconds: String?, _ owner: pid_t) {
         if output.isJSON {
-            let time = milliseconds.map { JSON.number($0) } ?? .null
-            print("\(JSON.object([("seq", .integer(number)), ("milliseconds", time)]))")
+            print("\(JSON.object([("seq", .integer(number)), ("milliseconds", .number(milliseconds))]))")
         } else if let milliseconds {
             print("answer of process \(owner): seq=\(number) time=\(milliseconds) ms")
         }
@@ -61,7 +56,7 @@ struct Ping: ParsableCommand {
         let average = times.isEmpty ? .zero : times.reduce(.zero, +) / times.count
         let figures = [least, average, most].map(milliseconds)
         if output.isJSON {
-            let range = zip(["min", "avg", "max"], figures).map { ($0, times.isEmpty ? JSON.null : .number($1)) }
+            let range = zip(["min", "avg", "max"], figures).map { ($0, JSON.number(times.isEmpty ? nil : $1)) }
             print("\(JSON.object([("sent", .integer(sent)), ("answered", .integer(times.count))] + range))")
         } else {
             print("\n--- \(printable(port.name)) ping statistics ---")

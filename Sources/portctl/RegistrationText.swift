@@ -4,7 +4,6 @@ import RunLoops
 extension PortNameServer.Registration {
     var json: JSON { .object(members) }
 
-    /// The facts of the registry, and the port's statistics.
     func json(_ statistics: MachPort.Statistics?) -> JSON {
         .object(
             members + [("waiting", .integer(statistics?.waiting)), ("received", .integer(statistics?.received))])
@@ -26,6 +25,5 @@ extension PortNameServer.Registration {
         ]
     }
 
-    /// The path of the owner's program, if it is known.
     var shownProgram: String { program.map(printable) ?? "?" }
 }

@@ -43,7 +43,7 @@ struct Request: ParsableCommand {
     }
 
     private func json(_ reply: [UInt8]?) -> JSON {
-        guard let reply else { return .object([("data", .null)]) }
+        guard let reply else { return .object([("data", .string(nil))]) }
         if let text = String(validating: reply, as: UTF8.self) { return .object([("data", .string(text))]) }
         return .object([("hex", .string(reply.map { padded(Int($0), radix: 16, to: 2) }.joined()))])
     }

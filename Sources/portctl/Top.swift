@@ -14,7 +14,6 @@ struct Top: ParsableCommand {
     @OptionGroup var repetition: Repetition
     @OptionGroup var output: JSONFlag
 
-    /// The last facts about a port.
     private struct Sample {
         let registration: PortNameServer.Registration
         let time: MonotonicInstant
@@ -24,17 +23,13 @@ struct Top: ParsableCommand {
     }
 
     func run() throws {
-        let interruption = try Interruption()
         var former: [String: Sample] = [:]
-        var shown = 0
-        var next = MonotonicInstant.now
-        repeat {
+        try repetition.run { _ in
             let samples = try PortNameServer.shared.registrations().map { sample($0, after: former[$0.port]) }
             former = Dictionary(samples.map { ($0.registration.port, $0) }) { $1 }
             show(samples.sorted { ($0.rate ?? -1, $1.registration.name) > ($1.rate ?? -1, $0.registration.name) })
-            shown += 1
-            next = max(next + repetition.interval.duration, .now)
-        } while shown != repetition.count && !interruption.latch.wait(until: next)
+            return true
+        }
     }
 
     private func sample(_ registration: PortNameServer.Registration, after former: Sample?) -> Sample {

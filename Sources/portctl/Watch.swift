@@ -40,19 +40,17 @@ struct Wait: ParsableCommand {
 
     func run() throws {
         let deadline = timeout?.deadline ?? .distantFuture
-        let outcome = Result { () throws(PortError) in
+        do throws(PortError) {
             if isForEnd {
                 try PortNameServer.shared.waitForEnd(ofName: port.name, before: deadline)
             } else {
                 _ = try PortNameServer.shared.waitForPort(forName: port.name, before: deadline)
             }
-        }
-        guard case .failure(let error) = outcome else { return }
-        switch error {
-        case .nameNotFound, .nameInUse:
-            Portctl.report(error)
-            throw ExitCode(3)
-        default: throw error
+        } catch {
+            switch error {
+            case .nameNotFound, .nameInUse: throw Portctl.timeout(error)
+            default: throw error
+            }
         }
     }
 }
