@@ -17,9 +17,7 @@ public final class Context: @unchecked Sendable {
     /// libzmq starts its threads with the first socket, and aborts the process when that fails. So the threads are
     /// tried first; make a socket soon.
     ///
-    /// - Parameters:
-    ///   - ioThreads: The threads that carry bytes between processes.
-    ///   - maxSockets: The most sockets of the context.
+    /// - Parameter ioThreads: The threads that carry bytes between processes.
     /// - Throws: ``ZeroMQError``; `EAGAIN` of `pthread_create` when no thread is left.
     public init(ioThreads: Int32 = 1, maxSockets: Int32? = nil) throws(ZeroMQError) {
         // One more thread closes the sockets.

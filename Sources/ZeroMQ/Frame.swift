@@ -10,9 +10,8 @@ public struct Frame: ~Copyable, @unchecked Sendable {
     /// An empty frame, to receive into. The corresponding C function is `zmq_msg_init`.
     public init() { zmq_msg_init(&message) }
 
-    /// A frame of uninitialized bytes. The corresponding C function is `zmq_msg_init_size`.
-    ///
-    /// - Throws: ``ZeroMQError`` when no memory is left.
+    /// A frame of uninitialized bytes. Throws when no memory is left. The corresponding C function is
+    /// `zmq_msg_init_size`.
     public init(count: Int) throws(ZeroMQError) {
         guard zmq_msg_init_size(&message, count) == 0 else {
             let error = ZeroMQError.last("zmq_msg_init_size")

@@ -126,18 +126,14 @@ public struct Socket: ~Copyable, @unchecked Sendable {
         }
     }
 
-    /// Sends a frame, and leaves the frame empty; without room the frame stays unchanged.
+    /// Sends a frame, and leaves the frame empty. False without room: then the frame stays unchanged.
     /// The corresponding C function is `zmq_msg_send` with `ZMQ_DONTWAIT`.
-    ///
-    /// - Returns: False without room.
     public func send(_ frame: inout Frame) throws(ZeroMQError) -> Bool {
         try attempt("zmq_msg_send") { zmq_msg_send(&frame.message, handle, ZMQ_DONTWAIT) }
     }
 
-    /// Receives into a frame, and replaces its bytes. The corresponding C function is `zmq_msg_recv` with
-    /// `ZMQ_DONTWAIT`.
-    ///
-    /// - Returns: False without a message.
+    /// Receives into a frame, and replaces its bytes. False without a message.
+    /// The corresponding C function is `zmq_msg_recv` with `ZMQ_DONTWAIT`.
     public func receive(_ frame: inout Frame) throws(ZeroMQError) -> Bool {
         try attempt("zmq_msg_recv") { zmq_msg_recv(&frame.message, handle, ZMQ_DONTWAIT) }
     }
