@@ -27,14 +27,13 @@ struct Progress: ~Copyable, Sendable {
         defer { self.callout.value.store(outer, ordering: .relaxed) }
         return body()
     }
-
 }
 
 extension ThreadRunLoop {
     func passBegins() {
         guard progress.isWatched.load(ordering: .relaxed) else { return }
         if progress.start.load(ordering: .relaxed) == 0 {
-            // A watch may wait for the first pass after a sleep, or of a run: so the two do not miss each other.
+            // A watch may wait for the first pass after a sleep, or of a run: the two must not miss each other.
             progress.start.store(crl_coarse_now(), ordering: .sequentiallyConsistent)
         } else {
             progress.start.store(crl_coarse_now(), ordering: .relaxed)

@@ -72,7 +72,6 @@ public final class StallMonitor: Sendable {
         if loop.hasEnded { throw .loopEnded }
         thread = try RunLoopThread(name: "stall monitor")
         watch = StallWatch(loop, threshold: max(threshold, StallWatch.tick), monitor: thread.loop, handler: handler)
-        watch.start()
     }
 
     deinit { stop() }

@@ -19,7 +19,6 @@ final class StallWatch: Sendable {
 
     private let loop: ThreadRunLoop
     private let threshold: Duration
-    private let monitor: ThreadRunLoop
     private let handler: StallMonitor.Handler
     private let state = Mutex(State())
     private let timer = Mutex<ThreadRunLoop.Timer?>(nil)
@@ -32,11 +31,7 @@ final class StallWatch: Sendable {
     ) {
         self.loop = loop
         self.threshold = threshold
-        self.monitor = monitor
         self.handler = handler
-    }
-
-    func start() {
         loop.state.withLock { state in
             // A pass that was not watched to its end has left its start.
             if state.watches.isEmpty { loop.progress.start.store(0, ordering: .relaxed) }
