@@ -8,8 +8,7 @@ public enum RunLoopError: Error, Equatable, Sendable, CustomStringConvertible {
     case badDescriptor(Int32)
     /// The kernel cannot wait for a descriptor of this kind (a regular file or a directory).
     case notPollable(Int32)
-    /// The signal cannot be watched: the kernel or the system reserves it, it reports a fault, or no signal has the
-    /// number.
+    /// The signal cannot be watched: the system reserves it, it reports a fault, or no signal has the number.
     case signalNotWatchable(Int32)
     /// The process with this id is no child of this process, or was waited for already.
     case notAChild(pid_t)

@@ -39,7 +39,6 @@ public final class ThreadRunLoop: Sendable {
         /// Nothing can be added any more.
         var hasEnded = false
         var whenEnded: (@Sendable () -> Void)?
-        /// Made with the first run.
         var wake: EventDescriptor?
         var watches: [StallWatch] = []
     }
@@ -341,10 +340,9 @@ extension ThreadRunLoop {
         }
         for item in items { removeEverywhere(item) }
         // From here on another thread does the work of actors. The callouts above still found them on this thread.
-        let blocks = blocks.close()
-        for case .job(let job) in blocks.map(\.work) { orphan(job) }
+        for case .job(let job) in blocks.close().map(\.work) { orphan(job) }
         // A retained loop retains no descriptors. They are closed after the lock.
-        _ = state.withLock { state in (state.wake.take(), state.modes.indices.map { state.modes[$0].takeWaitSet() }) }
+        _ = state.withLock { state in (state.wake.take(), state.modes.indices.map { state.modes[$0].waitSet.take() }) }
         let whenEnded = state.withLock { state in
             // A handler may have ended the thread inside a run.
             state.runs = []

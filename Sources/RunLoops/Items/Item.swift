@@ -38,7 +38,7 @@ enum Item {
         }
     }
 
-    /// The last mode of the loop that had the item has it no more.
+    /// Called when no mode of the loop has the item any more.
     func leave(_ loop: ThreadRunLoop) {
         switch self {
         case .source0(let source): source.membership.leave(loop)
@@ -56,9 +56,8 @@ enum Item {
         }
     }
 
-    /// Removes the item from its loops for good. `takeHandler` takes the handler out under the item's lock.
-    ///
-    /// - Returns: False when the item was invalid already.
+    /// Removes the item from its loops for good; false when the item was invalid already. `takeHandler` takes the
+    /// handler out under the item's lock.
     @discardableResult
     func invalidate<Handler>(_ takeHandler: () -> Handler?) -> Bool {
         // Released after the lock: what the handler has captured may call back into the item.

@@ -16,8 +16,7 @@ final class LoopMembership: Sendable {
         }
     }
 
-    /// Whether this loop has the source, and no other loop. Cheap: no weak reference is followed, and a loop that ends
-    /// has left.
+    /// Whether this loop alone has the source. Cheap: no weak reference is followed, and a loop that ends has left.
     func isOnly(_ loop: ThreadRunLoop) -> Bool {
         members.withLock { $0.count == 1 && $0[0].identity == ObjectIdentifier(loop) }
     }

@@ -78,9 +78,8 @@ extension ThreadRunLoop {
         }
     }
 
-    /// Changes the item's modes one by one. The lock is released for the callout after each changed mode.
-    ///
-    /// - Returns: Whether any mode was changed.
+    /// Changes the item's modes one by one; false when none was changed. After each changed mode the lock is released
+    /// for the callout.
     private func walk(
         _ item: Item, telling callback: (Source0) -> Source0.Callback?, begin: (inout State) -> Walk,
         change: (inout State, Mode) throws(RunLoopError) -> Bool

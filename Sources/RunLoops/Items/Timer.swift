@@ -122,9 +122,7 @@ extension ThreadRunLoop {
         func fire(in loop: ThreadRunLoop) {
             let due = state.withLock { state -> (Handler, MonotonicInstant)? in
                 guard let handler = state.handler, !state.isFiring, state.fireDate.hasPassed, state.owner === loop
-                else {
-                    return nil
-                }
+                else { return nil }
                 state.isFiring = true
                 state.callCount += 1
                 return (handler, state.fireDate)

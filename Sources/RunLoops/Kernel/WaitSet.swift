@@ -48,9 +48,8 @@ final class WaitSet: Sendable {
         _ = crl_epoll_control(set, EPOLL_CTL_DEL, descriptor, 0, 0)
     }
 
-    /// Waits for one event: a pass serves one source, and the kernel reports ready descriptors in turn.
-    ///
-    /// - Returns: The event, or nil when the deadline came first. A deadline in the past polls.
+    /// Waits for one event: a pass serves one source, and the kernel reports ready descriptors in turn. Nil when the
+    /// deadline came first. A deadline in the past polls.
     func wait(until deadline: MonotonicInstant) -> Event? {
         var event = crl_event()
         while true {

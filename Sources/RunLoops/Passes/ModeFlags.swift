@@ -3,7 +3,6 @@ import Synchronization
 /// The fields of a mode that a pass reads without the loop's lock: mostly they say that there is nothing to do.
 final class ModeFlags: Sendable {
     private let activities = Atomic<UInt32>(0)
-    /// Whether the mode is one of the common ones.
     let isCommon: Atomic<Bool>
     private let own: ModeSet
     private let ownAndCommon: ModeSet

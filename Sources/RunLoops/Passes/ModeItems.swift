@@ -12,7 +12,7 @@ struct ModeItems {
     let flags: ModeFlags
 
     /// Made with the mode's first Source1, timer or run.
-    private var waitSet: WaitSet?
+    var waitSet: WaitSet?
     /// Whether the wait set has the loop's wake-ups, so that a run can sleep on it.
     private var isPrepared = false
     private var armed: MonotonicInstant?
@@ -50,9 +50,8 @@ struct ModeItems {
     var hasNoSourceOrTimer: Bool { sources0.isEmpty && sources1.isEmpty && timers.isEmpty }
 
     var items: [Item] {
-        sources0.values.sorted { ($0.source.order, $0.token) < ($1.source.order, $1.token) }.map {
-            .source0($0.source)
-        }
+        let ordered = sources0.values.sorted { ($0.source.order, $0.token) < ($1.source.order, $1.token) }
+        return ordered.map { .source0($0.source) }
             + sources1.values.sorted { $0.token < $1.token }.map { .source1($0.source) }
             + timers.timers.map(Item.timer)
             + observers.map(Item.observer)
@@ -115,22 +114,16 @@ struct ModeItems {
 
     // MARK: The wait set
 
-    /// The wait set of a run; nil before the first run.
-    var readyWaitSet: WaitSet? { isPrepared ? waitSet : nil }
-
-    /// Makes the mode ready to sleep.
-    mutating func prepareWaitSet(wake: EventDescriptor) throws(RunLoopError) -> WaitSet {
+    /// The wait set for a run. The first run of the loop makes the eventfd that wakes it.
+    mutating func preparedWaitSet(_ wake: inout EventDescriptor?) throws(RunLoopError) -> WaitSet {
+        if isPrepared, let waitSet { return waitSet }
         let waitSet = try madeWaitSet()
+        let event = if let wake { wake } else { try EventDescriptor() }
+        wake = event
         // Edge-triggered: nobody has to read the counter, which saves a system call per wake-up.
-        try waitSet.add(wake.descriptor, .readable, once: true, token: Self.wakeToken)
+        try waitSet.add(event.descriptor, .readable, once: true, token: Self.wakeToken)
         isPrepared = true
         return waitSet
-    }
-
-    /// Takes the wait set out for good.
-    mutating func takeWaitSet() -> WaitSet? {
-        isPrepared = false
-        return waitSet.take()
     }
 
     /// Begins or ends waiting for libdispatch's main queue. Inside one of its callouts it would keep the loop awake.
@@ -179,11 +172,15 @@ struct ModeItems {
         sources1[token].flatMap { Descriptor.end(of: $0.descriptor, waitedFor: $0.source.interest) }
     }
 
-    /// Waits on for the other events than reading.
-    func stopReading(_ token: WaitSet.Token) {
-        guard let watched = sources1[token] else { return }
-        let rest = watched.source.interest.subtracting([.readable, .readHangUp])
-        waitSet?.modify(watched.descriptor, rest, token: token)
+    /// Stops waiting for an end that the source was told of: the descriptor would report it again for ever. True when
+    /// no other event can follow; false also when the source has cleared an error, or was removed.
+    func settleEnd(of token: WaitSet.Token) -> Bool {
+        guard let watched = sources1[token], let end = end(of: token) else { return false }
+        if end == .reading {
+            let rest = watched.source.interest.subtracting([.readable, .readHangUp])
+            waitSet?.modify(watched.descriptor, rest, token: token)
+        }
+        return end == .everything
     }
 
     mutating func hasTimerDue() -> Bool {

@@ -17,22 +17,16 @@ extension ThreadRunLoop {
     /// the mode always has libdispatch's main queue. Only the loop's own thread may call it.
     /// The corresponding CF function is `CFRunLoopRun`.
     ///
-    /// - Throws: ``RunLoopError`` when no descriptor is left to sleep on.
+    /// - Throws: ``RunLoopError`` when no descriptor is left to sleep on, as every run does.
     @available(*, noasync, message: "a run blocks its thread; an async main runs the main loop while it awaits")
     public func run() throws(RunLoopError) {
-        while true {
-            switch try run(.default, until: .distantFuture, returnAfterSourceHandled: false) {
-            case .finished, .stopped: return
-            case .timedOut, .handledSource: continue
-            }
-        }
+        // Without a limit a run ends only finished or stopped.
+        _ = try run(.default, until: .distantFuture, returnAfterSourceHandled: false)
     }
 
     /// Runs the default mode until a time, or until the mode has no source, timer or block left. ``stop()`` does not
     /// end the run. Only the loop's own thread may call it.
     /// The corresponding methods are NSRunLoop's `runUntilDate:` and, with ``MonotonicInstant/distantFuture``, `run`.
-    ///
-    /// - Throws: ``RunLoopError`` when no descriptor is left to sleep on.
     @available(*, noasync, message: "a run blocks its thread; an async main runs the main loop while it awaits")
     public func run(until limit: MonotonicInstant) throws(RunLoopError) {
         while try run(mode: .default, before: limit), !limit.hasPassed {}
@@ -42,7 +36,6 @@ extension ThreadRunLoop {
     /// sleep. Only the loop's own thread may call it. The corresponding method is NSRunLoop's `runMode:beforeDate:`.
     ///
     /// - Returns: False when the mode has no source, timer or block.
-    /// - Throws: ``RunLoopError`` when no descriptor is left to sleep on.
     @available(*, noasync, message: "a run blocks its thread; an async main runs the main loop while it awaits")
     @discardableResult
     public func run(mode: Mode, before limit: MonotonicInstant) throws(RunLoopError) -> Bool {
@@ -59,7 +52,6 @@ extension ThreadRunLoop {
     ///   - seconds: The longest time. Zero or less makes one pass that does not sleep. Infinity and `.nan` are no
     ///     limit, as in CFRunLoop.
     ///   - returnAfterSourceHandled: Whether to return when one source was handled.
-    /// - Throws: ``RunLoopError`` when no descriptor is left to sleep on.
     @available(*, noasync, message: "a run blocks its thread; an async main runs the main loop while it awaits")
     @discardableResult
     public func runInMode(
@@ -77,7 +69,6 @@ extension ThreadRunLoop {
     ///
     /// - Returns: The time until which a run of the mode may sleep: ``MonotonicInstant/distantFuture`` when the mode
     ///   has no timer; nil when it has no source, timer or block left.
-    /// - Throws: ``RunLoopError`` when no descriptor is left to sleep on.
     @available(*, noasync, message: "a run blocks its thread")
     public func limitDate(forMode mode: Mode = .default) throws(RunLoopError) -> MonotonicInstant? {
         try runInMode(mode, seconds: 0, returnAfterSourceHandled: true)

@@ -20,7 +20,8 @@ extension ThreadRunLoop {
     }
 
     private func run(_ mode: OpenMode, until limit: MonotonicInstant, returnAfterSourceHandled: Bool) -> RunResult {
-        if wasStopped(mode) { return .stopped }
+        // An observer of the entry may have stopped the run.
+        if changes.load(ordering: .acquiring) != mode.changes, state.withLock({ $0.takeStop() }) { return .stopped }
         // The main queue's turn comes first in a pass, except in the first pass and the pass after its last turn.
         var hasJustServedMainQueue = true
         while true {
@@ -86,7 +87,7 @@ extension ThreadRunLoop {
             guard !state.isStoppedForGood, let index = state.index(of: mode), !isEmpty(state, mode: index) else {
                 return nil
             }
-            let waitSet = try prepare(index, &state)
+            let waitSet = try state.modes[index].preparedWaitSet(&state.wake)
             state.runs.append(Run(mode: index, wasWoken: wakeUpsTaken()))
             return OpenMode(
                 index: index, flags: state.modes[index].flags, waitSet: waitSet,
@@ -123,14 +124,6 @@ extension ThreadRunLoop {
             && wakeState.value.exchange(.awake, ordering: .sequentiallyConsistent) == .woken
     }
 
-    /// Makes the descriptors that the mode needs to sleep.
-    private func prepare(_ mode: Int, _ state: inout State) throws(RunLoopError) -> WaitSet {
-        if let ready = state.modes[mode].readyWaitSet { return ready }
-        let wake = if let made = state.wake { made } else { try EventDescriptor() }
-        state.wake = wake
-        return try state.modes[mode].prepareWaitSet(wake: wake)
-    }
-
     func checkThread() throws(RunLoopError) {
         contract(
             isCurrent,
@@ -148,12 +141,6 @@ extension ThreadRunLoop {
     private func isEmpty(_ state: borrowing State, mode: Int) -> Bool {
         guard !servesMainQueue(state, mode: mode), state.modes[mode].hasNoSourceOrTimer else { return false }
         return !blocks.hasDue(in: state.modes[mode].flags.blockModes)
-    }
-
-    /// Whether an observer of the run's entry has stopped the run.
-    private func wasStopped(_ mode: OpenMode) -> Bool {
-        changes.load(ordering: .acquiring) != mode.changes
-            && state.withLock { state in state.takeStop() }
     }
 
     @inline(__always)
@@ -289,19 +276,10 @@ extension ThreadRunLoop {
             && state.withLock { $0.modes[mode.index].end(of: watched.token) } != nil
         var turn = Turn(watched.source, in: self, mode: mode.index, readiness: readiness, one: one)
         let handled = progress.calling(Callout(.source1, watched.source)) { watched.source.perform(&turn) }
-        if mayBeOver, !crl_is_forked() { settleEnd(watched, mode) }
-        return handled
-    }
-
-    /// Stops waiting for an end that the handler was told of: the descriptor would report it again for ever. The
-    /// handler may have cleared an error, or removed the source.
-    private func settleEnd(_ watched: ModeItems.Watched, _ mode: OpenMode) {
-        let isOver = state.withLock { state in
-            let end = state.modes[mode.index].end(of: watched.token)
-            if end == .reading { state.modes[mode.index].stopReading(watched.token) }
-            return end == .everything
+        if mayBeOver, !crl_is_forked(), state.withLock({ $0.modes[mode.index].settleEnd(of: watched.token) }) {
+            watched.source.invalidate()
         }
-        if isOver { watched.source.invalidate() }
+        return handled
     }
 }
 

@@ -19,10 +19,8 @@ extension ThreadRunLoop {
         /// Retained by the loop, so the tasks end with the loop's items.
         private weak let tasks: IdleTasks?
 
-        /// Makes a queue, and adds it to a loop.
-        ///
-        /// - Parameter budget: The time for the tasks of one pass. At least one task is called, and no task is
-        ///   interrupted.
+        /// Makes a queue, and adds it to a loop. The budget is the time for the tasks of one pass: at least one task is
+        /// called, and no task is interrupted.
         public init(in loop: ThreadRunLoop, modes: [Mode] = [.default], budget: Duration = .milliseconds(4)) {
             let tasks = IdleTasks(loop)
             self.tasks = tasks
@@ -55,7 +53,6 @@ extension ThreadRunLoop {
     }
 }
 
-/// The tasks of a queue.
 private final class IdleTasks: RequestHolder {
     private struct Task {
         let body: @Sendable () -> Void

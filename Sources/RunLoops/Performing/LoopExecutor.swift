@@ -11,9 +11,8 @@
 /// In callbacks of the loop `assumeIsolated` holds for these actors. A call from one actor of a loop to another does
 /// not change threads.
 extension ThreadRunLoop: SerialExecutor {
-    /// Queues an actor's job. Called by Swift's concurrency, on any thread.
-    ///
-    /// After the loop's thread has ended, its jobs run in order on a thread that the library keeps for ended loops.
+    /// Queues an actor's job. Called by Swift's concurrency, on any thread. After the loop's thread has ended, its jobs
+    /// run in order on a thread that the library keeps for ended loops.
     public func enqueue(_ job: consuming ExecutorJob) { queue(Job(job: UnownedJob(job), preference: nil)) }
 
     /// Whether the caller is on the executor. Called by Swift's concurrency.

@@ -8,7 +8,7 @@ extension ThreadRunLoop {
     public final class PerformRequest: Sendable {
         private let isOver = Atomic(false)
         private let holder = Mutex(WeakHolder())
-        private weak let owner: (any AnyObject & Sendable)?
+        fileprivate weak let owner: (any AnyObject & Sendable)?
         /// Where the loop notes the request; nil without an owner.
         private let note: (owner: ObjectIdentifier, requests: OwnedRequests)?
 
@@ -17,15 +17,12 @@ extension ThreadRunLoop {
             var number: UInt64 = 0
         }
 
-        /// Makes a request. The loop notes a request with an owner.
-        init(owner: (any AnyObject & Sendable)?, in loop: ThreadRunLoop) {
+        /// Makes a request, which is noted if there is an owner.
+        init(owner: (any AnyObject & Sendable)? = nil, in requests: OwnedRequests? = nil) {
             self.owner = owner
-            note = owner.map { (ObjectIdentifier($0), loop.ownedRequests) }
-            if let owner { loop.ownedRequests.insert(self, of: owner) }
+            note = if let owner, let requests { (ObjectIdentifier(owner), requests) } else { nil }
+            if let owner { requests?.insert(self, of: owner) }
         }
-
-        /// Makes a request without an owner.
-        init() { (owner, note) = (nil, nil) }
 
         // A request that its loop has dropped is still noted.
         deinit { _ = end() }
@@ -62,8 +59,6 @@ extension ThreadRunLoop {
         /// Whether the owner, if there is one, is still there.
         private var isWanted: Bool { note == nil || owner != nil }
 
-        func isOwned(by object: any AnyObject & Sendable) -> Bool { owner === object }
-
         /// False when the closure was called already, or the request was cancelled.
         private func end() -> Bool {
             guard !isOver.exchange(true, ordering: .acquiringAndReleasing) else { return false }
@@ -84,15 +79,14 @@ extension ThreadRunLoop {
     ///   - modes: The modes in which the closure may be called; at least one.
     ///   - owner: The object that the request is for; see ``cancelPerformRequests(of:)``. The object is not retained:
     ///     after its end the closure is not called.
-    /// - Returns: The request, which can be cancelled. It is not pending when the loop's thread has ended, or the
-    ///   process is a forked child.
+    /// - Returns: The request. It is not pending when the loop's thread has ended, or the process is a forked child.
     @discardableResult
     public func perform(
         order: Int, inModes modes: [Mode] = [.default], owner: (any AnyObject & Sendable)? = nil,
         _ body: @escaping @Sendable () -> Void
     ) -> PerformRequest {
         contract(!modes.isEmpty, Self.noMode)
-        let request = PerformRequest(owner: owner, in: self)
+        let request = PerformRequest(owner: owner, in: ownedRequests)
         let source = Source0(order: order, isRequest: true) { request.perform(body) }
         request.isHeld(by: source)
         source.signal()
@@ -110,15 +104,14 @@ extension ThreadRunLoop {
     ///   - delay: The time from now on. Zero or less: in the next pass.
     ///   - modes: The modes in which the closure may be called; at least one.
     ///   - owner: The object that the request is for, as in ``perform(order:inModes:owner:_:)``.
-    /// - Returns: The request, which can be cancelled. It is not pending when the loop's thread has ended, or the
-    ///   process is a forked child.
+    /// - Returns: The request. It is not pending when the loop's thread has ended, or the process is a forked child.
     @discardableResult
     public func perform(
         after delay: Duration, inModes modes: [Mode] = [.default], owner: (any AnyObject & Sendable)? = nil,
         _ body: @escaping @Sendable () -> Void
     ) -> PerformRequest {
         contract(!modes.isEmpty, Self.noMode)
-        let request = PerformRequest(owner: owner, in: self)
+        let request = PerformRequest(owner: owner, in: ownedRequests)
         let timer = Timer(after: delay) { _ in request.perform(body) }
         request.isHeld(by: timer)
         for mode in modes { add(timer, forMode: mode) }
@@ -170,6 +163,6 @@ final class OwnedRequests: Sendable {
 
     func all(of owner: any AnyObject & Sendable) -> [ThreadRunLoop.PerformRequest] {
         let requests = entries.withLock { $0[ObjectIdentifier(owner)]?.compactMap(\.request) ?? [] }
-        return requests.filter { $0.isOwned(by: owner) }
+        return requests.filter { $0.owner === owner }
     }
 }

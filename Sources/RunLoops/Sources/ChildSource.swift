@@ -4,8 +4,8 @@ import Glibc
 extension ThreadRunLoop.Source1 {
     /// A source for the end of a child process. The kernel reports the end through a descriptor, without a signal.
     ///
-    /// The source collects the child, so no other code may `wait` for it. Then the source is invalid, and the handler is
-    /// called on the loop's thread.
+    /// The source collects the child, so no other code may `wait` for it. Then the source is invalid, and calls the
+    /// handler on the loop's thread.
     ///
     /// - Throws: ``RunLoopError`` when this process has no such child, or no descriptor is left.
     public static func child(

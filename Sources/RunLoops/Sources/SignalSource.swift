@@ -2,13 +2,13 @@ import CShims
 import Glibc
 
 extension ThreadRunLoop.Source1 {
-    /// A source for a signal of the process: the handler is called on the loop's thread, where it may do anything.
+    /// A source for a signal of the process: the handler is called on the loop's thread, where it may do anything, with
+    /// the number of signals since the last call.
     ///
     /// Until the source is invalidated or released, the signal's default action (such as ending the process) does not
     /// happen. Several sources may watch one signal. Programs started meanwhile and forked children do not inherit
     /// this: a signal sent to a child has its former action there, and does not reach the source.
     ///
-    /// - Parameter handler: Called with the number of signals since the last call.
     /// - Throws: ``RunLoopError`` when the signal cannot be watched (`SIGKILL`, `SIGSTOP`, or a fault such as
     ///   `SIGSEGV`), too many sources watch it already, or no descriptor is left.
     public static func signal(

@@ -91,8 +91,7 @@ public final class RunLoopThread: Sendable {
 
     /// Calls a closure on the thread, in its loop's common modes, and suspends until it has returned.
     ///
-    /// - Throws: The closure's error; ``RunLoopError/loopEnded`` when the thread was stopped before the call, or
-    ///   ends before the closure was called; `CancellationError` when the task was cancelled before.
+    /// - Throws: As the other one, and `CancellationError` when the task was cancelled before.
     @discardableResult
     public func run<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) async throws -> Value {
         guard !loop.isStoppedForGood else { throw RunLoopError.loopEnded }
@@ -101,9 +100,8 @@ public final class RunLoopThread: Sendable {
 
     // MARK: The end
 
-    /// Ends all runs of the loop, and then the thread. Any thread may call it, also the thread itself.
-    ///
-    /// The thread ends when the callout in progress has returned. Queued work is not called; ``finish()`` calls it.
+    /// Ends all runs of the loop, and then the thread, when the callout in progress has returned. Queued work is not
+    /// called; ``finish()`` calls it. Any thread may call it, also the thread itself.
     public func stop() { loop.stopForGood() }
 
     /// Calls the queued blocks and requests, and then stops. Any thread may call it, also the thread itself.
@@ -117,9 +115,7 @@ public final class RunLoopThread: Sendable {
         loop.perform(order: .max) { [loop] in loop.stopForGood() }
     }
 
-    /// Waits until the thread has ended.
-    ///
-    /// - Returns: False when the deadline came first, or on the thread itself.
+    /// Waits until the thread has ended. False when the deadline came first, or on the thread itself.
     @available(*, noasync, message: "it blocks its thread")
     @discardableResult
     public func join(before deadline: MonotonicInstant = .distantFuture) -> Bool {
