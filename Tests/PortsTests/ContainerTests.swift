@@ -9,6 +9,11 @@ import Testing
 private enum Container {
     static let wrapper = ["/usr/bin/unshare", "--user", "--map-current-user", "--pid", "--fork", "--kill-child"]
 
+    /// Runs a shell script as root of a container. Its arguments are the words of the helper's command.
+    static func script(_ text: String) -> [String] {
+        ["/usr/bin/unshare", "--map-root-user", "--pid", "--fork", "--kill-child", "/bin/sh", "-c", text, "sh"]
+    }
+
     /// Some systems have no such command, or do not let everybody use it.
     static let canBeMade: Bool = {
         guard access(wrapper[0], X_OK) == 0 else { return false }
@@ -53,6 +58,39 @@ private enum Container {
         let senders = (0..<3).map { _ in Child("bytes", "200", "10000", "end", in: sandbox) }
         for sender in senders { #expect(sender.wait() == 0) }
         withExtendedLifetime(taker) {}
+    }
+
+    // In these containers, /proc shows the processes outside.
+
+    @Test func `a live process is not taken for an ended one that has its id outside`() throws {
+        // Nobody collects it.
+        let ended = Child("die", "0", in: sandbox)
+        #expect(waitUntil { ProcessStatus.isEnding(ended.pid) })
+        let claimant = Child(
+            "come", "inside", in: sandbox,
+            wrapper: Container.script(
+                """
+                echo \(ended.pid - 1) > /proc/sys/kernel/ns_last_pid
+                "$1" hold inside & [ $! = \(ended.pid) ] || exit 99
+                until [ -e "$PORTS_DIRECTORY/names/inside" ]; do sleep 0.01; done
+                "$@"; exit $?
+                """))
+        // It cannot have the name, or this system gives no process a chosen id.
+        let status = claimant.wait()
+        #expect(status == 70 || status == 99)
+        withExtendedLifetime(ended) {}
+    }
+
+    @Test func `a name in a container in a container is found in the outer one`() throws {
+        let sender = Child(
+            "greet", in: sandbox,
+            wrapper: Container.script(
+                """
+                unshare --pid --fork --kill-child "$1" hold target &
+                until [ -e "$PORTS_DIRECTORY/names/target" ]; do sleep 0.01; done
+                "$@"; exit $?
+                """))
+        #expect(sender.wait() == 0)
     }
 
     @Test func `a process is known by its own pid in its own namespace, and by 0 to those who cannot see it`() {

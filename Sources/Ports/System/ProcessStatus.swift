@@ -13,6 +13,7 @@ enum ProcessStatus {
         guard pid > 0 else { return false }
         guard let leader = fields("/proc/\(pid)/stat") else { return isGone(pid) }
         guard isEnding(leader) else { return false }
+        guard showsOwnNamespace else { return isGone(pid) }
         // A program may continue after the end of its first thread.
         let tasks = "/proc/\(pid)/task"
         return Folder.files(in: tasks).allSatisfy { task in
@@ -37,14 +38,18 @@ enum ProcessStatus {
     /// different id in each of its pid namespaces, and none outside of them.
     static func isProcess(_ pid: pid_t, knownToItselfAs own: pid_t) -> Bool {
         // The kernel says 0 for a process that has no id here.
-        pid == own || pid == 0 || innermostID(of: pid) == own
+        pid == own || pid == 0 || !showsOwnNamespace || ids(of: "\(pid)")?.last == own
     }
 
-    /// The process's own id for itself; nil when the system does not say.
-    private static func innermostID(of pid: pid_t) -> pid_t? {
-        let lines = text("/proc/\(pid)/status")?.split(separator: "\n")
-        let ids = lines?.first { $0.hasPrefix("NSpid:") }?.split(separator: "\t").dropFirst()
-        return ids?.last.flatMap { pid_t($0) }
+    /// Whether `/proc` shows the processes of this process's pid namespace. A container may show those of another one,
+    /// where the same ids belong to other processes.
+    private static var showsOwnNamespace: Bool { ids(of: "self").map { $0.count <= 1 } ?? false }
+
+    /// The ids of a process, from the pid namespace that `/proc` shows to the process's own; nil when `/proc` does not
+    /// show the process.
+    private static func ids(of process: String) -> [pid_t]? {
+        guard let lines = text("/proc/\(process)/status")?.split(separator: "\n") else { return nil }
+        return lines.first { $0.hasPrefix("NSpid:") }?.split(separator: "\t").compactMap { pid_t($0) } ?? []
     }
 
     /// The first 4 KiB of a file in `/proc`.
