@@ -14,10 +14,9 @@ public final class Context: @unchecked Sendable {
 
     /// Makes a context. The corresponding C function is `zmq_ctx_new`.
     ///
-    /// libzmq starts its threads with the first socket, and aborts the process when that fails. So the threads are
-    /// tried first; make a socket soon.
+    /// The I/O threads carry bytes between processes. libzmq starts them with the first socket, and aborts the process
+    /// when that fails. So the threads are tried first; make a socket soon.
     ///
-    /// - Parameter ioThreads: The threads that carry bytes between processes.
     /// - Throws: ``ZeroMQError``; `EAGAIN` of `pthread_create` when no thread is left.
     public init(ioThreads: Int32 = 1, maxSockets: Int32? = nil) throws(ZeroMQError) {
         // One more thread closes the sockets.

@@ -59,12 +59,10 @@ public final class StallMonitor: Sendable {
     private let thread: RunLoopThread
     private let watch: StallWatch
 
-    /// Watches a loop.
+    /// Watches a loop. The handler is called when a pass has taken longer than the threshold, again when it has taken
+    /// twice as long, four times, and so on, and when it is over. The threshold is at least the clock's tick, which is
+    /// 4 ms on most systems.
     ///
-    /// - Parameters:
-    ///   - threshold: The longest pass without a report; at least the clock's tick, which is 4 ms on most systems.
-    ///   - handler: Called when a pass has taken longer, again when it has taken twice as long, four times, and so on,
-    ///     and when it is over.
     /// - Throws: ``RunLoopError`` when the loop's thread has ended, or no thread or descriptor is left for the monitor.
     public init(
         _ loop: ThreadRunLoop, threshold: Duration = .milliseconds(250), handler: @escaping Handler

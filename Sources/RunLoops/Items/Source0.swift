@@ -34,10 +34,9 @@ extension ThreadRunLoop {
 
         /// Makes a source. The corresponding CF function is `CFRunLoopSourceCreate`.
         ///
-        /// - Parameters:
-        ///   - schedule: Called on the thread that has added the source to a mode.
-        ///   - cancel: Called on the thread that has removed the source, or at the end of the loop's thread.
-        ///   - perform: Called on the loop's thread, once for all signals that came before.
+        /// `schedule` is called on the thread that has added the source to a mode; `cancel` on the thread that has
+        /// removed the source, or at the end of the loop's thread; `perform` on the loop's thread, once for all signals
+        /// that came before.
         public convenience init(
             order: Int = 0, label: String? = nil, schedule: Callback? = nil, cancel: Callback? = nil,
             perform: @escaping @Sendable () -> Void

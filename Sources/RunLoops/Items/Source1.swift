@@ -41,9 +41,9 @@ extension ThreadRunLoop {
         /// Makes a source. The corresponding CF function is `CFRunLoopSourceCreate` with a version 1 context, whose
         /// `getPort` is `descriptor`.
         ///
-        /// - Parameter perform: Called on the loop's thread when the descriptor is ready or the source is raised. It
-        ///   handles one message after each ``Turn/next()`` that returns true, and returns whether it handled any. A
-        ///   closure that handles one message a call need not call ``Turn/next()``.
+        /// `perform` is called on the loop's thread when the descriptor is ready or the source is raised. The closure
+        /// handles one message after each ``Turn/next()`` that returns true, and returns whether it handled any. A
+        /// closure that handles one message a call need not call ``Turn/next()``.
         public convenience init(
             descriptor: Int32, interest: Readiness = .readable, order: Int = 0, label: String? = nil,
             perform: @escaping Perform

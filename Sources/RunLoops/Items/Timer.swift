@@ -32,12 +32,9 @@ extension ThreadRunLoop {
         private let state: Mutex<State>
         private let step: UInt64
 
-        /// Makes a timer. The corresponding CF function is `CFRunLoopTimerCreate`.
-        ///
-        /// - Parameters:
-        ///   - fireDate: The first fire time. A time in the past counts as now.
-        ///   - interval: The time between two fire times; nil, or less than a nanosecond: the timer fires once, and is
-        ///     then invalid.
+        /// Makes a timer. A fire date in the past counts as now. Without an interval, or with one of less than a
+        /// nanosecond, the timer fires once, and is then invalid.
+        /// The corresponding CF function is `CFRunLoopTimerCreate`.
         public init(
             at fireDate: MonotonicInstant, every interval: Duration? = nil, order: Int = 0, label: String? = nil,
             handler: @escaping Handler

@@ -45,13 +45,9 @@ extension ThreadRunLoop {
         return true
     }
 
-    /// Runs a mode for a while. Only the loop's own thread may call it.
-    /// The corresponding CF function is `CFRunLoopRunInMode`.
-    ///
-    /// - Parameters:
-    ///   - seconds: The longest time. Zero or less makes one pass that does not sleep. Infinity and `.nan` are no
-    ///     limit, as in CFRunLoop.
-    ///   - returnAfterSourceHandled: Whether to return when one source was handled.
+    /// Runs a mode for some seconds, or with `returnAfterSourceHandled` until one source was handled. Zero or less
+    /// makes one pass that does not sleep. Infinity and `.nan` are no limit, as in CFRunLoop. Only the loop's own
+    /// thread may call it. The corresponding CF function is `CFRunLoopRunInMode`.
     @available(*, noasync, message: "a run blocks its thread; an async main runs the main loop while it awaits")
     @discardableResult
     public func runInMode(

@@ -79,6 +79,7 @@ extension ThreadRunLoop {
     ///   - modes: The modes in which the closure may be called; at least one.
     ///   - owner: The object that the request is for; see ``cancelPerformRequests(of:)``. The object is not retained:
     ///     after its end the closure is not called.
+    ///   - body: Called on the loop's thread.
     /// - Returns: The request. It is not pending when the loop's thread has ended, or the process is a forked child.
     @discardableResult
     public func perform(
@@ -95,15 +96,12 @@ extension ThreadRunLoop {
         return request
     }
 
-    /// Calls a closure once, after a delay, in one of the modes. Any thread may call it.
+    /// Calls a closure once, after a delay, in one of the modes; with a delay of zero or less, in the next pass. Any
+    /// thread may call it. Modes and owner are as in ``perform(order:inModes:owner:_:)``.
     /// The corresponding method is NSObject's `performSelector:withObject:afterDelay:inModes:`.
     ///
     /// Like any ``Timer``, the request keeps its modes from being empty.
     ///
-    /// - Parameters:
-    ///   - delay: The time from now on. Zero or less: in the next pass.
-    ///   - modes: The modes in which the closure may be called; at least one.
-    ///   - owner: The object that the request is for, as in ``perform(order:inModes:owner:_:)``.
     /// - Returns: The request. It is not pending when the loop's thread has ended, or the process is a forked child.
     @discardableResult
     public func perform(

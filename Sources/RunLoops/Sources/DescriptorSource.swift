@@ -1,7 +1,8 @@
 import Glibc
 
 extension ThreadRunLoop.Source1 {
-    /// A source for a descriptor: the handler is called each time the loop finds the descriptor ready.
+    /// A source for a descriptor: the handler is called on the loop's thread each time the loop finds the descriptor
+    /// ready, with the source and the events that the descriptor is ready for.
     /// The corresponding CF type is `CFFileDescriptor`.
     ///
     ///     let source = ThreadRunLoop.Source1.descriptor(socket, closesOnInvalidation: true) { source, _ in
@@ -21,11 +22,9 @@ extension ThreadRunLoop.Source1 {
     /// called for another file that gets the number, unless both are eventfds or timerfds, which have the same
     /// identity.
     ///
-    /// - Parameters:
-    ///   - closesOnInvalidation: Whether the source owns the descriptor. An owned descriptor is closed when the source
-    ///     is invalid or released, after a call of the handler in progress. Otherwise the loop waits on a duplicate and
-    ///     never closes the descriptor itself.
-    ///   - handler: Called on the loop's thread with the source, and with the events that the descriptor is ready for.
+    /// With `closesOnInvalidation` the source owns the descriptor, which is closed when the source is invalid or
+    /// released, after a call of the handler in progress. Otherwise the loop waits on a duplicate and never closes the
+    /// descriptor itself.
     public static func descriptor(
         _ descriptor: Int32, _ interest: ThreadRunLoop.Readiness = .readable, closesOnInvalidation: Bool = false,
         label: String? = nil, handler: @escaping @Sendable (ThreadRunLoop.Source1, ThreadRunLoop.Readiness) -> Void
