@@ -146,9 +146,9 @@ public final class ThreadRunLoop: Sendable {
         }
     }
 
-    /// Queues a block for the next pass in one of the modes, at least one. Blocks run in the order they were queued.
-    /// Any thread may call it; a call from another thread wakes the loop. A block does not count as a handled source; a
-    /// request made with ``perform(order:inModes:owner:_:)`` does.
+    /// Queues a block for the next pass in one of the modes; name at least one mode. Blocks run in the order they were
+    /// queued. Any thread may call it; a call from another thread wakes the loop. A block does not count as a handled
+    /// source; a request made with ``perform(order:inModes:owner:_:)`` does.
     /// The corresponding CF function is `CFRunLoopPerformBlock`, which leaves the wake-up to its caller.
     ///
     /// - Returns: False when the loop's thread has ended, or the process is a forked child: the block is not performed.
