@@ -149,7 +149,6 @@ func goOnWithoutDescriptors() throws -> Never {
 /// again later. By a limit on the size of files, or really.
 func registerOnFullDisk(_ way: String?) throws -> Never {
     let registry = PortNameServer.shared.path
-    signal(SIGXFSZ, SIG_IGN)
     let (first, second) = (try MachPort(), try MachPort())
     try PortNameServer.shared.register(first, name: "first")
     let filler = registry + "/filler"

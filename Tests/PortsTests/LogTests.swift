@@ -1,4 +1,5 @@
 import CShims
+import Foundation
 import Glibc
 import OwnThread
 import RunLoops
@@ -80,6 +81,16 @@ import Testing
         pipe.close()
         try annoy(target, 2...10)
         try spoil(target, 2...10)
+        _ = try target.right.ping(before: .patience)
+        #expect(try target.seen().handled == 0)
+    }
+
+    @Test func `a process whose log may not grow any more goes on`() throws {
+        let target = try Target(sandbox, setUp: "ulimit -f 1")
+        try annoy(target, 2...10)
+        try spoil(target, 2...10)
+        // A limit is a number of blocks of 512 bytes.
+        #expect(waitUntil { (try? FileManager.default.attributesOfItem(atPath: target.logFile)[.size] as? Int) == 512 })
         _ = try target.right.ping(before: .patience)
         #expect(try target.seen().handled == 0)
     }

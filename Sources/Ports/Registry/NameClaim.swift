@@ -177,7 +177,7 @@ extension RegistryDirectory {
     private func write(_ bytes: [UInt8], to file: String) throws(PortError) {
         let descriptor = folder.open(file, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK, 0o600)
         guard descriptor >= 0 else { throw .directory(path(file), call: "open", errno: errno) }
-        let written = bytes.isEmpty ? 0 : Glibc.write(descriptor, bytes, bytes.count)
+        let written = bytes.isEmpty ? 0 : Folder.write(bytes, to: descriptor)
         let error = written < 0 ? errno : ENOSPC
         close(descriptor)
         guard written == bytes.count else { throw .directory(path(file), call: "write", errno: error) }

@@ -71,6 +71,27 @@ final class Folder: Sendable {
 
     func rename(_ file: String, to other: String) -> Bool { renameat(descriptor, file, descriptor, other) == 0 }
 
+    /// Writes to a file. Where files may not grow any more (RLIMIT_FSIZE), the call fails, and SIGXFSZ does not end the
+    /// process.
+    ///
+    /// - Returns: The count of bytes written, or less than 0 and an `errno`.
+    static func write(_ bytes: [UInt8], to descriptor: Int32) -> Int {
+        var (limit, pending, former) = (sigset_t(), sigset_t(), sigset_t())
+        sigemptyset(&limit)
+        sigaddset(&limit, SIGXFSZ)
+        sigpending(&pending)
+        pthread_sigmask(SIG_BLOCK, &limit, &former)
+        let count = Glibc.write(descriptor, bytes, bytes.count)
+        let error = errno
+        if count < 0, error == EFBIG, sigismember(&pending, SIGXFSZ) == 0 {
+            var now = timespec()
+            while sigtimedwait(&limit, nil, &now) < 0, errno == EINTR {}
+        }
+        pthread_sigmask(SIG_SETMASK, &former, nil)
+        errno = error
+        return count
+    }
+
     /// The names in a folder of this folder.
     func files(in file: String) -> [String] { Self.files(open(file, O_RDONLY | O_DIRECTORY)) }
 

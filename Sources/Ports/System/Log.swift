@@ -86,11 +86,12 @@ final class Log: Sendable {
 
     private func write() {
         crl_thread_set_name("ports log")
-        // A reader that closes the log must not end the program.
-        var pipe = sigset_t()
-        sigemptyset(&pipe)
-        sigaddset(&pipe, SIGPIPE)
-        pthread_sigmask(SIG_BLOCK, &pipe, nil)
+        // A log that was closed, or is as large as a file may be, must not end the program.
+        var signals = sigset_t()
+        sigemptyset(&signals)
+        sigaddset(&signals, SIGPIPE)
+        sigaddset(&signals, SIGXFSZ)
+        pthread_sigmask(SIG_BLOCK, &signals, nil)
         while let step = nextStep() {
             switch step {
             case .write(let lines): for line in lines { Self.logger.log(level: line.level, "\(line.text)") }

@@ -10,7 +10,7 @@ final class Target: Sendable {
     let right: MachPort.SendRight
     private let mine: MachPort
     private let sandbox: Sandbox
-    private let logFile: String
+    let logFile: String
 
     /// - Parameters:
     ///   - setUp: Shell commands before it starts.
