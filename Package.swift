@@ -28,17 +28,19 @@ let package = Package(
         .target(name: "CShims"),
         .target(name: "CAcceptGuard", dependencies: ["CZeroMQ"]),
         .target(name: "ZeroMQ", dependencies: ["CZeroMQ"]),
+        // Apart and public, so that the compiler can inline a lock into other modules. No product has it.
+        .target(name: "RunLoopLocks", dependencies: ["CShims"]),
         .target(
             name: "RunLoops",
             dependencies: [
-                "CShims", .product(name: "DequeModule", package: "swift-collections"),
+                "CShims", "RunLoopLocks", .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "HeapModule", package: "swift-collections"),
             ]
         ),
         .target(
             name: "Ports",
             dependencies: [
-                "RunLoops", "ZeroMQ", "CShims", "CAcceptGuard",
+                "RunLoops", "RunLoopLocks", "ZeroMQ", "CShims", "CAcceptGuard",
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "Logging", package: "swift-log", condition: .when(traits: ["Ports"])),
             ]

@@ -1,4 +1,5 @@
 import Dispatch
+import RunLoopLocks
 import RunLoops
 
 /// A port receives messages from any thread of any process of the same user. Loops and queues handle the messages.
@@ -44,16 +45,16 @@ public final class MachPort: Sendable, CustomStringConvertible {
     ) throws(PortError) {
         try self.init(
             .init(queue: queueLimit, bytes: byteLimit, message: messageLimit), nameServer,
-            handler.map(Self.frameHandler))
+            handler.map(Self.messageHandler))
     }
 
     init(
-        _ limits: PortLimits, _ nameServer: PortNameServer, _ handler: Receiver.FrameHandler?
+        _ limits: PortLimits, _ nameServer: PortNameServer, _ handler: Receiver.Handler?
     ) throws(PortError) {
         try Fork.check()
         runtime = nameServer.runtime
         receiver = try Receiver(
-            limits, directoryPath: nameServer.path, runtime.receiving, handlers: .init(frame: handler))
+            limits, directoryPath: nameServer.path, runtime.receiving, handlers: .init(message: handler))
     }
 
     deinit { receiver.invalidate() }
@@ -78,10 +79,10 @@ public final class MachPort: Sendable, CustomStringConvertible {
 
     // MARK: Handling messages
 
-    private static func frameHandler(_ handler: @escaping Handler) -> Receiver.FrameHandler {
-        { frame in
+    private static func messageHandler(_ handler: @escaping Handler) -> Receiver.Handler {
+        { message in
             // Requests and replies belong to message ports.
-            if frame.header.kind == .message { handler(Message(frame)) } else { frame.refuse() }
+            if message.kind == .message { handler(Message(message)) } else { message.refuse() }
         }
     }
 
@@ -90,7 +91,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
     public func setHandler(_ handler: Handler?) {
         guard !Fork.isChild else { return }
         delegateBox.withLock { $0.delegate = nil }
-        receiver.setHandlers(.init(frame: handler.map(Self.frameHandler)))
+        receiver.setHandlers(.init(message: handler.map(Self.messageHandler)))
     }
 
     /// Handles each message in place of a handler, from the next message on. The port does not keep the delegate.
@@ -106,7 +107,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
             receiver.setHandlers(
                 .init(ofDelegate: { [weak self] in
                     guard let self, let delegate else { return nil }
-                    return Self.frameHandler { message in delegate.handle(message, of: self) }
+                    return Self.messageHandler { message in delegate.handle(message, of: self) }
                 }))
         }
     }

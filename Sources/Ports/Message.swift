@@ -24,7 +24,7 @@ extension MachPort {
             get {
                 switch content {
                 case .built(_, let replyPort): replyPort
-                case .received(let frame): frame.replyChannel.map(SendRight.init)
+                case .received(let message): message.replyChannel.map(SendRight.init)
                 }
             }
             set { content = .built(components, newValue) }
@@ -35,8 +35,8 @@ extension MachPort {
             get {
                 switch content {
                 case .built(let components, _): components
-                case .received(let frame):
-                    frame.components.map { component in
+                case .received(let message):
+                    message.components.map { component in
                         switch component {
                         case .bytes(let bytes): .bytes(bytes)
                         case .port(let channel): .port(SendRight(channel))
@@ -49,7 +49,7 @@ extension MachPort {
 
         private enum Content {
             case built([Component], SendRight?)
-            case received(ReceivedFrame)
+            case received(ReceivedMessage)
         }
 
         private var content: Content
@@ -65,9 +65,9 @@ extension MachPort {
             content = .built(components, replyPort)
         }
 
-        init(_ frame: ReceivedFrame) {
-            id = frame.header.id
-            content = .received(frame)
+        init(_ message: ReceivedMessage) {
+            id = message.id
+            content = .received(message)
         }
 
         /// The message's id, sender, and the size of each component.
@@ -87,24 +87,38 @@ extension MachPort {
                     case .port(let right): right.description
                     }
                 }
-            case .received(let frame): frame.componentDescriptions
+            case .received(let message): message.componentDescriptions
             }
         }
 
         /// The process that sent the message, according to the kernel; nil for a message that was not received, or when
         /// the kernel does not say.
         public var sender: Sender? {
-            if case .received(let frame) = content { frame.sender } else { nil }
+            if case .received(let message) = content { message.sender } else { nil }
         }
 
         /// Lets `body` read the bytes of a component in place; nil for a port, or past the last component.
-        public func withBytes<R>(ofComponent index: Int = 0, _ body: (RawSpan) throws -> R) rethrows -> R? {
+        @inlinable
+        public func withBytes<R, E: Error>(
+            ofComponent index: Int = 0, _ body: (RawSpan) throws(E) -> R
+        ) throws(E) -> R? {
+            // Only this part is generic: a generic function that callers cannot inline costs a small message as much
+            // as its way to the port.
+            var result: Result<R, E>?
+            readBytes(ofComponent: index) { bytes in
+                do throws(E) { result = .success(try body(bytes)) } catch { result = .failure(error) }
+            }
+            return try result?.get()
+        }
+
+        @usableFromInline
+        func readBytes(ofComponent index: Int, _ body: (RawSpan) -> Void) {
             switch content {
             case .built(let components, _):
-                guard components.indices.contains(index), case .bytes(let bytes) = components[index] else { return nil }
-                return try body(bytes.span.bytes)
-            case .received(let frame):
-                return try frame.withBytes(ofComponent: index, body)
+                guard components.indices.contains(index), case .bytes(let bytes) = components[index] else { return }
+                body(bytes.span.bytes)
+            case .received(let message):
+                message.readBytes(ofComponent: index) { body($0.bytes) }
             }
         }
 

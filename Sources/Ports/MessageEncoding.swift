@@ -1,13 +1,50 @@
 import ZeroMQ
 
-/// Builds frames. The size is computed first, so a message costs one allocation, made by libzmq.
+/// Builds messages for sending: local messages, which nothing copies, and frames for other processes. The size of a
+/// frame is computed first, so a frame costs one allocation, made by libzmq.
 enum MessageEncoding {
+    /// A local message of one component of bytes.
+    static func local(
+        id: UInt32, bytes: RawSpan, replyPort: MachPort.SendRight?, to port: SendChannel, from pool: MessagePool
+    ) throws(PortError) -> LocalMessage {
+        let reply = replyPort?.channel
+        let size = WireHeader(count: 1, replySize: reply?.wireSize ?? 0).componentsOffset + bytes.byteCount
+        try check(size, to: port)
+        return LocalMessage(id: id, bytes: bytes, replyChannel: reply, size: size, from: pool)
+    }
+
+    /// A message of any components. The ports in a frame are exposed first.
+    static func outgoing(
+        _ message: MachPort.Message, kind: Wire.Kind = .message, request: UInt64 = 0, to port: SendChannel
+    ) throws(PortError) -> OutgoingMessage {
+        guard port.isLocal else {
+            return .frame(try frame(message, kind: kind, request: request, to: port))
+        }
+        let reply = message.replyPort?.channel
+        var size = 0
+        let components = message.components.map { component -> LocalMessage.Component in
+            switch component {
+            case .bytes(let bytes):
+                size += bytes.count
+                return .bytes(bytes)
+            case .port(let right):
+                size += right.channel.wireSize
+                return .port(right.channel)
+            }
+        }
+        size += WireHeader(kind: kind, count: components.count, replySize: reply?.wireSize ?? 0).componentsOffset
+        try check(size, to: port)
+        return .local(
+            LocalMessage(
+                kind: kind, id: message.id, request: request, components: components, replyChannel: reply, size: size))
+    }
+
     /// A frame of one component of bytes.
     static func frame(
-        id: UInt32, bytes: RawSpan, replyPort: MachPort.SendRight? = nil, to port: SendChannel
+        id: UInt32, bytes: RawSpan, replyPort: MachPort.SendRight?, to port: SendChannel
     ) throws(PortError) -> Frame {
-        let reply = try wireRight(replyPort, to: port)
-        let header = WireHeader(id: id, count: 1, replySize: reply?.size ?? 0, origin: port.mark)
+        let reply = try wireRight(replyPort)
+        let header = WireHeader(id: id, count: 1, replySize: reply?.size ?? 0)
         var frame = try emptyFrame(size: header.componentsOffset + bytes.byteCount, to: port)
         frame.withUnsafeMutableBytes { target in
             header.write(to: target)
@@ -20,26 +57,24 @@ enum MessageEncoding {
         return frame
     }
 
-    /// A frame of any components. If the frame leaves this runtime, the ports in it are exposed first.
     static func frame(
         _ message: MachPort.Message, kind: Wire.Kind = .message, request: UInt64 = 0, to port: SendChannel
     ) throws(PortError) -> Frame {
         let components = message.components
-        let reply = try wireRight(message.replyPort, to: port)
+        let reply = try wireRight(message.replyPort)
         var rights: [WireRight] = []
         var size = 0
         for component in components {
             switch component {
             case .bytes(let bytes): size += bytes.count
             case .port(let right):
-                let right = try right.channel.wireRight(leaving: !port.isLocal)
+                let right = try right.channel.wireRight(leaving: true)
                 rights.append(right)
                 size += right.size
             }
         }
         let header = WireHeader(
-            kind: kind, id: message.id, request: request, count: components.count, replySize: reply?.size ?? 0,
-            origin: port.mark)
+            kind: kind, id: message.id, request: request, count: components.count, replySize: reply?.size ?? 0)
         var frame = try emptyFrame(size: header.componentsOffset + size, to: port)
         frame.withUnsafeMutableBytes { target in
             header.write(to: target)
@@ -65,18 +100,20 @@ enum MessageEncoding {
         return frame
     }
 
-    /// A right on its way to the process of `port`.
-    private static func wireRight(_ right: MachPort.SendRight?, to port: SendChannel) throws(PortError) -> WireRight? {
+    /// A right on its way to another process.
+    private static func wireRight(_ right: MachPort.SendRight?) throws(PortError) -> WireRight? {
         guard let right else { return nil }
-        return try right.channel.wireRight(leaving: !port.isLocal)
+        return try right.channel.wireRight(leaving: true)
     }
 
     private static func emptyFrame(size: Int, to port: SendChannel) throws(PortError) -> Frame {
-        let limit = min(port.messageLimit, Wire.largestMessage)
-        guard size <= limit else {
-            throw .messageTooLarge(port: port.id, size: size, limit: limit)
-        }
+        try check(size, to: port)
         return try zeroMQ { () throws(ZeroMQError) in try Frame(count: size) }
+    }
+
+    private static func check(_ size: Int, to port: SendChannel) throws(PortError) {
+        let limit = min(port.messageLimit, Wire.largestMessage)
+        guard size <= limit else { throw .messageTooLarge(port: port.id, size: size, limit: limit) }
     }
 
     private static func write(_ right: WireRight?, to bytes: UnsafeMutableRawBufferPointer, at offset: Int) {

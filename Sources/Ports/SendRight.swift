@@ -50,8 +50,8 @@ extension MachPort {
         /// - Throws: ``PortError``: `sendTimedOut`, `isInvalid`, `becameInvalid`, `messageTooLarge`, `cannotConnect`…
         public func send(_ message: Message, before deadline: MonotonicInstant = .distantFuture) throws(PortError) {
             try Fork.check()
-            var frame = try MessageEncoding.frame(message, to: channel)
-            try channel.send(&frame, before: deadline)
+            var message = try MessageEncoding.outgoing(message, to: channel)
+            try channel.send(&message, before: deadline)
         }
 
         /// Sends a message as the form that blocks does, suspending the task.
@@ -64,7 +64,7 @@ extension MachPort {
         ) async throws {
             try Fork.check()
             try Task.checkCancellation()
-            try await channel.send(MessageEncoding.frame(message, to: channel), before: deadline)
+            try await channel.send(MessageEncoding.outgoing(message, to: channel), before: deadline)
         }
 
         /// Sends a message of one component of bytes, without an array.
@@ -82,8 +82,14 @@ extension MachPort {
             before deadline: MonotonicInstant = .distantFuture
         ) throws(PortError) {
             try Fork.check()
-            var frame = try MessageEncoding.frame(id: id, bytes: bytes, replyPort: replyPort, to: channel)
-            try channel.send(&frame, before: deadline)
+            if let queue = channel.localQueue {
+                let message = try MessageEncoding.local(
+                    id: id, bytes: bytes, replyPort: replyPort, to: channel, from: queue.pool)
+                return try channel.send(message, before: deadline)
+            }
+            let message = try MessageEncoding.frame(id: id, bytes: bytes, replyPort: replyPort, to: channel)
+            var outgoing = OutgoingMessage.frame(message)
+            try channel.send(&outgoing, before: deadline)
         }
     }
 }

@@ -1,4 +1,5 @@
 import CShims
+import RunLoopLocks
 import Synchronization
 
 /// A thread's run loop: it sleeps until one of its sources, timers or blocks has work, and calls them in CFRunLoop's

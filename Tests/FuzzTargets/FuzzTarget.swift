@@ -79,7 +79,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         guard let frame = madeFrame(bytes) else { return "no memory" }
         let received = ReceivedFrame(frame, PortRuntime.shared.channels)
         guard received.header == header, received.malformed == nil else { return "read twice, it differs" }
-        let message = MachPort.Message(received)
+        let message = MachPort.Message(.frame(received))
         let components = message.components
         guard components.count == header.count else { return "components are lost" }
         for (index, component) in components.enumerated() {
@@ -95,7 +95,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
                 message, kind: header.kind, request: header.request, to: port.sendRight.channel)
         else { return "it cannot be sent on" }
         let resent = ReceivedFrame(again, PortRuntime.shared.channels)
-        let second = MachPort.Message(resent)
+        let second = MachPort.Message(.frame(resent))
         guard resent.malformed == nil, resent.header.kind == header.kind, resent.header.request == header.request,
             second.components == components, second.replyPort == message.replyPort
         else { return "sent on, it is another message" }

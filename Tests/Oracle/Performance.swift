@@ -1,5 +1,6 @@
 import Dispatch
 import Glibc
+import RunLoopLocks
 import RunLoops
 import TestSupport
 

@@ -1,3 +1,4 @@
+import RunLoopLocks
 import RunLoops
 import TestSupport
 import Testing

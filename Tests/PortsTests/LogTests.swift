@@ -165,9 +165,9 @@ import Testing
             let asker = WireRight(
                 id: PortID(incarnation: .random(), number: 1), queueLimit: 1, limit: 1000, path: sandbox.path)
             let reply = MachPort.SendRight(PortRuntime.shared.channels.channel(to: asker))
-            var frame = try MessageEncoding.frame(
+            var message = try MessageEncoding.outgoing(
                 MachPort.Message(id: 1, replyPort: reply), kind: .request, request: UInt64(number), to: right.channel)
-            try right.channel.send(&frame, before: .patience)
+            try right.channel.send(&message, before: .patience)
         }
         #expect(try RemoteMessagePort(right).request(id: 1, [7]) == [7])
         #expect(throws: PortError.self) { try RemoteMessagePort(right).request(id: 99) }

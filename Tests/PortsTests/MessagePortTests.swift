@@ -324,15 +324,15 @@ import Testing
         let first = UInt64.max / 2
         for number in 0..<150 as Range<UInt64> {
             let request = MachPort.Message(id: 1, [.bytes([1])], replyPort: slow.sendRight)
-            var frame = try MessageEncoding.frame(request, kind: .request, request: first + number, to: channel)
-            try channel.send(&frame, before: .patience)
+            var message = try MessageEncoding.outgoing(request, kind: .request, request: first + number, to: channel)
+            try channel.send(&message, before: .patience)
         }
         #expect(try server.remote.request(id: 2, [7], replyTimeout: .seconds(20)) == [7])
         // As many as may wait have done so.
         #expect(waitUntil { slow.sendRight.channel.waiterCount == 100 })
         let answers = Shared<[UInt64]>([])
         for _ in 0..<full { _ = try slow.receive(before: .patience) }
-        slow.receiver.setHandlers(.init { frame in answers.withLock { $0.append(frame.header.request) } })
+        slow.receiver.setHandlers(.init { message in answers.withLock { $0.append(message.request) } })
         let thread = try RunLoopThread()
         try slow.schedule(in: thread.loop)
         #expect(waitUntil { answers.withLock { $0.count } == 100 })

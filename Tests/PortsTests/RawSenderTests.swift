@@ -89,19 +89,16 @@ import ZeroMQ
         withExtendedLifetime(liar) {}
     }
 
-    @Test func `a peer that uses this process's mark is not taken for it`() throws {
-        let isOwn = Shared<[Bool]>([])
-        let port = try MachPort(
-            .init(), sandbox.names, { frame in isOwn.withLock { $0.append(frame.isOwn) } })
-        let path = "\(try port.receiver.expose())/\(port.id.incarnation)/\(port.id.number)"
-        let thread = try served(port)
-        let frame = Samples.frame(origin: PortRuntime.shared.channels.context.mark)
-        let liar = try RawStream(to: path, saying: RawStream.announced(UInt64(frame.count)) + frame)
-        #expect(waitUntil { isOwn.withLock { $0 } == [false] })
-        try port.sendRight.send(MachPort.Message())
-        #expect(waitUntil { isOwn.withLock { $0 } == [false, true] })
+    @Test func `a peer that rings this process's bell is not taken for it`() throws {
+        let (port, path) = try exposed(messageLimit: 1000)
+        var mark = PortRuntime.shared.channels.context.mark.littleEndian
+        let bell = withUnsafeBytes(of: &mark) { Array($0) }
+        let liar = try RawStream(to: path, saying: RawStream.announced(UInt64(bell.count)) + bell)
+        #expect(throws: PortError.receiveTimedOut(port: port.id)) {
+            try port.receive(before: .now + .seconds(1))
+        }
+        #expect(port.malformedCount == 1)
         withExtendedLifetime(liar) {}
-        thread.stop()
     }
 
     @Test func `who has sent a frame without any mark is not known`() throws {
@@ -109,7 +106,7 @@ import ZeroMQ
         var frame = try Frame(count: bytes.count)
         frame.withUnsafeMutableBytes { $0.copyBytes(from: bytes) }
         let received = ReceivedFrame(frame, PortRuntime.shared.channels)
-        #expect(received.malformed == nil && MachPort.Message(received).sender == nil)
+        #expect(received.malformed == nil && MachPort.Message(.frame(received)).sender == nil)
     }
 
     // MARK: Sizes

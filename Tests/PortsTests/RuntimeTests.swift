@@ -99,8 +99,9 @@ import Testing
                     // Each costs the port more to refuse than the sender to send.
                     let request = MachPort.Message(replyPort: answers.sendRight)
                     guard
-                        var frame = try? MessageEncoding.frame(request, kind: .request, request: .max, to: channel),
-                        (try? channel.send(&frame, before: .patience)) != nil
+                        var message = try? MessageEncoding.outgoing(
+                            request, kind: .request, request: .max, to: channel),
+                        (try? channel.send(&message, before: .patience)) != nil
                     else { return count }
                 }
                 return 0

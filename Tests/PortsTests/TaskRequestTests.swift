@@ -89,9 +89,9 @@ import Testing
         let before = PortRuntime.shared.lateReplyCount
         // The numbers that one would try first.
         for number in 0...200 as ClosedRange<UInt64> {
-            let frame = try MessageEncoding.frame(
+            let reply = try MessageEncoding.outgoing(
                 MachPort.Message([.bytes([6, 6, 6])]), kind: .reply, request: number, to: replies.channel)
-            try await replies.channel.send(frame, before: .patience)
+            try await replies.channel.send(reply, before: .patience)
         }
         #expect(await waitUntil { PortRuntime.shared.lateReplyCount >= before + 201 })
         let right = try #require(kept.withLock { $0.first })

@@ -119,7 +119,7 @@ import ZeroMQ
         frame.withUnsafeMutableBytes { $0.copyBytes(from: bytes) }
         let received = ReceivedFrame(frame, PortRuntime.shared.channels)
         guard received.malformed == nil else { return }
-        let message = MachPort.Message(received)
+        let message = MachPort.Message(.frame(received))
         var total = 0
         for index in 0..<received.header.count {
             total += message.withBytes(ofComponent: index) { $0.byteCount } ?? 0
@@ -193,20 +193,26 @@ import ZeroMQ
         let received = ReceivedFrame(sent, PortRuntime.shared.channels)
         #expect(received.malformed == nil)
         let began = MonotonicInstant.now
-        #expect(MachPort.Message(received).components.count == count)
+        #expect(MachPort.Message(.frame(received)).components.count == count)
         #expect(began.duration(to: .now) < .seconds(20))
     }
 
     @Test func `malformed frames are dropped and counted, and good ones after them handled`() throws {
-        let port = try MachPort()
+        let sandbox = Sandbox()
+        let names = PortNameServer(directory: sandbox.path)
+        let port = try MachPort(nameServer: names)
+        try names.register(port, name: "test")
+        let other = PortRuntime(directory: sandbox.path)
+        let right = try other.nameServer.port(forName: "test")
         let bad = Shared(0)
-        for bytes in [[], [1, 2, 3], Array(rich.dropLast()), [UInt8](repeating: 0xFF, count: 64)] {
+        for bytes in [[], [1, 2, 3], [1, 2, 3, 4], Array(rich.dropLast()), [UInt8](repeating: 0xFF, count: 64)] {
             var frame = try Frame(count: bytes.count)
             frame.withUnsafeMutableBytes { $0.copyBytes(from: bytes) }
-            try port.sendRight.channel.send(&frame, before: .patience)
+            var message = OutgoingMessage.frame(frame)
+            try right.channel.send(&message, before: .patience)
             bad.withLock { $0 += 1 }
         }
-        try port.sendRight.send(MachPort.Message(id: 3))
+        try right.send(MachPort.Message(id: 3))
         #expect(try port.receive(before: .patience).id == 3)
         #expect(port.malformedCount == bad.withLock { $0 })
     }

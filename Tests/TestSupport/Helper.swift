@@ -1,4 +1,5 @@
 import Glibc
+import RunLoopLocks
 import RunLoops
 
 /// A thread that runs a body, and then ends with its loop.

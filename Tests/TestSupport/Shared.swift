@@ -1,3 +1,4 @@
+import RunLoopLocks
 import RunLoops
 
 /// A value that several threads, or several closures, use.

@@ -1,4 +1,5 @@
 import Glibc
+import RunLoopLocks
 import RunLoops
 
 /// Where the workers of this process check in: a port for each registry directory. The housekeeping thread serves the
@@ -80,7 +81,7 @@ final class CheckInDesk: Sendable {
                 "the check-in of process \(pid) cannot be answered: \(error)")
         }
         do throws(PortError) {
-            try channel.post(MessageEncoding.frame(message, to: channel), before: .now + .seconds(1), failed: fail)
+            try channel.post(MessageEncoding.outgoing(message, to: channel), before: .now + .seconds(1), failed: fail)
         } catch {
             fail(error)
         }

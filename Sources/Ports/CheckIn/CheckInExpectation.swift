@@ -1,4 +1,5 @@
 import Glibc
+import RunLoopLocks
 import RunLoops
 
 /// A worker that is expected to check in.

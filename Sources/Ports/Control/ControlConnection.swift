@@ -1,6 +1,7 @@
 import CShims
 import DequeModule
 import Glibc
+import RunLoopLocks
 import RunLoops
 
 /// A control connection to another process. The end of the connection does not prove the end of the process: a live

@@ -1,5 +1,6 @@
 import CShims
 import Glibc
+import RunLoopLocks
 import RunLoops
 import Synchronization
 

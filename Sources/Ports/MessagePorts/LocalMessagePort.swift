@@ -1,4 +1,5 @@
 import Dispatch
+import RunLoopLocks
 import RunLoops
 
 /// A port that answers requests. The corresponding CF function is `CFMessagePortCreateLocal`.

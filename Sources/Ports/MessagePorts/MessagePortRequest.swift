@@ -7,9 +7,9 @@ public struct MessagePortRequest: Sendable {
     /// that no reply follows.
     public let replyRight: ReplyRight?
 
-    init(_ frame: ReceivedFrame) {
-        message = MachPort.Message(frame)
-        replyRight = ReplyRight(frame)
+    init(_ message: ReceivedMessage) {
+        self.message = MachPort.Message(message)
+        replyRight = ReplyRight(message)
     }
 
     /// The sender's number for the subject of the request.

@@ -1,5 +1,4 @@
 import RunLoops
-import ZeroMQ
 
 /// The asking side of a message port, of this process or another. The corresponding CF function is
 /// `CFMessagePortCreateRemote`.
@@ -85,8 +84,8 @@ public struct RemoteMessagePort: Sendable {
         let number = replies.pending.add(pending)
         defer { replies.pending.remove(number) }
 
-        var frame = try Self.frame(id, data, number, from: port, to: channel)
-        try channel.send(&frame, before: .now + sendTimeout)
+        var message = try Self.request(id, data, number, from: port, to: channel)
+        try channel.send(&message, before: .now + sendTimeout)
 
         // The private mode keeps the reply port, because adding and removing would cost two system calls.
         let mode = replyMode ?? Self.privateMode
@@ -99,7 +98,7 @@ public struct RemoteMessagePort: Sendable {
 
         let deadline = MonotonicInstant.now + replyTimeout
         while true {
-            if let result = pending.outcome.value { return Self.data(in: try result.get()) }
+            if let result = pending.outcome.value { return try result.get().data }
             guard !deadline.hasPassed else { throw .receiveTimedOut(port: channel.id) }
             let seconds = MonotonicInstant.now.duration(to: deadline) / .seconds(1)
             let result = try runLoop { () throws(RunLoopError) in
@@ -135,29 +134,25 @@ public struct RemoteMessagePort: Sendable {
         let number = replies.pending.add(pending)
         defer { replies.pending.remove(number) }
 
-        try await channel.send(Self.frame(id, data, number, from: port, to: channel), before: .now + sendTimeout)
+        try await channel.send(Self.request(id, data, number, from: port, to: channel), before: .now + sendTimeout)
         let outcome = try await pending.outcome.value(before: .now + replyTimeout, on: runtime.housekeeping)
         guard let outcome else { throw PortError.receiveTimedOut(port: channel.id) }
-        return Self.data(in: try outcome.get())
+        return try outcome.get().data
     }
 
     /// As ``MachPort/SendRight/onInvalidation(_:)``. The corresponding CF function is
     /// `CFMessagePortSetInvalidationCallBack`.
     public func onInvalidation(_ handler: @escaping @Sendable () -> Void) { sendRight.onInvalidation(handler) }
 
-    private static func frame(
+    private static func request(
         _ id: UInt32, _ data: [UInt8]?, _ number: UInt64, from port: Receiver, to channel: SendChannel
-    ) throws(PortError) -> Frame {
+    ) throws(PortError) -> OutgoingMessage {
         var message = message(id, data)
         message.replyPort = MachPort.SendRight(port.channel)
-        return try MessageEncoding.frame(message, kind: .request, request: number, to: channel)
+        return try MessageEncoding.outgoing(message, kind: .request, request: number, to: channel)
     }
 
     private static func message(_ id: UInt32, _ data: [UInt8]?) -> MachPort.Message {
         MachPort.Message(id: id, data.map { [.bytes($0)] } ?? [])
-    }
-
-    private static func data(in reply: ReceivedFrame) -> [UInt8]? {
-        reply.withBytes(ofComponent: 0) { $0.withUnsafeBytes { Array($0) } }
     }
 }

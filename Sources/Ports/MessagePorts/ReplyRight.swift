@@ -1,5 +1,5 @@
+import RunLoopLocks
 import RunLoops
-import ZeroMQ
 
 /// The right to reply to one request, once. When the right is released unused, the asker is told at once that no reply
 /// follows.
@@ -11,10 +11,10 @@ public final class ReplyRight: Sendable {
     private let request: UInt64
     private let isUsed = Lock(false)
 
-    init?(_ frame: ReceivedFrame) {
-        guard frame.header.kind == .request, let asker = frame.replyChannel else { return nil }
+    init?(_ message: ReceivedMessage) {
+        guard message.kind == .request, let asker = message.replyChannel else { return nil }
         self.asker = asker
-        request = frame.header.request
+        request = message.request
     }
 
     deinit {
@@ -29,7 +29,7 @@ public final class ReplyRight: Sendable {
     /// - Throws: ``PortError``: `messageTooLarge`, `isInvalid`, `sendTimedOut` when a hundred replies wait…
     public func reply(with bytes: [UInt8]? = nil) throws(PortError) {
         try once { () throws(PortError) in
-            try asker.post(frame(bytes), before: .now + .seconds(10)) { error in
+            try asker.post(message(bytes), before: .now + .seconds(10)) { error in
                 self.noteUnsent(error)
                 self.refuse()
             }
@@ -41,8 +41,8 @@ public final class ReplyRight: Sendable {
     /// - Throws: ``PortError`` when the reply was not sent.
     public func reply(with bytes: [UInt8]? = nil, before deadline: MonotonicInstant) throws(PortError) {
         try once { () throws(PortError) in
-            var frame = try frame(bytes)
-            try asker.send(&frame, before: deadline)
+            var message = try message(bytes)
+            try asker.send(&message, before: deadline)
         }
     }
 
@@ -54,7 +54,7 @@ public final class ReplyRight: Sendable {
         try use()
         do {
             try Task.checkCancellation()
-            try await asker.send(frame(bytes), before: deadline)
+            try await asker.send(message(bytes), before: deadline)
         } catch {
             giveBack()
             throw error
@@ -83,9 +83,9 @@ public final class ReplyRight: Sendable {
 
     private func giveBack() { isUsed.withLock { $0 = false } }
 
-    private func frame(_ bytes: [UInt8]?) throws(PortError) -> Frame {
+    private func message(_ bytes: [UInt8]?) throws(PortError) -> OutgoingMessage {
         let components = bytes.map { [MachPort.Message.Component.bytes($0)] } ?? []
-        return try MessageEncoding.frame(MachPort.Message(components), kind: .reply, request: request, to: asker)
+        return try MessageEncoding.outgoing(MachPort.Message(components), kind: .reply, request: request, to: asker)
     }
 
     private func refuse() {

@@ -1,4 +1,5 @@
 import Glibc
+import RunLoopLocks
 import RunLoops
 
 /// Reports the names that come and go in a registry directory.

@@ -68,11 +68,19 @@ extension Receiver {
         // Senders in other processes may send faster than this until they learn the end.
         let deadline = MonotonicInstant.now + Self.refusalTime
         while !deadline.hasPassed {
-            var frame = Frame()
-            let hasReceived = state.withLock { state in (try? state.socket?.receive(&frame)) == true }
-            guard hasReceived else { return }
-            let received = ReceivedFrame(frame, context.channels)
-            if received.malformed == nil { received.refuse() }
+            var makesRoom = false
+            let next = state.withLock { state in
+                state.arrivals.next(state.socket, hasPeers: false, makesRoom: &makesRoom)
+            }
+            switch consume next {
+            case .local(let message):
+                ReceivedMessage.local(message).refuse()
+            case .frame(let frame):
+                let frame = ReceivedFrame(frame, context.channels)
+                if frame.malformed == nil { ReceivedMessage.frame(frame).refuse() }
+            case .nothing:
+                return
+            }
         }
     }
 

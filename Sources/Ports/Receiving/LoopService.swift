@@ -55,15 +55,15 @@ extension Receiver {
         }
         defer { endTurn() }
         var handled = false
+        var used = LocalQueue.Batch()
+        defer { channel.localQueue?.reuse(&used) }
         while turn.next() {
-            guard let delivery = take(source: turn.source) else { break }
+            guard var delivery = takeOfBatch() ?? take(source: turn.source) else { break }
             if delivery.isFirst {
                 turn.source.raise(during: turn)
                 wakeWaiters()
             }
-            crl_callout_depth().pointee += 1
-            delivery.handler?(delivery.frame)
-            crl_callout_depth().pointee -= 1
+            delivery.handle(&used)
             handled = true
         }
         return handled

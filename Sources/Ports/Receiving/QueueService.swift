@@ -1,5 +1,6 @@
 import CShims
 import Dispatch
+import RunLoopLocks
 import RunLoops
 
 /// A dispatch queue that handles a port's messages, one at a time. The housekeeping thread watches the descriptor.
@@ -110,9 +111,11 @@ extension Receiver {
     func serve(_ service: QueueService) -> Bool {
         guard (try? beginTurn()) != nil else { return false }
         defer { endTurn() }
+        var used = LocalQueue.Batch()
+        defer { channel.localQueue?.reuse(&used) }
         for _ in 0..<Self.queueBatch {
             guard !service.isStopped else { return false }
-            guard let delivery = take(waiter: service) else {
+            guard var delivery = take(waiter: service) else {
                 // The descriptor stays open until the end of the turn.
                 if let descriptor = state.withLock({ try? $0.socket?.watchedDescriptor() }) {
                     service.watch(descriptor)
@@ -120,9 +123,7 @@ extension Receiver {
                 return false
             }
             if delivery.isFirst { tellOthers() }
-            crl_callout_depth().pointee += 1
-            delivery.handler?(delivery.frame)
-            crl_callout_depth().pointee -= 1
+            delivery.handle(&used)
         }
         return true
     }

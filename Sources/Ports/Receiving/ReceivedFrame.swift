@@ -1,4 +1,3 @@
-import Glibc
 import ZeroMQ
 
 /// A received frame that was checked.
@@ -26,23 +25,13 @@ final class ReceivedFrame: Sendable {
         self.channels = channels
     }
 
-    /// Tells the asker of a request that no reply follows.
-    func refuse() {
-        if header.kind == .request { replyChannel?.refuse(header.request) }
-    }
-
-    enum Component {
-        case bytes([UInt8])
-        case port(SendChannel)
-    }
-
     /// The channel to the reply port.
     var replyChannel: SendChannel? {
         guard header.replySize > 0 else { return nil }
         return frame.withUnsafeBytes { channel(in: $0, at: header.replyOffset, size: header.replySize) }
     }
 
-    var components: [Component] {
+    var components: [LocalMessage.Component] {
         mapComponents { bytes, offset, size, isPort in
             if isPort, let channel = channel(in: bytes, at: offset, size: size) { return .port(channel) }
             return .bytes(Array(bytes[offset..<offset + size]))
@@ -70,37 +59,24 @@ final class ReceivedFrame: Sendable {
         }
     }
 
-    func withBytes<R>(ofComponent index: Int, _ body: (RawSpan) throws -> R) rethrows -> R? {
-        guard (0..<header.count).contains(index) else { return nil }
-        var (offset, size, isPort) = (0, 0, false)
-        frame.readBytes { bytes in (offset, size, isPort) = place(of: index, in: bytes) }
-        if isPort { return nil }
-        // Two calls, because an optional of a generic type is looked up at each call.
-        return try frame.withUnsafeBytes { bytes in
-            try body(UnsafeRawBufferPointer(rebasing: bytes[offset..<offset + size]).bytes)
+    func readBytes(ofComponent index: Int, _ body: (UnsafeRawBufferPointer) -> Void) {
+        guard (0..<header.count).contains(index) else { return }
+        frame.readBytes { bytes in
+            let (offset, size, isPort) = place(of: index, in: bytes)
+            if !isPort { body(UnsafeRawBufferPointer(rebasing: bytes[offset..<offset + size])) }
         }
     }
 
-    /// The process that has sent the frame; nil when the kernel does not say.
+    /// The process that has sent the frame, by the kernel's credentials of the connection that has brought the frame;
+    /// nil when the kernel does not say.
     var sender: MessageSender? {
-        isOwn ? MessageSender(pid: getpid(), uid: geteuid(), gid: getegid()) : peer
-    }
-
-    /// The kernel's credentials of the connection that has brought the frame.
-    private var peer: MessageSender? {
         // "localhost:UID:GID:PID"
-        let fields = (address ?? "").split(separator: ":").suffix(3)
+        let fields = (frame.property("Peer-Address") ?? "").split(separator: ":").suffix(3)
         guard fields.count == 3, let uid = UInt32(fields[fields.startIndex]),
             let gid = UInt32(fields[fields.startIndex + 1]), let pid = Int32(fields[fields.startIndex + 2])
         else { return nil }
         return .init(pid: pid, uid: uid, gid: gid)
     }
-
-    /// Whether this runtime has sent the frame: the frame has the runtime's mark, and no connection has brought the
-    /// frame.
-    var isOwn: Bool { header.origin == channels.context.mark && address == nil }
-
-    private var address: String? { frame.property("Peer-Address") }
 
     private func place(of index: Int, in bytes: UnsafeRawBufferPointer) -> (offset: Int, size: Int, isPort: Bool) {
         var offset = header.componentsOffset

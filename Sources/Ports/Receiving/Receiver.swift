@@ -1,5 +1,6 @@
 import CShims
 import Glibc
+import RunLoopLocks
 import RunLoops
 import ZeroMQ
 
@@ -11,13 +12,13 @@ import ZeroMQ
 /// itself remembers that it may have more (`mayHaveMore`), and the taker of the first message raises the source in
 /// every loop and wakes every waiter before it handles the message.
 final class Receiver: LocalPort, RegisteredPort {
-    typealias FrameHandler = @Sendable (ReceivedFrame) -> Void
+    typealias Handler = @Sendable (ReceivedMessage) -> Void
 
     /// A struct, because a function that is itself the value of a generic type is wrapped anew at each access.
     struct Handlers: Sendable {
-        var frame: FrameHandler?
+        var message: Handler?
         /// Makes the handler of a delegate; nil when the delegate is gone.
-        var ofDelegate: (@Sendable () -> FrameHandler?)?
+        var ofDelegate: (@Sendable () -> Handler?)?
     }
 
     let id: PortID
@@ -44,12 +45,15 @@ final class Receiver: LocalPort, RegisteredPort {
         self.limits = limits
         self.context = context
         self.directoryPath = directoryPath
+        let queue = LocalQueue(limit: limits.queue)
         state = Lock(
-            ReceiverState(socket: socket, handlers: handlers, credit: CreditReturns(byteLimit: limits.bytes ?? 0)))
+            ReceiverState(
+                socket: socket, arrivals: Arrivals(queue, mark: channels.context.mark), handlers: handlers,
+                credit: CreditReturns(byteLimit: limits.bytes ?? 0)))
         channel = channels.addOwnChannel(
             WireRight(
                 id: id, queueLimit: UInt32(limits.queue), limit: limits.message, byteLimit: limits.bytes ?? 0,
-                path: ""))
+                path: ""), queue)
         channel.setLocalPort(self)
         context.ports.add(self)
     }
@@ -90,27 +94,49 @@ final class Receiver: LocalPort, RegisteredPort {
     // MARK: Taking
 
     private enum Taken: ~Copyable {
-        case frame(Frame, FrameHandler?, isFirst: Bool)
+        case local(LocalMessage, Handler?, isFirst: Bool, makesRoom: Bool)
+        case frame(Frame, Handler?, isFirst: Bool)
         /// A part of a multipart message.
         case part(Frame)
         case nothing
     }
 
-    /// A good frame and its handler. A struct, because a function in a tuple is wrapped anew for each message.
-    struct Delivery {
-        let frame: ReceivedFrame
-        let handler: FrameHandler?
+    /// A taken message, local or a frame, and its handler. A struct, because a function in a tuple is wrapped anew for
+    /// each message.
+    struct Delivery: ~Copyable {
+        private var local: LocalMessage?
+        private let frame: ReceivedFrame?
+        private let handler: Handler?
         /// Whether all other takers must be told before this message is handled.
         let isFirst: Bool
+
+        init(_ local: LocalMessage? = nil, _ frame: ReceivedFrame? = nil, to handler: Handler?, isFirst: Bool) {
+            self.local = local
+            self.frame = frame
+            self.handler = handler
+            self.isFirst = isFirst
+        }
+
+        var message: ReceivedMessage? { local.map(ReceivedMessage.local) ?? frame.map(ReceivedMessage.frame) }
+
+        /// Calls the handler.
+        ///
+        /// - Parameter used: Gets the message if nobody has kept it.
+        mutating func handle(_ used: inout LocalQueue.Batch) {
+            crl_callout_depth().pointee += 1
+            if let message { handler?(message) }
+            crl_callout_depth().pointee -= 1
+            if var local = local.take(), local.empty() { used.prepend(local) }
+        }
     }
 
     /// The most malformed frames that are dropped in one turn.
     private static let mostDropped = 1000
 
-    /// Takes the next good frame.
+    /// Takes the next message that is not malformed.
     ///
     /// - Parameters:
-    ///   - needsHandler: Whether the frame goes to a handler.
+    ///   - needsHandler: Whether the message goes to a handler.
     ///   - source: The source that takes, to avoid the cost of the weak reference.
     ///   - waiter: The waiter that takes, which needs no wake-up.
     func take(
@@ -118,10 +144,14 @@ final class Receiver: LocalPort, RegisteredPort {
     ) -> Delivery? {
         var isFirst = false
         for _ in 0..<Self.mostDropped {
-            switch takeFrame(needsHandler, source, waiter) {
+            switch takeNext(needsHandler, source, waiter) {
             case .nothing:
                 if limits.bytes != nil { returnAllCredit() }
                 return nil
+            case .local(let message, let handler, let isFirstNow, let makesRoom):
+                if limits.bytes != nil { channel.returnCredit(message.size) }
+                if makesRoom { channel.roomWasMade() }
+                return Delivery(message, to: handler, isFirst: isFirst || isFirstNow)
             case .part(let frame):
                 noteMalformed(.severalFrames, in: ReceivedFrame(frame, context.channels))
             case .frame(let frame, let handler, let isFirstNow):
@@ -134,7 +164,7 @@ final class Receiver: LocalPort, RegisteredPort {
                 }
                 if size > 0 { returnCredit(size, of: frame) }
                 guard let error = frame.malformed else {
-                    return Delivery(frame: frame, handler: handler, isFirst: isFirst)
+                    return Delivery(nil, frame, to: handler, isFirst: isFirst)
                 }
                 noteMalformed(error, in: frame)
             }
@@ -143,42 +173,64 @@ final class Receiver: LocalPort, RegisteredPort {
         return nil
     }
 
-    private func takeFrame(
+    /// Takes the next message of a batch for a handler. The short way of most messages inside the runtime.
+    func takeOfBatch() -> Delivery? {
+        guard limits.bytes == nil else { return nil }
+        var makesRoom = false
+        let delivery: Delivery? = state.withLock { state in
+            guard state.mayHaveMore, state.exposedIn == nil, state.lifecycle.isOpen,
+                let handler = state.handlers.message,
+                let message = state.arrivals.nextOfBatch(makesRoom: &makesRoom)
+            else { return nil }
+            state.counts.noteTaken()
+            return Delivery(message, to: handler, isFirst: false)
+        }
+        if makesRoom { channel.roomWasMade() }
+        return delivery
+    }
+
+    private func takeNext(
         _ needsHandler: Bool, _ source: ThreadRunLoop.Source1?, _ taker: (any Waiter)?
     ) -> Taken {
         // Released after the lock: the closure may hold the last reference to a delegate.
-        var delegateHandler: FrameHandler?
+        var delegateHandler: Handler?
         // Woken after the lock: a task's executor may run the task at once.
         var others: [any Waiter] = []
         defer { for waiter in others where waiter !== taker { waiter.wake() } }
         return state.withLock { state in
-            var frame = Frame()
-            var handler = state.handlers.frame
+            var handler = state.handlers.message
             if handler == nil, needsHandler, let ofDelegate = state.handlers.ofDelegate {
                 delegateHandler = ofDelegate()
                 handler = delegateHandler
             }
             let hasTaker = state.lifecycle.isOpen && (handler != nil || !needsHandler)
             guard hasTaker else {
-                // Reading the events silences the descriptor for all takers until the next message.
-                if (try? state.socket?.events)?.contains(.receivable) == true { others = state.waiters }
+                // A look silences the descriptor for all takers until the next message.
+                if !state.arrivals.isEmpty(state.socket) { others = state.waiters }
                 state.source?.clear()
                 return .nothing
             }
-            guard (try? state.socket?.receive(&frame)) == true else {
+            let isFirst = !state.mayHaveMore
+            var makesRoom = false
+            switch state.arrivals.next(state.socket, hasPeers: state.exposedIn != nil, makesRoom: &makesRoom) {
+            case .nothing:
                 state.mayHaveMore = false
                 if let source { source.clear() } else { state.source?.clear() }
                 return .nothing
+            case .local(let message):
+                state.mayHaveMore = true
+                state.counts.noteTaken()
+                return .local(message, handler, isFirst: isFirst, makesRoom: makesRoom)
+            case .frame(let frame):
+                if state.isSkipping || frame.isFollowed {
+                    state.isSkipping = frame.isFollowed
+                    return .part(frame)
+                }
+                state.mayHaveMore = true
+                // A drain probe is no message.
+                if !Wire.isDrainProbe(frame) { state.counts.noteTaken() }
+                return .frame(frame, handler, isFirst: isFirst)
             }
-            if state.isSkipping || frame.isFollowed {
-                state.isSkipping = frame.isFollowed
-                return .part(frame)
-            }
-            let isFirst = !state.mayHaveMore
-            state.mayHaveMore = true
-            // A drain probe is no message. Only an exposed port gets probes.
-            if state.exposedIn == nil || !Wire.isDrainProbe(frame) { state.counts.noteTaken() }
-            return .frame(frame, handler, isFirst: isFirst)
         }
     }
 
@@ -204,7 +256,7 @@ final class Receiver: LocalPort, RegisteredPort {
     func remove(_ waiter: some Waiter) { state.withLock { $0.waiters.removeAll { $0 === waiter } } }
 
     /// Waits for the next message and takes it.
-    func receive(before deadline: MonotonicInstant) throws(PortError) -> ReceivedFrame {
+    func receive(before deadline: MonotonicInstant) throws(PortError) -> ReceivedMessage {
         try beginTurn()
         defer { endTurn() }
         if let frame = takeMessage() { return frame }
@@ -226,7 +278,7 @@ final class Receiver: LocalPort, RegisteredPort {
     }
 
     /// As the form that blocks, suspending the task.
-    nonisolated(nonsending) func receive(before deadline: MonotonicInstant) async throws -> ReceivedFrame {
+    nonisolated(nonsending) func receive(before deadline: MonotonicInstant) async throws -> ReceivedMessage {
         try Task.checkCancellation()
         if let frame = try takeNow() { return frame }
         let waiter = TaskWaiter(context.housekeeping)
@@ -247,14 +299,15 @@ final class Receiver: LocalPort, RegisteredPort {
         }
     }
 
-    private func takeNow() throws(PortError) -> ReceivedFrame? {
+    private func takeNow() throws(PortError) -> ReceivedMessage? {
         try beginTurn()
         defer { endTurn() }
         return takeMessage()
     }
 
     /// - Parameter isWatched: Whether the next message wakes the waiter; false when no descriptor is left.
-    private func takeNow(orWatchWith waiter: TaskWaiter, _ isWatched: inout Bool) throws(PortError) -> ReceivedFrame? {
+    private func takeNow(orWatchWith waiter: TaskWaiter, _ isWatched: inout Bool) throws(PortError) -> ReceivedMessage?
+    {
         // The turn keeps the socket open until the waiter watches the descriptor.
         do { try beginTurn() } catch { throw error == .isInvalid(port: id) ? .becameInvalid(port: id) : error }
         defer { endTurn() }
@@ -264,11 +317,12 @@ final class Receiver: LocalPort, RegisteredPort {
         return nil
     }
 
-    private func takeMessage() -> ReceivedFrame? {
+    private func takeMessage() -> ReceivedMessage? {
         while let delivery = take(needsHandler: false) {
             if delivery.isFirst { tellOthers() }
-            if delivery.frame.header.kind == .message { return delivery.frame }
-            delivery.frame.refuse()
+            guard let message = delivery.message else { continue }
+            if message.kind == .message { return message }
+            message.refuse()
         }
         return nil
     }
@@ -277,7 +331,6 @@ final class Receiver: LocalPort, RegisteredPort {
 
     /// Returns the bytes of a frame to its sender as credit.
     private func returnCredit(_ bytes: Int, of frame: ReceivedFrame) {
-        if frame.isOwn { return channel.returnCredit(bytes) }
         let origin = frame.header.origin
         let (due, isTooMany) = state.withLock { state in
             (state.credit.take(bytes, from: origin), state.credit.count > ControlConnections.most)
@@ -306,8 +359,8 @@ final class Receiver: LocalPort, RegisteredPort {
     var statistics: PortStatistics {
         let ownCount = channel.sentCount
         let (statistics, isNews) = state.withLock { state in
-            let isEmpty = (try? state.socket?.events)?.contains(.receivable) != true
-            // Reading the events has silenced the descriptor.
+            let isEmpty = state.arrivals.isEmpty(state.socket)
+            // The look has silenced the descriptor.
             let isNews = !isEmpty && !state.mayHaveMore
             if isNews { state.mayHaveMore = true }
             return (state.counts.statistics(ownSent: ownCount, isEmpty: isEmpty, now: .now), isNews)

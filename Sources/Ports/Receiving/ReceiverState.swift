@@ -4,6 +4,7 @@ import ZeroMQ
 /// The state of a receiver, which its lock guards.
 struct ReceiverState: ~Copyable {
     var socket: Socket?
+    var arrivals: Arrivals
     var handlers: Receiver.Handlers
     weak var source: ThreadRunLoop.Source1?
     /// Whether messages may wait that the socket's descriptor does not report.

@@ -1,3 +1,4 @@
+import RunLoopLocks
 import RunLoops
 
 /// Collects the statistics of ports. A port knows the count of messages taken, and each sender the count of messages

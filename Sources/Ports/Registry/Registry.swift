@@ -1,3 +1,4 @@
+import RunLoopLocks
 import RunLoops
 
 /// A port as the registry needs it.

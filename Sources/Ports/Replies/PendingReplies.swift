@@ -1,3 +1,4 @@
+import RunLoopLocks
 import RunLoops
 
 /// The requests of a runtime that wait for their replies.
@@ -46,13 +47,13 @@ final class PendingReplies: Sendable {
     func remove(_ request: UInt64) { _ = state.withLock { $0.pending.remove(request) } }
 
     /// A reply has come.
-    func arrived(_ frame: ReceivedFrame) {
+    func arrived(_ reply: ReceivedMessage) {
         let pending = state.withLock { state in
-            let pending = state.pending.remove(frame.header.request)
+            let pending = state.pending.remove(reply.request)
             if pending == nil { state.late += 1 }
             return pending
         }
-        pending?.outcome.set(.success(frame))
+        pending?.outcome.set(.success(reply))
     }
 
     /// The server has dropped the request. Only the asked process can report that.
@@ -85,7 +86,7 @@ final class PendingReplies: Sendable {
 /// One request that waits for its reply.
 final class PendingReply: Request {
     let port: PortID
-    let outcome = Promise<Result<ReceivedFrame, PortError>>()
+    let outcome = Promise<Result<ReceivedMessage, PortError>>()
 
     init(to port: PortID) { self.port = port }
 }

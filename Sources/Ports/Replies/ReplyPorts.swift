@@ -1,3 +1,4 @@
+import RunLoopLocks
 import RunLoops
 
 /// The ports for replies: two for each registry directory, in which the asked process can certainly reach them. The
@@ -26,8 +27,8 @@ final class ReplyPorts: Sendable {
         if let port = ports.withLock({ $0[key] }) { return port }
         let made = try Receiver(
             .init(), directoryPath: key.path, context,
-            handlers: .init(frame: { [pending] frame in
-                if frame.header.kind == .reply { pending.arrived(frame) } else { frame.refuse() }
+            handlers: .init(message: { [pending] message in
+                if message.kind == .reply { pending.arrived(message) } else { message.refuse() }
             }))
         if isForTasks { try made.schedule(in: context.housekeeping.loop(), forMode: .default) }
         let port = ports.withLock { ports in

@@ -1,3 +1,4 @@
+import RunLoopLocks
 import RunLoops
 
 /// The channels of a runtime, at most one to each port. A channel lives as long as there are rights to its port.
@@ -23,8 +24,8 @@ final class ChannelTable: Sendable {
     init(_ context: SendContext) { self.context = context }
 
     /// The channel to a new port of this runtime.
-    func addOwnChannel(_ right: WireRight) -> SendChannel {
-        let channel = SendChannel(right, in: self, isLocal: true)
+    func addOwnChannel(_ right: WireRight, _ queue: LocalQueue) -> SendChannel {
+        let channel = SendChannel(right, in: self, localQueue: queue)
         state.withLock { $0[right.id] = channel }
         return channel
     }

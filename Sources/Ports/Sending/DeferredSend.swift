@@ -1,3 +1,4 @@
+import RunLoopLocks
 import RunLoops
 import Synchronization
 import ZeroMQ
@@ -11,7 +12,7 @@ final class DeferredSend: Waiter {
     private let deadline: MonotonicInstant
     private let connectDeadline: MonotonicInstant
     private let loop: ThreadRunLoop
-    private let frame: Lock<Frame>
+    private let message: Lock<OutgoingMessage>
     private let isStepQueued = Atomic(false)
 
     enum End {
@@ -33,13 +34,13 @@ final class DeferredSend: Waiter {
     private let attempt = Lock(Attempt())
 
     init(
-        _ frame: consuming Frame, to channel: SendChannel, before deadline: MonotonicInstant
+        _ message: consuming OutgoingMessage, to channel: SendChannel, before deadline: MonotonicInstant
     ) throws(PortError) {
         loop = try channel.context.housekeeping.loop()
         self.channel = channel
         self.deadline = deadline
         connectDeadline = SendChannel.connectDeadline(deadline)
-        self.frame = Lock(frame)
+        self.message = Lock(message)
     }
 
     /// Suspends until the frame is sent, or cannot be.
@@ -106,7 +107,7 @@ final class DeferredSend: Waiter {
         isStepQueued.store(false, ordering: .releasing)
         guard !hasEnded else { return }
         do throws(PortError) {
-            switch try frame.withLock({ (frame) throws(PortError) in try channel.nextStep(&frame, self) }) {
+            switch try message.withLock({ (message) throws(PortError) in try channel.nextStep(&message, self) }) {
             case .done:
                 end(.sent)
             case .waitForTurn:

@@ -1,5 +1,6 @@
 import CShims
 import Glibc
+import RunLoopLocks
 import RunLoops
 import ZeroMQ
 
@@ -12,9 +13,8 @@ final class SendChannel: Sendable, CustomStringConvertible {
     let byteLimit: Int
     /// The owner's registry directory; empty for a port of this runtime.
     let path: String
-    let isLocal: Bool
-    /// The origin of frames: this runtime's mark when they stay in the runtime, otherwise 0.
-    let mark: UInt32
+    /// The messages to a port of this runtime; nil for a port of another process.
+    let localQueue: LocalQueue?
     let channels: ChannelTable
 
     struct ChannelState: ~Copyable {
@@ -28,18 +28,17 @@ final class SendChannel: Sendable, CustomStringConvertible {
     private let invalidated = Promise<Void>()
 
     /// - Parameters:
-    ///   - isLocal: Whether the port is one of this runtime's.
+    ///   - localQueue: The messages to a port of this runtime.
     ///   - sentCount: The messages that a former channel has sent to the port.
-    init(_ right: WireRight, in channels: ChannelTable, isLocal: Bool = false, sentCount: Int = 0) {
+    init(_ right: WireRight, in channels: ChannelTable, localQueue: LocalQueue? = nil, sentCount: Int = 0) {
         id = right.id
         queueLimit = Int32(clamping: max(right.queueLimit, 1))
         messageLimit = right.limit
         byteLimit = right.byteLimit
         path = right.path
-        self.isLocal = isLocal
-        mark = isLocal ? channels.context.mark : 0
+        self.localQueue = localQueue
         self.channels = channels
-        let queue = SendState(byteLimit: byteLimit, isLocal: isLocal, sentCount: sentCount)
+        let queue = SendState(byteLimit: byteLimit, isLocal: localQueue != nil, sentCount: sentCount)
         state = Lock(ChannelState(queue: queue))
     }
 
@@ -55,6 +54,9 @@ final class SendChannel: Sendable, CustomStringConvertible {
 
     var context: SendContext { channels.context }
 
+    /// Whether the port is one of this runtime's.
+    var isLocal: Bool { localQueue != nil }
+
     var description: String { id.description }
 
     /// The right as it travels.
@@ -67,49 +69,61 @@ final class SendChannel: Sendable, CustomStringConvertible {
             id: id, queueLimit: UInt32(queueLimit), limit: messageLimit, byteLimit: byteLimit, path: path)
     }
 
+    /// The bytes of the right in a frame.
+    var wireSize: Int { WireRight.fixedSize + path.utf8.count }
+
     func setLocalPort(_ port: any LocalPort) { state.withLock { $0.localPort = port } }
 
     private var localPort: (any LocalPort)? { state.withLock { $0.localPort } }
 
     /// The messages that were sent to the port.
-    var sentCount: Int { state.withLock { $0.queue.sentCount } }
+    var sentCount: Int { localQueue?.admittedCount ?? state.withLock { $0.queue.sentCount } }
 
     /// The threads and tasks that wait for room or for a connection.
     var waiterCount: Int { state.withLock { $0.queue.waiters.count } }
 
     // MARK: Sending
 
-    /// Sends the frame. After an error the frame stays the caller's.
-    func send(_ frame: inout Frame, before deadline: MonotonicInstant) throws(PortError) {
-        if try sendAtOnce(&frame, before: deadline) { return }
+    /// Sends the message. After an error the message stays the caller's.
+    func send(_ message: inout OutgoingMessage, before deadline: MonotonicInstant) throws(PortError) {
+        if try sendAtOnce(&message, before: deadline) { return }
         if isLocal, localPort?.isServedOnlyHere == true { throw .ownQueueFull(port: id) }
         let waiter = ThreadWaiter()
         join(waiter)
         defer { leave(waiter) }
-        try send(&frame, as: waiter, before: deadline)
+        try send(&message, as: waiter, before: deadline)
+    }
+
+    /// Sends a message to a port of this runtime.
+    func send(_ message: LocalMessage, before deadline: MonotonicInstant) throws(PortError) {
+        if pushAtOnce(message) { return }
+        var outgoing = OutgoingMessage.local(message)
+        try send(&outgoing, before: deadline)
     }
 
     /// As the form that blocks, suspending the task.
-    nonisolated(nonsending) func send(_ frame: consuming Frame, before deadline: MonotonicInstant) async throws {
-        if try sendAtOnce(&frame, before: deadline) { return }
-        let deferred = try DeferredSend(frame, to: self, before: deadline)
+    nonisolated(nonsending) func send(
+        _ message: consuming OutgoingMessage, before deadline: MonotonicInstant
+    ) async throws {
+        if try sendAtOnce(&message, before: deadline) { return }
+        let deferred = try DeferredSend(message, to: self, before: deadline)
         try await deferred.send()
     }
 
-    /// With so many waiters, a posted frame is refused.
+    /// With so many waiters, a posted message is refused.
     private static let mostWaiting = 100
 
-    /// Sends the frame now, or later when there is room and a connection. Returns at once.
+    /// Sends the message now, or later when there is room and a connection. Returns at once.
     ///
-    /// - Parameter failed: Called on the housekeeping thread when the frame was not sent before the deadline.
+    /// - Parameter failed: Called on the housekeeping thread when the message was not sent before the deadline.
     func post(
-        _ frame: consuming Frame, before deadline: MonotonicInstant,
+        _ message: consuming OutgoingMessage, before deadline: MonotonicInstant,
         failed: @escaping @Sendable (any Error) -> Void
     ) throws(PortError) {
-        if try sendAtOnce(&frame, before: deadline, isLast: true) { return }
+        if try sendAtOnce(&message, before: deadline, isLast: true) { return }
         guard waiterCount < Self.mostWaiting else { throw .sendTimedOut(port: id) }
-        let deferred = try DeferredSend(frame, to: self, before: deadline)
-        // The exit waits only for frames to other processes.
+        let deferred = try DeferredSend(message, to: self, before: deadline)
+        // The exit waits only for messages to other processes.
         let (context, count) = (context, isLocal ? 0 : 1)
         context.postedCount.add(count, ordering: .relaxed)
         deferred.start { end in
@@ -122,15 +136,19 @@ final class SendChannel: Sendable, CustomStringConvertible {
         }
     }
 
-    /// - Parameter isLast: Whether the waiters go first: an earlier frame of the same thread may be one of them.
-    /// - Returns: False when the frame has to wait.
+    /// - Parameter isLast: Whether the waiters go first: an earlier message of the same thread may be one of them.
+    /// - Returns: False when the message has to wait.
     private func sendAtOnce(
-        _ frame: inout Frame, before deadline: MonotonicInstant, isLast: Bool = false
+        _ message: inout OutgoingMessage, before deadline: MonotonicInstant, isLast: Bool = false
     ) throws(PortError) -> Bool {
         try Fork.check()
+        switch message {
+        case .local(let message): if pushAtOnce(message) { return true }
+        case .frame: break
+        }
         return try state.withLock { (state) throws(PortError) in
             try state.queue.check(.isInvalid(port: id))
-            if state.queue.mayTry(isLast: isLast), try trySend(&frame, &state) { return true }
+            if state.queue.mayTry(isLast: isLast), try trySend(&message, &state) { return true }
             if state.queue.isConnected, deadline.hasPassed { throw .sendTimedOut(port: id) }
             return false
         }
@@ -152,12 +170,12 @@ final class SendChannel: Sendable, CustomStringConvertible {
         case watch(Int32, isConnected: Bool)
     }
 
-    private func send(_ frame: inout Frame, as waiter: ThreadWaiter, before deadline: MonotonicInstant)
-        throws(PortError)
-    {
+    private func send(
+        _ message: inout OutgoingMessage, as waiter: ThreadWaiter, before deadline: MonotonicInstant
+    ) throws(PortError) {
         let connectDeadline = Self.connectDeadline(deadline)
         while true {
-            switch try nextStep(&frame, waiter) {
+            switch try nextStep(&message, waiter) {
             case .done:
                 return
             case .waitForTurn(let isConnected):
@@ -176,29 +194,39 @@ final class SendChannel: Sendable, CustomStringConvertible {
         }
     }
 
-    func nextStep(_ frame: inout Frame, _ waiter: some Waiter) throws(PortError) -> NextStep {
+    func nextStep(_ message: inout OutgoingMessage, _ waiter: some Waiter) throws(PortError) -> NextStep {
         try Fork.check()
         return try state.withLock { (state) throws(PortError) -> NextStep in
             try state.queue.check(.becameInvalid(port: id))
             let isConnected = state.queue.isConnected
             guard state.queue.isFirst(waiter) else { return .waitForTurn(isConnected: isConnected) }
-            if try trySend(&frame, &state) { return .done }
-            // Returned credit wakes the waiter, and the socket's descriptor does not.
-            if state.queue.credit.isLacking { return .waitForTurn(isConnected: isConnected) }
+            localQueue?.askForRoom()
+            if try trySend(&message, &state) { return .done }
+            // The port wakes the waiter, and the socket's descriptor does not.
+            if isLocal || state.queue.credit.isLacking { return .waitForTurn(isConnected: isConnected) }
             guard let descriptor = try state.socket?.watchedDescriptor() else { return .connect }
             return .watch(descriptor, isConnected: isConnected)
         }
     }
 
     /// Sends if there is a socket, credit and room.
-    private func trySend(_ frame: inout Frame, _ state: inout ChannelState) throws(PortError) -> Bool {
-        if isLocal, state.socket == nil {
-            state.socket = try context.sockets.makeLocalPush("inproc://\(id.number)")
-            state.queue.connect()
+    private func trySend(_ message: inout OutgoingMessage, _ state: inout ChannelState) throws(PortError) -> Bool {
+        switch consume message {
+        case .local(let local):
+            message = .local(local)
+            return try push(local, &state)
+        case .frame(var frame):
+            let result: Result<Bool, PortError>
+            do throws(PortError) { result = .success(try trySend(&frame, &state)) } catch { result = .failure(error) }
+            message = .frame(frame)
+            return try result.get()
         }
+    }
+
+    private func trySend(_ frame: inout Frame, _ state: inout ChannelState) throws(PortError) -> Bool {
         let size = byteLimit > 0 ? frame.count : 0
         guard state.queue.takeCredit(size) else { return false }
-        if byteLimit > 0, !isLocal { Wire.setOrigin(state.queue.origin, of: &frame) }
+        if byteLimit > 0 { Wire.setOrigin(state.queue.origin, of: &frame) }
         guard try state.socket?.sendNow(&frame) == true else {
             state.queue.noteFull()
             return false
@@ -207,9 +235,69 @@ final class SendChannel: Sendable, CustomStringConvertible {
         return true
     }
 
-    func join(_ waiter: some Waiter) { state.withLock { $0.queue.add(waiter) } }
+    // MARK: Inside the runtime
 
-    func leave(_ waiter: some Waiter) { state.withLock { $0.queue.remove(waiter) }?.wake() }
+    /// Sends without a lock.
+    ///
+    /// - Returns: False when the sender needs the lock: to connect, to wait, for credit, or to learn why it cannot send.
+    private func pushAtOnce(_ message: LocalMessage) -> Bool {
+        guard let localQueue, byteLimit == 0, !localQueue.isHeld else { return false }
+        switch localQueue.push(message) {
+        case .queued: return true
+        case .opened:
+            state.withLock { ring(&$0) }
+            return true
+        case .full, .refused: return false
+        }
+    }
+
+    private func push(_ message: LocalMessage, _ state: inout ChannelState) throws(PortError) -> Bool {
+        guard let localQueue else { return false }
+        if state.socket == nil {
+            state.socket = try context.sockets.makeBell("inproc://\(id.number)")
+            state.queue.connect()
+            localQueue.open()
+        }
+        let size = byteLimit > 0 ? message.size : 0
+        guard state.queue.takeCredit(size) else { return false }
+        switch localQueue.push(message) {
+        case .queued: break
+        case .opened: ring(&state)
+        case .full, .refused:
+            state.queue.noteFull()
+            return false
+        }
+        state.queue.noteSent(size)
+        return true
+    }
+
+    /// Wakes the takers of a port of this runtime.
+    private func ring(_ state: inout ChannelState) {
+        guard var bell = try? Wire.bell(context.mark) else { return }
+        // The socket has no high-water mark. It fails only when the runtime is ending.
+        _ = try? state.socket?.send(&bell)
+    }
+
+    /// The port has taken messages, and senders wait for room.
+    func roomWasMade() { state.withLock { $0.queue.waiters.first }?.wake() }
+
+    // MARK: Waiters
+
+    func join(_ waiter: some Waiter) {
+        state.withLock { state in
+            state.queue.add(waiter)
+            localQueue?.hold(true)
+        }
+    }
+
+    func leave(_ waiter: some Waiter) {
+        let next = state.withLock { state in
+            let next = state.queue.remove(waiter)
+            localQueue?.hold(!state.queue.waiters.isEmpty)
+            return next
+        }
+        next?.wake()
+    }
 
     func returnCredit(_ bytes: Int) { state.withLock { $0.queue.returnCredit(bytes) }?.wake() }
 
@@ -273,6 +361,7 @@ final class SendChannel: Sendable, CustomStringConvertible {
     private func end(_ end: SendState.Lifecycle, linger milliseconds: Int32? = nil) {
         let waiters = state.withLock { state in
             if !isLocal, let milliseconds { try? state.socket?.set(.linger(milliseconds)) }
+            localQueue?.refuse()
             state.socket = nil
             return state.queue.end(end)
         }

@@ -22,7 +22,7 @@ protocol LocalPort: AnyObject, Sendable {
 /// What the channels of a runtime share.
 final class SendContext: Sendable {
     let incarnation: Incarnation
-    /// The secret origin of frames that stay in this runtime.
+    /// The secret number in this runtime's bells.
     let mark = UInt32.random(in: 1 ... .max)
     let sockets: SocketFactory
     let control: ControlConnections

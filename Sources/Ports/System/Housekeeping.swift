@@ -1,3 +1,4 @@
+import RunLoopLocks
 import RunLoops
 
 /// The thread that serves control connections and deadlines, and sends frames that wait for room without a thread. The

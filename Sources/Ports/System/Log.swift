@@ -1,6 +1,7 @@
 import CShims
 import Glibc
 import Logging
+import RunLoopLocks
 import RunLoops
 
 let log = Log()

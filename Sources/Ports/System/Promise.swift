@@ -1,3 +1,4 @@
+import RunLoopLocks
 import RunLoops
 
 /// A value that is set once. Threads and tasks wait for the value, and handlers are called with the value.

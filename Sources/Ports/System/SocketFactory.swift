@@ -1,4 +1,5 @@
 import Glibc
+import RunLoopLocks
 import RunLoops
 import ZeroMQ
 
@@ -31,10 +32,10 @@ final class SocketFactory: Sendable {
         }
     }
 
-    /// A socket that sends to a port of this runtime. libzmq adds its high-water mark to the port's: one queue of both.
-    func makeLocalPush(_ address: String) throws(PortError) -> Socket {
+    /// A socket that wakes a port of this runtime. It always has room: the port's list of messages has the limit.
+    func makeBell(_ address: String) throws(PortError) -> Socket {
         try make(.push) { (socket) throws(ZeroMQError) in
-            try socket.set(.sendHighWaterMark(1))
+            try socket.set(.sendHighWaterMark(0))
             try socket.set(.linger(0))
             try socket.connect(address)
         }

@@ -1,3 +1,4 @@
+import RunLoopLocks
 import RunLoops
 
 /// A task that waits without a thread: the housekeeping thread watches the descriptor and the clock.

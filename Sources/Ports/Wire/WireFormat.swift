@@ -42,6 +42,21 @@ enum Wire {
         return kind == Kind.drainProbe.rawValue
     }
 
+    /// The message that wakes a port whose list of local messages was closed. No other frame is so short.
+    static func bell(_ mark: UInt32) throws(ZeroMQError) -> Frame {
+        var frame = try Frame(count: MemoryLayout.size(ofValue: mark))
+        frame.withUnsafeMutableBytes { $0.setLittle(mark, at: 0) }
+        return frame
+    }
+
+    /// Whether a frame is the bell of the runtime that has the mark. No connection has brought a bell.
+    static func isBell(_ frame: borrowing Frame, _ mark: UInt32) -> Bool {
+        guard frame.count == MemoryLayout.size(ofValue: mark) else { return false }
+        var isBell = false
+        frame.readBytes { isBell = $0.little(at: 0) == mark }
+        return isBell && frame.property("Peer-Address") == nil
+    }
+
     /// Writes the sender's origin into a frame.
     static func setOrigin(_ origin: UInt32, of frame: inout Frame) {
         frame.withUnsafeMutableBytes { if $0.count >= headerSize { $0.setLittle(origin, at: 12) } }

@@ -1,4 +1,5 @@
 import CShims
+import RunLoopLocks
 import Synchronization
 
 /// The callout and the pass that a loop is in. The loop's thread writes it always, at little cost, and others read it.

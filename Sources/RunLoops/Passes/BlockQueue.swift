@@ -1,4 +1,5 @@
 import DequeModule
+import RunLoopLocks
 import Synchronization
 
 /// The blocks and jobs (of actors and tasks) that wait for a pass of a loop, in the order they came.

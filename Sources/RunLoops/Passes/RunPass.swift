@@ -1,5 +1,6 @@
 import CShims
 import Glibc
+import RunLoopLocks
 
 // How a loop runs. The order of one pass is CFRunLoop's; `run(_:until:returnAfterSourceHandled:)` reads in that order.
 

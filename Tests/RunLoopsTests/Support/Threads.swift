@@ -1,4 +1,5 @@
 import Glibc
+import RunLoopLocks
 import RunLoops
 import TestSupport
 

@@ -5,12 +5,13 @@ import CShims
 /// The kernel hands the standard library's `Mutex` to the thread that has waited longest, so under contention each
 /// acquisition costs a context switch: four threads queue 0.4 million blocks a second with `Mutex`, and many times as
 /// many with this lock. Use this lock where threads contend, and `Mutex` elsewhere. The lock is not recursive.
-package struct Lock<Value: ~Copyable>: ~Copyable, @unchecked Sendable {
+public struct Lock<Value: ~Copyable>: ~Copyable, @unchecked Sendable {
     // Sound: the word is used atomically, and only the thread that has set the word uses the value.
-    private let word: UnsafeMutablePointer<UInt32>
-    private let value: UnsafeMutablePointer<Value>
+    @usableFromInline let word: UnsafeMutablePointer<UInt32>
+    @usableFromInline let value: UnsafeMutablePointer<Value>
 
-    package init(_ value: consuming sending Value) {
+    /// Makes a free lock.
+    @inlinable public init(_ value: consuming sending Value) {
         // Both on one cache line of their own: the line moves between processors with each contended acquisition.
         let offset = max(MemoryLayout<Value>.alignment, MemoryLayout<UInt32>.stride)
         let memory = UnsafeMutableRawPointer.allocate(
@@ -21,13 +22,14 @@ package struct Lock<Value: ~Copyable>: ~Copyable, @unchecked Sendable {
         self.value.initialize(to: value)
     }
 
-    deinit {
+    @inlinable deinit {
         value.deinitialize(count: 1)
         UnsafeMutableRawPointer(word).deallocate()
     }
 
-    @inline(__always)
-    package borrowing func withLock<Result: ~Copyable, Failure: Error>(
+    /// Lets `body` use the value while no other thread does.
+    @inlinable @inline(__always)
+    public borrowing func withLock<Result: ~Copyable, Failure: Error>(
         _ body: (inout sending Value) throws(Failure) -> sending Result
     ) throws(Failure) -> sending Result {
         crl_lock(word)

@@ -3,29 +3,31 @@
 /// Each write to a line makes the other processors fetch the line again. A field that one thread writes often must not
 /// share a line with fields that other threads only read. Objects are 16 bytes apart, so without this type the
 /// allocator decides which fields share a line.
-struct CacheLine<Value: ~Copyable & Sendable>: ~Copyable, @unchecked Sendable {
+public struct CacheLine<Value: ~Copyable & Sendable>: ~Copyable, @unchecked Sendable {
     // Sound: threads share the value by borrowing only, and it is Sendable; `exchange` is for one thread's values.
-    private let memory: UnsafeMutablePointer<Value>
+    @usableFromInline let memory: UnsafeMutablePointer<Value>
 
-    init(_ value: consuming sending Value) {
+    /// Puts a value on a line.
+    @inlinable public init(_ value: consuming sending Value) {
         // Whole lines: the allocator would give the rest of the last line to others.
         memory = UnsafeMutableRawPointer.allocate(byteCount: (MemoryLayout<Value>.size + 63) / 64 * 64, alignment: 64)
             .bindMemory(to: Value.self, capacity: 1)
         memory.initialize(to: value)
     }
 
-    deinit {
+    @inlinable deinit {
         memory.deinitialize(count: 1)
         UnsafeMutableRawPointer(memory).deallocate()
     }
 
-    var value: Value {
+    /// The value, in place.
+    @inlinable public var value: Value {
         @inline(__always) _read { yield memory.pointee }
     }
 
     /// Puts a new value in, and returns the old one. Only for a value that a single thread uses.
-    @inline(__always)
-    func exchange(_ value: consuming Value) -> Value {
+    @inlinable @inline(__always)
+    public func exchange(_ value: consuming Value) -> Value {
         swap(&memory.pointee, &value)
         return value
     }

@@ -1,0 +1,86 @@
+import ZeroMQ
+
+/// What a port takes next: messages of its own runtime from a list, and frames of other processes from a socket.
+///
+/// While both have some, each has its turn of ``turn`` messages, so that neither starves the other.
+struct Arrivals: ~Copyable {
+    enum Next: ~Copyable {
+        case local(LocalMessage)
+        case frame(Frame)
+        case nothing
+    }
+
+    private let queue: LocalQueue
+    /// The runtime's mark, which tells its bells from other frames.
+    private let mark: UInt32
+    /// Messages that were taken off the list. All takers see them, also in a run of a loop inside a handler.
+    private var batch = LocalQueue.Batch()
+    /// A frame that was taken from the socket to see whether there is one.
+    private var heldFrame: Frame?
+    private var isLocalTurn = true
+    private var leftInTurn = Self.turn
+
+    private static let turn = 32
+
+    init(_ queue: LocalQueue, mark: UInt32) {
+        self.queue = queue
+        self.mark = mark
+    }
+
+    /// Takes the next message.
+    ///
+    /// - Parameters:
+    ///   - hasPeers: Whether other processes can send.
+    ///   - makesRoom: Set when the senders that wait for room are to be woken.
+    /// - Returns: Nothing when the list is closed and the socket is empty: then the next message wakes the takers.
+    mutating func next(_ socket: borrowing Socket?, hasPeers: Bool, makesRoom: inout Bool) -> Next {
+        if hasPeers { changeTurns() }
+        if !isLocalTurn {
+            if let frame = nextFrame(socket) { return .frame(frame) }
+            isLocalTurn = true
+        }
+        while true {
+            if let message = nextLocal() {
+                makesRoom = queue.noteTaken()
+                return .local(message)
+            }
+            if let frame = nextFrame(socket) { return .frame(frame) }
+            if queue.close() { return .nothing }
+        }
+    }
+
+    /// Takes the next message that is off the list already. The short way of most messages to a port without peers.
+    mutating func nextOfBatch(makesRoom: inout Bool) -> LocalMessage? {
+        guard let message = batch.popFirst() else { return nil }
+        makesRoom = queue.noteTaken()
+        return message
+    }
+
+    private mutating func changeTurns() {
+        leftInTurn -= 1
+        if leftInTurn > 0 { return }
+        leftInTurn = Self.turn
+        isLocalTurn.toggle()
+    }
+
+    private mutating func nextLocal() -> LocalMessage? {
+        if batch.isEmpty { batch = queue.takeAll() }
+        return batch.popFirst()
+    }
+
+    private mutating func nextFrame(_ socket: borrowing Socket?) -> Frame? {
+        if let held = heldFrame.take() { return held }
+        var frame = Frame()
+        repeat {
+            guard (try? socket?.receive(&frame)) == true else { return nil }
+        } while Wire.isBell(frame, mark)
+        return frame
+    }
+
+    /// Whether no message waits. Silences the socket's descriptor until the next message.
+    mutating func isEmpty(_ socket: borrowing Socket?) -> Bool {
+        guard queue.isEmpty else { return false }
+        if heldFrame == nil { heldFrame = nextFrame(socket) }
+        return heldFrame == nil
+    }
+}

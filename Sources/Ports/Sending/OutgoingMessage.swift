@@ -1,0 +1,7 @@
+import ZeroMQ
+
+/// A message on its way out: handed over inside the runtime, or a frame for another process.
+enum OutgoingMessage: ~Copyable {
+    case local(LocalMessage)
+    case frame(Frame)
+}
