@@ -1,24 +1,13 @@
 /// The queue limit, the byte limit and the message limit of a port.
 struct PortLimits: Sendable {
     /// The most messages of one sender that wait.
-    private(set) var queue: Int
+    private(set) var queue = 1000
     /// The most bytes of one sender's messages that wait; nil for any number.
-    let bytes: Int?
+    private(set) var bytes: Int?
     /// The largest message in bytes.
-    private(set) var message: Int
+    private(set) var message = 64 << 20
 
-    static let defaultQueue = 1000
-    static let defaultMessage = 64 << 20
-
-    init(queue: Int = defaultQueue, bytes: Int? = nil, message: Int = defaultMessage) {
-        self.queue = queue
-        self.bytes = bytes
-        self.message = message
-    }
-
-    /// The limits as far as libzmq and the wire format go.
-    ///
-    /// - Throws: ``PortError/invalidLimit(name:value:)`` when a limit is less than 1.
+    /// The limits as far as libzmq and the wire format go. Throws when a limit is less than 1.
     func checked() throws(PortError) -> PortLimits {
         for (name, value) in [("queueLimit", queue), ("byteLimit", bytes ?? 1), ("messageLimit", message)]
         where value < 1 { throw .invalidLimit(name: name, value: value) }

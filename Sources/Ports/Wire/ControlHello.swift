@@ -1,19 +1,21 @@
-/// The first packet in each direction of a control connection.
+/// The first packet in each direction of a control connection, little-endian:
+///
+///     0   magic     UInt32    "SPRT"
+///     4   major     UInt8     the major version, and three zero bytes
+///     8   process   UInt128
+///    24   origin    UInt32, and four zero bytes
 struct ControlHello: Equatable {
     static let size = 32
     static let major: UInt8 = 1
-    private static let magic: UInt32 = 0x5452_5053  // "SPRT"
+    private static let magic: UInt32 = 0x5452_5053
 
     var major = Self.major
     let incarnation: Incarnation
     /// The number that the sender of the hello gives the receiver, for frames from the receiver to the sender.
-    let origin: UInt32
+    var origin: UInt32 = 0
+}
 
-    init(incarnation: Incarnation, origin: UInt32 = 0) {
-        self.incarnation = incarnation
-        self.origin = origin
-    }
-
+extension ControlHello {
     /// A hello of another major version may be longer, with other fields after the version.
     init?(_ bytes: UnsafeRawBufferPointer) {
         guard bytes.count >= Self.size, bytes.little(at: 0) == Self.magic else { return nil }

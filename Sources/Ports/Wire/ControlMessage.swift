@@ -1,25 +1,23 @@
-// The packets of a control connection: small, on one SEQPACKET socket, little-endian.
-//
-//     hello        "SPRT", major UInt8, 3 zero bytes, process UInt128, origin UInt32, 4 zero bytes
-//     watch        1 UInt8, number UInt64: tell me when this port of yours becomes invalid
-//     invalidated  2 UInt8, number UInt64: this port of mine is invalid
-//     unanswered   3 UInt8, request UInt64: this request of yours will have no reply
-//     credit       4 UInt8, number UInt64, bytes UInt64: this port of mine has taken so many bytes of yours
-//     count        5 UInt8, number UInt64: tell me how many messages you have sent to this port of mine
-//     sent         6 UInt8, number UInt64, count UInt64: I have sent so many messages to this port of yours
-//     ask          7 UInt8, query UInt64, number UInt64: tell me this port's statistics
-//     statistics   8 UInt8, query UInt64, received UInt64, waiting UInt64: the answer to "ask"
-//     drained      9 UInt8, number UInt64, probe UInt64: this port of mine has taken everything before this probe
-
+/// The packets of a control connection after the hellos: one byte for the kind, then one to three little-endian UInt64,
+/// of which the first is most often a port's number.
 enum ControlMessage: Equatable {
+    /// Tell me when this port of yours becomes invalid.
     case watch(UInt64)
+    /// This port of mine is invalid.
     case invalidated(UInt64)
+    /// This request of yours will have no reply.
     case unanswered(UInt64)
+    /// This port of mine has taken so many bytes of yours.
     case credit(UInt64, bytes: UInt64)
+    /// Tell me how many messages you have sent to this port of mine.
     case count(UInt64)
+    /// I have sent so many messages to this port of yours.
     case sent(UInt64, count: UInt64)
+    /// Tell me this port's statistics.
     case ask(query: UInt64, UInt64)
+    /// The answer to `ask`.
     case statistics(query: UInt64, received: UInt64, waiting: UInt64)
+    /// This port of mine has taken everything before this probe.
     case drained(UInt64, probe: UInt64)
 
     static let largestSize = 25
@@ -42,8 +40,7 @@ enum ControlMessage: Equatable {
         }
     }
 
-    /// - Parameter bytes: At least ``largestSize`` bytes.
-    /// - Returns: The packet's size in bytes.
+    /// Writes into at least ``largestSize`` bytes, and returns the packet's size.
     func write(to bytes: UnsafeMutableRawBufferPointer) -> Int {
         let (kind, fields): (UInt8, [UInt64]) =
             switch self {

@@ -57,7 +57,6 @@ enum Wire {
         return isBell && frame.property("Peer-Address") == nil
     }
 
-    /// Writes the sender's origin into a frame.
     static func setOrigin(_ origin: UInt32, of frame: inout Frame) {
         frame.withUnsafeMutableBytes { if $0.count >= headerSize { $0.setLittle(origin, at: 12) } }
     }

@@ -17,19 +17,13 @@ struct WireRight: Equatable {
     var queueLimit: UInt32
     var limit: Int
     /// 0 for none.
-    var byteLimit: Int
+    var byteLimit = 0
     var path: String
 
     var size: Int { Self.fixedSize + path.utf8.count }
+}
 
-    init(id: PortID, queueLimit: UInt32, limit: Int, byteLimit: Int = 0, path: String) {
-        self.id = id
-        self.queueLimit = queueLimit
-        self.limit = limit
-        self.byteLimit = byteLimit
-        self.path = path
-    }
-
+extension WireRight {
     init(checking bytes: UnsafeRawBufferPointer) throws(Wire.Malformed) {
         guard bytes.count >= Self.fixedSize else { throw .badRight }
         guard bytes[0] == Self.version else { throw .badRightVersion(bytes[0]) }
