@@ -24,7 +24,12 @@ final class ControlListener: Sendable {
             self?.acceptCallers(&turn) ?? false
         }
         self.source.withLock { $0 = source }
-        try connections.housekeeping.add(source)
+        do throws(PortError) {
+            try connections.housekeeping.add(source)
+        } catch {
+            close()
+            throw error
+        }
     }
 
     private func acceptCallers(_ turn: inout ThreadRunLoop.Turn) -> Bool {
@@ -62,8 +67,9 @@ final class ControlListener: Sendable {
         guard connections.hasRoom else {
             return connections.refuse(caller, credentials, "there are too many connections")
         }
-        let hasDescriptor = (try? DescriptorReserve.check()) != nil
-        guard hasDescriptor else { return connections.refuse(caller, credentials, Self.noDescriptor) }
+        guard (try? DescriptorReserve.check()) != nil else {
+            return connections.refuse(caller, credentials, Self.noDescriptor)
+        }
         let timer = Promise<ThreadRunLoop.Timer>()
         let hello = ThreadRunLoop.Source1(descriptor: caller, duplicates: false) { turn in
             turn.source.invalidate()
@@ -87,7 +93,6 @@ final class ControlListener: Sendable {
         loop.add(end)
     }
 
-    /// Stops listening: the process, or its runtime, ends.
     func close() {
         guard let source = source.withLock({ $0.take() }) else { return }
         source.invalidate()

@@ -1,7 +1,5 @@
 import Glibc
 
-// Reading the entries of a registry directory.
-
 extension RegistryDirectory {
     private static let largestEntry = 8192
 
@@ -20,7 +18,6 @@ extension RegistryDirectory {
     /// All entries, those of dead owners too.
     func entries() -> [NameEntry] { folder.files(in: Self.names).compactMap { try? read($0) } }
 
-    /// The entries of live owners.
     func liveEntries() -> [NameEntry] {
         var isAlive: [Incarnation: Bool] = [:]
         return entries().filter { entry in
@@ -38,9 +35,8 @@ extension RegistryDirectory {
         guard descriptor >= 0 else {
             switch errno {
             case ENOENT: return nil
-            case ENOTDIR, ELOOP:
-                throw .untrustedDirectory(path(file), reason: "it is not a name's folder; remove it")
-            case let error: throw .directory(path(file), call: "open", errno: error)
+            case ENOTDIR, ELOOP: throw .untrustedDirectory(path(file), reason: "it is not a name's folder; remove it")
+            default: throw failure("open", file)
             }
         }
         guard let inner = Folder.files(descriptor).first else { return nil }
@@ -53,13 +49,12 @@ extension RegistryDirectory {
         let descriptor = folder.open(file, O_RDONLY | O_NONBLOCK)
         guard descriptor >= 0 else {
             if errno == ENOENT { return nil }
-            throw .directory(path, call: "open", errno: errno)
+            throw failure("open", file)
         }
         defer { close(descriptor) }
         var status = stat()
         guard fstat(descriptor, &status) == 0, status.st_uid == geteuid() else {
-            log.warning(
-                once: path, "\(path) belongs to user \(status.st_uid); it is not read")
+            log.warning(once: path, "\(path) belongs to user \(status.st_uid); it is not read")
             throw .untrustedDirectory(path, reason: "it belongs to user \(status.st_uid); remove it")
         }
         guard status.st_mode & S_IFMT == S_IFREG, status.st_size <= Self.largestEntry

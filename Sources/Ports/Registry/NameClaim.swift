@@ -19,8 +19,7 @@ extension RegistryDirectory {
         watchOwnEntries()
     }
 
-    /// This directory was removed or moved, and another has its path now. Exposes our ports there, and registers their
-    /// names.
+    /// Exposes our ports, and registers their names, in the directory that has this one's path now.
     func move(to other: RegistryDirectory) {
         exposePorts()
         let names = changing.withLock { _ in own.withLock { exchange(&$0.names, with: [:]) } }
@@ -79,8 +78,8 @@ extension RegistryDirectory {
         watchOwnEntries()
     }
 
-    /// Takes the name back from an invalid port of ours. The name is free at once. While the file system refuses to remove
-    /// the entry, others see it, and the removal is tried again.
+    /// Takes the name back from an invalid port of ours. The name is free at once, even while the file system refuses to
+    /// remove the entry.
     func abandon(_ name: String, of port: PortID) {
         do throws(PortError) {
             try unregister(name, from: port)
@@ -97,12 +96,9 @@ extension RegistryDirectory {
 
     /// Removes a dead port's entry.
     func removeDead(_ entry: NameEntry) {
-        if let file = try? NameEntry.fileName(for: entry.name),
-            entry.right.id.incarnation != registry.incarnation,
-            !isAlive(entry, file)
-        {
-            _ = remove(entry.right.id, file)
-        }
+        guard entry.right.id.incarnation != registry.incarnation, let file = try? NameEntry.fileName(for: entry.name)
+        else { return }
+        if !isAlive(entry, file) { _ = remove(entry.right.id, file) }
     }
 
     /// - Returns: The name, if there was an entry.
@@ -122,9 +118,8 @@ extension RegistryDirectory {
             return own.withLock { $0.names[file]?.right.id == id }
         }
         // A port's socket is closed with the port. That of a port that is exposed in another directory may be out of reach.
-        return isAlive(id.incarnation)
-            && (entry.right.path != path
-                || hasListener("\(id.incarnation)/\(id.number)", kind: .stream))
+        guard isAlive(id.incarnation) else { return false }
+        return entry.right.path != path || hasListener("\(id.incarnation)/\(id.number)", kind: .stream)
     }
 
     /// More attempts than claimants could spoil: what is in the name's folder is no entry.
@@ -138,17 +133,17 @@ extension RegistryDirectory {
             if let present = try read(file) {
                 if present.right.id == entry.right.id { return isPrepared = false }
                 if isAlive(present, file) { throw .nameInUse(present.name, pid: present.pid) }
-                guard remove(present.right.id, file) else {
-                    throw .directory(path(Self.file(file)), call: "unlink", errno: errno)
-                }
+                guard remove(present.right.id, file) else { throw failure("unlink", Self.file(file)) }
             }
-            if !isPrepared { try prepare(entry, file) }
-            isPrepared = true
+            if !isPrepared {
+                isPrepared = true
+                try prepare(entry, file)
+            }
             if folder.rename(ownFile("new"), to: Self.file(file)) { return isPrepared = false }
             switch errno {
             case ENOTEMPTY, EEXIST: continue
             case ENOENT where folder.makeFolder(Self.names): isPrepared = false
-            case let error: throw .directory(path(Self.file(file)), call: "rename", errno: error)
+            default: throw failure("rename", Self.file(file))
             }
         }
         throw .untrustedDirectory(path(Self.file(file)), reason: "it has a file that is not an entry; remove it")
@@ -156,16 +151,9 @@ extension RegistryDirectory {
 
     /// Makes the name's folder, which the claim moves to its place.
     private func prepare(_ entry: NameEntry, _ file: String) throws(PortError) {
-        let index = ownFile("\(entry.right.id.number).\(file)")
-        let new = ownFile("new")
-        do throws(PortError) {
-            try write([], to: index)
-            guard folder.makeFolder(new) else { throw .directory(path(new), call: "mkdir", errno: errno) }
-            try write(entry.bytes, to: "\(new)/\(entry.right.id.file)")
-        } catch {
-            discardPrepared(entry, file)
-            throw error
-        }
+        try write([], to: ownFile("\(entry.right.id.number).\(file)"))
+        guard folder.makeFolder(ownFile("new")) else { throw failure("mkdir", ownFile("new")) }
+        try write(entry.bytes, to: ownFile("new/\(entry.right.id.file)"))
     }
 
     private func discardPrepared(_ entry: NameEntry, _ file: String) {
@@ -176,24 +164,20 @@ extension RegistryDirectory {
 
     private func write(_ bytes: [UInt8], to file: String) throws(PortError) {
         let descriptor = folder.open(file, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK, 0o600)
-        guard descriptor >= 0 else { throw .directory(path(file), call: "open", errno: errno) }
+        guard descriptor >= 0 else { throw failure("open", file) }
         let written = bytes.isEmpty ? 0 : Folder.write(bytes, to: descriptor)
         let error = written < 0 ? errno : ENOSPC
         close(descriptor)
         guard written == bytes.count else { throw .directory(path(file), call: "write", errno: error) }
     }
 
-    /// Removes the entry of a port of ours.
     func giveUp(_ port: PortID, _ file: String) throws(PortError) {
-        guard remove(port, file) else {
-            throw .directory(path(Self.file(file, of: port)), call: "unlink", errno: errno)
-        }
+        guard remove(port, file) else { throw failure("unlink", Self.file(file, of: port)) }
         _ = folder.remove(ownFile("\(port.number).\(file)"))
     }
 
-    /// Removes a port's entry, and no other's, and the name's folder if it is empty.
-    ///
-    /// - Returns: Whether the entry is not there any more; else an `errno`.
+    /// Removes a port's entry, and no other's, and the name's folder if it is empty. False, and an `errno`, when the entry
+    /// is still there.
     private func remove(_ port: PortID, _ file: String) -> Bool {
         guard folder.remove(Self.file(file, of: port)) || errno == ENOENT || errno == ENOTDIR else { return false }
         _ = folder.removeFolder(Self.file(file))

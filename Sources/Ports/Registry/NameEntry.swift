@@ -3,7 +3,6 @@ import Glibc
 /// The registry's entry of one name: a small text file, one fact a line.
 struct NameEntry: Sendable, Equatable {
     static let version = 1
-    /// The longest name in bytes.
     static let longestName = 255
 
     let name: String
@@ -39,8 +38,6 @@ struct NameEntry: Sendable, Equatable {
         return encoded.prefix(160) + "~" + String(digest, radix: 16)
     }
 
-    // MARK: The text
-
     var bytes: [UInt8] {
         Array(
             """
@@ -66,26 +63,25 @@ struct NameEntry: Sendable, Equatable {
             guard let space = line.firstIndex(of: " ") else { throw malformed }
             facts[line[..<space]] = line[line.index(after: space)...]
         }
-        guard let version = facts["ports-name"].flatMap({ Int($0) }) else { throw malformed }
+        func fact<Fact>(_ name: Substring, _ read: (Substring) -> Fact?) throws(PortError) -> Fact {
+            guard let fact = facts[name].flatMap(read) else { throw malformed }
+            return fact
+        }
+        let version = try fact("ports-name") { Int($0) }
         guard version == Self.version else {
             throw .incompatibleVersion(what: "the registry entry \(path)", ours: Self.version, theirs: version)
         }
-        guard let name = facts["name"].flatMap(Self.percentDecoded), (try? Self.fileName(for: name)) != nil,
-            let pid = facts["pid"].flatMap({ pid_t($0) }),
-            let startTime = facts["start"].flatMap({ UInt64($0) }),
-            let incarnation = facts["process"].flatMap({ Incarnation($0) }),
-            let number = facts["port"].flatMap({ UInt64($0) }),
-            let queue = facts["queue"].flatMap({ UInt32($0) }),
-            let limit = facts["limit"].flatMap({ Int($0) }), limit >= 0,
-            let byteLimit = facts["bytes"].flatMap({ Int($0) }), byteLimit >= 0,
-            let directory = facts["directory"].flatMap(Self.percentDecoded), WireRight.isDirectory(directory.utf8)
-        else { throw malformed }
-        self.name = name
-        self.pid = pid
-        self.startTime = startTime
+        name = try fact("name", Self.percentDecoded)
+        pid = try fact("pid") { pid_t($0) }
+        startTime = try fact("start") { UInt64($0) }
         right = WireRight(
-            id: PortID(incarnation: incarnation, number: number), queueLimit: queue, limit: limit,
-            byteLimit: byteLimit, path: directory)
+            id: PortID(
+                incarnation: try fact("process") { Incarnation($0) }, number: try fact("port") { UInt64($0) }),
+            queueLimit: try fact("queue") { UInt32($0) }, limit: try fact("limit") { Int($0) },
+            byteLimit: try fact("bytes") { Int($0) }, path: try fact("directory", Self.percentDecoded))
+        guard (try? Self.fileName(for: name)) != nil, right.limit >= 0, right.byteLimit >= 0,
+            WireRight.isDirectory(right.path.utf8)
+        else { throw malformed }
     }
 
     private static let plain = Set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_".utf8)

@@ -4,9 +4,7 @@ import RunLoops
 /// A port as the registry needs it.
 protocol RegisteredPort: AnyObject, Sendable {
     var id: PortID { get }
-    /// Makes the port one that other processes can connect to.
-    ///
-    /// - Returns: The right to it for other processes.
+    /// Lets other processes connect to the port, and returns the right for them.
     func exposedRight() throws(PortError) -> WireRight
     /// The port has the name, and gives it up with its end.
     func tookName(_ name: String, in directory: RegistryDirectory)
@@ -15,7 +13,6 @@ protocol RegisteredPort: AnyObject, Sendable {
 /// The registry directories that a runtime uses.
 final class Registry: Sendable {
     let control: ControlConnections
-    /// Finds a port of this runtime by its number.
     let findPort: @Sendable (UInt64) -> (any RegisteredPort)?
 
     private struct Directories {
@@ -69,7 +66,6 @@ final class Registry: Sendable {
         for directory in all { directory.watcher.tell(.portInvalidated) }
     }
 
-    /// Removes this runtime's files and listeners.
     func close(before deadline: MonotonicInstant) {
         for directory in all { directory.removeOwnFiles(before: deadline) }
     }

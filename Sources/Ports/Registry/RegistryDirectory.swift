@@ -23,8 +23,8 @@ final class RegistryDirectory: Sendable {
     let registry: Registry
 
     struct Own {
-        var isMade = false
         var isEnded = false
+        /// Nil until this runtime is reachable here.
         var listener: ControlListener?
         var sockets: Set<String> = []
         /// The entries of names that ports of ours have, by the name's folder.
@@ -41,7 +41,6 @@ final class RegistryDirectory: Sendable {
 
     static let names = "names"
 
-    /// The default registry directory's path.
     static var defaultPath: String {
         if let path = environment("PORTS_DIRECTORY") { return path }
         if let path = environment("XDG_RUNTIME_DIR") { return path + "/ports" }
@@ -106,6 +105,9 @@ final class RegistryDirectory: Sendable {
 
     func path(_ file: String) -> String { "\(path)/\(file)" }
 
+    /// The error of a call on a file that has just failed.
+    func failure(_ call: String, _ file: String) -> PortError { .directory(path(file), call: call, errno: errno) }
+
     /// Another path leads here. From now on it is the directory's path, if the former one leads elsewhere.
     func isReached(by other: String) {
         let former = path
@@ -136,69 +138,58 @@ final class RegistryDirectory: Sendable {
         if own.withLock({ isOpen($0) }) { return }
         // What this sweep leaves, the next process sweeps.
         sweep(before: .now + .milliseconds(100))
-        let (former, isAnew) = try own.withLock { (own) throws(PortError) in
+        let former = try own.withLock { (own) throws(PortError) -> ControlListener? in
             if own.isEnded { throw .isEnding }
-            guard !isOpen(own) else { return (nil as ControlListener?, false) }
+            guard !isOpen(own) else { return nil }
             let made = try makeListener()
-            defer { (own.listener, own.isMade) = (made, true) }
             own.sockets.insert("c")
-            return (own.listener, own.isMade)
+            return exchange(&own.listener, with: made)
         }
-        former?.close()
-        if isAnew { renewNames() }
+        guard let former else { return }
+        former.close()
+        renewNames()
     }
 
-    private func isOpen(_ own: Own) -> Bool { own.isMade && folder.isSocket(ownFile("c")) }
+    private func isOpen(_ own: Own) -> Bool { own.listener != nil && folder.isSocket(ownFile("c")) }
 
-    /// Nobody can call at the control socket any more.
     func closeListener() {
         own.withLock { $0.listener.take() }?.close()
     }
 
     private func makeListener() throws(PortError) -> ControlListener {
-        let descriptor = try listenForPeers()
-        do throws(PortError) {
-            return try ControlListener(descriptor, registry.control)
-        } catch {
-            crl_unforked_close(descriptor)
-            _ = folder.remove(ownFile("c"))
-            _ = folder.removeFolder(ownFolder)
-            throw error
+        var attempts = 0
+        while true {
+            attempts += 1
+            do throws(PortError) {
+                return try ControlListener(listenForPeers(), registry.control)
+            } catch .directory(_, _, ENOENT) where attempts < 100 {
+                // A sweep has taken this process for a dead one.
+                continue
+            } catch {
+                for file in ["b", "c"] { _ = folder.remove(ownFile(file)) }
+                _ = folder.removeFolder(ownFolder)
+                throw error
+            }
         }
     }
 
     /// The control socket gets its name when it listens, so a control socket that does not listen is a dead process's. Until
     /// then, a sweep may take this process for a dead one.
     private func listenForPeers() throws(PortError) -> Int32 {
-        let (folderName, born, control) = (ownFolder, ownFile("b"), ownFile("c"))
-        var attempts = 0
-        while true {
-            attempts += 1
-            guard folder.makeFolder(folderName) else {
-                throw .directory(path(folderName), call: "mkdir", errno: errno)
-            }
-            _ = folder.remove(born)
-            do throws(PortError) {
-                let descriptor = try LocalSocket.listenForControl(at: path(born))
-                if folder.rename(born, to: control) { return descriptor }
-                let error = errno
-                crl_unforked_close(descriptor)
-                if error == ENOENT { removeStray(born) }
-                throw .directory(path(control), call: "rename", errno: error)
-            } catch .directory(_, _, ENOENT) where attempts < 100 {
-                continue
-            } catch {
-                _ = folder.remove(born)
-                _ = folder.removeFolder(folderName)
-                throw error
-            }
-        }
+        let (born, control) = (ownFile("b"), ownFile("c"))
+        guard folder.makeFolder(ownFolder) else { throw failure("mkdir", ownFolder) }
+        _ = folder.remove(born)
+        let descriptor = try LocalSocket.listenForControl(at: path(born))
+        if folder.rename(born, to: control) { return descriptor }
+        let error = errno
+        crl_unforked_close(descriptor)
+        if error == ENOENT { removeStray(born) }
+        throw .directory(path(control), call: "rename", errno: error)
     }
 
     /// A socket is bound by its path, which may lead to another directory by then.
     private func removeStray(_ file: String) { if !folder.isAt(path) { unlink(path(file)) } }
 
-    /// A listening socket for a port of ours.
     func makeSocket(for port: PortID) throws(PortError) -> (descriptor: Int32, path: String) {
         let file = ownFile("\(port.number)")
         let descriptor = try LocalSocket.listen(at: path(file), kind: .stream)
@@ -222,9 +213,9 @@ final class RegistryDirectory: Sendable {
     func removeOwnFiles(before deadline: MonotonicInstant) {
         // Entries are not to be restored any more.
         let former = own.withLock { exchange(&$0, with: Own(isEnded: true)) }
-        guard former.isMade else { return }
+        guard let listener = former.listener else { return }
         for (file, entry) in former.names { try? giveUp(entry.right.id, file) }
-        former.listener?.close()
+        listener.close()
         for socket in former.sockets { _ = folder.remove(ownFile(socket)) }
         _ = folder.removeFolder(ownFolder)
         // Killed children of this process may have nobody else who sweeps.

@@ -51,9 +51,7 @@ final class RegistryWatcher: Sendable {
         self.housekeeping = housekeeping
     }
 
-    /// Reports every change from now on.
-    ///
-    /// - Parameter handler: Called on the housekeeping thread, or on the thread that made a port invalid.
+    /// Reports every change from now on, on the housekeeping thread, or on the thread that made a port invalid.
     func listen(_ handler: @escaping Handler) throws(PortError) -> Listener {
         let listener = Listener(self, handler)
         try state.withLock { (state) throws(PortError) in
@@ -84,7 +82,6 @@ final class RegistryWatcher: Sendable {
         unused?.invalidate()
     }
 
-    /// Whether anybody listens.
     var isWatching: Bool { state.withLock { $0.source != nil } }
 
     private func changed(_ change: ThreadRunLoop.FileChange) {

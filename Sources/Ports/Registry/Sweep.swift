@@ -15,15 +15,13 @@ extension RegistryDirectory {
         return swept
     }
 
-    /// Removes only what the library has made: the registry directory may be one that holds other files, some of which
-    /// look like the library's.
+    /// Removes only what the library has made: the directory may hold other files, some of which look like the library's.
     @discardableResult
     func sweep(before deadline: MonotonicInstant) -> (processes: Int, names: [String]) {
         var swept = (processes: 0, names: [String]())
         for file in folder.files(in: ".") {
             guard let incarnation = Incarnation(file), !isAlive(incarnation) else { continue }
-            // A process that is starting has no control socket either. Only files that were there before the second look
-            // are removed.
+            // A process that is starting has no control socket either: what it makes before the second look may stay.
             let files = folder.files(in: file)
             guard !isAlive(incarnation) else { continue }
             for inner in files {
@@ -46,10 +44,8 @@ extension RegistryDirectory {
             }
             _ = folder.removeFolder(file)
         } else if let dot = inner.firstIndex(of: "."), let number = UInt64(inner[..<dot]), folder.isEmptyFile(file) {
-            let name = removeDead(
-                PortID(incarnation: dead, number: number), String(inner[inner.index(after: dot)...]))
-            _ = folder.remove(file)
-            return name
+            defer { _ = folder.remove(file) }
+            return removeDead(PortID(incarnation: dead, number: number), String(inner[inner.index(after: dot)...]))
         }
         return nil
     }
