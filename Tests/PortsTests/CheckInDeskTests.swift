@@ -11,7 +11,7 @@ import Testing
 
     @Test func `the first outcome of a check-in stands, and is told once`() throws {
         let port = try MachPort()
-        let expectation = CheckInExpectation("it", .thread, parent: port.sendRight)
+        let expectation = CheckInExpectation("it", pid: getpid(), parent: port.sendRight)
         let told = Shared<[Bool]>([])
         expectation.outcome.whenSet { outcome in told.withLock { $0.append((try? outcome.get()) != nil) } }
         expectation.fail(.timedOut(worker: "it"))
@@ -22,13 +22,13 @@ import Testing
 
     @Test func `only the process itself checks in for a thread, and only the child for a child`() throws {
         let port = try MachPort()
-        func met(_ identity: CheckInExpectation.Identity, _ pid: pid_t, _ uid: uid_t = geteuid()) -> Bool {
-            CheckInExpectation("it", identity, parent: port.sendRight)
+        func met(_ expected: pid_t?, _ pid: pid_t, _ uid: uid_t = geteuid()) -> Bool {
+            CheckInExpectation("it", pid: expected, parent: port.sendRight)
                 .isMet(by: .init(pid: pid, uid: uid, gid: getegid()))
         }
-        #expect(met(.thread, getpid()) && !met(.thread, getppid()))
-        #expect(met(.process(7), 7) && !met(.process(7), 8) && !met(.process(nil), 7))
-        #expect(!met(.process(7), 7, geteuid() + 1))
+        #expect(met(getpid(), getpid()) && !met(getpid(), getppid()))
+        #expect(met(7, 7) && !met(7, 8) && !met(nil, 7))
+        #expect(!met(7, 7, geteuid() + 1))
     }
 
     @Test func `whoever checks in and takes no answer holds up nobody`() throws {

@@ -20,7 +20,6 @@ public struct CheckIn: Sendable {
     let desk: MachPort.SendRight
     let number: UInt64
 
-    /// The environment variable with a worker's check-in.
     static let variable = "PORTS_CHECK_IN"
 
     /// The check-in of a process that a ``WorkerProcess`` has launched.

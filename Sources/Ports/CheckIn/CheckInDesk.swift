@@ -13,7 +13,6 @@ final class CheckInDesk: Sendable {
 
     private let state = Lock(State())
 
-    /// Expects a worker, and returns its check-in.
     func expect(_ expectation: CheckInExpectation, _ nameServer: PortNameServer) throws(PortError) -> CheckIn {
         // Random, so that nobody can guess another worker's number.
         let checkIn = CheckIn(desk: try port(nameServer).sendRight, number: .random(in: .min ... .max))
@@ -23,7 +22,6 @@ final class CheckInDesk: Sendable {
 
     func forget(_ checkIn: CheckIn) { _ = state.withLock { $0.expected.removeValue(forKey: checkIn.number) } }
 
-    /// The desk's name in the registry.
     func registeredName(_ nameServer: PortNameServer) throws(PortError) -> String {
         let name = "check-in.\(nameServer.runtime.incarnation)"
         // Each time: somebody may have removed the directory.

@@ -4,44 +4,33 @@ import RunLoops
 
 /// A worker that is expected to check in.
 final class CheckInExpectation: Sendable {
-    /// The worker's identity, to compare with the kernel's credentials.
-    enum Identity {
-        /// A thread of this process.
-        case thread
-        /// A child; nil until the child was started.
-        case process(pid_t?)
-    }
-
     typealias Outcome = Result<MachPort.SendRight, CheckInError>
 
     let worker: String
     let parent: MachPort.SendRight
     /// The worker's port, or an error. The first outcome counts.
     let outcome = Promise<Outcome>()
-    private let identity: Lock<Identity>
+    /// The worker's process; nil until the child was started.
+    private let pid: Lock<pid_t?>
 
-    init(_ worker: String, _ identity: Identity, parent: MachPort.SendRight) {
+    init(_ worker: String, pid: pid_t?, parent: MachPort.SendRight) {
         self.worker = worker
         self.parent = parent
-        self.identity = Lock(identity)
+        self.pid = Lock(pid)
     }
 
     /// Starts the child. The lock delays an early check-in until the child's pid is known.
     func start(_ spawn: () throws(CheckInError) -> pid_t) throws(CheckInError) -> pid_t {
-        try identity.withLock { (identity) throws(CheckInError) in
-            let pid = try spawn()
-            identity = .process(pid)
-            return pid
+        try pid.withLock { (pid) throws(CheckInError) in
+            let child = try spawn()
+            pid = child
+            return child
         }
     }
 
+    /// Compares the kernel's credentials with the worker.
     func isMet(by sender: MachPort.Message.Sender) -> Bool {
-        identity.withLock { identity in
-            switch identity {
-            case .thread: sender.pid == getpid()
-            case .process(let pid): sender.pid == pid && sender.uid == geteuid()
-            }
-        }
+        sender.uid == geteuid() && pid.withLock { $0 == sender.pid }
     }
 
     func fail(_ error: CheckInError) { outcome.set(.failure(error)) }

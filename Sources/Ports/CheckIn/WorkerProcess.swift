@@ -42,7 +42,7 @@ public final class WorkerProcess: Sendable {
         port: MachPort.SendRight, nameServer: PortNameServer = .shared
     ) throws(CheckInError) -> WorkerProcess {
         try checkingIn(Fork.check)
-        let expectation = CheckInExpectation("worker “\(executable)”", .process(nil), parent: port)
+        let expectation = CheckInExpectation("worker “\(executable)”", pid: nil, parent: port)
         let desk = nameServer.runtime.checkInDesk
         let (name, checkIn) = try checkingIn { () throws(PortError) in
             (try desk.registeredName(nameServer), try desk.expect(expectation, nameServer))
@@ -113,8 +113,6 @@ public final class WorkerProcess: Sendable {
         return pid
     }
 
-    // MARK: Checking in
-
     /// Waits until the worker has checked in, and returns the right to send to the worker. A worker that is late is
     /// killed.
     ///
@@ -140,8 +138,6 @@ public final class WorkerProcess: Sendable {
     public func onCheckIn(_ handler: @escaping @Sendable (Result<MachPort.SendRight, CheckInError>) -> Void) {
         expectation.outcome.whenSet(handler)
     }
-
-    // MARK: The child
 
     /// The child's exit status; nil while the child runs.
     public var status: ThreadRunLoop.ExitStatus? { ended.value }

@@ -1,3 +1,4 @@
+import Glibc
 import RunLoops
 
 /// A thread with a loop, which has checked in with a port of its own.
@@ -20,12 +21,9 @@ public final class WorkerThread: Sendable {
     ///         try mine.schedule(in: .current)
     ///     }
     ///
-    /// - Parameters:
-    ///   - name: The thread's name.
-    ///   - port: The port that ``CheckIn/complete(with:before:)`` gives to the worker.
-    ///   - nameServer: The name server whose runtime the ports belong to.
-    ///   - deadline: The end of the wait for the check-in. A thread that is late is stopped.
-    ///   - body: Called on the thread before its loop runs. The body checks in, and schedules the worker's port.
+    /// The body is called on the thread before its loop runs, checks in, and schedules the worker's port. In return,
+    /// ``CheckIn/complete(with:before:)`` gives it `port`. A thread that is late is stopped.
+    ///
     /// - Throws: ``CheckInError``.
     @available(*, noasync, message: "it blocks its thread")
     public static func launch(
@@ -36,7 +34,7 @@ public final class WorkerThread: Sendable {
         try checkingIn(Fork.check)
         let desk = nameServer.runtime.checkInDesk
         let worker = "thread “\(name)”"
-        let expectation = CheckInExpectation(worker, .thread, parent: port)
+        let expectation = CheckInExpectation(worker, pid: getpid(), parent: port)
         let checkIn = try checkingIn { () throws(PortError) in try desk.expect(expectation, nameServer) }
         defer { desk.forget(checkIn) }
         let thread: RunLoopThread
