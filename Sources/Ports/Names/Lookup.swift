@@ -73,7 +73,6 @@ private struct FoundName {
         return right
     }
 
-    /// The port of the entry is gone.
     func isGone() -> PortError {
         directory.removeDead(entry)
         return .nameNotFound(entry.name, directory: directory.path)
