@@ -30,10 +30,8 @@ extension MachPort {
         }
     }
 
-    /// Waits for the next message as the form that blocks does, suspending the task.
-    ///
-    /// - Throws: ``PortError``: `receiveTimedOut`, `isInvalid`, `becameInvalid`; `CancellationError`, when no message
-    ///   was taken.
+    /// Waits for the next message as the form that blocks does, suspending the task. Throws also `CancellationError`,
+    /// when no message was taken.
     public nonisolated(nonsending) func receive(
         before deadline: MonotonicInstant = .distantFuture
     ) async throws -> Message {

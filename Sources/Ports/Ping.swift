@@ -1,13 +1,11 @@
 import RunLoops
 
 extension MachPort.SendRight {
-    /// Asks the port's owner for a sign of life, and waits for the answer.
+    /// Asks the port's owner for a sign of life, and returns the round-trip time.
     ///
     /// The library in the owner's process answers on its own thread. So the answer does not tell whether the owner
-    /// handles its messages. The first ping includes the time to connect.
+    /// handles its messages. The first ping includes the time to connect, which may take up to a second more.
     ///
-    /// - Parameter deadline: The end of the wait. Connecting may take up to a second more.
-    /// - Returns: The round-trip time.
     /// - Throws: ``PortError``: `receiveTimedOut`, `isInvalid`, `becameInvalid`, `cannotConnect`…
     @available(*, noasync, message: "it blocks its thread")
     public func ping(before deadline: MonotonicInstant = .now + .seconds(5)) throws(PortError) -> Duration {

@@ -15,11 +15,8 @@ public final class PortNameServer: Sendable {
     /// The name server of the default registry directory.
     public static let shared = PortNameServer(directory: RegistryDirectory.defaultPath)
 
-    /// Makes a name server with a directory of its own. The directory is made at the first use.
-    ///
-    /// - Parameters:
-    ///   - path: A short absolute path, whose parent must exist.
-    ///   - runtime: The runtime of the ports; nil for ``PortRuntime/shared``.
+    /// Makes a name server with a directory of its own, which is made at the first use. Its path is a short absolute one,
+    /// whose parent must exist. Without a runtime, the ports belong to ``PortRuntime/shared``.
     public init(directory path: String, runtime: PortRuntime? = nil) {
         self.path = RegistryDirectory.withoutTrailingSlashes(path)
         // The shared runtime is made at its first use, so that the process may fork before.

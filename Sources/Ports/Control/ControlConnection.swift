@@ -4,8 +4,7 @@ import Glibc
 import RunLoopLocks
 import RunLoops
 
-/// A control connection to another process. The end of the connection does not prove the end of the process: a live
-/// process may have cut the connection.
+/// A control connection to another process. Its end does not prove that of the process, which may have cut it.
 final class ControlConnection: Sendable {
     let incarnation: Incarnation
     let pid: pid_t
@@ -130,9 +129,7 @@ final class ControlConnection: Sendable {
     /// The most packets that are read before other connections have their turn.
     private static let batch = 64
 
-    /// Reads a batch of packets.
-    ///
-    /// - Returns: False at the end of the connection, or after a malformed packet.
+    /// Reads a batch of packets. False at the end of the connection, or after a malformed packet.
     func receive() -> Bool {
         withUnsafeTemporaryAllocation(byteCount: 64, alignment: 8) { buffer in
             for _ in 0..<Self.batch {
@@ -174,7 +171,6 @@ final class ControlConnection: Sendable {
         send(.statistics(query: query, received: UInt64(statistics.received), waiting: UInt64(statistics.waiting)))
     }
 
-    /// The connection has ended.
     func closed() {
         state.withLock { state in
             state.isClosed = true
@@ -183,6 +179,5 @@ final class ControlConnection: Sendable {
         }
     }
 
-    /// Ends the connection from this side.
     func cut() { shutdown(descriptor, Int32(SHUT_RDWR)) }
 }

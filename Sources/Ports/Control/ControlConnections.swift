@@ -4,8 +4,7 @@ import RunLoopLocks
 import RunLoops
 import Synchronization
 
-/// The control connections of a runtime: to the processes that it has rights to, and from those that have rights to its
-/// ports.
+/// The control connections of a runtime: to processes that it has rights to, and from those with rights to its ports.
 final class ControlConnections: Sendable {
     private struct State {
         /// Two processes that call each other at the same time may make two connections. Both are used.
@@ -17,10 +16,8 @@ final class ControlConnections: Sendable {
         var origins: Origins
         let incarnation: Incarnation
 
-        /// This runtime's hello to a process.
         mutating func hello(to peer: Incarnation, _ pid: pid_t) -> ControlHello {
-            ControlHello(
-                incarnation: incarnation, origin: origins.number(of: .init(incarnation: peer, pid: pid)))
+            ControlHello(incarnation: incarnation, origin: origins.number(of: .init(incarnation: peer, pid: pid)))
         }
 
         /// Forgets a process that has neither a connection nor a handshake.
@@ -59,10 +56,8 @@ final class ControlConnections: Sendable {
 
     private var all: [ControlConnection] { state.withLock { $0.connected.values.flatMap(\.self) } }
 
-    /// How many handshakes are under way.
     var handshakeCount: Int { state.withLock { $0.handshakes.count } }
 
-    /// Whether another caller may connect.
     var hasRoom: Bool { all.count < Self.most && callers.load(ordering: .relaxed) < Self.mostCallers }
 
     func isConnected(to peer: Incarnation) -> Bool { existing(peer) != nil }
@@ -71,13 +66,11 @@ final class ControlConnections: Sendable {
 
     enum Route {
         case connection(ControlConnection)
-        /// A handshake is under way.
         case handshake(ControlHandshake)
     }
 
-    /// The connection to the process that owns a port, or the handshake that is to make one.
-    ///
-    /// - Parameter former: The handshake that the last call returned.
+    /// The connection to the process that owns a port, or the handshake that is to make one. Takes the handshake that the
+    /// last call returned.
     func route(
         to port: PortID, at address: ControlAddress, after former: ControlHandshake? = nil
     ) throws(PortError) -> Route {
@@ -107,7 +100,6 @@ final class ControlConnections: Sendable {
         return handshake
     }
 
-    /// A handshake has its outcome.
     func ended(_ handshake: ControlHandshake, _ outcome: ControlHandshake.Outcome) {
         let address = handshake.address
         state.withLock { state in
@@ -124,13 +116,11 @@ final class ControlConnections: Sendable {
         handshake.outcome.set(outcome)
     }
 
-    private static let restInterval = Duration.seconds(1)
-
-    /// Only a connection reports the end of the process. So another handshake follows while there are rights to its
-    /// ports.
+    /// Another handshake after a second, while there are rights to ports of the process, whose end only a connection
+    /// reports.
     private func reconnectLater(_ address: ControlAddress) {
         guard events.hasRights(to: address), state.withLock({ $0.resting.insert(address).inserted }) else { return }
-        housekeeping.perform(after: Self.restInterval) {
+        housekeeping.perform(after: .seconds(1)) {
             self.state.withLock { _ = $0.resting.remove(address) }
             self.connectIfNeeded(address)
         }
@@ -173,10 +163,9 @@ final class ControlConnections: Sendable {
         guard hello.major == ControlHello.major else {
             // The caller's own library reports which version is the older one.
             ControlHello(incarnation: incarnation).send(to: descriptor)
-            return refuse(
-                descriptor, credentials,
-                "it speaks version \(hello.major) of the control protocol, and this library version \(ControlHello.major)"
-            )
+            let (theirs, ours) = (hello.major, ControlHello.major)
+            let reason = "it speaks version \(theirs) of the control protocol, and this library version \(ours)"
+            return refuse(descriptor, credentials, reason)
         }
         try? add(ControlConnection(descriptor, hello, credentials?.pid ?? 0, self), sendsHello: true)
     }
@@ -245,25 +234,19 @@ final class ControlConnections: Sendable {
         }
     }
 
-    /// Cuts all connections, and makes no more.
     func close() {
         state.withLock { $0.isClosed = true }
         for connection in all { connection.cut() }
     }
 
-    // MARK: Telling peers
+    // MARK: Telling peers what the control messages mean
 
-    /// A port of ours is invalid: tells the peers that watch it.
-    func tellInvalidated(_ number: UInt64) {
-        for connection in all { connection.tellInvalidated(number) }
-    }
+    func tellInvalidated(_ number: UInt64) { for connection in all { connection.tellInvalidated(number) } }
 
-    /// A port of ours has taken so many bytes of a peer's messages.
     func returnCredit(_ bytes: Int, of number: UInt64, to origin: UInt32) {
         connection(origin)?.send(.credit(number, bytes: UInt64(bytes)))
     }
 
-    /// A port of ours has taken everything that came before a drain probe of a peer's.
     func tellDrained(_ probe: UInt64, of number: UInt64, to origin: UInt32) {
         connection(origin)?.send(.drained(number, probe: probe))
     }
@@ -275,12 +258,10 @@ final class ControlConnections: Sendable {
         }
     }
 
-    /// We have sent so many messages to a port of a peer's.
     func tellSent(_ count: Int, to port: PortID) {
         existing(port.incarnation)?.send(.sent(port.number, count: UInt64(count)))
     }
 
-    /// A peer's request gets no reply.
     func tellUnanswered(_ request: UInt64, to peer: Incarnation) { existing(peer)?.send(.unanswered(request)) }
 
     /// The peers that may have sent something to a port of ours.

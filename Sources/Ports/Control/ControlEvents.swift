@@ -1,9 +1,7 @@
 /// What control connections report to the floors above, and ask of them. The housekeeping thread makes all calls, with
 /// no lock held.
 protocol ControlEvents: AnyObject, Sendable {
-    /// A peer has sent a message.
     func received(_ message: ControlMessage, from peer: ControlConnection)
-    /// The process at the address is dead.
     func processDied(_ address: ControlAddress)
     /// A control connection has ended; its process may be alive.
     func connectionEnded(_ peer: Incarnation, isLast: Bool)

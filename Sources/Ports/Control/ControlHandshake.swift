@@ -4,10 +4,8 @@ import RunLoopLocks
 import RunLoops
 import Synchronization
 
-/// A handshake with another process, from the connect to the peer's hello.
-///
-/// A handshake has no deadline: a stopped process answers when it continues. Each waiter for the outcome has its own
-/// deadline.
+/// A handshake with another process, from the connect to the peer's hello. A handshake has no deadline, because a stopped
+/// process answers when it continues. Each waiter for the outcome has its own.
 final class ControlHandshake: Sendable {
     enum Outcome: Sendable {
         case connected(ControlConnection)
@@ -22,7 +20,6 @@ final class ControlHandshake: Sendable {
         case version(UInt8, of: pid_t)
         case other(PortError)
 
-        /// What the failure means for a port of the process.
         func error(_ port: PortID) -> PortError {
             switch self {
             case .noConnection(let reason): .cannotConnect(port: port, reason: reason)
@@ -91,11 +88,9 @@ final class ControlHandshake: Sendable {
         abandonIfUnwanted()
     }
 
-    private static let abandonInterval = Duration.seconds(1)
-
-    /// Ends the handshake when there are no rights to ports of the process any more.
+    /// Ends the handshake when there are no rights to ports of the process any more. Looks once a second.
     private func abandonIfUnwanted() {
-        connections.housekeeping.perform(after: Self.abandonInterval) { [weak self] in
+        connections.housekeeping.perform(after: .seconds(1)) { [weak self] in
             guard let self, outcome.value == nil else { return }
             if connections.events.hasRights(to: address) { return abandonIfUnwanted() }
             switch phase.withLock({ $0 }) {

@@ -17,7 +17,6 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
     private let port: MachPort
     private let nameServer: PortNameServer
     private let currentName: Lock<String?>
-    /// Held while the name changes.
     private let renaming = Lock(())
 
     /// The port's name; nil for none. An invalid port still returns its last name, though the name is free.

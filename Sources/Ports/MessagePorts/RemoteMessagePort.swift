@@ -56,14 +56,10 @@ public struct RemoteMessagePort: Sendable {
 
     /// Sends a request and waits for the reply. The corresponding CF function is `CFMessagePortSendRequest`.
     ///
-    /// During the wait, the calling thread's loop runs in the reply mode, and serves the other items of that mode.
-    /// - Parameters:
-    ///   - id: The request's id.
-    ///   - data: The data; nil for none.
-    ///   - sendTimeout: The longest wait for room at the port.
-    ///   - replyTimeout: The longest wait for the reply after that.
-    ///   - replyMode: The mode to wait in; nil for a mode without other items.
-    /// - Returns: The reply's data; nil when the server replied without data.
+    /// The send timeout bounds the wait for room at the port, and the reply timeout the wait after that, in which the
+    /// calling thread's loop runs in the reply mode, and serves the other items of that mode; nil stands for a mode
+    /// without any. Returns the reply's data; nil when the server replied without data.
+    ///
     /// - Throws: ``PortError``: `sendTimedOut`, `receiveTimedOut`, `isInvalid`, `becameInvalid`, `unanswered`…
     @available(*, noasync, message: "it blocks its thread")
     public func request(

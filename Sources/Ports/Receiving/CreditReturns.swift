@@ -18,7 +18,6 @@ struct CreditReturns {
     /// The senders with unreturned credit. More than there can be peers means that somebody makes origins up.
     var count: Int { unreturned.count }
 
-    /// Takes all unreturned credit.
     mutating func returnAll() -> [UInt32: Int] {
         defer { unreturned = [:] }
         return unreturned

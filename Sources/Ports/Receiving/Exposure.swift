@@ -36,12 +36,13 @@ extension Receiver {
             guard state.exposedIn !== directory || !directory.hasSocket(of: id) else { return }
             let (descriptor, path) = try directory.makeSocket(for: id)
             AcceptGuard.protect(descriptor, most: ControlConnections.mostAccepted)
-            do throws(PortError) {
-                try state.socket?.listen(on: descriptor, path)
+            do throws(ZeroMQError) {
+                try state.socket?.set(.useDescriptor(descriptor))
+                try state.socket?.bind("ipc://\(path)")
             } catch {
                 directory.removeSocket(of: id)
                 Glibc.close(descriptor)
-                throw error
+                throw PortError(error)
             }
             if state.exposedIn !== directory { state.exposedIn?.removeSocket(of: id) }
             state.exposedIn = directory
@@ -69,16 +70,5 @@ extension Receiver {
 
     func gaveUpName(_ name: String, in directory: RegistryDirectory) {
         state.withLock { $0.names.removeAll { $0.directory === directory && $0.name == name } }
-    }
-}
-
-extension Socket {
-    fileprivate func listen(on descriptor: Int32, _ path: String) throws(PortError) {
-        do {
-            try set(.useDescriptor(descriptor))
-            try bind("ipc://\(path)")
-        } catch {
-            throw PortError(error)
-        }
     }
 }

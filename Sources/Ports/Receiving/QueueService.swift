@@ -4,7 +4,6 @@ import RunLoopLocks
 import RunLoops
 
 /// A dispatch queue that handles a port's messages, one at a time. The housekeeping thread watches the descriptor.
-///
 /// Service and port keep each other until the port is invalid or has another queue.
 final class QueueService: Waiter {
     private let port: Receiver
@@ -64,8 +63,8 @@ final class QueueService: Waiter {
     /// Wakes the service when the descriptor becomes readable. The descriptor must be open during the call.
     func watch(_ descriptor: Int32) {
         guard state.withLock({ $0.watch?.isValid != true && !$0.isStopped }) else { return }
-        let source = ThreadRunLoop.Source1(descriptor: descriptor, label: "a port that a queue serves") {
-            [weak self] turn in
+        let label = "a port that a queue serves"
+        let source = ThreadRunLoop.Source1(descriptor: descriptor, label: label) { [weak self] turn in
             turn.source.invalidate()
             self?.wake()
             return true
@@ -83,9 +82,8 @@ final class QueueService: Waiter {
 }
 
 extension Receiver {
-    /// Has a dispatch queue handle the messages, in place of the queue before; nil: none does.
-    ///
-    /// - Parameter face: Kept while the queue serves.
+    /// Has a dispatch queue handle the messages, in place of the queue before; nil: none does. A queue that serves keeps
+    /// the face.
     func setQueue(_ queue: DispatchQueue?, keeping face: (any AnyObject & Sendable)? = nil) throws(PortError) {
         try Fork.check()
         let service = queue.map { QueueService(self, $0, keeping: face) }
@@ -105,9 +103,7 @@ extension Receiver {
     /// The most messages that are handled before other blocks have their turn on the queue.
     private static let queueBatch = 64
 
-    /// Handles messages in a queue's turn.
-    ///
-    /// - Returns: Whether there may be more messages.
+    /// Handles messages in a queue's turn. Returns whether there may be more.
     func serve(_ service: QueueService) -> Bool {
         guard (try? beginTurn()) != nil else { return false }
         defer { endTurn() }

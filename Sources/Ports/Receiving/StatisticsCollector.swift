@@ -12,13 +12,11 @@ final class StatisticsCollector: Sendable {
         let number: UInt64
         var awaited: Set<Incarnation>
         let tells: [Tell]
-        /// The queries since the round began. They wait for the next round, because the round's counts may be older
-        /// than these queries.
+        /// The queries since the round began, whose counts may be older. They wait for the next round.
         var next: [Tell] = []
     }
 
     private struct State {
-        /// The queries of this runtime.
         var queries: [UInt64: Query] = [:]
         /// By the number of the port.
         var rounds: [UInt64: Round] = [:]
@@ -41,7 +39,6 @@ final class StatisticsCollector: Sendable {
 
     // MARK: Asking
 
-    /// A query for a port's statistics.
     struct Query: Sendable {
         let number: UInt64
         let port: PortID
@@ -49,9 +46,7 @@ final class StatisticsCollector: Sendable {
         let answer = Promise<PortStatistics?>()
     }
 
-    /// Asks the port's owner. The caller removes the query.
-    ///
-    /// - Parameter owner: The connection to it; nil for a port of this runtime.
+    /// Asks the port's owner; nil for a port of this runtime. The caller removes the query.
     func ask(_ port: PortID, of owner: ControlConnection?) throws(PortError) -> Query {
         let query = begin(port)
         if let owner {
@@ -109,7 +104,6 @@ final class StatisticsCollector: Sendable {
         control.housekeeping.perform(after: Self.patience) { self.finish(port, number) }
     }
 
-    /// A sender's answer.
     func sent(_ count: Int, to number: UInt64, by incarnation: Incarnation) {
         guard let port = ports.port(number) else { return }
         port.note(sent: count, by: incarnation)

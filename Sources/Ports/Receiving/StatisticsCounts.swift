@@ -23,9 +23,7 @@ struct StatisticsCounts {
     /// Drops the count of a dead sender, because the port may outlive any number of senders.
     mutating func senderDied(_ sender: Incarnation) { lost &-= sent.removeValue(forKey: sender) ?? 0 }
 
-    /// - Parameters:
-    ///   - ownSent: The messages that this runtime has sent.
-    ///   - isEmpty: Whether the queue is empty.
+    /// - Parameter ownSent: The messages that this runtime has sent.
     mutating func statistics(ownSent: Int, isEmpty: Bool, now: MonotonicInstant) -> PortStatistics {
         let sentCount = sent.values.reduce(ownSent, &+)
         var waiting = sentCount &- taken &- lost

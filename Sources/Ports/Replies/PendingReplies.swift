@@ -19,10 +19,8 @@ final class PendingReplies: Sendable {
     /// The replies that came after their requests had ended.
     var lateCount: Int { state.withLockUnlessForked { $0.late } ?? 0 }
 
-    /// The requests to a port that wait for their replies.
     func pendingCount(to port: PortID) -> Int { state.withLock { $0.pending.count(to: port) } }
 
-    /// - Returns: The request's number.
     func add(_ pending: PendingReply) -> UInt64 {
         state.withLock { state in
             var number: UInt64
@@ -46,7 +44,6 @@ final class PendingReplies: Sendable {
     /// The asker has stopped waiting.
     func remove(_ request: UInt64) { _ = state.withLock { $0.pending.remove(request) } }
 
-    /// A reply has come.
     func arrived(_ reply: ReceivedMessage) {
         let pending = state.withLock { state in
             let pending = state.pending.remove(reply.request)
@@ -64,8 +61,7 @@ final class PendingReplies: Sendable {
         if let pending { pending.outcome.set(.failure(.unanswered(port: pending.port))) }
     }
 
-    /// The time for replies that were sent before the port's end: they travel by another connection than the news of
-    /// the end.
+    /// The time for replies that were sent before the port's end, of which another connection brings the news.
     private static let patience = Duration.milliseconds(50)
 
     func portBecameInvalid(_ port: PortID) {

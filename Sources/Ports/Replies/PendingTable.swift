@@ -10,7 +10,6 @@ struct PendingTable<Waiting: Request> {
 
     subscript(number: UInt64) -> Waiting? { requests[number] }
 
-    /// How many requests to a port there are.
     func count(to port: PortID) -> Int { numbers[port]?.count ?? 0 }
 
     mutating func add(_ request: Waiting, _ number: UInt64) {

@@ -41,6 +41,5 @@ final class ReplyPorts: Sendable {
         return port
     }
 
-    /// The runtime ends.
     func close() { _ = ports.withLock { exchange(&$0, with: [:]) } }
 }

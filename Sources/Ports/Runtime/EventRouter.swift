@@ -10,8 +10,6 @@ final class EventRouter: ControlEvents, SendEvents {
     /// Nil before the runtime is complete, and after its end.
     fileprivate var runtime: PortRuntime? { target.withLock { $0?.object } }
 
-    // MARK: Channels
-
     func channelBecameInvalid(_ port: PortID) {
         guard let runtime else { return }
         runtime.replies.pending.portBecameInvalid(port)
@@ -22,8 +20,6 @@ final class EventRouter: ControlEvents, SendEvents {
     func requestUnanswered(_ request: UInt64, by peer: Incarnation) {
         runtime?.replies.pending.wasRefused(request, by: peer)
     }
-
-    // MARK: Peers
 
     func received(_ message: ControlMessage, from peer: ControlConnection) {
         let (runtime, sender) = (runtime, peer.incarnation)
@@ -54,8 +50,6 @@ final class EventRouter: ControlEvents, SendEvents {
             channel(number)?.drained(probe)
         }
     }
-
-    // MARK: Connections and processes
 
     func processDied(_ address: ControlAddress) {
         for channel in runtime?.channels.channels(to: address) ?? [] { channel.invalidate() }

@@ -36,10 +36,8 @@ public final class PortRuntime: Sendable {
     private let flushMilliseconds = Atomic(1000)
     private let isClosed = Atomic(false)
 
-    /// Makes a runtime.
-    ///
-    /// - Parameter directory: The registry directory of its ports, unless they are told otherwise: an absolute path;
-    ///   nil for `$PORTS_DIRECTORY`, else `$XDG_RUNTIME_DIR/ports`, else `/tmp/ports-UID`.
+    /// Makes a runtime. The directory is the registry directory of its ports, unless they are told otherwise: an absolute
+    /// path; nil for `$PORTS_DIRECTORY`, else `$XDG_RUNTIME_DIR/ports`, else `/tmp/ports-UID`.
     public init(directory: String? = nil) {
         Self.prepareProcess
         let directory = RegistryDirectory.withoutTrailingSlashes(directory ?? RegistryDirectory.defaultPath)
@@ -96,9 +94,8 @@ public final class PortRuntime: Sendable {
 
     // MARK: The end
 
-    /// How long the end of the runtime waits for sent messages to leave the process; one second unless set.
-    ///
-    /// After the bound the process ends, and the remaining messages are lost. Any thread may set the bound.
+    /// How long the end of the runtime waits for sent messages to leave the process; one second unless set. After the
+    /// bound the process ends, and the remaining messages are lost. Any thread may set the bound.
     public var flushBound: Duration {
         get { .milliseconds(flushMilliseconds.load(ordering: .relaxed)) }
         set {

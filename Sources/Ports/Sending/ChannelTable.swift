@@ -30,10 +30,8 @@ final class ChannelTable: Sendable {
         return channel
     }
 
-    /// The channel to a port: the existing one, or a new one.
-    ///
-    /// - Parameter replacesInvalid: Whether an invalid channel to another process gets a successor. For callers that
-    ///   have just found the port in a live process's entry.
+    /// The channel to a port: the existing one, or a new one. Callers that have just found the port in a live process's
+    /// entry replace an invalid channel to that process.
     func channel(to right: WireRight, replacesInvalid: Bool = false) -> SendChannel {
         // The lock may have been another thread's at the fork.
         if Fork.isChild { return .invalid(right, in: self) }
@@ -64,7 +62,6 @@ final class ChannelTable: Sendable {
     }
 
     var count: Int { state.withLock { $0.entries.values.reduce(0) { $0 + $1.count } } }
-
     var all: [SendChannel] { state.withLock { $0.entries.values.flatMap { $0.values.compactMap(\.object) } } }
 
     /// The valid channels to ports of another process.
@@ -73,7 +70,6 @@ final class ChannelTable: Sendable {
         return channels.filter(\.isValid)
     }
 
-    /// The valid channels whose rights name the address.
     func channels(to address: ControlAddress) -> [SendChannel] {
         channels(to: address.incarnation).filter { $0.path == address.directory }
     }

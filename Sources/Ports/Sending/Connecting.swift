@@ -4,7 +4,6 @@ import ZeroMQ
 // How a channel gets its socket.
 
 extension SendChannel {
-    /// Where the owner's control socket is.
     var controlAddress: ControlAddress { ControlAddress(incarnation: id.incarnation, directory: path) }
 
     private var socketPath: String { "\(path)/\(id.incarnation)/\(id.number)" }
@@ -24,10 +23,8 @@ extension SendChannel {
         if let owner = try connectToOwner(before: deadline) { try makeSocket(to: owner) }
     }
 
-    /// Connects if the control connection stands.
-    ///
-    /// - Parameter former: The handshake that the last attempt returned.
-    /// - Returns: The handshake to wait for; nil when the channel is connected.
+    /// Connects if the control connection stands; otherwise returns the handshake to wait for, and to pass to the next
+    /// attempt.
     func connect(after former: ControlHandshake?) throws(PortError) -> ControlHandshake? {
         switch try route(after: former) {
         case .handshake(let handshake): return handshake
@@ -37,9 +34,7 @@ extension SendChannel {
         }
     }
 
-    /// Connects to the owner's process, which from then on reports the end of the port.
-    ///
-    /// - Returns: The connection; nil when the owner is this runtime.
+    /// Connects to the owner's process, which from then on reports the end of the port; nil when that is this runtime.
     @discardableResult
     func connectToOwner(before deadline: MonotonicInstant) throws(PortError) -> ControlConnection? {
         guard !isLocal else { return nil }

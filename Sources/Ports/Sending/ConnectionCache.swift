@@ -15,7 +15,6 @@ final class ConnectionCache: Sendable {
     }
 
     private struct State {
-        /// Connections to live ports.
         var open: [PortID: Connection] = [:]
         /// Channels to live ports whose owners may still ask for the count of sent messages.
         var closed: [PortID: SendChannel] = [:]
@@ -32,7 +31,6 @@ final class ConnectionCache: Sendable {
     /// The connections that stay open, about.
     static var most: Int { min(1024, Int(clamping: Descriptor.limit) / 8) }
 
-    /// The channel has a connection now.
     func opened(_ channel: SendChannel) {
         let sentCount = channel.sentCount
         let most = Self.most
@@ -53,8 +51,7 @@ final class ConnectionCache: Sendable {
         if isDue { closeUnusedSoon(leaving: most) }
     }
 
-    /// Closes idle connections when no descriptor was left for a new one. Without new connections, no round would
-    /// begin.
+    /// Closes idle connections when no descriptor was left for a new one, which would begin a round.
     func makeRoom() {
         let isUnderWay = state.withLock { exchange(&$0.isMakingRoom, with: true) }
         if !isUnderWay { closeUnusedSoon(leaving: 0) }
@@ -85,25 +82,19 @@ final class ConnectionCache: Sendable {
     /// The channel has closed its connection. Another thread may have opened a new one since.
     func closed(_ channel: SendChannel) {
         let former = state.withLock { state in
-            guard !channel.hasSocket, state.open[channel.id]?.channel === channel else {
-                return nil as (Connection?, SendChannel?)?
-            }
-            return (state.open.removeValue(forKey: channel.id), state.closed.updateValue(channel, forKey: channel.id))
+            guard !channel.hasSocket, state.open[channel.id]?.channel === channel else { return nil as SendChannel? }
+            state.open[channel.id] = nil
+            return state.closed.updateValue(channel, forKey: channel.id)
         }
         withExtendedLifetime(former) {}
     }
 
-    /// The channel's port is gone.
     func remove(_ channel: SendChannel) {
-        let released = state.withLock { state in
-            (
-                state.open[channel.id]?.channel === channel ? state.open.removeValue(forKey: channel.id) : nil,
-                state.closed[channel.id] === channel ? state.closed.removeValue(forKey: channel.id) : nil
-            )
+        state.withLock { state in
+            if state.open[channel.id]?.channel === channel { state.open[channel.id] = nil }
+            if state.closed[channel.id] === channel { state.closed[channel.id] = nil }
         }
-        withExtendedLifetime(released) {}
     }
 
-    /// The runtime ends.
     func close() { _ = state.withLock { exchange(&$0, with: State()) } }
 }

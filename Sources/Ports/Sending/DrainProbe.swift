@@ -8,9 +8,7 @@ struct DrainProbe {
 
     mutating func sent(_ number: UInt64, after sentCount: Int) { pending = (number, sentCount) }
 
-    /// The port's answer has come.
-    ///
-    /// - Returns: Whether the port has taken everything.
+    /// The port's answer has come. Returns whether the port has taken everything.
     mutating func answered(_ number: UInt64, sentCount: Int) -> Bool {
         guard let probe = pending, probe == (number, sentCount) else { return false }
         pending = nil

@@ -8,12 +8,10 @@ extension SendChannel {
 
     /// Closes the connection, now or when the answer to a drain probe comes.
     func closeIfIdle() {
-        let isClosed = state.withLock { state in
+        closeSocket { state in
             switch state.queue.closeIfIdle() {
             case .nothing: return false
-            case .close:
-                state.socket = nil
-                return true
+            case .close: return true
             case .probe:
                 let number = UInt64.random(in: 0 ... .max)
                 // Without room, the next round tries again.
@@ -25,13 +23,14 @@ extension SendChannel {
                 return false
             }
         }
-        if isClosed { context.connections.closed(self) }
     }
 
     /// The port has answered a drain probe: everything before it was taken.
-    func drained(_ number: UInt64) {
+    func drained(_ number: UInt64) { closeSocket { $0.queue.drained(number) } }
+
+    private func closeSocket(if decide: (inout ChannelState) -> Bool) {
         let isClosed = state.withLock { state in
-            guard state.queue.drained(number) else { return false }
+            guard decide(&state) else { return false }
             state.socket = nil
             return true
         }

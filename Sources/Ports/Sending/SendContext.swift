@@ -3,7 +3,6 @@ import Synchronization
 
 /// What channels report to the floors above.
 protocol SendEvents: AnyObject, Sendable {
-    /// The port of a channel is invalid.
     func channelBecameInvalid(_ port: PortID)
     /// A request to a port of this runtime gets no reply.
     func requestUnanswered(_ request: UInt64, by incarnation: Incarnation)
@@ -13,9 +12,7 @@ protocol SendEvents: AnyObject, Sendable {
 protocol LocalPort: AnyObject, Sendable {
     /// Whether only the calling thread takes messages from the port. Such a thread must not wait for room.
     var isServedOnlyHere: Bool { get }
-    /// Lets other processes connect to the port.
-    ///
-    /// - Returns: The registry directory of the port's socket.
+    /// Lets other processes connect to the port, and returns the registry directory of its socket.
     func expose() throws(PortError) -> String
 }
 

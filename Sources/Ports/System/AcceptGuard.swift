@@ -1,8 +1,7 @@
 import CAcceptGuard
 import Glibc
 
-/// Refuses connections before libzmq accepts them: libzmq aborts the process when its `accept` finds no descriptor
-/// left.
+/// Refuses connections before libzmq accepts them: without a descriptor left, its `accept` would abort the process.
 enum AcceptGuard {
     /// Once a process.
     static let begin: Void = cag_begin(Int32(DescriptorReserve.size)) { pid, uid, reason in

@@ -6,7 +6,6 @@ import RunLoops
 enum DescriptorReserve {
     static let size = 64
 
-    /// Throws when only the reserve is left.
     static func check() throws(PortError) {
         let lowestFree = fcntl(0, F_DUPFD_CLOEXEC, 0)
         if lowestFree >= 0 { close(lowestFree) }

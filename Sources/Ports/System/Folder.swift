@@ -2,30 +2,23 @@ import Glibc
 
 /// An open directory. All operations use its descriptor, because its path may lead elsewhere by then.
 final class Folder: Sendable {
-    /// Identifies a directory, however its path is spelled.
-    struct Identity: Hashable {
-        let device: dev_t
-        let number: ino_t
-
-        init(_ status: stat) { (device, number) = (status.st_dev, status.st_ino) }
-    }
-
     let descriptor: Int32
-    let identity: Identity
+    /// Identifies the directory, however its path is spelled.
+    let identity: (device: dev_t, number: ino_t)
 
     /// Opens a directory; nil, and an `errno`, when the path leads to none. A symbolic link is not followed.
     init?(_ path: String) {
         descriptor = Self.open(path)
         guard descriptor >= 0 else { return nil }
-        identity = Identity(Self.status(of: descriptor))
+        let status = Self.status(of: descriptor)
+        identity = (status.st_dev, status.st_ino)
     }
 
     deinit { close(descriptor) }
 
-    /// Whether a path leads here at the moment.
     func isAt(_ path: String) -> Bool {
         var status = stat()
-        return lstat(path, &status) == 0 && Identity(status) == identity
+        return lstat(path, &status) == 0 && (status.st_dev, status.st_ino) == identity
     }
 
     /// The way to a file by the descriptor, where `/proc` is mounted.
@@ -65,7 +58,6 @@ final class Folder: Sendable {
     func makeFolder(_ file: String) -> Bool { mkdirat(descriptor, file, 0o700) == 0 || errno == EEXIST }
 
     func remove(_ file: String) -> Bool { unlinkat(descriptor, file, 0) == 0 }
-
     /// Removes a folder if it is empty.
     func removeFolder(_ file: String) -> Bool { unlinkat(descriptor, file, AT_REMOVEDIR) == 0 }
 
@@ -94,8 +86,6 @@ final class Folder: Sendable {
 
     /// The names in a folder of this folder.
     func files(in file: String) -> [String] { Self.files(open(file, O_RDONLY | O_DIRECTORY)) }
-
-    /// The names in a folder.
     static func files(in path: String) -> [String] { files(open(path)) }
 
     /// - Parameter descriptor: The folder's descriptor, which the call closes.

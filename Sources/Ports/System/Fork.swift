@@ -4,13 +4,11 @@ import RunLoops
 
 /// A forked child inherits the memory of ports, but none of their threads. In the child every use of a port throws.
 enum Fork {
-    /// Whether this process is a forked child of the one that used the library.
     static var isChild: Bool { crl_is_forked() }
 
     static func check() throws(PortError) {
         if isChild {
-            throw .unavailable(
-                reason: "this process is a fork of the one that used them; call exec, or fork earlier")
+            throw .unavailable(reason: "this process is a fork of the one that used them; call exec, or fork earlier")
         }
     }
 }

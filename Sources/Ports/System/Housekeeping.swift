@@ -15,19 +15,17 @@ final class Housekeeping: Sendable {
         }
     }
 
-    /// Whether the caller is on the thread.
     var isCurrent: Bool { thread.withLock { $0?.loop }?.isCurrent ?? false }
 
-    func perform(_ body: @escaping @Sendable () -> Void) throws(PortError) {
-        let loop = try loop()
-        loop.perform(body)
-        loop.wakeUpForOwnWork()
-    }
+    func perform(_ body: @escaping @Sendable () -> Void) throws(PortError) { try addWork { $0.perform(body) } }
 
-    func add(_ timer: ThreadRunLoop.Timer) throws(PortError) {
+    func add(_ timer: ThreadRunLoop.Timer) throws(PortError) { try addWork { $0.add(timer) } }
+
+    private func addWork(_ add: (ThreadRunLoop) -> Void) throws(PortError) {
         let loop = try loop()
-        loop.add(timer)
-        loop.wakeUpForOwnWork()
+        add(loop)
+        // Work that the thread itself adds does not wake its loop, which could sleep in spite of the work.
+        if loop.isCurrent { loop.wakeUp() }
     }
 
     /// Calls the closure after the delay. Without a thread, the closure is never called.
@@ -44,9 +42,4 @@ final class Housekeeping: Sendable {
     func stop() {
         thread.withLock { $0.take() }?.stop()
     }
-}
-
-extension ThreadRunLoop {
-    /// Work that the loop's own thread adds does not wake the loop, which could sleep in spite of the work.
-    fileprivate func wakeUpForOwnWork() { if isCurrent { wakeUp() } }
 }

@@ -5,16 +5,11 @@ import RunLoops
 /// Unix-domain sockets without libzmq: its `bind` steals a live owner's path, and its `connect` does not report whether
 /// anybody listens.
 enum LocalSocket {
-    enum Kind {
-        case stream
-        case sequencedPackets
+    struct Kind: Hashable {
+        let type: Int32
 
-        var type: Int32 {
-            switch self {
-            case .stream: Int32(SOCK_STREAM.rawValue)
-            case .sequencedPackets: Int32(SOCK_SEQPACKET.rawValue)
-            }
-        }
+        static let stream = Kind(type: Int32(SOCK_STREAM.rawValue))
+        static let sequencedPackets = Kind(type: Int32(SOCK_SEQPACKET.rawValue))
     }
 
     static func make(_ kind: Kind) throws(PortError) -> Int32 {
@@ -31,12 +26,10 @@ enum LocalSocket {
         return descriptor
     }
 
-    /// A control socket that listens at a path.
     static func listenForControl(at path: String) throws(PortError) -> Int32 {
         try listening(makeControl(), at: path, elseClose: crl_unforked_close)
     }
 
-    /// A socket that listens at a path.
     static func listen(at path: String, kind: Kind) throws(PortError) -> Int32 {
         try listening(make(kind), at: path) { close($0) }
     }
@@ -104,7 +97,6 @@ enum LocalSocket {
         }
     }
 
-    /// Who listens at a path.
     enum Listening {
         /// A process that is there, or may be.
         case somebody

@@ -32,12 +32,7 @@ final class Log: Sendable {
 
     private static let longestQueue = 256
 
-    // MARK: Appending
-
-    /// - Parameters:
-    ///   - subject: The peer that the line is about.
-    ///   - kind: The kind of fault, for a line that is written once for each subject.
-    ///   - text: The line.
+    /// A line about a peer, or about this process. A kind of fault is written once for each subject.
     func warning(
         about subject: LogRateLimit.Subject = .own, once kind: String? = nil, _ text: @autoclosure () -> String
     ) { append(.warning, subject, kind, text) }
@@ -67,19 +62,15 @@ final class Log: Sendable {
         if needsThread, !startThread() { state.withLock { $0.isWriting = false } }
     }
 
-    // MARK: Writing
-
     private func startThread() -> Bool {
         var thread = pthread_t()
-        let argument = Unmanaged.passUnretained(self).toOpaque()
-        let error = pthread_create(
-            &thread, nil,
-            { argument in
-                if let argument { Unmanaged<Log>.fromOpaque(argument).takeUnretainedValue().write() }
-                return nil
-            }, argument)
-        if error == 0 { pthread_detach(thread) }
-        return error == 0
+        let body: @convention(c) (UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? = { _ in
+            log.write()
+            return nil
+        }
+        guard pthread_create(&thread, nil, body, nil) == 0 else { return false }
+        pthread_detach(thread)
+        return true
     }
 
     /// Made with the first line: until then, the program may set up its logging system.

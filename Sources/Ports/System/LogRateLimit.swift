@@ -4,7 +4,6 @@ import RunLoops
 /// Limits the lines of the log, for each subject and for all peers together. The process's own lines do not count as
 /// lines about peers.
 struct LogRateLimit {
-    /// The subject of a line.
     enum Subject: Hashable {
         case process(pid_t)
         case incarnation(Incarnation)

@@ -1,10 +1,8 @@
 import RunLoopLocks
 import RunLoops
 
-/// A value that is set once. Threads and tasks wait for the value, and handlers are called with the value.
-///
-/// Handlers are called in the order they were added, by the thread that sets the value. A handler that is added later
-/// is called at once.
+/// A value that is set once, and that threads and tasks wait for. The thread that sets the value calls the handlers, in
+/// the order they were added. A handler that is added later is called at once.
 final class Promise<Value: Sendable>: Sendable {
     typealias Handler = @Sendable (Value) -> Void
 
@@ -35,10 +33,10 @@ final class Promise<Value: Sendable>: Sendable {
     /// Nil until the value is set.
     var value: Value? { state.withLock { $0.value } }
 
-    /// Sets the value, wakes the waiters, and calls the handlers. Only the first value counts.
+    /// Sets the value, wakes the waiters, and calls the handlers. Returns whether this was the first value: others do not
+    /// count.
     ///
     /// - Parameter beforeTold: Called when the value is fixed and not visible yet.
-    /// - Returns: Whether this was the first value.
     @discardableResult
     func set(_ value: Value, beforeTold: () -> Void = {}) -> Bool {
         let isFirst = state.withLock { state in
@@ -73,7 +71,6 @@ final class Promise<Value: Sendable>: Sendable {
         if let value { handler(value) }
     }
 
-    /// Drops the handlers without calling them.
     func dropHandlers() {
         // Released after the lock: the release may call back in here.
         _ = state.withLock { exchange(&$0.handlers, with: []) }
@@ -82,16 +79,14 @@ final class Promise<Value: Sendable>: Sendable {
     /// Blocks the thread until the value is set; nil when the deadline comes first.
     func wait(until deadline: MonotonicInstant) -> Value? {
         if let value { return value }
-        let waiter = GateWaiter()
+        let waiter = Latch()
         add(waiter)
         defer { remove(waiter) }
-        _ = waiter.latch.wait(until: deadline)
+        _ = waiter.wait(until: deadline)
         return value
     }
 
-    /// Suspends the task until the value is set; nil when the deadline comes first.
-    ///
-    /// - Parameter housekeeping: Watches the deadline.
+    /// Suspends the task until the value is set; nil when the deadline, which the housekeeping thread watches, comes first.
     nonisolated(nonsending) func value(
         before deadline: MonotonicInstant, on housekeeping: Housekeeping
     ) async throws -> Value? {
@@ -118,8 +113,6 @@ final class Promise<Value: Sendable>: Sendable {
     func remove(_ waiter: some Waiter) { state.withLock { $0.waiters.removeAll { $0 === waiter } } }
 }
 
-/// A thread that waits for one event.
-private final class GateWaiter: Waiter {
-    let latch = Latch()
-    func wake() { latch.open() }
+extension Latch: Waiter {
+    func wake() { open() }
 }

@@ -13,12 +13,7 @@ final class SocketFactory: Sendable {
 
     private let state = Lock(State.unused)
 
-    /// A socket that receives a port's messages.
-    ///
-    /// - Parameters:
-    ///   - address: Its address inside the runtime.
-    ///   - highWaterMark: How many messages of one sender it holds.
-    ///   - messageLimit: The largest message in bytes.
+    /// A socket that receives a port's messages, at an address inside the runtime.
     func makePull(_ address: String, highWaterMark: Int32, messageLimit: Int) throws(PortError) -> Socket {
         try make(.pull) { (socket) throws(ZeroMQError) in
             try socket.set(.receiveHighWaterMark(highWaterMark))
@@ -89,9 +84,7 @@ final class SocketFactory: Sendable {
         }
     }
 
-    /// Refuses further sockets.
-    ///
-    /// - Returns: The context, for the caller to terminate.
+    /// Refuses further sockets, and returns the context, for the caller to terminate.
     func close() -> Context? {
         guard case .open(let context) = state.withLock({ exchange(&$0, with: .closed) }) else { return nil }
         return context

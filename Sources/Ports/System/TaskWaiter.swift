@@ -40,8 +40,7 @@ final class TaskWaiter: Waiter {
         state.withLock { $0.watch.take() }?.invalidate()
     }
 
-    /// Suspends until a wake-up, the watched descriptor, the deadline or the cancellation of the task. The caller
-    /// checks which.
+    /// Suspends until a wake-up, the watched descriptor, the deadline or the task's cancellation. The caller checks which.
     nonisolated(nonsending) func wait(until deadline: MonotonicInstant) async throws(PortError) {
         defer { stopWatching() }
         var timer: ThreadRunLoop.Timer?

@@ -13,7 +13,6 @@ protocol Waiter: AnyObject, Sendable {
     func wake()
 }
 
-/// A thread that waits.
 final class ThreadWaiter: Waiter {
     /// Nil when no descriptor was left. Then the thread polls.
     private let event = try? EventDescriptor()
@@ -26,8 +25,7 @@ final class ThreadWaiter: Waiter {
         event?.raise()
     }
 
-    /// - Parameter descriptor: The socket's descriptor, for the first waiter.
-    /// - Returns: False when the deadline came first.
+    /// Waits, the first waiter for the socket's descriptor, too. False when the deadline came first.
     func wait(for descriptor: Int32?, until deadline: MonotonicInstant) -> Bool {
         while true {
             let end = event == nil ? min(deadline, .now + Self.pollInterval) : deadline
