@@ -48,8 +48,6 @@ final class ControlConnection: Sendable {
 
     deinit { crl_unforked_close(descriptor) }
 
-    // MARK: Sending
-
     func send(_ message: ControlMessage) {
         let isOverrun = state.withLock { state in
             if case .watch(let number) = message, !state.asked.insert(number).inserted { return false }
@@ -123,8 +121,6 @@ final class ControlConnection: Sendable {
     func tellInvalidated(_ number: UInt64) {
         if state.withLock({ $0.watched.remove(number) }) != nil { send(.invalidated(number)) }
     }
-
-    // MARK: Receiving
 
     /// The most packets that are read before other connections have their turn.
     private static let batch = 64

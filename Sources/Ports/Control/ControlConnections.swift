@@ -29,7 +29,7 @@ final class ControlConnections: Sendable {
 
     let incarnation: Incarnation
     let housekeeping: Housekeeping
-    let events: any ControlEvents
+    let events: any RuntimeEvents
     private let state: Lock<State>
 
     /// The most control connections.
@@ -43,7 +43,7 @@ final class ControlConnections: Sendable {
     let callers = Atomic(0)
 
     init(
-        _ incarnation: Incarnation, _ housekeeping: Housekeeping, _ events: any ControlEvents,
+        _ incarnation: Incarnation, _ housekeeping: Housekeeping, _ events: any RuntimeEvents,
         origins: Origins = Origins()
     ) {
         state = Lock(State(origins: origins, incarnation: incarnation))

@@ -107,16 +107,11 @@ final class ControlHandshake: Sendable {
     private func connect() {
         guard case .connecting = phase.withLock({ $0 }) else { return }
         switch LocalSocket.connect(descriptor, to: address.path) {
-        case 0:
-            sendHello()
-        case EAGAIN, EINTR:
-            connectLater()
-        case ECONNREFUSED, ENAMETOOLONG:
-            end(.dead)
-        case ENOENT, ENOTDIR:
-            end(outcomeWithoutSocket)
-        case let error:
-            end(failure(error))
+        case 0: sendHello()
+        case EAGAIN, EINTR: connectLater()
+        case ECONNREFUSED, ENAMETOOLONG: end(.dead)
+        case ENOENT, ENOTDIR: end(outcomeWithoutSocket)
+        case let error: end(failure(error))
         }
     }
 

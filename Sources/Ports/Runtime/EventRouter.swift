@@ -2,7 +2,7 @@ import RunLoopLocks
 import RunLoops
 
 /// Passes the reports of control connections and channels to the parts of the runtime that need them.
-final class EventRouter: ControlEvents, SendEvents {
+final class EventRouter: RuntimeEvents {
     private let target = Lock<Weak<PortRuntime>?>(nil)
 
     func setTarget(_ runtime: PortRuntime) { target.withLock { $0 = Weak(runtime) } }
@@ -30,24 +30,18 @@ final class EventRouter: ControlEvents, SendEvents {
         case .watch(let number):
             // The port may have become invalid before, or on another thread just now.
             if runtime?.ports.port(number)?.isValid != true { peer.tellInvalidated(number) }
-        case .invalidated(let number):
-            channel(number)?.invalidate()
-        case .unanswered(let request):
-            requestUnanswered(request, by: sender)
-        case .credit(let number, let bytes):
-            channel(number)?.returnCredit(Int(clamping: bytes))
-        case .count(let number):
-            peer.send(.sent(number, count: UInt64(channel(number)?.sentCount ?? 0)))
-        case .sent(let number, let count):
-            runtime?.statistics.sent(Int(clamping: count), to: number, by: sender)
+        case .invalidated(let number): channel(number)?.invalidate()
+        case .unanswered(let request): requestUnanswered(request, by: sender)
+        case .credit(let number, let bytes): channel(number)?.returnCredit(Int(clamping: bytes))
+        case .count(let number): peer.send(.sent(number, count: UInt64(channel(number)?.sentCount ?? 0)))
+        case .sent(let number, let count): runtime?.statistics.sent(Int(clamping: count), to: number, by: sender)
         case .ask(let query, let number):
             guard let runtime else { return peer.answer(query, nil) }
             runtime.statistics.collect(for: number) { [weak peer] in peer?.answer(query, $0) }
         case .statistics(let query, let received, let waiting):
             let statistics = PortStatistics(received: Int(clamping: received), waiting: Int(clamping: waiting))
             runtime?.statistics.answered(query, statistics, by: sender)
-        case .drained(let number, let probe):
-            channel(number)?.drained(probe)
+        case .drained(let number, let probe): channel(number)?.drained(probe)
         }
     }
 

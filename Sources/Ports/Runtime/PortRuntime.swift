@@ -44,7 +44,7 @@ public final class PortRuntime: Sendable {
         self.directory = directory
         let router = EventRouter()
         let control = ControlConnections(incarnation, housekeeping, router)
-        channels = ChannelTable(SendContext(control, SocketFactory(), router))
+        channels = ChannelTable(SendContext(control, SocketFactory()))
         registry = Registry(control) { [ports] in ports.port($0) }
         statistics = StatisticsCollector(ports, control)
         receiving = ReceiveContext(channels, ports, registry)
@@ -73,8 +73,6 @@ public final class PortRuntime: Sendable {
         }
     }
 
-    // MARK: The process
-
     private static let live = Lock<[ObjectIdentifier: Weak<PortRuntime>]>([:])
 
     /// Once, before anything else.
@@ -91,8 +89,6 @@ public final class PortRuntime: Sendable {
             log.close(before: .now + .milliseconds(100))
         }
     }()
-
-    // MARK: The end
 
     /// How long the end of the runtime waits for sent messages to leave the process; one second unless set. After the
     /// bound the process ends, and the remaining messages are lost. Any thread may set the bound.

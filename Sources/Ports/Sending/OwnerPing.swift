@@ -1,4 +1,3 @@
-import RunLoops
 import Synchronization
 
 /// A watch for the end of a port that does not exist. The owner's library answers on its own thread, after all earlier

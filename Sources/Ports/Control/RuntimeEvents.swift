@@ -1,10 +1,14 @@
-/// What control connections report to the floors above, and ask of them. The housekeeping thread makes all calls, with
-/// no lock held.
-protocol ControlEvents: AnyObject, Sendable {
+/// What control connections and channels report to the runtime, and ask of it. All calls come with no lock held, those of
+/// control connections from the housekeeping thread.
+protocol RuntimeEvents: AnyObject, Sendable {
     func received(_ message: ControlMessage, from peer: ControlConnection)
     func processDied(_ address: ControlAddress)
     /// A control connection has ended; its process may be alive.
     func connectionEnded(_ peer: Incarnation, isLast: Bool)
+    /// A port that this runtime has a right to, or one of its own, is invalid.
+    func channelBecameInvalid(_ port: PortID)
+    /// A request of this runtime gets no reply.
+    func requestUnanswered(_ request: UInt64, by peer: Incarnation)
 
     /// Whether a process may be alive though an address of its control socket leads nowhere.
     func mayBeAlive(_ peer: Incarnation) -> Bool
