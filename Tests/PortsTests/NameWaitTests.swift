@@ -45,7 +45,7 @@ import Testing
         #expect(
             portError { _ = try names.waitForPort(forName: "nobody", before: .now + .milliseconds(20)) }
                 == .nameNotFound("nobody", directory: sandbox.path))
-        #expect(try !isWatching())
+        #expect(waitUntil { (try? isWatching()) == false })
     }
 
     @Test func `what is no name is not waited for`() {
@@ -83,7 +83,7 @@ import Testing
         let cancelled = Task { try await names.waitForPort(forName: "late") }
         cancelled.cancel()
         await #expect(throws: CancellationError.self) { try await cancelled.value }
-        #expect(try !isWatching())
+        #expect(await waitUntil { (try? isWatching()) == false })
     }
 
     // MARK: Going

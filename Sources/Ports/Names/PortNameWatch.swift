@@ -20,11 +20,8 @@ public final class PortNameWatch: Sendable {
         case went(PortNameServer.Registration)
     }
 
-    private struct Held {
-        let registration: PortNameServer.Registration
-        /// The right keeps the watch of the port's end.
-        let right: MachPort.SendRight
-    }
+    /// The right keeps the watch of the port's end.
+    private typealias Held = (registration: PortNameServer.Registration, right: MachPort.SendRight)
 
     private struct State {
         var held: [String: Held] = [:]
@@ -37,7 +34,6 @@ public final class PortNameWatch: Sendable {
     private let directory: RegistryDirectory
     private let waiter = ThreadWaiter()
     private let listener: RegistryWatcher.Listener
-    private let looking = Lock(())
     private let state = Lock(State())
 
     /// Begins to watch. Throws `outOfFileSources` when the user has no inotify instance left, or an error of the
@@ -45,7 +41,7 @@ public final class PortNameWatch: Sendable {
     public init(_ nameServer: PortNameServer = .shared) throws(PortError) {
         runtime = nameServer.runtime
         directory = try nameServer.registryDirectory()
-        listener = try directory.watcher.listen { [waiter] _ in waiter.wake() }
+        listener = try directory.listen { [waiter] _ in waiter.wake() }
         waiter.wake()
     }
 
@@ -65,30 +61,24 @@ public final class PortNameWatch: Sendable {
             if let change { return change }
             if listener.isDirectoryRemoved { throw .directory(directory.path, call: "inotify", errno: ENOENT) }
             guard waiter.wait(for: nil, until: deadline) else { return nil }
-            looking.withLock { _ in look() }
+            state.withLock { look(&$0) }
         }
     }
 
     /// Compares the entries with the last ones.
-    private func look() {
-        let entries = directory.entries()
-        let (known, gone) = state.withLock { ($0.held, $0.gone) }
-        var now: [String: Held] = [:]
-        var stillGone: Set<PortID> = []
-        for entry in entries {
+    private func look(_ state: inout State) {
+        let (known, gone) = (state.held, state.gone)
+        (state.held, state.gone) = ([:], [])
+        for entry in directory.entries() {
             if !gone.contains(entry.right.id), let held = stillHeld(known[entry.name], entry) {
-                now[entry.name] = held
+                state.held[entry.name] = held
             } else {
-                stillGone.insert(entry.right.id)
+                state.gone.insert(entry.right.id)
             }
         }
-        state.withLock { [now, stillGone] state in
-            state.held = now
-            state.gone = stillGone
-            let went = known.filter { now[$0.key]?.right != $0.value.right }
-            let came = now.filter { known[$0.key]?.right != $0.value.right }
-            state.untold += went.values.map { .went($0.registration) } + came.values.map { .came($0.registration) }
-        }
+        let went = known.filter { state.held[$0.key]?.right != $0.value.right }
+        let came = state.held.filter { known[$0.key]?.right != $0.value.right }
+        state.untold += went.values.map { .went($0.registration) } + came.values.map { .came($0.registration) }
     }
 
     /// Nil when the port is gone.
@@ -101,6 +91,6 @@ public final class PortNameWatch: Sendable {
         let right = MachPort.SendRight(runtime.channels.channel(to: entry.right, replacesInvalid: true))
         // Does not wait for a stopped owner.
         right.channel.watch()
-        return right.isValid ? Held(registration: .init(entry), right: right) : nil
+        return right.isValid ? (.init(entry), right) : nil
     }
 }

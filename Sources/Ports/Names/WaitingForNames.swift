@@ -15,10 +15,10 @@ extension PortNameServer {
     public func waitForPort(
         forName name: String, before deadline: MonotonicInstant = .distantFuture
     ) throws(PortError) -> MachPort.SendRight {
-        if let right = try portIfAny(forName: name, before: deadline) { return right }
+        if let right = try portIfAny(name, before: deadline) { return right }
         let changes = try NameChanges(of: name, self, ThreadWaiter())
         repeat {
-            if try changes.hasNewPort(), let right = try portIfAny(forName: name, before: deadline) { return right }
+            if try changes.hasNewPort(), let right = try portIfAny(name, before: deadline) { return right }
             try changes.check()
         } while changes.waiter.wait(for: nil, until: deadline)
         throw .nameNotFound(name, directory: path)
@@ -30,9 +30,7 @@ extension PortNameServer {
     ) async throws -> MachPort.SendRight {
         let changes = try NameChanges(of: name, self, TaskWaiter(runtime.housekeeping))
         repeat {
-            if try changes.hasNewPort(), let right = try await portIfAny(forName: name, before: deadline) {
-                return right
-            }
+            if try changes.hasNewPort(), let right = try await portIfAny(name, before: deadline) { return right }
             try changes.check()
         } while try await changes.next(before: deadline)
         throw PortError.nameNotFound(name, directory: path)
@@ -43,10 +41,8 @@ extension PortNameServer {
     ///
     /// - Throws: ``PortError``: `nameInUse` at the deadline, `outOfFileSources`, and as `port(forName:before:)`.
     @available(*, noasync, message: "it blocks its thread; `try await` the other one")
-    public func waitForEnd(
-        ofName name: String, before deadline: MonotonicInstant = .distantFuture
-    ) throws(PortError) {
-        guard let right = try portIfAny(forName: name, before: deadline) else { return }
+    public func waitForEnd(ofName name: String, before deadline: MonotonicInstant = .distantFuture) throws(PortError) {
+        guard let right = try portIfAny(name, before: deadline) else { return }
         let changes = try NameChanges(of: name, self, ThreadWaiter())
         repeat {
             guard try has(right, name: name) else { return }
@@ -57,7 +53,7 @@ extension PortNameServer {
 
     /// Waits for the end of a name as the form that blocks does, suspending the task. Throws also `CancellationError`.
     public func waitForEnd(ofName name: String, before deadline: MonotonicInstant = .distantFuture) async throws {
-        guard let right = try await portIfAny(forName: name, before: deadline) else { return }
+        guard let right = try await portIfAny(name, before: deadline) else { return }
         let changes = try NameChanges(of: name, self, TaskWaiter(runtime.housekeeping))
         repeat {
             guard try has(right, name: name) else { return }
@@ -67,9 +63,7 @@ extension PortNameServer {
     }
 
     /// The port; nil when nobody has the name.
-    private func portIfAny(
-        forName name: String, before deadline: MonotonicInstant
-    ) throws(PortError) -> MachPort.SendRight? {
+    private func portIfAny(_ name: String, before deadline: MonotonicInstant) throws(PortError) -> MachPort.SendRight? {
         do {
             return try port(forName: name, before: max(deadline, .now + .seconds(1)))
         } catch .nameNotFound {
@@ -77,10 +71,7 @@ extension PortNameServer {
         }
     }
 
-    /// As the form that blocks, suspending the task.
-    private func portIfAny(
-        forName name: String, before deadline: MonotonicInstant
-    ) async throws -> MachPort.SendRight? {
+    private func portIfAny(_ name: String, before deadline: MonotonicInstant) async throws -> MachPort.SendRight? {
         do {
             return try await port(forName: name, before: max(deadline, .now + .seconds(1)))
         } catch PortError.nameNotFound {
@@ -113,7 +104,7 @@ private final class NameChanges<Waiting: Waiter> {
         self.name = name
         self.names = names
         let file = try NameEntry.fileName(for: name)
-        listener = try names.registryDirectory().watcher.listen { change in
+        listener = try names.registryDirectory().listen { change in
             if case .entry(let changed) = change, changed != file { return }
             waiter.wake()
         }

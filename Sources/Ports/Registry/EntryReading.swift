@@ -19,13 +19,9 @@ extension RegistryDirectory {
     func entries() -> [NameEntry] { folder.files(in: Self.names).compactMap { try? read($0) } }
 
     func liveEntries() -> [NameEntry] {
-        var isAlive: [Incarnation: Bool] = [:]
-        return entries().filter { entry in
-            let owner = entry.right.id.incarnation
-            let isOwnerAlive = isAlive[owner] ?? self.isAlive(owner)
-            isAlive[owner] = isOwnerAlive
-            return isOwnerAlive
-        }
+        let entries = entries()
+        let live = Set(entries.map(\.right.id.incarnation)).filter { isAlive($0) }
+        return entries.filter { live.contains($0.right.id.incarnation) }
     }
 
     /// The entry in a name's folder.

@@ -3,8 +3,9 @@ import RunLoops
 // Restores entries of live ports that somebody has removed. The library itself never removes such an entry.
 
 extension RegistryDirectory {
-    /// An entry is restored after a pause: its removal may be the beginning of the removal of the whole directory.
-    private static let pause = Duration.milliseconds(100)
+    func listen(_ handler: @escaping RegistryWatcher.Handler) throws(PortError) -> RegistryWatcher.Listener {
+        try watcher.listen(at: path(Self.names), handler)
+    }
 
     /// Listens for the removal of our entries, as long as there are any.
     func watchOwnEntries() {
@@ -15,7 +16,7 @@ extension RegistryDirectory {
             }
             guard listener == nil, folder.isAt(path) else { return false }
             do throws(PortError) {
-                listener = try watcher.listen { [weak self] in self?.changed($0) }
+                listener = try listen { [weak self] in self?.changed($0) }
             } catch {
                 // The name is registered all the same.
                 log.warning("entries that somebody removes from \(path) will not be restored: \(error)")
@@ -40,8 +41,9 @@ extension RegistryDirectory {
         if !missing.isEmpty { later { $0.restore(missing) } }
     }
 
+    /// The removal of an entry may be the beginning of the removal of the whole directory.
     private func later(_ body: @escaping @Sendable (RegistryDirectory) -> Void) {
-        registry.housekeeping.perform(after: Self.pause) { [weak self] in if let self { body(self) } }
+        registry.housekeeping.perform(after: .milliseconds(100)) { [weak self] in if let self { body(self) } }
     }
 
     private func isMissing(_ entry: NameEntry, _ file: String) -> Bool {

@@ -4,8 +4,6 @@ import RunLoops
 // Claiming names, taking over those of dead owners, and giving names up.
 
 extension RegistryDirectory {
-    // MARK: Names of ports of ours
-
     /// Gives the name to a port of ours, unless a live port has it.
     func give(_ name: String, to port: any RegisteredPort) throws(PortError) {
         let file = try NameEntry.fileName(for: name)
@@ -91,8 +89,6 @@ extension RegistryDirectory {
             try? registry.housekeeping.add(timer)
         }
     }
-
-    // MARK: Claim and takeover
 
     /// Removes a dead port's entry.
     func removeDead(_ entry: NameEntry) {

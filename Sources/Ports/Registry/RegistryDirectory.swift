@@ -70,7 +70,7 @@ final class RegistryDirectory: Sendable {
         self.folder = folder
         currentPath = Lock(path)
         self.registry = registry
-        watcher = RegistryWatcher("\(path)/\(Self.names)", registry.housekeeping)
+        watcher = RegistryWatcher(registry.housekeeping)
         try check()
         // Cleaners of temporary directories leave a locked directory alone. Nobody waits for this lock.
         flock(folder.descriptor, LOCK_SH | LOCK_NB)
@@ -106,24 +106,24 @@ final class RegistryDirectory: Sendable {
     func path(_ file: String) -> String { "\(path)/\(file)" }
 
     /// The error of a call on a file that has just failed.
-    func failure(_ call: String, _ file: String) -> PortError { .directory(path(file), call: call, errno: errno) }
+    func failure(_ call: String, _ file: String) -> PortError {
+        let error = errno
+        return .directory(path(file), call: call, errno: error)
+    }
 
     /// Another path leads here. From now on it is the directory's path, if the former one leads elsewhere.
     func isReached(by other: String) {
         let former = path
         guard other != former, !folder.isAt(former) else { return }
         let isChanged = currentPath.withLock { exchange(&$0, with: other) } == former
-        watcher.setPath("\(other)/\(Self.names)")
         if isChanged { renewNames() }
     }
-
-    private static let lookInterval: UInt64 = 100_000_000
 
     /// Whether others find this runtime by the directory's path. Looks at most ten times a second.
     var isInPlace: Bool {
         let now = crl_coarse_now()
         guard now >= nextLook.load(ordering: .relaxed) else { return true }
-        nextLook.store(now + Self.lookInterval, ordering: .relaxed)
+        nextLook.store(now + 100_000_000, ordering: .relaxed)
         return folder.isAt(path) && folder.isSocket(ownFile("c"))
     }
 

@@ -40,22 +40,19 @@ final class RegistryWatcher: Sendable {
     private struct State {
         var listeners: [ObjectIdentifier: Weak<Listener>] = [:]
         var source: ThreadRunLoop.Source1?
-        var path: String
     }
 
     private let housekeeping: Housekeeping
-    private let state: Lock<State>
+    private let state = Lock(State())
 
-    init(_ path: String, _ housekeeping: Housekeeping) {
-        state = Lock(State(path: path))
-        self.housekeeping = housekeeping
-    }
+    init(_ housekeeping: Housekeeping) { self.housekeeping = housekeeping }
 
-    /// Reports every change from now on, on the housekeeping thread, or on the thread that made a port invalid.
-    func listen(_ handler: @escaping Handler) throws(PortError) -> Listener {
+    /// Reports every change in the folder of names from now on, on the housekeeping thread, or on the thread that made a
+    /// port invalid.
+    func listen(at path: String, _ handler: @escaping Handler) throws(PortError) -> Listener {
         let listener = Listener(self, handler)
         try state.withLock { (state) throws(PortError) in
-            if state.source == nil { state.source = try makeSource(state.path) }
+            if state.source == nil { state.source = try makeSource(path) }
             state.listeners[ObjectIdentifier(listener)] = Weak(listener)
         }
         return listener
@@ -70,9 +67,6 @@ final class RegistryWatcher: Sendable {
         try housekeeping.add(source)
         return source
     }
-
-    /// The path from now on. It leads to the same folder.
-    func setPath(_ path: String) { state.withLock { $0.path = path } }
 
     private func remove(_ listener: ObjectIdentifier) {
         let unused = state.withLock { state in
