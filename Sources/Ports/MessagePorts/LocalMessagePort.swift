@@ -26,16 +26,11 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
     /// The port's name, number and process.
     public var description: String { (name.map { "“\($0)”, " } ?? "") + port.description }
 
-    /// Makes a port whose handler answers at once. Each limit is 1 or more.
+    /// Makes a port whose handler answers at once, with a name or without. The limits are those of
+    /// ``MachPort/init(queueLimit:byteLimit:messageLimit:nameServer:handler:)``.
     ///
-    /// - Parameters:
-    ///   - name: The port's name; nil for none.
-    ///   - nameServer: The name server that registers the name.
-    ///   - queueLimit: The requests of one sender that wait at the port before the sender waits.
-    ///   - byteLimit: The bytes of one sender's requests that wait before the sender waits; nil for any number.
-    ///   - messageLimit: The largest request that the port takes, in bytes.
-    ///   - handler: Called on the loops that the port is scheduled in, and on its queue. The asker gets the result, if
-    ///     it wants a reply. A slow asker does not delay the port: up to a hundred replies wait, each for ten seconds.
+    /// The handler is called on the loops that the port is scheduled in, and on its queue. The asker gets the result, if it
+    /// wants a reply. A slow asker does not delay the port: up to a hundred replies wait, each for ten seconds.
     /// - Throws: ``PortError``, as ``PortNameServer/register(_:name:)``.
     public convenience init(
         name: String? = nil, nameServer: PortNameServer = .shared, queueLimit: Int = 1000,

@@ -16,5 +16,14 @@ public struct MessagePortRequest: Sendable {
     public var id: UInt32 { message.id }
 
     /// The data; nil when the request has no data, which differs from data of no bytes.
-    public var data: [UInt8]? { message.withBytes { $0.withUnsafeBytes { Array($0) } } }
+    public var data: [UInt8]? { message.data }
+}
+
+/// Messages of message ports have one component of bytes, or none.
+extension MachPort.Message {
+    init(id: UInt32 = 0, data: [UInt8]?, replyPort: MachPort.SendRight? = nil) {
+        self.init(id: id, data.map { [.bytes($0)] } ?? [], replyPort: replyPort)
+    }
+
+    var data: [UInt8]? { withBytes { $0.withUnsafeBytes { Array($0) } } }
 }

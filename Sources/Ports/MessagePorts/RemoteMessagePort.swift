@@ -51,7 +51,7 @@ public struct RemoteMessagePort: Sendable {
     ///
     /// - Throws: ``PortError``.
     public func send(id: UInt32, _ data: [UInt8]? = nil, timeout: Duration = .seconds(10)) throws(PortError) {
-        try sendRight.send(Self.message(id, data), before: .now + timeout)
+        try sendRight.send(MachPort.Message(id: id, data: data), before: .now + timeout)
     }
 
     /// Sends a request and waits for the reply. The corresponding CF function is `CFMessagePortSendRequest`.
@@ -112,7 +112,7 @@ public struct RemoteMessagePort: Sendable {
     public nonisolated(nonsending) func send(
         id: UInt32, _ data: [UInt8]? = nil, timeout: Duration = .seconds(10)
     ) async throws {
-        try await sendRight.send(Self.message(id, data), before: .now + timeout)
+        try await sendRight.send(MachPort.Message(id: id, data: data), before: .now + timeout)
     }
 
     /// Sends a request as the form that blocks does, suspending the task. Throws also `CancellationError` when the task
@@ -143,12 +143,7 @@ public struct RemoteMessagePort: Sendable {
     private static func request(
         _ id: UInt32, _ data: [UInt8]?, _ number: UInt64, from port: Receiver, to channel: SendChannel
     ) throws(PortError) -> OutgoingMessage {
-        var message = message(id, data)
-        message.replyPort = MachPort.SendRight(port.channel)
+        let message = MachPort.Message(id: id, data: data, replyPort: MachPort.SendRight(port.channel))
         return try MessageEncoding.outgoing(message, kind: .request, request: number, to: channel)
-    }
-
-    private static func message(_ id: UInt32, _ data: [UInt8]?) -> MachPort.Message {
-        MachPort.Message(id: id, data.map { [.bytes($0)] } ?? [])
     }
 }

@@ -84,8 +84,7 @@ public final class ReplyRight: Sendable {
     private func giveBack() { isUsed.withLock { $0 = false } }
 
     private func message(_ bytes: [UInt8]?) throws(PortError) -> OutgoingMessage {
-        let components = bytes.map { [MachPort.Message.Component.bytes($0)] } ?? []
-        return try MessageEncoding.outgoing(MachPort.Message(components), kind: .reply, request: request, to: asker)
+        try MessageEncoding.outgoing(MachPort.Message(data: bytes), kind: .reply, request: request, to: asker)
     }
 
     private func refuse() {
