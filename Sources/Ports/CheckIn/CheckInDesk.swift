@@ -50,10 +50,9 @@ final class CheckInDesk: Sendable {
         guard message.id == CheckIn.messageID, let worker = message.replyPort, let sender = message.sender else {
             return
         }
-        let number: UInt64? = message.withBytes { span in
-            span.withUnsafeBytes { $0.count == 8 ? $0.little(at: 0) : nil }
-        }.flatMap(\.self)
-        guard let number, let expectation = state.withLock({ $0.expected.removeValue(forKey: number) }) else {
+        let number: UInt64?? = message.withBytes { $0.withUnsafeBytes { $0.count == 8 ? $0.little(at: 0) : nil } }
+        guard let number = number ?? nil, let expectation = state.withLock({ $0.expected.removeValue(forKey: number) })
+        else {
             log.warning(
                 about: .process(sender.pid), once: "unexpected",
                 "refused the check-in of process \(sender.pid): no worker is expected")

@@ -13,15 +13,11 @@ public final class WorkerProcess: Sendable {
     private let expectation: CheckInExpectation
     private let ended = Promise<ThreadRunLoop.ExitStatus>()
 
-    /// Starts a program, and returns when the program has checked in.
+    /// Starts a program, and returns when the program has checked in. A worker that is late or refused is killed.
     ///
-    /// - Parameters:
-    ///   - executable: The program's path. `/proc/self/exe` is this program.
-    ///   - arguments: The arguments, without the program's name.
-    ///   - environment: Variables to add to this process's environment.
-    ///   - port: The port that ``CheckIn/complete(with:before:)`` gives to the worker.
-    ///   - nameServer: The registry directory for the check-in, and the worker's default directory.
-    ///   - deadline: The end of the wait for the check-in. A worker that is late or refused is killed.
+    /// The executable is a path; `/proc/self/exe` is this program. The arguments come without the program's name, and the
+    /// environment is added to this process's. ``CheckIn/complete(with:before:)`` gives `port` to the worker. The name
+    /// server's directory is the one for the check-in, and the worker's default.
     /// - Throws: ``CheckInError``.
     @available(*, noasync, message: "it blocks its thread")
     public static func launch(

@@ -29,15 +29,10 @@ final class StatisticsCollector: Sendable {
     private let control: ControlConnections
     private let state = Lock(State())
 
-    /// A sender that does not answer in this time counts with its last answer.
-    private static let patience = Duration.milliseconds(100)
-
     init(_ ports: PortTable, _ control: ControlConnections) {
         self.ports = ports
         self.control = control
     }
-
-    // MARK: Asking
 
     struct Query: Sendable {
         let number: UInt64
@@ -70,10 +65,8 @@ final class StatisticsCollector: Sendable {
     func remove(_ query: Query) { _ = state.withLock { $0.queries.removeValue(forKey: query.number) } }
 
     func answered(_ query: UInt64, _ statistics: PortStatistics, by incarnation: Incarnation) {
-        let query = state.withLock { state in
-            state.queries[query].flatMap { $0.port.incarnation == incarnation ? $0 : nil }
-        }
-        query?.answer.set(statistics)
+        guard let query = state.withLock({ $0.queries[query] }), query.port.incarnation == incarnation else { return }
+        query.answer.set(statistics)
     }
 
     func portBecameInvalid(_ port: PortID, isOwn: Bool) {
@@ -101,7 +94,8 @@ final class StatisticsCollector: Sendable {
         }
         for sender in senders { sender.send(.count(port)) }
         guard !senders.isEmpty else { return finish(port, number) }
-        control.housekeeping.perform(after: Self.patience) { self.finish(port, number) }
+        // A sender that has not answered by then counts with its last answer.
+        control.housekeeping.perform(after: .milliseconds(100)) { self.finish(port, number) }
     }
 
     func sent(_ count: Int, to number: UInt64, by incarnation: Incarnation) {

@@ -61,13 +61,11 @@ final class PendingReplies: Sendable {
         if let pending { pending.outcome.set(.failure(.unanswered(port: pending.port))) }
     }
 
-    /// The time for replies that were sent before the port's end, of which another connection brings the news.
-    private static let patience = Duration.milliseconds(50)
-
     func portBecameInvalid(_ port: PortID) {
         guard pendingCount(to: port) > 0 else { return }
         do throws(PortError) {
-            try housekeeping.add(ThreadRunLoop.Timer(after: Self.patience) { _ in self.fail(port) })
+            // Replies that were sent before travel by another connection than the news of the end.
+            try housekeeping.add(ThreadRunLoop.Timer(after: .milliseconds(50)) { _ in self.fail(port) })
         } catch {
             fail(port)
         }

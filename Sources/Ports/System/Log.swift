@@ -84,21 +84,14 @@ final class Log: Sendable {
         sigaddset(&signals, SIGPIPE)
         sigaddset(&signals, SIGXFSZ)
         pthread_sigmask(SIG_BLOCK, &signals, nil)
-        while let step = nextStep() {
-            switch step {
-            case .write(let lines): for line in lines { Self.logger.log(level: line.level, "\(line.text)") }
-            case .rest(let latch, let end): _ = latch.wait(until: end)
-            }
+        while let (lines, rest) = nextStep() {
+            for line in lines { Self.logger.log(level: line.level, "\(line.text)") }
+            if let (latch, end) = rest { _ = latch.wait(until: end) }
         }
     }
 
-    private enum Step {
-        case write([Line])
-        case rest(Latch, until: MonotonicInstant)
-    }
-
-    /// The thread's next step; nil when it may end.
-    private func nextStep() -> Step? {
+    /// The lines to write now, or the rest; nil when the thread may end.
+    private func nextStep() -> (lines: [Line], rest: (Latch, until: MonotonicInstant)?)? {
         state.withLock { state in
             state.rest = nil
             var lines = state.queue
@@ -110,13 +103,13 @@ final class Log: Sendable {
                 guard state.isClosing || state.limit.end.hasPassed else {
                     let latch = Latch()
                     state.rest = latch
-                    return .rest(latch, until: state.limit.end)
+                    return ([], (latch, state.limit.end))
                 }
                 let count = state.limit.takeOmitted()
                 lines.append(.init(level: .warning, text: "\(count) more lines were left out by the rate limit"))
             }
             state.isWriting = !lines.isEmpty
-            return lines.isEmpty ? nil : .write(lines)
+            return lines.isEmpty ? nil : (lines, nil)
         }
     }
 

@@ -53,8 +53,5 @@ struct LogRateLimit {
     }
 
     /// The lines left out since the last call.
-    mutating func takeOmitted() -> Int {
-        defer { omitted = 0 }
-        return omitted
-    }
+    mutating func takeOmitted() -> Int { exchange(&omitted, with: 0) }
 }

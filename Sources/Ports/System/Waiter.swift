@@ -14,11 +14,9 @@ protocol Waiter: AnyObject, Sendable {
 }
 
 final class ThreadWaiter: Waiter {
-    /// Nil when no descriptor was left. Then the thread polls.
+    /// Nil when no descriptor was left. Then the thread polls, a hundred times a second.
     private let event = try? EventDescriptor()
     private let isWoken = Atomic(false)
-
-    private static let pollInterval = Duration.milliseconds(10)
 
     func wake() {
         isWoken.store(true, ordering: .sequentiallyConsistent)
@@ -28,7 +26,7 @@ final class ThreadWaiter: Waiter {
     /// Waits, the first waiter for the socket's descriptor, too. False when the deadline came first.
     func wait(for descriptor: Int32?, until deadline: MonotonicInstant) -> Bool {
         while true {
-            let end = event == nil ? min(deadline, .now + Self.pollInterval) : deadline
+            let end = event == nil ? min(deadline, .now + .milliseconds(10)) : deadline
             let count = crl_poll(event?.descriptor ?? -1, descriptor ?? -1, end.timeout)
             if count < 0, errno != EINTR { return false }
             if isWoken.exchange(false, ordering: .sequentiallyConsistent) || count > 0 {
