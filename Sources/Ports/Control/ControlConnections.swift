@@ -53,13 +53,10 @@ final class ControlConnections: Sendable {
     }
 
     private func existing(_ peer: Incarnation) -> ControlConnection? { state.withLock { $0.connected[peer]?.first } }
-
     private var all: [ControlConnection] { state.withLock { $0.connected.values.flatMap(\.self) } }
 
     var handshakeCount: Int { state.withLock { $0.handshakes.count } }
-
     var hasRoom: Bool { all.count < Self.most && callers.load(ordering: .relaxed) < Self.mostCallers }
-
     func isConnected(to peer: Incarnation) -> Bool { existing(peer) != nil }
 
     // MARK: Calling

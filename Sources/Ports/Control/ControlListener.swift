@@ -84,7 +84,6 @@ final class ControlListener: Sendable {
         }
         connections.callers.add(1, ordering: .relaxed)
         let end = ThreadRunLoop.Timer(after: Self.patience) { _ in
-            guard hello.isValid else { return }
             hello.invalidate()
             connections.callers.subtract(1, ordering: .relaxed)
             connections.refuse(caller, credentials, "it sent no hello")

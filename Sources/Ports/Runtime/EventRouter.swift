@@ -55,7 +55,6 @@ final class EventRouter: RuntimeEvents {
     }
 
     func mayBeAlive(_ peer: Incarnation) -> Bool { runtime?.registry.mayBeAlive(peer) ?? false }
-
     func watchedPorts(of peer: Incarnation) -> [PortID] {
         runtime?.channels.channels(to: peer).filter(\.isWatched).map(\.id) ?? []
     }
@@ -64,9 +63,7 @@ final class EventRouter: RuntimeEvents {
         Set(runtime?.channels.channels(to: peer).map(\.controlAddress) ?? [])
     }
 
-    func hasRights(to address: ControlAddress) -> Bool {
-        runtime?.channels.channels(to: address).isEmpty == false
-    }
+    func hasRights(to address: ControlAddress) -> Bool { runtime?.channels.channels(to: address).isEmpty == false }
 }
 
 extension SendChannel {

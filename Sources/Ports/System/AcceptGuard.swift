@@ -1,5 +1,4 @@
 import CAcceptGuard
-import Glibc
 
 /// Refuses connections before libzmq accepts them: without a descriptor left, its `accept` would abort the process.
 enum AcceptGuard {
