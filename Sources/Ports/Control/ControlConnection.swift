@@ -80,20 +80,16 @@ final class ControlConnection: Sendable {
         // The loop already watches the descriptor for reading, so writing needs a duplicate. One made by the loop would
         // stay open in a forked child, and a dead parent would seem alive.
         let copy = crl_unforked_duplicate(descriptor)
-        guard copy >= 0 else { return startPolling(&state) }
-        let source = ThreadRunLoop.Source1(descriptor: copy, interest: .writable, duplicates: false) { [weak self] _ in
-            self?.flush()
-            return true
-        }
-        guard (try? control.housekeeping.add(source)) != nil else {
+        if copy >= 0 {
+            let source = ThreadRunLoop.Source1(
+                descriptor: copy, interest: .writable, duplicates: false
+            ) { [weak self] _ in
+                self?.flush()
+                return true
+            }
+            if (try? control.housekeeping.add(source)) != nil { return state.flush = (source, copy) }
             crl_unforked_close(copy)
-            return startPolling(&state)
         }
-        state.flush = (source, copy)
-    }
-
-    /// Retries by a timer when no descriptor is left to wait with.
-    private func startPolling(_ state: inout State) {
         guard !state.polls else { return }
         state.polls = true
         control.housekeeping.perform(after: .milliseconds(10)) { [weak self] in self?.flush() }
