@@ -56,6 +56,8 @@ public final class ThreadRunLoop: Sendable {
     let wakeState = CacheLine(Atomic(WakeState.awake))
     /// Counts the changes that can end a source's turn: removals, invalidations, stops.
     let changes = Atomic(0)
+    /// The source whose turn it is, and that a run inside its handler has to find raised. For the loop's thread.
+    let unraised = CacheLine<Unmanaged<Source1>?>(nil)
     let blocks = BlockQueue()
     let drainsMainQueue = Atomic(false)
     let servedMainQueueLast = Atomic(false)
@@ -333,6 +335,8 @@ extension ThreadRunLoop {
     /// The thread ends: every item is removed, and nothing can be added any more.
     private func end() {
         if crl_is_forked() { return }
+        // A handler may have ended the thread in a source's turn.
+        _ = unraised.exchange(nil)
         // Released after the lock: the items may call back into the loop.
         let items = state.withLock { state in
             state.hasEnded = true

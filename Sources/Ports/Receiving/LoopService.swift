@@ -57,15 +57,22 @@ extension Receiver {
         var handled = false
         var used = LocalQueue.Batch()
         defer { channel.localQueue?.reuse(&used) }
+        // Whether the loop has to come back to this port, unless the turn finds nothing more.
+        var mustRaise = false
         while turn.next() {
-            guard var delivery = takeOfBatch() ?? take(source: turn.source) else { break }
+            guard var delivery = takeOfBatch() ?? take(source: turn.source) else {
+                mustRaise = false
+                break
+            }
             if delivery.isFirst {
-                turn.source.raise(during: turn)
+                mustRaise = turn.source.raiseIfNested(during: turn)
                 wakeWaiters()
             }
             delivery.handle(&used)
             handled = true
         }
+        turn.source.settleRaise(during: turn)
+        if mustRaise { turn.source.raise(during: turn) }
         return handled
     }
 

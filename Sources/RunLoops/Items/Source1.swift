@@ -90,6 +90,21 @@ extension ThreadRunLoop {
             for loop in membership.loops { loop.noteRaised(self) }
         }
 
+        /// Leaves ``raise()`` to a run inside the handler, until ``settleRaise(during:)``: few handlers run the loop.
+        ///
+        /// - Returns: False when another loop has the source, which then is raised at once.
+        package func raiseIfNested(during turn: borrowing Turn) -> Bool {
+            guard membership.isOnly(turn.loop) else {
+                raise()
+                return false
+            }
+            _ = turn.loop.unraised.exchange(.passUnretained(self))
+            return true
+        }
+
+        /// Ends ``raiseIfNested(during:)`` with the turn.
+        package func settleRaise(during turn: borrowing Turn) { _ = turn.loop.unraised.exchange(nil) }
+
         /// Takes ``raise()`` back: from now on only the descriptor reports work.
         public func clear() { raised.store(false, ordering: .sequentiallyConsistent) }
 

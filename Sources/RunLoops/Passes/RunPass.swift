@@ -9,6 +9,7 @@ extension ThreadRunLoop {
         _ mode: Mode, until limit: @autoclosure () -> MonotonicInstant, returnAfterSourceHandled: Bool
     ) throws(RunLoopError) -> RunResult {
         try checkThread()
+        if let outer = unraised.exchange(nil) { outer.takeUnretainedValue().raise() }
         guard let run = try begin(mode) else { return .finished }
         notify(.entry, run)
         // A time in seconds counts from here, as CFRunLoop's does.
