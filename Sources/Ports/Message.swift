@@ -39,7 +39,7 @@ extension MachPort {
                     message.components.map { component in
                         switch component {
                         case .bytes(let bytes): .bytes(bytes)
-                        case .port(let channel): .port(SendRight(channel))
+                        case .port(let right): .port(SendRight(right.channel))
                         }
                     }
                 }

@@ -10,7 +10,7 @@ enum MessageEncoding {
         let reply = replyPort?.channel
         let size = WireHeader(count: 1, replySize: reply?.wireSize ?? 0).componentsOffset + bytes.byteCount
         try check(size, to: port)
-        return LocalMessage(id: id, bytes: bytes, replyChannel: reply, size: size, from: pool)
+        return LocalMessage(id: id, bytes: bytes, replyRight: reply, size: size, from: pool)
     }
 
     /// A message of any components. The ports in a frame are exposed first.
@@ -36,7 +36,7 @@ enum MessageEncoding {
         try check(size, to: port)
         return .local(
             LocalMessage(
-                kind: kind, id: message.id, request: request, components: components, replyChannel: reply, size: size))
+                kind: kind, id: message.id, request: request, components: components, replyRight: reply, size: size))
     }
 
     /// A frame of one component of bytes.

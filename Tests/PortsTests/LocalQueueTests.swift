@@ -11,7 +11,7 @@ import Testing
 /// The list of messages between threads, without a port.
 @Suite(.ownThread) struct LocalQueueTests {
     private func message(_ id: UInt32, bytes: [UInt8] = []) -> LocalMessage {
-        LocalMessage(id: id, bytes: bytes.span.bytes, replyChannel: nil, size: 0, from: MessagePool())
+        LocalMessage(id: id, bytes: bytes.span.bytes, replyRight: nil, size: 0, from: MessagePool())
     }
 
     private func queue(limit: Int) -> LocalQueue {
@@ -72,7 +72,7 @@ import Testing
             for _ in 0..<3 {
                 _ = queue.push(
                     LocalMessage(
-                        kind: .message, id: 0, request: 0, components: [], replyChannel: channel, size: 0))
+                        kind: .message, id: 0, request: 0, components: [], replyRight: channel, size: 0))
             }
             #expect(channel != nil)
         }

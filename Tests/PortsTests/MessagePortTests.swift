@@ -197,9 +197,9 @@ import Testing
         let replies = PortRuntime.shared.replies.pending
         let pending = PendingReply(to: PortID(incarnation: .random(), number: 1))
         let request = replies.add(pending)
-        replies.wasRefused(request, by: .random())
+        replies.unanswered(request, by: .random())
         #expect(pending.outcome.value == nil)
-        replies.wasRefused(request, by: pending.port.incarnation)
+        replies.unanswered(request, by: pending.port.incarnation)
         pending.outcome.set(.failure(.becameInvalid(port: pending.port)))
         #expect(errorKind { _ = try pending.outcome.value?.get() } == "unanswered")
     }

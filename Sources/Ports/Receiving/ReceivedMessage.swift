@@ -32,7 +32,7 @@ enum ReceivedMessage: Sendable {
     /// The channel to the port for the answer.
     var replyChannel: SendChannel? {
         switch self {
-        case .local(let message): message.replyChannel
+        case .local(let message): message.replyRight?.channel
         case .frame(let frame): frame.replyChannel
         }
     }

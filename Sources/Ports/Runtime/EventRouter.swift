@@ -18,7 +18,7 @@ final class EventRouter: RuntimeEvents {
     }
 
     func requestUnanswered(_ request: UInt64, by peer: Incarnation) {
-        runtime?.replies.pending.wasRefused(request, by: peer)
+        runtime?.replies.pending.unanswered(request, by: peer)
     }
 
     func received(_ message: ControlMessage, from peer: ControlConnection) {

@@ -6,7 +6,7 @@ import RunLoops
 /// A connection stays open while its port lives, even when no right is left: messages of a new connection could
 /// overtake those of the old one. A connection is closed only when its port has answered a drain probe.
 final class ConnectionCache: Sendable {
-    private struct Connection {
+    struct Connection {
         let channel: SendChannel
         /// The count of sent messages in the last round.
         let sentCount: Int
@@ -14,7 +14,7 @@ final class ConnectionCache: Sendable {
         let lastUsed: Int
     }
 
-    private struct State {
+    struct State {
         var open: [PortID: Connection] = [:]
         /// Channels to live ports whose owners may still ask for the count of sent messages.
         var closed: [PortID: SendChannel] = [:]
@@ -23,13 +23,10 @@ final class ConnectionCache: Sendable {
         var isMakingRoom = false
     }
 
-    private let housekeeping: Housekeeping
-    private let state = Lock(State())
+    let housekeeping: Housekeeping
+    let state = Lock(State())
 
     init(_ housekeeping: Housekeeping) { self.housekeeping = housekeeping }
-
-    /// The connections that stay open, about.
-    static var most: Int { min(1024, Int(clamping: Descriptor.limit) / 8) }
 
     func opened(_ channel: SendChannel) {
         let sentCount = channel.sentCount
@@ -49,34 +46,6 @@ final class ConnectionCache: Sendable {
         // The channel may have become invalid a moment before.
         if !channel.isValid { remove(channel) }
         if isDue { closeUnusedSoon(leaving: most) }
-    }
-
-    /// Closes idle connections when no descriptor was left for a new one, which would begin a round.
-    func makeRoom() {
-        let isUnderWay = state.withLock { exchange(&$0.isMakingRoom, with: true) }
-        if !isUnderWay { closeUnusedSoon(leaving: 0) }
-    }
-
-    private func closeUnusedSoon(leaving most: Int) {
-        try? housekeeping.perform { self.closeUnused(leaving: most) }
-    }
-
-    private func closeUnused(leaving most: Int) {
-        let unused = state.withLock { state in
-            state.isMakingRoom = false
-            state.round += 1
-            for (port, connection) in state.open {
-                let sentCount = connection.channel.sentCount
-                if sentCount > connection.sentCount {
-                    state.open[port] = Connection(
-                        channel: connection.channel, sentCount: sentCount, lastUsed: state.round)
-                }
-            }
-            let surplus = max(0, state.open.count - most + most / 16)
-            return state.open.values.filter { $0.lastUsed < state.round }.sorted { $0.lastUsed < $1.lastUsed }
-                .prefix(surplus).map(\.channel)
-        }
-        for channel in unused { channel.closeIfIdle() }
     }
 
     /// The channel has closed its connection. Another thread may have opened a new one since.

@@ -1,3 +1,6 @@
+/// A right in a message. Channels are the only rights; a message needs to know nothing of them.
+protocol MessageRight: AnyObject, Sendable, CustomStringConvertible {}
+
 /// A message that stays in its runtime. The port gets what the sender has given, without a wire format.
 struct LocalMessage: @unchecked Sendable {
     // Sound: a message does not change after it is made, but for the link, which belongs to the queue.
@@ -10,7 +13,7 @@ struct LocalMessage: @unchecked Sendable {
         var id: UInt32
         var request: UInt64 = 0
         var content: Content
-        var replyChannel: SendChannel?
+        var replyRight: (any MessageRight)?
         var size: Int
         /// The bytes that have room behind the fields.
         var capacity = 0
@@ -26,7 +29,7 @@ struct LocalMessage: @unchecked Sendable {
 
     enum Component: Sendable {
         case bytes([UInt8])
-        case port(SendChannel)
+        case port(any MessageRight)
     }
 
     private var storage: Storage
@@ -37,22 +40,22 @@ struct LocalMessage: @unchecked Sendable {
     /// Makes a message of one component, whose bytes are copied.
     ///
     /// - Parameters:
-    ///   - replyChannel: The channel to the port for the answer.
+    ///   - replyRight: The right to the port for the answer.
     ///   - size: The size that the message would have as a frame. Limits count it.
     ///   - pool: Where to look for a used message.
-    init(id: UInt32, bytes: RawSpan, replyChannel: SendChannel?, size: Int, from pool: MessagePool) {
+    init(id: UInt32, bytes: RawSpan, replyRight: (any MessageRight)?, size: Int, from pool: MessagePool) {
         let sizeClass = MessagePool.SizeClass(capacity: bytes.byteCount)
         let content = Content.bytes(count: bytes.byteCount)
         if let sizeClass, let used = pool.take(sizeClass) {
             self = used
             fields.pointee.id = id
             fields.pointee.content = content
-            fields.pointee.replyChannel = replyChannel
+            fields.pointee.replyRight = replyRight
             fields.pointee.size = size
         } else {
             let capacity = sizeClass?.capacity ?? bytes.byteCount
             let made = Storage.create(minimumCapacity: capacity) { _ in
-                Fields(id: id, content: content, replyChannel: replyChannel, size: size, capacity: capacity)
+                Fields(id: id, content: content, replyRight: replyRight, size: size, capacity: capacity)
             }
             storage = unsafeDowncast(made, to: Storage.self)
         }
@@ -66,11 +69,12 @@ struct LocalMessage: @unchecked Sendable {
 
     /// Makes a message of any components, which are not copied.
     init(
-        kind: Wire.Kind, id: UInt32, request: UInt64, components: [Component], replyChannel: SendChannel?, size: Int
+        kind: Wire.Kind, id: UInt32, request: UInt64, components: [Component], replyRight: (any MessageRight)?,
+        size: Int
     ) {
         let made = Storage.create(minimumCapacity: 0) { _ in
             Fields(
-                kind: kind, id: id, request: request, content: .components(components), replyChannel: replyChannel,
+                kind: kind, id: id, request: request, content: .components(components), replyRight: replyRight,
                 size: size)
         }
         storage = unsafeDowncast(made, to: Storage.self)
@@ -80,7 +84,7 @@ struct LocalMessage: @unchecked Sendable {
     var id: UInt32 { fields.pointee.id }
     /// The number of a request or a reply.
     var request: UInt64 { fields.pointee.request }
-    var replyChannel: SendChannel? { fields.pointee.replyChannel }
+    var replyRight: (any MessageRight)? { fields.pointee.replyRight }
     var size: Int { fields.pointee.size }
     /// The bytes that have room behind the fields; 0 for a message of components.
     var capacity: Int { fields.pointee.capacity }
@@ -101,7 +105,7 @@ struct LocalMessage: @unchecked Sendable {
             components.map { component in
                 switch component {
                 case .bytes(let bytes): "\(bytes.count) bytes"
-                case .port(let channel): channel.description
+                case .port(let right): right.description
                 }
             }
         }
@@ -126,7 +130,7 @@ extension LocalMessage {
     /// - Returns: Whether the message may be used again: nobody else has it.
     mutating func empty() -> Bool {
         guard capacity > 0, isKnownUniquelyReferenced(&storage) else { return false }
-        fields.pointee.replyChannel = nil
+        fields.pointee.replyRight = nil
         return true
     }
 }

@@ -369,6 +369,12 @@ final class SendChannel: Sendable, CustomStringConvertible {
     }
 }
 
+extension SendChannel: MessageRight {}
+
+extension MessageRight {
+    var channel: SendChannel { unsafeDowncast(self, to: SendChannel.self) }
+}
+
 extension Socket {
     /// Sends without waiting.
     func sendNow(_ frame: inout Frame) throws(PortError) -> Bool {
