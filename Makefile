@@ -5,7 +5,7 @@ PREFIX ?= /usr/local
 SHELL := /bin/bash
 FORMATTED := Package.swift .ci/floors.swift Sources Tests Examples Benchmarks/Package.swift Benchmarks/Sources
 
-.PHONY: help run test test-tsan test-asan examples install soak soak-ports fuzz bench docs format lint clean \
+.PHONY: help run test test-tsan test-asan examples install soak soak-ports fuzz bench bench-check docs format lint clean \
 	dependencies
 
 help:
@@ -18,6 +18,7 @@ help:
 	@echo "              for half an hour, or SOAK_MINUTES"
 	@echo "make fuzz     try to break what decodes other processes' bytes, FUZZ_SECONDS=60 for each of three"
 	@echo "make bench    measure ports beside raw libzmq, and the run loop beside CFRunLoop and SwiftNIO"
+	@echo "make bench-check  count the instructions and allocations of a message with valgrind, and fail if they have grown"
 	@echo "make docs     build the documentation, in .build/documentation"
 	@echo "make format   lay the source text out"
 	@echo "make lint     check the layout of the source text, and that in Sources/Ports every use of a type points down"
@@ -136,6 +137,13 @@ fuzz: dependencies
 
 bench: dependencies
 	@$(SWIFT) run -c release --package-path Benchmarks bench
+
+# Builds only what the check needs. UPDATE=--update keeps the new counts.
+bench-check: dependencies
+	@if ! command -v valgrind >/dev/null; then echo "error: install valgrind to count instructions" >&2; exit 1; fi
+	@$(SWIFT) build -c release --package-path Benchmarks --product instructions
+	@Benchmarks/check-instructions \
+		"$$($(SWIFT) build -c release --package-path Benchmarks --show-bin-path)/instructions" $(UPDATE)
 
 # Warnings are errors: a link in a comment that leads nowhere is one.
 docs: dependencies

@@ -11,6 +11,11 @@ let package = Package(
     targets: [
         .target(name: "CBench", linkerSettings: [.linkedLibrary("zmq")]),
         .executableTarget(
+            name: "instructions",
+            dependencies: [
+                .product(name: "Ports", package: "swift-ports"), .product(name: "RunLoops", package: "swift-ports"),
+            ]),
+        .executableTarget(
             name: "bench",
             dependencies: [
                 "CBench", .product(name: "Ports", package: "swift-ports"),

@@ -1,0 +1,74 @@
+import Glibc
+import Ports
+import RunLoops
+
+/// Does a work so many times, for `check-instructions` to count what one time costs. One thread does it all, so that
+/// the count is the same each time.
+///
+///     instructions WORK COUNT [BYTES]
+@main
+struct Instructions {
+    static func main() {
+        let arguments = CommandLine.arguments
+        guard arguments.count > 2, let count = Int(arguments[2]),
+            let size = Int(arguments.count > 3 ? arguments[3] : "32")
+        else { return fail("usage: instructions WORK COUNT [BYTES]") }
+        do {
+            try run(arguments[1], count, [UInt8](repeating: 7, count: size))
+        } catch {
+            fail("\(error)")
+        }
+        // Without the work of an exit, which frees what still waits.
+        _exit(0)
+    }
+
+    private static func run(_ work: String, _ count: Int, _ payload: [UInt8]) throws {
+        let port = try MachPort(queueLimit: count + 1) { message in
+            sum += message.withBytes { $0.byteCount } ?? 0
+            handled += 1
+        }
+        let right = port.sendRight
+        let loop = ThreadRunLoop.current
+        try port.schedule(in: loop)
+        switch work {
+        case "nothing":
+            break
+        case "send":
+            for _ in 0..<count { try right.send(id: 1, bytes: payload.span.bytes) }
+        case "send-and-handle":
+            // A hundred at a time, in memory that is used again.
+            for _ in 0..<count / 100 {
+                for _ in 0..<100 { try right.send(id: 1, bytes: payload.span.bytes) }
+                try serve(loop, until: handled + 100)
+            }
+        case "components":
+            for _ in 0..<count / 100 {
+                for _ in 0..<100 { try right.send(MachPort.Message(id: 1, [.bytes(payload)])) }
+                try serve(loop, until: handled + 100)
+            }
+        case "pass":
+            // The port sleeps before each message, which rings the bell.
+            for _ in 0..<count {
+                try right.send(id: 1, bytes: payload.span.bytes)
+                try serve(loop, until: handled + 1)
+            }
+        default:
+            fail("there is no work \(work)")
+        }
+    }
+
+    nonisolated(unsafe) private static var handled = 0
+    nonisolated(unsafe) private static var sum = 0
+
+    private static func serve(_ loop: ThreadRunLoop, until count: Int) throws {
+        while handled < count { _ = try loop.runInMode(.default, seconds: 0) }
+        // Nothing is left, and the port closes its list.
+        _ = try loop.runInMode(.default, seconds: 0)
+    }
+
+    private static func fail(_ text: String) {
+        let line = "instructions: \(text)\n"
+        _ = write(STDERR_FILENO, line, line.utf8.count)
+        exit(1)
+    }
+}
