@@ -1,9 +1,11 @@
+import CShims
 import Glibc
 import OwnThread
 import RunLoops
 import TestSupport
 import Testing
 
+@testable import FuzzTargets
 @testable import Ports
 
 private enum Container {
@@ -58,6 +60,21 @@ private enum Container {
         let senders = (0..<3).map { _ in Child("bytes", "200", "10000", "end", in: sandbox) }
         for sender in senders { #expect(sender.wait() == 0) }
         withExtendedLifetime(taker) {}
+    }
+
+    @Test func `of processes that a container cannot see, none takes a connected one's place`() throws {
+        let owner = Child("hold", "inside", in: sandbox, wrapper: Container.wrapper)
+        let right = try sandbox.names.waitForPort(forName: "inside", before: .patience)
+        let impostor = try LocalSocket.makeControl()
+        defer { crl_unforked_close(impostor) }
+        #expect(LocalSocket.connect(impostor, to: right.channel.controlAddress.path) == 0)
+        let hello = Samples.hello(PortRuntime.shared.incarnation)
+        #expect(send(impostor, hello, hello.count, Int32(MSG_NOSIGNAL)) == hello.count)
+        #expect(crl_poll(impostor, -1, MonotonicInstant.patience.timeout) > 0)
+        var bytes = [UInt8](repeating: 0, count: 64)
+        #expect(recv(impostor, &bytes, bytes.count, 0) <= 0)
+        #expect(try right.ping(before: .patience) > .zero)
+        withExtendedLifetime(owner) {}
     }
 
     // In these containers, /proc shows the processes outside.

@@ -52,7 +52,10 @@ final class ControlConnections: Sendable {
         self.events = events
     }
 
-    private func existing(_ peer: Incarnation) -> ControlConnection? { state.withLock { $0.connected[peer]?.first } }
+    private func existing(_ peer: Incarnation) -> ControlConnection? { connections(to: peer).first }
+    private func connections(to peer: Incarnation) -> [ControlConnection] {
+        state.withLock { $0.connected[peer] ?? [] }
+    }
     private var all: [ControlConnection] { state.withLock { $0.connected.values.flatMap(\.self) } }
 
     var handshakeCount: Int { state.withLock { $0.handshakes.count } }
@@ -153,7 +156,10 @@ final class ControlConnections: Sendable {
             return refuse(descriptor, credentials, "it sent no hello")
         }
         // With another process's incarnation, a process could invalidate the rights to that process's ports.
-        let isTaken = existing(hello.incarnation).map { $0.pid != credentials?.pid } ?? false
+        // All that are not in this pid namespace have the pid 0.
+        let isTaken = connections(to: hello.incarnation).contains { other in
+            other.pid != credentials?.pid || other.pid == 0 && !crl_has_hung_up(other.descriptor)
+        }
         if isTaken || hello.incarnation == incarnation {
             return refuse(descriptor, credentials, "its incarnation belongs to another process")
         }
