@@ -165,7 +165,7 @@ final class ControlConnections: Sendable {
         }
         guard hello.major == ControlHello.major else {
             // The caller's own library reports which version is the older one.
-            ControlHello(incarnation: incarnation).send(to: descriptor)
+            _ = ControlHello(incarnation: incarnation).send(to: descriptor)
             let (theirs, ours) = (hello.major, ControlHello.major)
             let reason = "it speaks version \(theirs) of the control protocol, and this library version \(ours)"
             return refuse(descriptor, credentials, reason)
@@ -187,9 +187,13 @@ final class ControlConnections: Sendable {
     func add(_ connection: ControlConnection, sendsHello: Bool = false) throws(PortError) {
         try state.withLock { (state) throws(PortError) in
             if state.isClosed { throw .isEnding }
+            // Other threads find the connection after this, and the hello must be the first packet.
+            guard !sendsHello || state.hello(to: connection.incarnation, connection.pid).send(to: connection.descriptor)
+            else {
+                state.removeIfGone(connection.incarnation)
+                throw .last("send")
+            }
             state.connected[connection.incarnation, default: []].append(connection)
-            // Other threads find the connection from here on, and the hello must be the first packet.
-            if sendsHello { state.hello(to: connection.incarnation, connection.pid).send(to: connection.descriptor) }
         }
         // A duplicate would stay open in a forked child.
         let source = ThreadRunLoop.Source1(descriptor: connection.descriptor, duplicates: false) { turn in

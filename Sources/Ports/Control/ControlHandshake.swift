@@ -134,12 +134,16 @@ final class ControlHandshake: Sendable {
             let reason = "process \(pid), in its owner's place, belongs to user \(user)"
             return end(.failed(.noConnection(reason: reason)))
         }
-        let answer = ThreadRunLoop.Source1(descriptor: descriptor, duplicates: false) { _ in
-            self.receiveHello()
+        // A child that has not begun its program yet has the descriptors of its dead parent.
+        if ProcessStatus.isEnding(credentials.pid) { return end(.dead) }
+        let answer = ThreadRunLoop.Source1(descriptor: descriptor, duplicates: false) { [weak self] _ in
+            self?.receiveHello()
             return true
         }
+        guard connections.hello(to: address.incarnation, credentials.pid).send(to: descriptor) else {
+            return end(failure(errno))
+        }
         phase.withLock { $0 = .awaitingHello(credentials.pid, answer) }
-        connections.hello(to: address.incarnation, credentials.pid).send(to: descriptor)
         do throws(PortError) {
             try connections.housekeeping.add(answer)
         } catch {
@@ -194,11 +198,14 @@ final class ControlHandshake: Sendable {
 extension ControlHello {
     struct Malformed: Error {}
 
-    /// Sends the hello. The first packet of a connection always has room.
-    func send(to descriptor: Int32) {
+    /// Sends the hello. The first packet of a connection has room, but the kernel may lack memory: false, and an `errno`.
+    func send(to descriptor: Int32) -> Bool {
         withUnsafeTemporaryAllocation(byteCount: Self.size, alignment: 8) { buffer in
             write(to: buffer)
-            while Glibc.send(descriptor, buffer.baseAddress, buffer.count, Int32(MSG_NOSIGNAL)) < 0, errno == EINTR {}
+            while Glibc.send(descriptor, buffer.baseAddress, buffer.count, Int32(MSG_NOSIGNAL)) < 0 {
+                if errno != EINTR { return false }
+            }
+            return true
         }
     }
 
