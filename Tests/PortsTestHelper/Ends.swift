@@ -65,3 +65,90 @@ func serveHeadless() throws -> Never {
     try report(server.sendRight)
     withExtendedLifetime((server, thread)) { pthread_exit(nil) }
 }
+
+/// Runtimes that end in the middle of their work give all descriptors back.
+func releaseRuntimes() throws -> Never {
+    let directory = PortRuntime.shared.directory
+    let server = try LocalMessagePort(name: "server") { _, data in data }
+    let thread = try RunLoopThread()
+    try server.schedule(in: thread.loop)
+    func round() throws {
+        var callers: [Int32] = []
+        defer { for caller in callers { close(caller) } }
+        try withExtendedLifetime(PortRuntime(directory: directory)) { runtime in
+            let names = runtime.nameServer
+            // The port for the replies is in this thread's loop.
+            guard try RemoteMessagePort(name: "server", nameServer: names).request(id: 1, [1]) == [1] else {
+                fail("reply")
+            }
+            let port = try MachPort(nameServer: names)
+            try names.register(port, name: "mine")
+            // Handshakes that are called and that call, and have no answer.
+            for folder in entries(of: directory) ?? [] { callers += call("\(directory)/\(folder)/c") }
+            try withExtendedLifetime(PortRuntime(directory: directory)) { other in
+                // Accepted after the callers.
+                _ = try other.nameServer.port(forName: "mine")
+            }
+            guard (try? names.port(forName: "stopped", before: .now)) == nil else { fail("it is not stopped") }
+        }
+    }
+    try round()
+    let before = openDescriptors()
+    for _ in 0..<10 { try round() }
+    check(
+        waitUntil(before: .now + .seconds(20)) { openDescriptors() <= before }, "\(openDescriptors() - before) are lost"
+    )
+    exit(0)
+}
+
+/// Calls a control socket.
+private func call(_ path: String) -> [Int32] {
+    let descriptor = socket(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue), 0)
+    var address = sockaddr_un()
+    address.sun_family = sa_family_t(AF_UNIX)
+    withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8.prefix(107)) }
+    let connected = withUnsafePointer(to: &address) {
+        $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+            connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
+        }
+    }
+    if connected == 0 { return [descriptor] }
+    close(descriptor)
+    return []
+}
+
+/// Starts another process when it is told to, which waits before its program begins, with all descriptors of this one.
+func spawnOnDemand() throws -> Never {
+    let fifo = PortRuntime.shared.directory + ".fifo"
+    mkfifo(fifo, 0o600)
+    let port = try MachPort { message in
+        _ = Helper {
+            var actions = posix_spawn_file_actions_t()
+            posix_spawn_file_actions_init(&actions)
+            posix_spawn_file_actions_addopen(&actions, 0, fifo, O_RDONLY, 0)
+            var (child, arguments) = (pid_t(), [strdup("true"), nil])
+            posix_spawn(&child, "/bin/true", &actions, nil, &arguments, environ)
+        }
+        // The numbers of the processes whose parent this one is.
+        func child() -> pid_t? {
+            entries(of: "/proc")?.compactMap { pid_t($0) }.first { parent(of: $0) == getpid() }
+        }
+        check(waitUntil { child() != nil }, "no child")
+        try? message.replyPort?.send(MachPort.Message(id: UInt32(child() ?? 0)), before: .now + .seconds(30))
+    }
+    try PortNameServer.shared.register(port, name: "spawner")
+    try port.schedule(in: .current)
+    try report(port.sendRight)
+    try runForEver()
+}
+
+private func parent(of pid: pid_t) -> pid_t? {
+    guard let file = fopen("/proc/\(pid)/stat", "r") else { return nil }
+    defer { fclose(file) }
+    var line = [UInt8](repeating: 0, count: 256)
+    let count = fread(&line, 1, line.count, file)
+    let text = String(decoding: line.prefix(count), as: UTF8.self)
+    return text[(text.lastIndex(of: ")") ?? text.startIndex)...].split(separator: " ").dropFirst(2).first.flatMap {
+        pid_t($0)
+    }
+}

@@ -253,6 +253,12 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
     case "interrupted":
         try goOnInterrupted(Int(arguments.first ?? "") ?? 0)
 
+    case "release":
+        try releaseRuntimes()
+
+    case "spawn":
+        try spawnOnDemand()
+
     case "answer":
         try answerAndLeave(arguments.first ?? "")
 

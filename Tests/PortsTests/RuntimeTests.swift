@@ -75,16 +75,47 @@ import Testing
         weak var released: PortRuntime?
         weak var channels: ChannelTable?
         weak var registry: Registry?
+        weak var control: ControlConnections?
         func use() throws {
             let (one, other) = (runtime(), runtime())
             let port = try registered(one)
             try other.nameServer.port(forName: "test").send(MachPort.Message(), before: .patience)
             _ = try port.receive(before: .patience)
-            (released, channels, registry) = (other, other.channels, other.registry)
+            (released, channels, registry, control) = (other, other.channels, other.registry, other.control)
         }
         try use()
-        #expect(waitUntil { released == nil && channels == nil && registry == nil })
+        #expect(waitUntil { released == nil && channels == nil && registry == nil && control == nil })
         #expect(waitUntil { sandbox.files.isEmpty })
+    }
+
+    @Test func `runtimes that are released keep no descriptors`() throws {
+        // Nobody is connected to it.
+        let stopped = Child("hold", "stopped", in: sandbox)
+        #expect(waitUntil { (try? sandbox.names.names().contains("stopped")) == true })
+        stopped.stop()
+        #expect(Child("release", in: sandbox).wait() == 0)
+    }
+
+    @Test func `a runtime that is released during a request lives until the reply`() throws {
+        let one = runtime()
+        let asked = Shared<ReplyRight?>(nil)
+        let server = try LocalMessagePort(name: "server", nameServer: one.nameServer) { (request: MessagePortRequest) in
+            asked.withLock { $0 = request.replyRight }
+        }
+        let thread = try RunLoopThread()
+        try server.schedule(in: thread.loop)
+        func ask() throws -> Helper<[UInt8]?> {
+            let runtime = runtime()
+            defer { withExtendedLifetime(runtime) {} }
+            let remote = try RemoteMessagePort(name: "server", nameServer: runtime.nameServer)
+            let asker = Helper { try? remote.request(id: 1, replyTimeout: .seconds(20)) }
+            #expect(waitUntil { asked.withLock { $0 != nil } })
+            return asker
+        }
+        let asker = try ask()
+        try asked.withLock { $0.take() }?.reply(with: [7])
+        #expect(asker.value() == [7])
+        thread.stop()
     }
 
     @Test func `a port ends soon although senders of another runtime go on`() throws {

@@ -241,9 +241,23 @@ final class ControlConnections: Sendable {
         }
     }
 
+    /// A process has not answered in time. A dead one's connections may be open in a child that has not begun its program
+    /// yet.
+    func noteSilence(of peer: Incarnation) {
+        for connection in connections(to: peer) where ProcessStatus.isEnding(connection.pid) { connection.cut() }
+    }
+
     func close() {
-        state.withLock { $0.isClosed = true }
-        for connection in all { connection.cut() }
+        let (connections, handshakes) = state.withLock { state in
+            state.isClosed = true
+            defer { (state.connected, state.handshakes) = ([:], [:]) }
+            return (state.connected.values.flatMap(\.self), state.handshakes.values)
+        }
+        for connection in connections {
+            connection.closed()
+            connection.cut()
+        }
+        for handshake in handshakes { handshake.outcome.set(.failed(.other(.isEnding))) }
     }
 
     // MARK: Telling peers what the control messages mean

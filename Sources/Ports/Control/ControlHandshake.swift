@@ -57,6 +57,15 @@ final class ControlHandshake: Sendable {
         descriptor = try LocalSocket.makeControl()
     }
 
+    deinit {
+        switch phase.withLockUnlessForked({ $0 }) {
+        case nil, .over: return
+        case .connecting: break
+        case .awaitingHello(_, let answer): answer.invalidate()
+        }
+        crl_unforked_close(descriptor)
+    }
+
     /// Waits for the outcome; nil when the deadline comes first.
     func wait(until deadline: MonotonicInstant) -> Outcome? {
         // A handler on the housekeeping thread blocks the loop that would continue the handshake.

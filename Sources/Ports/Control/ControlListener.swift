@@ -70,31 +70,49 @@ final class ControlListener: Sendable {
         guard (try? DescriptorReserve.check()) != nil else {
             return connections.refuse(caller, credentials, Self.noDescriptor)
         }
-        let timer = Promise<ThreadRunLoop.Timer>()
+        let (timer, waiting) = (Promise<ThreadRunLoop.Timer>(), Caller(caller))
         let hello = ThreadRunLoop.Source1(descriptor: caller, duplicates: false) { turn in
             turn.source.invalidate()
             timer.value?.invalidate()
             connections.callers.subtract(1, ordering: .relaxed)
+            let caller = waiting.take()
             // A connection whose caller has hung up would prove nothing.
             if crl_has_hung_up(caller) { crl_unforked_close(caller) } else { connections.accept(caller) }
             return true
         }
         guard (try? loop.add(hello)) != nil else {
-            return connections.refuse(caller, credentials, Self.noDescriptor)
+            return connections.refuse(waiting.take(), credentials, Self.noDescriptor)
         }
         connections.callers.add(1, ordering: .relaxed)
-        let end = ThreadRunLoop.Timer(after: Self.patience) { _ in
+        let end = ThreadRunLoop.Timer(after: Self.patience) { [weak hello] _ in
+            guard let hello else { return }
             hello.invalidate()
             connections.callers.subtract(1, ordering: .relaxed)
-            connections.refuse(caller, credentials, "it sent no hello")
+            connections.refuse(waiting.take(), credentials, "it sent no hello")
         }
         timer.set(end)
         loop.add(end)
     }
+
+    deinit { if !Fork.isChild { close() } }
 
     func close() {
         guard let source = source.withLock({ $0.take() }) else { return }
         source.invalidate()
         crl_unforked_close(descriptor)
     }
+}
+
+/// The descriptor of a caller without a hello. The end of the runtime releases it.
+private final class Caller: Sendable {
+    private let descriptor: Atomic<Int32>
+
+    init(_ descriptor: Int32) { self.descriptor = Atomic(descriptor) }
+
+    deinit {
+        let descriptor = take()
+        if descriptor >= 0 { crl_unforked_close(descriptor) }
+    }
+
+    func take() -> Int32 { descriptor.exchange(-1, ordering: .relaxed) }
 }

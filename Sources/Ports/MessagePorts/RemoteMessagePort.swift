@@ -69,7 +69,10 @@ public struct RemoteMessagePort: Sendable {
         try Fork.check()
         let loop = ThreadRunLoop.current
         let channel = sendRight.channel
-        guard let replies = channel.runtime?.replies else { throw .isEnding }
+        guard let runtime = channel.runtime else { throw .isEnding }
+        // Its end would leave the request without a reply.
+        defer { withExtendedLifetime(runtime) {} }
+        let replies = runtime.replies
         let port = try replies.port(for: channel)
         let source = ThreadRunLoop.Source0 {}
         let pending = PendingReply(to: channel.id)
@@ -124,6 +127,7 @@ public struct RemoteMessagePort: Sendable {
         try Task.checkCancellation()
         let channel = sendRight.channel
         guard let runtime = channel.runtime else { throw PortError.isEnding }
+        defer { withExtendedLifetime(runtime) {} }
         let replies = runtime.replies
         let port = try replies.port(for: channel, isForTasks: true)
         let pending = PendingReply(to: channel.id)

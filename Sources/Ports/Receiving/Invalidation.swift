@@ -91,8 +91,17 @@ extension Receiver {
 
     /// Ends the port with its runtime, without calling handlers.
     func close() {
-        state.withLock { state in
+        let (source, queue) = state.withLock { state in
             _ = state.lifecycle.invalidate()
+            // The directories hold descriptors, and loops may still hold the port.
+            defer { (state.queue, state.exposedIn, state.names) = (nil, nil, []) }
+            return (state.source, state.queue)
+        }
+        // Before the socket is closed, and its descriptor's number reused.
+        source?.invalidate()
+        queue?.stop()
+        scheduling.withLock { _ in }
+        state.withLock { state in
             state.lifecycle.finish()
             state.socket = nil
         }
