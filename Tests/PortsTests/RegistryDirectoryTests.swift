@@ -27,6 +27,22 @@ import Testing
         #expect(lstat(path, &status) == 0 && status.st_mode & 0o777 == 0o700)
     }
 
+    @Test(arguments: ["0777", "0177"]) func `a strict umask takes nothing from the own user`(_ mask: String) throws {
+        let path = sandbox.file("strict")
+        let child = Child(
+            ["/bin/sh", "-c", "umask \(mask); exec \"$@\"", "sh", Child.program, "hold", "x"],
+            environment: ["PORTS_DIRECTORY": path])
+        #expect(waitUntil { access(path + "/names/x", F_OK) == 0 })
+        for file in try FileManager.default.subpathsOfDirectory(atPath: path) + ["."] {
+            var status = stat()
+            #expect(lstat("\(path)/\(file)", &status) == 0)
+            let isFolder = status.st_mode & S_IFMT == S_IFDIR
+            #expect(status.st_mode & 0o777 == (isFolder ? 0o700 : 0o600), "\(file)")
+        }
+        #expect(try PortNameServer(directory: path).port(forName: "x").isValid)
+        withExtendedLifetime(child) {}
+    }
+
     @Test func `a missing parent is an error`() {
         let path = sandbox.file("missing/made")
         #expect(error(at: path) == .directory(path, call: "mkdir", errno: ENOENT))

@@ -161,6 +161,8 @@ extension RegistryDirectory {
     private func write(_ bytes: [UInt8], to file: String) throws(PortError) {
         let descriptor = folder.open(file, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK, 0o600)
         guard descriptor >= 0 else { throw failure("open", file) }
+        // Whatever the umask.
+        fchmod(descriptor, 0o600)
         let written = bytes.isEmpty ? 0 : Folder.write(bytes, to: descriptor)
         let error = written < 0 ? errno : ENOSPC
         close(descriptor)

@@ -65,7 +65,7 @@ final class RegistryDirectory: Sendable {
         let path = Self.withoutTrailingSlashes(path)
         guard path.hasPrefix("/") else { throw .untrustedDirectory(path, reason: "its path has to begin with /") }
         guard path.utf8.count <= Self.longestPath else { throw .pathTooLong(path, limit: Self.longestPath) }
-        if mkdir(path, 0o700) != 0, errno != EEXIST { throw .directory(path, call: "mkdir", errno: errno) }
+        if !Folder.make(path) { throw .directory(path, call: "mkdir", errno: errno) }
         guard let folder = Folder(path) else { throw Self.openError(path, errno) }
         self.folder = folder
         currentPath = Lock(path)

@@ -55,7 +55,18 @@ final class Folder: Sendable {
     }
 
     /// Makes a folder with mode 0700. True also when there is a file of the name.
-    func makeFolder(_ file: String) -> Bool { mkdirat(descriptor, file, 0o700) == 0 || errno == EEXIST }
+    func makeFolder(_ file: String) -> Bool { Self.make(file, in: descriptor) }
+
+    static func make(_ path: String, in folder: Int32 = AT_FDCWD) -> Bool {
+        guard mkdirat(folder, path, 0o700) == 0 else { return errno == EEXIST }
+        ignoreUmask(path, in: folder, 0o700)
+        return true
+    }
+
+    /// Gives a file that was just made the rights that a strict umask has taken from its own user.
+    static func ignoreUmask(_ path: String, in folder: Int32 = AT_FDCWD, _ mode: mode_t) {
+        fchmodat(folder, path, mode, AT_SYMLINK_NOFOLLOW)
+    }
 
     func remove(_ file: String) -> Bool { unlinkat(descriptor, file, 0) == 0 }
     /// Removes a folder if it is empty.

@@ -38,11 +38,12 @@ enum LocalSocket {
     private static func listening(
         _ descriptor: Int32, at path: String, elseClose: (Int32) -> Void
     ) throws(PortError) -> Int32 {
-        // Set before `bind`, so that the mode is right from the first moment, whatever the umask.
+        // Set before `bind`, which takes the umask's rights away, so that others have none from the first moment.
         fchmod(descriptor, 0o600)
         let isTooLong = path.utf8.count > Wire.longestSocketPath
-        if !isTooLong, withAddress(path, { bind(descriptor, $0, $1) }) == 0, Glibc.listen(descriptor, SOMAXCONN) == 0 {
-            return descriptor
+        if !isTooLong, withAddress(path, { bind(descriptor, $0, $1) }) == 0 {
+            Folder.ignoreUmask(path, 0o600)
+            if Glibc.listen(descriptor, SOMAXCONN) == 0 { return descriptor }
         }
         let error = errno
         elseClose(descriptor)
