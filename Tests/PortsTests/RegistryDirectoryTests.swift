@@ -262,6 +262,18 @@ import Testing
         #expect(try sandbox.names.port(forName: "kept") == port?.sendRight)
     }
 
+    @Test func `an entry that cannot be restored at once is restored later`() throws {
+        let target = try Target(sandbox)
+        let folder = try sandbox.folder("target")
+        #expect(mkdir(sandbox.file("no name"), 0o700) == 0)
+        try sandbox.write("no entry", to: "no name/spoiled")
+        #expect(unlink("\(folder)/\(target.right.id.file)") == 0)
+        #expect(rename(sandbox.file("no name"), folder) == 0)
+        #expect(waitUntil { target.hasLogged("nobody can find “target”") })
+        #expect(unlink(folder + "/spoiled") == 0)
+        #expect(waitUntil { (try? sandbox.names.port(forName: "target")) == target.right })
+    }
+
     @Test func `an invalid port leaves nothing but its process's own folder`() throws {
         var port: MachPort? = try register("first")
         try sandbox.names.register(try #require(port), name: "second")

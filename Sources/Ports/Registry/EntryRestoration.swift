@@ -33,7 +33,7 @@ extension RegistryDirectory {
         let concerned: [String: NameEntry]
         switch change {
         case .portInvalidated: return
-        case .directoryRemoved: return later { $0.watchAnew() }
+        case .directoryRemoved: return later { if !$0.watchAnew() { $0.retry { $0.watchAnew() } } }
         case .entry(let file): concerned = own.withLock { own in own.names[file].map { [file: $0] } ?? [:] }
         case .any: concerned = own.withLock { $0.names }
         }
@@ -52,33 +52,59 @@ extension RegistryDirectory {
 
     private func restore(_ missing: [String: NameEntry]) {
         guard folder.isAt(path) else { return tellRemoval() }
-        // The removal may have been that of more than entries.
-        try? open()
-        for (file, entry) in missing {
-            guard let outcome = changing.withLock({ _ in restored(entry, file) }) else { continue }
-            log.warning("somebody has removed the entry of “\(entry.name)” from \(path): \(outcome)")
+        for (file, entry) in missing where own.withLock({ $0.lost.insert(file).inserted }) {
+            do throws(PortError) {
+                try restore(file)
+            } catch {
+                log.warning("nobody can find “\(entry.name)” in \(path), whose entry somebody has removed: \(error)")
+                retry { (try? $0.restore(file)) != nil }
+            }
         }
     }
 
-    private func restored(_ entry: NameEntry, _ file: String) -> String? {
+    private func restore(_ file: String) throws(PortError) {
         // The name may have been given up since.
-        guard own.withLock({ $0.names[file] }) == entry, isMissing(entry, file) else { return nil }
-        do throws(PortError) {
-            try claim(entry, file)
-            return "it is restored"
-        } catch .nameInUse(_, let pid) {
-            own.withLock { $0.names[file] = nil }
-            return "process \(pid) has the name now"
-        } catch {
-            return "nobody can find it any more: \(error)"
+        guard folder.isAt(path), own.withLock({ $0.names[file] != nil }) else {
+            return own.withLock { _ = $0.lost.remove(file) }
         }
+        // The removal may have been that of more than entries.
+        try open()
+        let outcome = try changing.withLock { _ throws(PortError) -> String? in
+            guard let entry = own.withLock({ $0.names[file] }), isMissing(entry, file) else { return nil }
+            let cause = "somebody has removed the entry of “\(entry.name)” from \(path)"
+            do throws(PortError) {
+                try claim(entry, file)
+                return "\(cause): it is restored"
+            } catch .nameInUse(_, let pid) {
+                own.withLock { $0.names[file] = nil }
+                return "\(cause): process \(pid) has the name now"
+            }
+        }
+        own.withLock { _ = $0.lost.remove(file) }
+        if let outcome { log.warning("\(outcome)") }
     }
 
-    /// The folder of all names was removed, and the watch with it.
-    private func watchAnew() {
+    /// Calls the closure once a second until it returns true.
+    func retry(_ body: @escaping @Sendable (RegistryDirectory) -> Bool) {
+        let timer = ThreadRunLoop.Timer(after: .seconds(1), repeats: true) { [weak self] timer in
+            if self.map(body) ?? true { timer.invalidate() }
+        }
+        try? registry.housekeeping.add(timer)
+    }
+
+    /// The folder of all names was removed, and the watch with it. False when the folder cannot be made again now.
+    private func watchAnew() -> Bool {
         removalListener.withLock { $0 = nil }
-        guard folder.isAt(path), folder.makeFolder(Self.names) else { return tellRemoval() }
+        guard folder.isAt(path) else {
+            tellRemoval()
+            return true
+        }
+        guard folder.makeFolder(Self.names) else {
+            log.warning(once: path, "somebody has removed the names in \(path): \(failure("mkdir", Self.names))")
+            return false
+        }
         watchOwnEntries()
+        return true
     }
 
     private func tellRemoval() {

@@ -83,10 +83,7 @@ extension RegistryDirectory {
             try unregister(name, from: port)
         } catch {
             log.warning("the name “\(name)” could not be given up, which is tried again: \(error)")
-            let timer = ThreadRunLoop.Timer(after: .seconds(1), repeats: true) { [weak self] timer in
-                if self.map({ (try? $0.unregister(name, from: port)) != nil }) ?? true { timer.invalidate() }
-            }
-            try? registry.housekeeping.add(timer)
+            retry { (try? $0.unregister(name, from: port)) != nil }
         }
     }
 

@@ -29,6 +29,8 @@ final class RegistryDirectory: Sendable {
         var sockets: Set<String> = []
         /// The entries of names that ports of ours have, by the name's folder.
         var names: [String: NameEntry] = [:]
+        /// Those of which the entries are being restored.
+        var lost: Set<String> = []
     }
 
     let own = Lock(Own())
