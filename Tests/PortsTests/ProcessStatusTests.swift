@@ -44,6 +44,21 @@ import Testing
             portError { try sandbox.names.register(port, name: "headless") } == .nameInUse("headless", pid: child.pid))
     }
 
+    @Test func `a process whose threads cannot be listed is not ending`() throws {
+        let desk = try Desk(sandbox)
+        let child = Child("headless", in: sandbox)
+        let right = try desk.report()
+        #expect(waitUntil { state(of: child.pid) == "Z" })
+        let nothing = TemporaryFolder()
+        let script = "mount --bind \(nothing.path) /proc/\(child.pid)/task || exit 99; exec \"$@\""
+        let claimant = Child(
+            "come", "headless", in: sandbox,
+            wrapper: ["/usr/bin/unshare", "--map-root-user", "--mount", "/bin/sh", "-c", script, "sh"])
+        // It cannot have the name, or this system lets nobody mount.
+        #expect([70, 99, 1].contains(claimant.wait()))
+        #expect(try RemoteMessagePort(right).request(id: 1, [1]) == [1])
+    }
+
     /// The letter that `ps` shows, of the process's first thread.
     private func state(of pid: pid_t) -> Character? {
         var buffer = [UInt8](repeating: 0, count: 1024)

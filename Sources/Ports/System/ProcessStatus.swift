@@ -16,8 +16,11 @@ enum ProcessStatus {
         guard showsOwnNamespace else { return isGone(pid) }
         // A program may continue after the end of its first thread.
         let tasks = "/proc/\(pid)/task"
-        return Folder.files(in: tasks).allSatisfy { task in
-            fields("\(tasks)/\(task)/stat").map(isEnding) ?? true
+        let threads = Folder.files(in: tasks).map { "\(tasks)/\($0)/stat" }
+        // No descriptor may be left to look with.
+        if threads.isEmpty { return isGone(pid) }
+        return threads.allSatisfy { thread in
+            fields(thread).map(isEnding) ?? (access(thread, F_OK) != 0 && errno == ENOENT)
         }
     }
 
