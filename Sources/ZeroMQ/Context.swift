@@ -43,9 +43,12 @@ public final class Context: @unchecked Sendable {
         pthread_join(thread, &id)
         guard let id else { return false }
         // The kernel counts an ended thread for a moment more.
-        while kill(pid_t(Int(bitPattern: id)), 0) == 0 { sched_yield() }
+        while isRunning(Int32(Int(bitPattern: id))) { sched_yield() }
         return true
     }
+
+    /// Whether the number is one of a thread of this process.
+    static func isRunning(_ thread: Int32) -> Bool { czmq_has_thread(thread) }
 
     /// The version of libzmq at run time. The corresponding C function is `zmq_version`.
     public static var libraryVersion: (major: Int, minor: Int, patch: Int) {

@@ -78,6 +78,11 @@ import Testing
             ZeroMQError(call: "zmq_bind", code: EADDRINUSE).description == "zmq_bind failed: Address already in use")
     }
 
+    @Test func `the number of another process is no thread's`() {
+        #expect(Context.isRunning(getpid()))
+        #expect(!Context.isRunning(getppid()))
+    }
+
     @Test func `a frame that there is no memory for throws`() {
         #expect(throws: ZeroMQError.self) { _ = try Frame(count: Int.max / 2) }
     }
