@@ -182,6 +182,39 @@ import Testing
         #expect(isCutOff())
     }
 
+    @Test func `peers that do not read cost no more together than a bound`() throws {
+        let peers = ControlConnections(
+            .random(), PortRuntime.shared.housekeeping, PortRuntime.shared.control.events)
+        let all = try (0..<30).map { _ in
+            var pair: [Int32] = [-1, -1]
+            try #require(socketpair(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue | SOCK_NONBLOCK.rawValue), 0, &pair) == 0)
+            let hello = ControlHello(incarnation: .random(), origin: 1)
+            return (ControlConnection(pair[0], hello, getpid(), peers), Raw(pair[1]))
+        }
+        for (ours, _) in all { for number in 0..<60_000 as Range<UInt64> { ours.send(.unanswered(number)) } }
+        let cutOff = all.count { crl_has_hung_up($0.1.descriptor) }
+        #expect((10...15).contains(cutOff))
+        // Their room is free again.
+        for (ours, _) in all { ours.closed() }
+        #expect(peers.waitingPackets.load(ordering: .relaxed) == 0)
+    }
+
+    @Test func `a caller that cannot be greeted is cut off`() throws {
+        let peers = ControlConnections(
+            .random(), PortRuntime.shared.housekeeping, PortRuntime.shared.control.events)
+        var pair: [Int32] = [-1, -1]
+        #expect(socketpair(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue | SOCK_NONBLOCK.rawValue), 0, &pair) == 0)
+        let peer = Raw(pair[1])
+        while Glibc.send(pair[0], [1], 1, Int32(MSG_NOSIGNAL)) == 1 {}
+        let incarnation = Incarnation.random()
+        peer.send(Samples.hello(incarnation))
+        peers.accept(pair[0])
+        #expect(!peers.isConnected(to: incarnation))
+        var packet = peer.receive()
+        while packet?.isEmpty == false { packet = peer.receive() }
+        #expect(packet == [])
+    }
+
     @Test func `a peer that reads late learns of the end although a fork lives on`() throws {
         var pair: [Int32] = [-1, -1]
         #expect(socketpair(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue), 0, &pair) == 0)

@@ -3,6 +3,7 @@ import DequeModule
 import Glibc
 import RunLoopLocks
 import RunLoops
+import Synchronization
 
 /// A control connection to another process. Its end does not prove that of the process, which may have cut it.
 final class ControlConnection: Sendable {
@@ -32,7 +33,9 @@ final class ControlConnection: Sendable {
     private let state = Lock(State())
 
     /// The connection is cut when more packets wait for a peer that does not read.
-    private static let longestOutbox = 65_536
+    private var longestOutbox: Int {
+        control.waitingPackets.load(ordering: .relaxed) < ControlConnections.manyPackets ? 65_536 : 1024
+    }
 
     /// Further statistics queries get no answer while so many wait.
     private static let mostAsks = 256
@@ -56,8 +59,9 @@ final class ControlConnection: Sendable {
             // Skip statistics queries for a peer with a full socket: unanswered queries would accumulate without bound.
             if case .count = message { return false }
             // Watches are bounded by the rights of this process, so the outbox has room for them.
-            guard state.outbox.count < Self.longestOutbox + state.asked.count else { return true }
+            guard state.outbox.count < longestOutbox + state.asked.count else { return true }
             state.outbox.append(message)
+            control.waitingPackets.add(1, ordering: .relaxed)
             if state.flush == nil { startFlushing(&state) }
             return false
         }
@@ -105,7 +109,10 @@ final class ControlConnection: Sendable {
     private func flush() {
         state.withLock { state in
             state.polls = false
-            while let next = state.outbox.first, write(next) { state.outbox.removeFirst() }
+            while let next = state.outbox.first, write(next) {
+                state.outbox.removeFirst()
+                control.waitingPackets.subtract(1, ordering: .relaxed)
+            }
             if state.outbox.isEmpty { stopFlushing(&state) } else if state.flush == nil { startFlushing(&state) }
         }
     }
@@ -166,6 +173,7 @@ final class ControlConnection: Sendable {
     func closed() {
         state.withLock { state in
             state.isClosed = true
+            control.waitingPackets.subtract(state.outbox.count, ordering: .relaxed)
             state.outbox = []
             stopFlushing(&state)
         }

@@ -41,6 +41,9 @@ final class ControlConnections: Sendable {
     /// The most handshakes under way. A peer can name any number of silent processes in reply rights.
     static let mostHandshakes = 256
     let callers = Atomic(0)
+    /// From so many packets on that wait for all peers together, one that does not read is cut off sooner.
+    static let manyPackets = 1 << 20
+    let waitingPackets = Atomic(0)
 
     init(
         _ incarnation: Incarnation, _ housekeeping: Housekeeping, _ events: any RuntimeEvents,
