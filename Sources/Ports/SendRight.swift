@@ -33,8 +33,8 @@ extension MachPort {
         ///
         /// The right connects to the port's process, whose end is noticed, too.
         /// - Parameter handler: Called once, on the thread that invalidates a port of this process, otherwise on a
-        ///   thread of the library. The handler must not block that thread. It is kept as long as somebody keeps the
-        ///   right.
+        ///   thread of the library. The handler must neither block nor end that thread, which serves all peers. It is
+        ///   kept as long as somebody keeps the right.
         public func onInvalidation(_ handler: @escaping @Sendable () -> Void) {
             channel.onInvalidation(handler)
         }
