@@ -18,12 +18,16 @@ extension MachPort.SendRight {
         -> MachPort.Statistics
     {
         try Fork.check()
-        guard isValid, let collector = channel.runtime?.statistics else { throw .isInvalid(port: id) }
+        guard isValid, let runtime = channel.runtime else { throw .isInvalid(port: id) }
+        defer { withExtendedLifetime(runtime) {} }
+        let collector = runtime.statistics
         let owner = try channel.connectToOwner(before: max(deadline, .now + .seconds(1)))
         let query = try collector.ask(id, of: owner)
         defer { collector.remove(query) }
         guard isValid else { throw .becameInvalid(port: id) }
-        guard let answer = query.answer.wait(until: deadline) else { throw .receiveTimedOut(port: id) }
+        guard let answer = query.answer.wait(until: deadline) else {
+            throw channel.noAnswer(.receiveTimedOut(port: id))
+        }
         guard let statistics = answer else { throw .becameInvalid(port: id) }
         return statistics
     }

@@ -10,11 +10,12 @@ extension MachPort.SendRight {
     @available(*, noasync, message: "it blocks its thread")
     public func ping(before deadline: MonotonicInstant = .now + .seconds(5)) throws(PortError) -> Duration {
         try Fork.check()
-        guard isValid else { throw .isInvalid(port: id) }
+        guard isValid, let runtime = channel.runtime else { throw .isInvalid(port: id) }
+        defer { withExtendedLifetime(runtime) {} }
         let start = MonotonicInstant.now
         let probe = OwnerPing(channel)
         try channel.connectToOwner(before: max(deadline, .now + .seconds(1)))
-        guard probe.answered.wait(until: deadline) != nil else { throw .receiveTimedOut(port: id) }
+        guard probe.answered.wait(until: deadline) != nil else { throw channel.noAnswer(.receiveTimedOut(port: id)) }
         let end = MonotonicInstant.now
         guard isValid else { throw .becameInvalid(port: id) }
         return end - start

@@ -180,6 +180,39 @@ import ZeroMQ
         withExtendedLifetime(echo) {}
     }
 
+    @Test func `a dead process is known for one though a child before its program has its descriptors`() throws {
+        let desk = try Desk(sandbox)
+        let parent = Child("spawn", in: sandbox)
+        let right = try desk.report()
+        defer { unlink(sandbox.path + ".fifo") }
+        try right.send(MachPort.Message(replyPort: desk.port.sendRight), before: .patience)
+        let child = pid_t(try desk.port.receive(before: .patience).id)
+        defer { kill(child, SIGKILL) }
+        parent.kill()
+        #expect(parent.wait() == -SIGKILL && kill(child, 0) == 0)
+        let fresh = PortRuntime(directory: sandbox.path).nameServer
+        #expect(errorKind { _ = try fresh.port(forName: "spawner", before: .patience) } == "nameNotFound")
+        #expect(
+            ["receiveTimedOut", "becameInvalid"].contains(errorKind { _ = try right.ping(before: .now + .seconds(1)) }))
+        #expect(waitUntil(before: .now + .seconds(20)) { !right.isValid })
+        #expect(kill(child, 0) == 0)
+    }
+
+    @Test func `a request in vain shows that its server is dead`() throws {
+        let desk = try Desk(sandbox)
+        let parent = Child("spawn", in: sandbox)
+        let right = try desk.report()
+        defer { unlink(sandbox.path + ".fifo") }
+        try right.send(MachPort.Message(replyPort: desk.port.sendRight), before: .patience)
+        let child = pid_t(try desk.port.receive(before: .patience).id)
+        defer { kill(child, SIGKILL) }
+        parent.kill()
+        #expect(parent.wait() == -SIGKILL)
+        #expect(
+            errorKind { _ = try RemoteMessagePort(right).request(id: 1, replyTimeout: .milliseconds(100)) } != "none")
+        #expect(waitUntil(before: .now + .seconds(20)) { !right.isValid })
+    }
+
     /// The next packet; empty at the end of the connection, nil when none came in time.
     private func packet(from descriptor: Int32) -> [UInt8]? {
         guard crl_poll(descriptor, -1, MonotonicInstant.patience.timeout) > 0 else { return nil }

@@ -97,17 +97,20 @@ final class ControlHandshake: Sendable {
         abandonIfUnwanted()
     }
 
-    /// Ends the handshake when there are no rights to ports of the process any more. Looks once a second.
+    /// Ends the handshake when the process is dead, or when there are no rights to its ports any more. Looks once a
+    /// second.
     private func abandonIfUnwanted() {
         connections.housekeeping.perform(after: .seconds(1)) { [weak self] in
             guard let self, outcome.value == nil else { return }
-            if connections.events.hasRights(to: address) { return abandonIfUnwanted() }
+            var isDead = false
+            if case .awaitingHello(let pid, _) = phase.withLock({ $0 }) { isDead = ProcessStatus.isEnding(pid) }
+            if !isDead, connections.events.hasRights(to: address) { return abandonIfUnwanted() }
             switch phase.withLock({ $0 }) {
             case .connecting: break
             case .awaitingHello(_, let answer): answer.invalidate()
             case .over: return
             }
-            end(failure(ETIMEDOUT))
+            end(isDead ? .dead : failure(ETIMEDOUT))
         }
     }
 

@@ -98,7 +98,7 @@ public struct RemoteMessagePort: Sendable {
         let deadline = MonotonicInstant.now + replyTimeout
         while true {
             if let result = pending.outcome.value { return try result.get().data }
-            guard !deadline.hasPassed else { throw .receiveTimedOut(port: channel.id) }
+            guard !deadline.hasPassed else { throw channel.noAnswer(.receiveTimedOut(port: channel.id)) }
             let seconds = MonotonicInstant.now.duration(to: deadline) / .seconds(1)
             let result = try runLoop { () throws(RunLoopError) in
                 try loop.runInMode(mode, seconds: seconds, returnAfterSourceHandled: true)
@@ -136,7 +136,7 @@ public struct RemoteMessagePort: Sendable {
 
         try await channel.send(Self.request(id, data, number, from: port, to: channel), before: .now + sendTimeout)
         let outcome = try await pending.outcome.value(before: .now + replyTimeout, on: runtime.housekeeping)
-        guard let outcome else { throw PortError.receiveTimedOut(port: channel.id) }
+        guard let outcome else { throw channel.noAnswer(.receiveTimedOut(port: channel.id)) }
         return try outcome.get().data
     }
 

@@ -63,7 +63,8 @@ private struct FoundName {
 
     func checked(_ owner: ControlConnection?, _ probe: OwnerPing?) throws(PortError) -> MachPort.SendRight {
         if let probe, probe.answered.value == nil {
-            throw .cannotConnect(port: right.id, reason: "the owner of “\(entry.name)” does not answer in time")
+            let reason = "the owner of “\(entry.name)” does not answer in time"
+            throw right.channel.noAnswer(.cannotConnect(port: right.id, reason: reason))
         }
         guard right.isValid else { throw .isInvalid(port: right.id) }
         guard owner.map({ ProcessStatus.isProcess($0.pid, knownToItselfAs: entry.pid) }) ?? true else {

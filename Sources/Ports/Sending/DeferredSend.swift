@@ -160,7 +160,7 @@ final class DeferredSend: Waiter {
             send.end(
                 .failed(
                     isConnected
-                        ? PortError.sendTimedOut(port: port)
+                        ? send.channel.noAnswer(.sendTimedOut(port: port))
                         : handshake?.timeoutError(port) ?? send.channel.notAccepted))
         }
     }

@@ -180,18 +180,24 @@ final class SendChannel: Sendable, CustomStringConvertible {
                 return
             case .waitForTurn(let isConnected):
                 guard waiter.wait(for: nil, until: isConnected ? deadline : connectDeadline) else {
-                    throw isConnected ? .sendTimedOut(port: id) : notAccepted
+                    throw isConnected ? noAnswer(.sendTimedOut(port: id)) : notAccepted
                 }
             case .connect:
                 try connect(before: connectDeadline)
             case .watch(let descriptor, isConnected: true):
-                guard waiter.wait(for: descriptor, until: deadline) else { throw .sendTimedOut(port: id) }
+                guard waiter.wait(for: descriptor, until: deadline) else { throw noAnswer(.sendTimedOut(port: id)) }
             case .watch(let descriptor, isConnected: false):
                 if waiter.wait(for: descriptor, until: min(connectDeadline, .now + Self.acceptPatience)) { continue }
                 guard !connectDeadline.hasPassed else { throw notAccepted }
                 dropUnaccepted()
             }
         }
+    }
+
+    /// The error for a wait in vain. The owner may be dead.
+    func noAnswer(_ error: PortError) -> PortError {
+        if !isLocal { context.control.noteSilence(of: id.incarnation) }
+        return error
     }
 
     func nextStep(_ message: inout OutgoingMessage, _ waiter: some Waiter) throws(PortError) -> NextStep {
