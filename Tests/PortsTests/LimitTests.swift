@@ -146,6 +146,36 @@ import Testing
         #expect(umount(sandbox.path) == 0)
     }
 
+    @Test(.enabled(if: canMount, "only root can make a small file system"))
+    func `names that are removed while the disk is full are there again when it is not`() throws {
+        #expect(mount("tmpfs", sandbox.path, "tmpfs", 0, "size=1m,nr_inodes=40,mode=0700") == 0)
+        defer { #expect(waitUntil { umount(sandbox.path) == 0 }) }
+        let owner = Run([Child.program, "hold", "kept"], environment: ["PORTS_DIRECTORY": sandbox.path])
+        #expect(waitUntil { access(sandbox.file("names/kept"), F_OK) == 0 })
+        // The owner restores entries only once it watches them.
+        #expect(rename(sandbox.file("names/kept"), sandbox.file("former")) == 0)
+        #expect(waitUntil { access(sandbox.file("names/kept"), F_OK) == 0 })
+        #expect(Child(["/bin/rm", "-r", sandbox.file("former")]).wait() == 0)
+        var fillers: [String] = []
+        func fill() {
+            while case let file = open(sandbox.file("\(fillers.count)"), O_CREAT | O_CLOEXEC, 0o600), file >= 0 {
+                fillers.append(sandbox.file("\(fillers.count)"))
+                close(file)
+            }
+        }
+        fill()
+        #expect(rename(sandbox.file("names"), sandbox.file("former")) == 0)
+        #expect(Child(["/bin/rm", "-r", sandbox.file("former")]).wait() == 0)
+        fill()
+        var errors: String { String(decoding: owner.errors, as: UTF8.self) }
+        let words = ["nobody can find", "somebody has removed the names"]
+        #expect(waitUntil { words.contains(where: errors.contains) })
+        for filler in fillers { unlink(filler) }
+        #expect(waitUntil { access(sandbox.file("names/kept"), F_OK) == 0 }, "\(errors)")
+        owner.child.kill()
+        owner.child.wait()
+    }
+
     @Test(.enabled(if: limit >= 1500)) func `many ports cost what they should, and give it back`() throws {
         let (ports, connected) = Scale.isLong && Self.limit >= 12_000 ? ("10000", "1000") : ("500", "100")
         let desk = try Desk(sandbox)
