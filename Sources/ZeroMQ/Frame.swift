@@ -53,7 +53,10 @@ public struct Frame: ~Copyable, @unchecked Sendable {
 
     /// A property of the connection that brought the frame, such as `Peer-Address`. The corresponding C function is
     /// `zmq_msg_gets`.
-    public func property(_ name: String) -> String? {
-        withUnsafePointer(to: message) { zmq_msg_gets($0, name).map { String(cString: $0) } }
+    public func property(_ name: StaticString) -> String? {
+        // A string that is not static would be copied for each message that wakes a port.
+        name.utf8Start.withMemoryRebound(to: CChar.self, capacity: name.utf8CodeUnitCount + 1) { name in
+            withUnsafePointer(to: message) { zmq_msg_gets($0, name).map { String(cString: $0) } }
+        }
     }
 }

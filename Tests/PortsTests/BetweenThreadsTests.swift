@@ -67,7 +67,8 @@ import Testing
         let pool = try #require(port.receiver.channel.localQueue?.pool)
         var count = 0
         let size = try #require(MessagePool.SizeClass(capacity: bytes.count))
-        while let message = pool.take(size) {
+        var isBusy = false
+        while let message = pool.take(size, &isBusy) {
             count += 1
             withExtendedLifetime(message) {}
         }
@@ -135,6 +136,27 @@ import Testing
         #expect(waitUntil { counts.withLock { $0.allSatisfy { $0 >= 20_000 } } })
         isOver.withLock { $0 = true }
         for sender in senders { sender.join() }
+        thread.stop()
+    }
+
+    @Test func `a loop sleeps though a message waits for a handler`() throws {
+        let port = try MachPort()
+        let thread = try served(port)
+        let passes = Shared(0)
+        thread.loop.add(ThreadRunLoop.Observer(.afterWaiting) { _, _ in passes.withLock { $0 += 1 } })
+        try port.sendRight.send(MachPort.Message(id: 7))
+        #expect(waitUntil { passes.withLock { $0 } > 0 })
+        let before = passes.withLock { $0 }
+        for _ in 0..<100 {
+            let isDone = Latch()
+            thread.loop.perform { isDone.open() }
+            thread.loop.wakeUp()
+            #expect(isDone.wait(until: .patience))
+        }
+        // A loop that does not sleep goes through thousands.
+        #expect(passes.withLock { $0 } - before < 300)
+        port.setHandler { message in passes.withLock { $0 = -Int(message.id) } }
+        #expect(waitUntil { passes.withLock { $0 } < 0 })
         thread.stop()
     }
 

@@ -63,6 +63,15 @@ import Testing
         #expect(queue.push(message(3)) == .refused && queue.close())
     }
 
+    @Test func `a message that is too large for the pool is never used again`() {
+        let pool = MessagePool()
+        for (count, isKept) in [(0, true), (64, true), (4096, true), (4097, false), (1 << 20, false)] {
+            let bytes = [UInt8](repeating: 1, count: count)
+            var message = LocalMessage(id: 0, bytes: bytes.span.bytes, replyRight: nil, size: 0, from: pool)
+            #expect(message.empty() == isKept, "\(count)")
+        }
+    }
+
     @Test func `what is left in a list is released with it`() {
         weak var channel: SendChannel?
         do {
@@ -85,7 +94,10 @@ import Testing
     /// other threads: a compare-and-exchange, a call of libzmq, or what happens under the port's lock.
     private struct Model: Hashable {
         enum Sender: Hashable { case pushing(left: Int), ringing(left: Int), done }
-        enum Taker: Hashable { case looking, telling, handling, asleep }
+        /// A taker has the lock while it reads the socket and closes the list.
+        enum Taker: Hashable { case looking, reading, closing, telling, handling, asleep }
+        /// Somebody asks for statistics, once: under the lock the socket is read, and then the list.
+        enum Asker: Hashable { case waiting, judging, telling, done }
 
         var list = 0
         var isClosed = true
@@ -96,6 +108,9 @@ import Testing
         var senders: [Sender]
         var takers: [Taker]
         var handled = 0
+        var asker = Asker.waiting
+
+        var isLocked: Bool { asker == .judging || takers.contains { $0 == .reading || $0 == .closing } }
 
         init(senders: Int, messages: Int, takers: Int) {
             self.senders = Array(repeating: .pushing(left: messages), count: senders)
@@ -126,13 +141,15 @@ import Testing
                 case .asleep:
                     guard bells > 0 || raised[index] else { continue }
                     state.takers[index] = .looking
-                case .looking where list > 0:
-                    state.list -= 1
-                    state.takers[index] = mayHaveMore ? .handling : .telling
-                    state.mayHaveMore = true
                 case .looking:
-                    // Nothing: hear the bells, close the list, and take the report back.
+                    if isLocked { continue }
+                    if list > 0 { state.take(index) } else { state.takers[index] = .reading }
+                case .reading:
                     state.bells = 0
+                    state.takers[index] = .closing
+                case .closing where list > 0:
+                    state.take(index)
+                case .closing:
                     state.isClosed = true
                     state.mayHaveMore = false
                     state.raised = Array(repeating: false, count: takers.count)
@@ -146,7 +163,29 @@ import Testing
                 }
                 states.append(state)
             }
-            return states
+            var state = self
+            switch asker {
+            case .waiting:
+                if isLocked { return states }
+                state.bells = 0
+                state.asker = .judging
+            case .judging:
+                let isNews = list > 0 && !mayHaveMore
+                if isNews { state.mayHaveMore = true }
+                state.asker = isNews ? .telling : .done
+            case .telling:
+                state.raised = Array(repeating: true, count: takers.count)
+                state.asker = .done
+            case .done:
+                return states
+            }
+            return states + [state]
+        }
+
+        private mutating func take(_ taker: Int) {
+            list -= 1
+            takers[taker] = mayHaveMore ? .handling : .telling
+            mayHaveMore = true
         }
 
         private static func sender(_ left: Int) -> Sender { left > 0 ? .pushing(left: left) : .done }

@@ -79,8 +79,8 @@ struct Arrivals: ~Copyable {
 
     /// Whether no message waits. Silences the socket's descriptor until the next message.
     mutating func isEmpty(_ socket: borrowing Socket?) -> Bool {
-        guard queue.isEmpty else { return false }
+        // The bells first: what they announce is on the list by then.
         if heldFrame == nil { heldFrame = nextFrame(socket) }
-        return heldFrame == nil
+        return heldFrame == nil && queue.isEmpty
     }
 }

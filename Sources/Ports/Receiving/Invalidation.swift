@@ -67,15 +67,17 @@ extension Receiver {
     private func refuseQueued() {
         // Senders in other processes may send faster than this until they learn the end.
         let deadline = MonotonicInstant.now + Self.refusalTime
-        while !deadline.hasPassed {
+        while true {
             var makesRoom = false
             let next = state.withLock { state in
                 state.arrivals.next(state.socket, hasPeers: false, makesRoom: &makesRoom)
             }
             switch consume next {
             case .local(let message):
-                ReceivedMessage.local(message).refuse()
+                // The queue takes no more of them. A message that stays could keep its own port's channel for ever.
+                if !deadline.hasPassed { ReceivedMessage.local(message).refuse() }
             case .frame(let frame):
+                if deadline.hasPassed { return }
                 let frame = ReceivedFrame(frame, context.channels)
                 if frame.malformed == nil { ReceivedMessage.frame(frame).refuse() }
             case .nothing:

@@ -87,7 +87,8 @@ final class Receiver: LocalPort, RegisteredPort {
     }
 
     func endTurn() {
-        let finish = state.withLock { $0.lifecycle.endTurn(crl_thread_id()) }
+        // A handler may have forked.
+        let finish = state.withLockUnlessForked { $0.lifecycle.endTurn(crl_thread_id()) } ?? nil
         finish?()
     }
 
@@ -357,8 +358,9 @@ final class Receiver: LocalPort, RegisteredPort {
 
     /// The statistics, with the last counts of senders in other processes.
     var statistics: PortStatistics {
-        let ownCount = channel.sentCount
         let (statistics, isNews) = state.withLock { state in
+            // Under the lock: messages that are taken meanwhile would look as if they had never been sent.
+            let ownCount = channel.sentCount
             let isEmpty = state.arrivals.isEmpty(state.socket)
             // The look has silenced the descriptor.
             let isNews = !isEmpty && !state.mayHaveMore

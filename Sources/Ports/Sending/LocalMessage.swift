@@ -15,7 +15,7 @@ struct LocalMessage: @unchecked Sendable {
         var content: Content
         var replyRight: (any MessageRight)?
         var size: Int
-        /// The bytes that have room behind the fields.
+        /// The bytes that have room behind the fields; 0 for a message that is not used again.
         var capacity = 0
         var link: UInt = 0
     }
@@ -46,15 +46,17 @@ struct LocalMessage: @unchecked Sendable {
     init(id: UInt32, bytes: RawSpan, replyRight: (any MessageRight)?, size: Int, from pool: MessagePool) {
         let sizeClass = MessagePool.SizeClass(capacity: bytes.byteCount)
         let content = Content.bytes(count: bytes.byteCount)
-        if let sizeClass, let used = pool.take(sizeClass) {
+        var isBusy = false
+        if let sizeClass, let used = pool.take(sizeClass, &isBusy) {
             self = used
             fields.pointee.id = id
             fields.pointee.content = content
             fields.pointee.replyRight = replyRight
             fields.pointee.size = size
         } else {
-            let capacity = sizeClass?.capacity ?? bytes.byteCount
-            let made = Storage.create(minimumCapacity: capacity) { _ in
+            // What is made beside a pool that another sender looks through stays outside, or the pool would grow.
+            let capacity = isBusy ? 0 : sizeClass?.capacity ?? 0
+            let made = Storage.create(minimumCapacity: max(capacity, bytes.byteCount)) { _ in
                 Fields(id: id, content: content, replyRight: replyRight, size: size, capacity: capacity)
             }
             storage = unsafeDowncast(made, to: Storage.self)
@@ -86,7 +88,7 @@ struct LocalMessage: @unchecked Sendable {
     var request: UInt64 { fields.pointee.request }
     var replyRight: (any MessageRight)? { fields.pointee.replyRight }
     var size: Int { fields.pointee.size }
-    /// The bytes that have room behind the fields; 0 for a message of components.
+    /// The bytes that have room behind the fields; 0 for a message that is not used again.
     var capacity: Int { fields.pointee.capacity }
 
     var components: [Component] {

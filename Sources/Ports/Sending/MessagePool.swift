@@ -61,8 +61,11 @@ final class MessagePool: Sendable {
     }
 
     /// Returns a message to fill; nil when there is none, or another sender is here.
-    func take(_ size: SizeClass) -> LocalMessage? {
-        guard !isTaken.value.exchange(true, ordering: .acquiring) else { return nil }
+    func take(_ size: SizeClass, _ isBusy: inout Bool) -> LocalMessage? {
+        guard !isTaken.value.exchange(true, ordering: .acquiring) else {
+            isBusy = true
+            return nil
+        }
         defer { isTaken.value.store(false, ordering: .releasing) }
         if let message = chains.pointee.removeFirst(size) { return message }
         collect()

@@ -253,7 +253,12 @@ final class SendChannel: Sendable, CustomStringConvertible {
         case .opened:
             state.withLock { ring(&$0) }
             return true
-        case .full, .refused: return false
+        case .full:
+            return false
+        case .refused:
+            // The message was counted for a moment, and another sender may have found the queue full.
+            roomWasMade()
+            return false
         }
     }
 

@@ -84,7 +84,7 @@ extension ThreadRunLoop {
 
         /// ``raise()`` during the source's turn: usually the turn's loop is the only one to notify.
         package func raise(during turn: borrowing Turn) {
-            guard !raised.exchange(true, ordering: .sequentiallyConsistent) else { return }
+            guard !crl_is_forked(), !raised.exchange(true, ordering: .sequentiallyConsistent) else { return }
             // Asked after the exchange: a loop that the source joins later sees that the source is raised.
             if membership.isOnly(turn.loop) { return turn.loop.noteRaised(self) }
             for loop in membership.loops { loop.noteRaised(self) }
