@@ -84,7 +84,9 @@ func releaseRuntimes() throws -> Never {
             let port = try MachPort(nameServer: names)
             try names.register(port, name: "mine")
             // Handshakes that are called and that call, and have no answer.
-            for folder in entries(of: directory) ?? [] { callers += call("\(directory)/\(folder)/c") }
+            for folder in entries(of: directory) ?? [] {
+                if let caller = connected(to: "\(directory)/\(folder)/c", SOCK_SEQPACKET) { callers.append(caller) }
+            }
             try withExtendedLifetime(PortRuntime(directory: directory)) { other in
                 // Accepted after the callers.
                 _ = try other.nameServer.port(forName: "mine")
@@ -99,22 +101,6 @@ func releaseRuntimes() throws -> Never {
         waitUntil(before: .now + .seconds(20)) { openDescriptors() <= before }, "\(openDescriptors() - before) are lost"
     )
     exit(0)
-}
-
-/// Calls a control socket.
-private func call(_ path: String) -> [Int32] {
-    let descriptor = socket(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue), 0)
-    var address = sockaddr_un()
-    address.sun_family = sa_family_t(AF_UNIX)
-    withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8.prefix(107)) }
-    let connected = withUnsafePointer(to: &address) {
-        $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-            connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
-        }
-    }
-    if connected == 0 { return [descriptor] }
-    close(descriptor)
-    return []
 }
 
 /// Starts another process when it is told to, which waits before its program begins, with all descriptors of this one.

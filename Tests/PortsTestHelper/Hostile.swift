@@ -183,20 +183,30 @@ func registerOnFullDisk(_ way: String?) throws -> Never {
     exit(0)
 }
 
-/// Another user's process: connects to a control socket or a port's, and is refused.
-func intrude(_ path: String, isControl: Bool) throws -> Never {
-    guard setgroups(0, nil) == 0, setgid(65534) == 0, setuid(65534) == 0 else { exit(80) }
-    let type = isControl ? SOCK_SEQPACKET : SOCK_STREAM
+/// A socket that is connected to a path; nil, and an `errno`, when there is none.
+func connected(to path: String, _ type: __socket_type) -> Int32? {
     let descriptor = socket(AF_UNIX, Int32(type.rawValue), 0)
     var address = sockaddr_un()
     address.sun_family = sa_family_t(AF_UNIX)
     withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8.prefix(107)) }
-    let connected = withUnsafePointer(to: &address) {
+    let isConnected = withUnsafePointer(to: &address) {
         $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-            connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
+            connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size)) == 0
         }
     }
-    guard connected == 0 else { fail("cannot connect to \(path): \(String(cString: strerror(errno)))") }
+    if isConnected { return descriptor }
+    let error = errno
+    close(descriptor)
+    errno = error
+    return nil
+}
+
+/// Another user's process: connects to a control socket or a port's, and is refused.
+func intrude(_ path: String, isControl: Bool) throws -> Never {
+    guard setgroups(0, nil) == 0, setgid(65534) == 0, setuid(65534) == 0 else { exit(80) }
+    guard let descriptor = connected(to: path, isControl ? SOCK_SEQPACKET : SOCK_STREAM) else {
+        fail("cannot connect to \(path): \(String(cString: strerror(errno)))")
+    }
     var bytes = [UInt8](repeating: 0xff, count: 64)
     _ = send(descriptor, bytes, 24, Int32(MSG_NOSIGNAL))
     var limit = timeval(tv_sec: 20, tv_usec: 0)

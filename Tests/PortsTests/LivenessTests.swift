@@ -180,16 +180,24 @@ import ZeroMQ
         withExtendedLifetime(echo) {}
     }
 
-    @Test func `a dead process is known for one though a child before its program has its descriptors`() throws {
+    /// Kills a process whose child has not begun its program yet, and so keeps the descriptors of its parent open.
+    ///
+    /// - Returns: The right to the dead process's port, and the child, which the caller kills.
+    private func killSpawner() throws -> (right: MachPort.SendRight, child: pid_t) {
         let desk = try Desk(sandbox)
         let parent = Child("spawn", in: sandbox)
         let right = try desk.report()
         defer { unlink(sandbox.path + ".fifo") }
         try right.send(MachPort.Message(replyPort: desk.port.sendRight), before: .patience)
         let child = pid_t(try desk.port.receive(before: .patience).id)
-        defer { kill(child, SIGKILL) }
         parent.kill()
         #expect(parent.wait() == -SIGKILL && kill(child, 0) == 0)
+        return (right, child)
+    }
+
+    @Test func `a dead process is known for one though a child before its program has its descriptors`() throws {
+        let (right, child) = try killSpawner()
+        defer { kill(child, SIGKILL) }
         let fresh = PortRuntime(directory: sandbox.path).nameServer
         #expect(errorKind { _ = try fresh.port(forName: "spawner", before: .patience) } == "nameNotFound")
         #expect(
@@ -199,15 +207,8 @@ import ZeroMQ
     }
 
     @Test func `a request in vain shows that its server is dead`() throws {
-        let desk = try Desk(sandbox)
-        let parent = Child("spawn", in: sandbox)
-        let right = try desk.report()
-        defer { unlink(sandbox.path + ".fifo") }
-        try right.send(MachPort.Message(replyPort: desk.port.sendRight), before: .patience)
-        let child = pid_t(try desk.port.receive(before: .patience).id)
+        let (right, child) = try killSpawner()
         defer { kill(child, SIGKILL) }
-        parent.kill()
-        #expect(parent.wait() == -SIGKILL)
         #expect(
             errorKind { _ = try RemoteMessagePort(right).request(id: 1, replyTimeout: .milliseconds(100)) } != "none")
         #expect(waitUntil(before: .now + .seconds(20)) { !right.isValid })
