@@ -10,9 +10,9 @@ import RunLoops
 struct Instructions {
     static func main() {
         let arguments = CommandLine.arguments
-        guard arguments.count > 2, let count = Int(arguments[2]),
-            let size = Int(arguments.count > 3 ? arguments[3] : "32")
-        else { return fail("usage: instructions WORK COUNT [BYTES]") }
+        guard arguments.count > 2, let count = Int(arguments[2]), count > 0,
+            let size = Int(arguments.count > 3 ? arguments[3] : "32"), size >= 0
+        else { return fail("usage: instructions WORK COUNT [BYTES]; the count is 1 or more") }
         do {
             try run(arguments[1], count, [UInt8](repeating: 7, count: size))
         } catch {
