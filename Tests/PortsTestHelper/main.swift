@@ -247,6 +247,9 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
     case "no-threads":
         try goOnWithoutThreads()
 
+    case "leave-full":
+        try leaveFull()
+
     case "leave-without-threads":
         try leaveWithoutThreads()
 

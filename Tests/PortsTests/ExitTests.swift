@@ -37,6 +37,30 @@ import Testing
         desk.port.invalidate()
     }
 
+    @Test func `what was sent at last arrives, although the kernel has no room for it`() throws {
+        let sandbox = Sandbox()
+        for _ in 0..<Scale.count(2, long: 40) {
+            let desk = try Desk(sandbox, queueLimit: 4)
+            let first = "$(taskset -cp $$ | sed 's/.*: *\\([0-9]*\\).*/\\1/')"
+            let child = Child(
+                "leave-full", in: sandbox, wrapper: ["/bin/sh", "-c", "exec taskset -c \(first) \"$@\"", "sh"])
+            #expect(waitUntil { access(sandbox.file("leaving"), F_OK) == 0 })
+            // Time to close the connection, which the child must not do before there is room.
+            usleep(50_000)
+            var next = 0 as UInt32
+            var isLast = false
+            while !isLast {
+                let message = try desk.port.receive(before: .patience)
+                #expect(message.id == next)
+                next += 1
+                isLast = message.bytes?.isEmpty == false
+            }
+            #expect(child.wait() == 0)
+            unlink(sandbox.file("leaving"))
+            desk.port.invalidate()
+        }
+    }
+
     @Test(arguments: ways) func `a process whose messages nobody reads ends at its bound`(_ way: String) throws {
         let sandbox = Sandbox()
         var late = Times()

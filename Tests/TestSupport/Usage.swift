@@ -24,10 +24,13 @@ package func liveThreads() -> Int { entries(of: "/proc/self/task")?.count ?? 0 }
 /// How many bytes of heap the process has in use.
 package func heapUse() -> Int { Int(heap_use()) }
 
-/// The number that a file of the kernel's holds.
-package func number(in file: String) -> Int? {
+/// The first line of a file of the kernel's.
+package func line(in file: String) -> String? {
     guard let file = fopen(file, "r") else { return nil }
     defer { fclose(file) }
     var line = [CChar](repeating: 0, count: 32)
-    return fgets(&line, Int32(line.count), file).flatMap { Int(String(cString: $0).prefix { $0.isNumber }) }
+    return fgets(&line, Int32(line.count), file).map { String(String(cString: $0).prefix { $0 != "\n" }) }
 }
+
+/// The number that a file of the kernel's holds.
+package func number(in file: String) -> Int? { line(in: file).flatMap { Int($0.prefix { $0.isNumber }) } }

@@ -116,7 +116,8 @@ public final class PortRuntime: Sendable {
         }
         let zeroMQ = context.sockets.close()
         let open = channels.all
-        let connections = LocalSocket.connections(to: Set(open.compactMap(\.usedPath)))
+        let connections = LocalSocket.connections(to: Set(open.compactMap { $0.stopSending() }))
+        for connection in connections { connection.waitForRoom(before: deadline) }
         for channel in open { channel.close(linger: Int32(clamping: bound)) }
         for port in ports.all { port.close() }
         if let zeroMQ { Self.terminate(zeroMQ, before: deadline) }

@@ -361,19 +361,30 @@ final class SendChannel: Sendable, CustomStringConvertible {
         invalidated.set(())
     }
 
-    /// Ends the channel with its runtime. libzmq may use the milliseconds to flush.
-    func close(linger milliseconds: Int32) {
+    /// Ends sending with the runtime. What was sent is still on its way.
+    ///
+    /// - Returns: The path of the other process's socket, if something was sent to it.
+    func stopSending() -> String? {
+        let path = usedPath
+        end(.closed)
         // The owner cannot ask for the count any more.
         if !isLocal, sentCount > 0 { context.control.tellSent(sentCount, to: id) }
-        end(.closed, linger: milliseconds)
+        return path
+    }
+
+    /// Closes the socket after ``stopSending()``. libzmq may use the milliseconds to flush.
+    func close(linger milliseconds: Int32) {
+        state.withLock { state in
+            if !isLocal { try? state.socket?.set(.linger(milliseconds)) }
+            state.socket = nil
+        }
         invalidated.dropHandlers()
     }
 
-    private func end(_ end: SendState.Lifecycle, linger milliseconds: Int32? = nil) {
+    private func end(_ end: SendState.Lifecycle) {
         let waiters = state.withLock { state in
-            if !isLocal, let milliseconds { try? state.socket?.set(.linger(milliseconds)) }
             localQueue?.refuse()
-            state.socket = nil
+            if end != .closed { state.socket = nil }
             return state.queue.end(end)
         }
         for waiter in waiters { waiter.wake() }

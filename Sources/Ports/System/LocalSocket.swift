@@ -62,13 +62,25 @@ enum LocalSocket {
         let original: Int32
         let copy: Int32
 
+        /// Waits until the kernel has room for libzmq's last write. At the end of a socket libzmq writes once more, and
+        /// loses what the kernel does not take.
+        func waitForRoom(before deadline: MonotonicInstant) {
+            while hasUnread, !deadline.hasPassed { Self.pause() }
+        }
+
         /// Waits until libzmq has closed its descriptor, which it does after the last byte, and until the peer has read
         /// all bytes: a receiver with a full queue loses unread bytes at the end of the connection.
         func waitUntilRead(before deadline: MonotonicInstant) {
-            var unread: Int32 = 0
-            // Polls, because the kernel has no event for either.
-            while isOpen || ioctl(copy, UInt(TIOCOUTQ), &unread) == 0 && unread > 0, !deadline.hasPassed { usleep(500) }
+            while isOpen || hasUnread, !deadline.hasPassed { Self.pause() }
             close(copy)
+        }
+
+        /// The kernel has no event for what we wait for.
+        private static func pause() { usleep(500) }
+
+        private var hasUnread: Bool {
+            var count: Int32 = 0
+            return ioctl(copy, UInt(TIOCOUTQ), &count) == 0 && count > 0
         }
 
         /// Whether the number of the original still belongs to the connection.
