@@ -396,16 +396,3 @@ extension SendChannel: MessageRight {}
 extension MessageRight {
     var channel: SendChannel { unsafeDowncast(self, to: SendChannel.self) }
 }
-
-extension Socket {
-    /// Sends without waiting.
-    func sendNow(_ frame: inout Frame) throws(PortError) -> Bool {
-        do throws(ZeroMQError) {
-            // libzmq reads its commands only now and then; reading the events makes it look again for room.
-            if try send(&frame) { return true }
-            return try events.contains(.sendable) ? send(&frame) : false
-        } catch {
-            throw PortError(error)
-        }
-    }
-}

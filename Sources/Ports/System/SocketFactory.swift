@@ -90,3 +90,16 @@ final class SocketFactory: Sendable {
         return context
     }
 }
+
+extension Socket {
+    /// Sends without waiting.
+    func sendNow(_ frame: inout Frame) throws(PortError) -> Bool {
+        do throws(ZeroMQError) {
+            // libzmq reads its commands only now and then; reading the events makes it look again for room.
+            if try send(&frame) { return true }
+            return try events.contains(.sendable) ? send(&frame) : false
+        } catch {
+            throw PortError(error)
+        }
+    }
+}
