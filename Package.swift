@@ -25,22 +25,22 @@ let package = Package(
     ],
     targets: [
         .systemLibrary(name: "CZeroMQ", providers: [.apt(["libzmq3-dev"])]),
-        .target(name: "CShims"),
+        .target(name: "CRunLoopShims"),
         .target(name: "CAcceptGuard", dependencies: ["CZeroMQ"]),
         .target(name: "ZeroMQ", dependencies: ["CZeroMQ"]),
         // Apart and public, so that the compiler can inline a lock into other modules. No product has it.
-        .target(name: "RunLoopLocks", dependencies: ["CShims"]),
+        .target(name: "RunLoopLocks", dependencies: ["CRunLoopShims"]),
         .target(
             name: "RunLoops",
             dependencies: [
-                "CShims", "RunLoopLocks", .product(name: "DequeModule", package: "swift-collections"),
+                "CRunLoopShims", "RunLoopLocks", .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "HeapModule", package: "swift-collections"),
             ]
         ),
         .target(
             name: "Ports",
             dependencies: [
-                "RunLoops", "RunLoopLocks", "ZeroMQ", "CShims", "CAcceptGuard",
+                "RunLoops", "RunLoopLocks", "ZeroMQ", "CRunLoopShims", "CAcceptGuard",
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "Logging", package: "swift-log", condition: .when(traits: ["Ports"])),
             ]
@@ -52,7 +52,7 @@ let package = Package(
         .executableTarget(
             name: "wordcount", dependencies: ["Ports", "RunLoops", argumentParser], path: "Examples/WordCount"),
         .target(
-            name: "TestSupport", dependencies: ["RunLoops", "CShims", "HeapUse"], path: "Tests/TestSupport"),
+            name: "TestSupport", dependencies: ["RunLoops", "CRunLoopShims", "HeapUse"], path: "Tests/TestSupport"),
         .target(name: "HeapUse", path: "Tests/HeapUse"),
         // Apart, as it needs Testing, which no program but the tests' has.
         .target(name: "OwnThread", dependencies: ["RunLoops", "TestSupport"], path: "Tests/OwnThread"),
@@ -68,7 +68,7 @@ let package = Package(
         .testTarget(
             name: "RunLoopsTests",
             dependencies: [
-                "RunLoops", "CShims", "Oracle", "OracleHelper", "RunLoopsTestHelper", "AsyncMainHelper",
+                "RunLoops", "CRunLoopShims", "Oracle", "OracleHelper", "RunLoopsTestHelper", "AsyncMainHelper",
                 "OwnThread", "TestSupport",
             ]),
         .executableTarget(
@@ -79,7 +79,7 @@ let package = Package(
         .testTarget(
             name: "PortsTests",
             dependencies: [
-                "Ports", "CShims", "ZeroMQ", "PortsTestHelper", "LoadingHelper", "FuzzTargets",
+                "Ports", "CRunLoopShims", "ZeroMQ", "PortsTestHelper", "LoadingHelper", "FuzzTargets",
                 "OwnThread", "TestSupport",
             ]),
         .testTarget(name: "WordCountTests", dependencies: ["wordcount", "TestSupport"]),

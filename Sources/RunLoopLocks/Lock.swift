@@ -1,4 +1,4 @@
-import CShims
+import CRunLoopShims
 
 /// A value behind an unfair lock: the first thread to ask for a free lock gets it.
 ///

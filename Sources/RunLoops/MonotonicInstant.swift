@@ -1,4 +1,4 @@
-import CShims
+import CRunLoopShims
 
 /// A point on the machine's monotonic clock: a deadline or a fire date.
 ///

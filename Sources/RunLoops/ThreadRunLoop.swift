@@ -1,4 +1,4 @@
-import CShims
+import CRunLoopShims
 import RunLoopLocks
 import Synchronization
 

@@ -1,4 +1,4 @@
-import CShims
+import CRunLoopShims
 import Foundation
 import Glibc
 import OwnThread

@@ -1,4 +1,4 @@
-import CShims
+import CRunLoopShims
 import RunLoops
 
 // Loops that handle a port's messages.

@@ -1,4 +1,4 @@
-import CShims
+import CRunLoopShims
 import Dispatch
 import RunLoopLocks
 import RunLoops

@@ -1,4 +1,4 @@
-import CShims
+import CRunLoopShims
 import Glibc
 import RunLoopLocks
 import RunLoops

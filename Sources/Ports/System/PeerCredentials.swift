@@ -1,4 +1,4 @@
-import CShims
+import CRunLoopShims
 import Glibc
 
 /// The kernel's word on the process at the other end of a local socket (SO_PEERCRED). Only this user's processes are

@@ -1,4 +1,4 @@
-import CShims
+import CRunLoopShims
 import Synchronization
 
 /// Watches a loop from a thread of its own, and reports passes that take too long, and the callouts that block the

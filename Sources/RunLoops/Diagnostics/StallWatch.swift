@@ -1,4 +1,4 @@
-import CShims
+import CRunLoopShims
 import Synchronization
 
 /// The state that a monitor and its loop share.

@@ -1,4 +1,4 @@
-import CShims
+import CRunLoopShims
 
 /// A source, a timer or an observer: the things that a mode holds.
 enum Item {

@@ -1,4 +1,4 @@
-import CShims
+import CRunLoopShims
 
 // How items join and leave modes: one mode after another, each with its callout, as in CFRunLoop. So the change of a
 // mode sees what the callout of the mode before has done.

@@ -1,4 +1,4 @@
-import CShims
+import CRunLoopShims
 
 extension ThreadRunLoop {
     /// The events that a source waits for, or that its descriptor is ready for.

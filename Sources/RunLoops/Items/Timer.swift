@@ -1,4 +1,4 @@
-import CShims
+import CRunLoopShims
 import Synchronization
 
 extension ThreadRunLoop {

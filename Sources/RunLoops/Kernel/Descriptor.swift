@@ -1,4 +1,4 @@
-import CShims
+import CRunLoopShims
 import Glibc
 
 /// System calls on descriptors of others.

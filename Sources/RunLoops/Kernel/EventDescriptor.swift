@@ -1,4 +1,4 @@
-import CShims
+import CRunLoopShims
 import Glibc
 
 /// An eventfd: one side raises it, and the other waits for it. A forked child shares the eventfd with its parent, so

@@ -1,4 +1,4 @@
-import CShims
+import CRunLoopShims
 import Glibc
 
 /// The epoll set that a mode sleeps on, with a timerfd for the mode's timers. Each descriptor has a token that

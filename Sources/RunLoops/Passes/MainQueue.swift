@@ -1,4 +1,4 @@
-import CShims
+import CRunLoopShims
 
 extension ThreadRunLoop {
     /// Whether the mode serves libdispatch's main queue, which counts as a source of the main loop's common modes

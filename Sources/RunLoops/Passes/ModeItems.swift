@@ -1,4 +1,4 @@
-import CShims
+import CRunLoopShims
 import Glibc
 
 /// The items of one mode of a loop, and its wait set. Guarded by the loop's lock.

@@ -1,4 +1,4 @@
-import CShims
+import CRunLoopShims
 
 /// An event that happens once, and that threads wait for.
 package final class Latch: @unchecked Sendable {

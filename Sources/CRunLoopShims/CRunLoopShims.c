@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "CShims.h"
+#include "CRunLoopShims.h"
 
 #include <errno.h>
 #include <fcntl.h>
