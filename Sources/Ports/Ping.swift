@@ -13,7 +13,7 @@ extension MachPort.SendRight {
         guard isValid, let runtime = channel.runtime else { throw .isInvalid(port: id) }
         defer { withExtendedLifetime(runtime) {} }
         let start = MonotonicInstant.now
-        let probe = OwnerPing(channel)
+        let probe = OwnerProbe(channel)
         try channel.connectToOwner(before: max(deadline, .now + .seconds(1)))
         guard probe.answered.wait(until: deadline) != nil else { throw channel.noAnswer(.receiveTimedOut(port: id)) }
         let end = MonotonicInstant.now

@@ -183,7 +183,7 @@ import Testing
     }
 
     @Test func `peers that do not read cost no more together than a bound`() throws {
-        let peers = ControlConnections(
+        let peers = ControlConnectionTable(
             .random(), PortRuntime.shared.housekeeping, PortRuntime.shared.control.events)
         let all = try (0..<30).map { _ in
             var pair: [Int32] = [-1, -1]
@@ -200,7 +200,7 @@ import Testing
     }
 
     @Test func `a caller that cannot be greeted is cut off`() throws {
-        let peers = ControlConnections(
+        let peers = ControlConnectionTable(
             .random(), PortRuntime.shared.housekeeping, PortRuntime.shared.control.events)
         var pair: [Int32] = [-1, -1]
         #expect(socketpair(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue | SOCK_NONBLOCK.rawValue), 0, &pair) == 0)
@@ -378,7 +378,7 @@ import Testing
     @Test(.enabled(if: Descriptor.limit >= 2000))
     func `callers that have hung up take no room from those behind them`() throws {
         let (port, path) = try exposed()
-        let silent = try (0..<ControlConnections.mostCallers - 36).map { _ in try Raw(callingAt: path) }
+        let silent = try (0..<ControlConnectionTable.mostCallers - 36).map { _ in try Raw(callingAt: path) }
         // They are let in before this one is.
         expectRead(try peer(at: path))
         var last: Raw?
@@ -543,7 +543,7 @@ import Testing
     }
 
     @Test func `two peers for whom the same origin is drawn have two, and each is told of its own`() throws {
-        let peers = ControlConnections(
+        let peers = ControlConnectionTable(
             .random(), PortRuntime.shared.housekeeping, PortRuntime.shared.control.events,
             origins: Origins { _, attempt in UInt32(attempt) / 2 })
         func connected() throws -> (Raw, UInt32) {

@@ -105,11 +105,11 @@ import Testing
         let target = try Target(sandbox)
         let before = try target.seen()
         let connections = try flood(
-            target.path, .stream, ControlConnections.most + ControlConnections.mostCallers + 200)
+            target.path, .stream, ControlConnectionTable.most + ControlConnectionTable.mostCallers + 200)
         #expect(waitUntil { target.hasLogged("process \(getpid())", "there are too many connections") })
         #expect(
-            try target.seen().descriptors <= before.descriptors + ControlConnections.most
-                + ControlConnections.mostCallers)
+            try target.seen().descriptors <= before.descriptors + ControlConnectionTable.most
+                + ControlConnectionTable.mostCallers)
         for connection in connections { close(connection) }
         #expect(try waitUntil { try target.seen().descriptors <= before.descriptors })
         #expect(try greet(target))

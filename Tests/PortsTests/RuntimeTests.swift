@@ -75,7 +75,7 @@ import Testing
         weak var released: PortRuntime?
         weak var channels: ChannelTable?
         weak var registry: Registry?
-        weak var control: ControlConnections?
+        weak var control: ControlConnectionTable?
         func use() throws {
             let (one, other) = (runtime(), runtime())
             let port = try registered(one)
@@ -163,7 +163,7 @@ import Testing
         }
         var kept = rights(300)
         for right in kept { right.onInvalidation {} }
-        #expect(waitUntil { runtime.control.handshakeCount == ControlConnections.mostHandshakes })
+        #expect(waitUntil { runtime.control.handshakeCount == ControlConnectionTable.mostHandshakes })
         let one = kept.removeFirst()
         kept = []
         #expect(waitUntil { runtime.control.handshakeCount == 1 })

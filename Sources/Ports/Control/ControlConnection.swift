@@ -3,7 +3,6 @@ import DequeModule
 import Glibc
 import RunLoopLocks
 import RunLoops
-import Synchronization
 
 /// A control connection to another process. Its end does not prove that of the process, which may have cut it.
 final class ControlConnection: Sendable {
@@ -13,7 +12,7 @@ final class ControlConnection: Sendable {
     /// The number that the peer has given this process, for frames to the peer.
     let ownOrigin: UInt32
 
-    private let control: ControlConnections
+    private let control: ControlConnectionTable
 
     private struct State {
         /// Packets that the socket had no room for.
@@ -34,14 +33,14 @@ final class ControlConnection: Sendable {
 
     /// The connection is cut when more packets wait for a peer that does not read.
     private var longestOutbox: Int {
-        control.waitingPackets.load(ordering: .relaxed) < ControlConnections.manyPackets ? 65_536 : 1024
+        control.waitingPackets.load(ordering: .relaxed) < ControlConnectionTable.manyPackets ? 65_536 : 1024
     }
 
     /// Further statistics queries get no answer while so many wait.
     private static let mostAsks = 256
 
     /// Takes over the descriptor of a peer that has sent its hello.
-    init(_ descriptor: Int32, _ hello: ControlHello, _ pid: pid_t, _ control: ControlConnections) {
+    init(_ descriptor: Int32, _ hello: ControlHello, _ pid: pid_t, _ control: ControlConnectionTable) {
         self.descriptor = descriptor
         self.pid = pid
         self.control = control

@@ -40,7 +40,7 @@ final class ControlHandshake: Sendable {
     let address: ControlAddress
     let outcome = Promise<Outcome>()
 
-    private let connections: ControlConnections
+    private let connections: ControlConnectionTable
     private let loop: ThreadRunLoop
     private let descriptor: Int32
     private let phase = Lock(Phase.connecting)
@@ -49,7 +49,7 @@ final class ControlHandshake: Sendable {
     /// The kernel has no event for room in a listener's backlog.
     private static let retryInterval = Duration.milliseconds(2)
 
-    init(_ address: ControlAddress, _ connections: ControlConnections) throws(PortError) {
+    init(_ address: ControlAddress, _ connections: ControlConnectionTable) throws(PortError) {
         self.address = address
         self.connections = connections
         loop = try connections.housekeeping.loop()

@@ -6,7 +6,7 @@ import Synchronization
 
 /// Accepts control connections of other processes at one control socket.
 final class ControlListener: Sendable {
-    private let connections: ControlConnections
+    private let connections: ControlConnectionTable
     private let descriptor: Int32
     private let source = Lock<ThreadRunLoop.Source1?>(nil)
 
@@ -15,10 +15,10 @@ final class ControlListener: Sendable {
     private static let noDescriptor = "no descriptor is left"
 
     /// Takes over the listening descriptor.
-    init(_ descriptor: Int32, _ connections: ControlConnections) throws(PortError) {
+    init(_ descriptor: Int32, _ connections: ControlConnectionTable) throws(PortError) {
         self.connections = connections
         self.descriptor = descriptor
-        AcceptGuard.protect(descriptor, most: ControlConnections.mostAccepted)
+        AcceptGuard.protect(descriptor, most: ControlConnectionTable.mostAccepted)
         // A forked child would keep a duplicate open, and a dead parent would seem alive.
         let source = ThreadRunLoop.Source1(descriptor: descriptor, duplicates: false) { [weak self] turn in
             self?.acceptCallers(&turn) ?? false

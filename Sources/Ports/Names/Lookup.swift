@@ -59,9 +59,9 @@ private struct FoundName {
     }
 
     /// The owner reports the end of the port before the owner answers the probe. Nil when no probe is needed.
-    func probe(_ owner: ControlConnection?) -> OwnerPing? { isKnown || owner == nil ? nil : OwnerPing(right.channel) }
+    func probe(_ owner: ControlConnection?) -> OwnerProbe? { isKnown || owner == nil ? nil : OwnerProbe(right.channel) }
 
-    func checked(_ owner: ControlConnection?, _ probe: OwnerPing?) throws(PortError) -> MachPort.SendRight {
+    func checked(_ owner: ControlConnection?, _ probe: OwnerProbe?) throws(PortError) -> MachPort.SendRight {
         if let probe, probe.answered.value == nil {
             let reason = "the owner of “\(entry.name)” does not answer in time"
             throw right.channel.noAnswer(.cannotConnect(port: right.id, reason: reason))

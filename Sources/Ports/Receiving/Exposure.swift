@@ -1,5 +1,4 @@
 import Glibc
-import RunLoops
 import ZeroMQ
 
 // Ports that other processes can reach: bound and listening before anybody can know of them.
@@ -35,7 +34,7 @@ extension Receiver {
             guard state.lifecycle.isOpen else { throw .isInvalid(port: id) }
             guard state.exposedIn !== directory || !directory.hasSocket(of: id) else { return }
             let (descriptor, path) = try directory.makeSocket(for: id)
-            AcceptGuard.protect(descriptor, most: ControlConnections.mostAccepted)
+            AcceptGuard.protect(descriptor, most: ControlConnectionTable.mostAccepted)
             do throws(ZeroMQError) {
                 try state.socket?.set(.useDescriptor(descriptor))
                 try state.socket?.bind("ipc://\(path)")

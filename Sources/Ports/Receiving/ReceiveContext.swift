@@ -10,6 +10,6 @@ final class ReceiveContext: Sendable {
         self.registry = registry
     }
 
-    var control: ControlConnections { channels.context.control }
+    var control: ControlConnectionTable { channels.context.control }
     var housekeeping: Housekeeping { control.housekeeping }
 }

@@ -334,7 +334,7 @@ final class Receiver: LocalPort, RegisteredPort {
     private func returnCredit(_ bytes: Int, of frame: ReceivedFrame) {
         let origin = frame.header.origin
         let (due, isTooMany) = state.withLock { state in
-            (state.credit.take(bytes, from: origin), state.credit.count > ControlConnections.most)
+            (state.credit.take(bytes, from: origin), state.credit.count > ControlConnectionTable.most)
         }
         if due > 0 { context.control.returnCredit(due, of: id.number, to: origin) }
         if isTooMany { returnAllCredit() }

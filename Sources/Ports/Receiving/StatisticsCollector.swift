@@ -1,5 +1,4 @@
 import RunLoopLocks
-import RunLoops
 
 /// Collects the statistics of ports. A port knows the count of messages taken, and each sender the count of messages
 /// sent: so the port's owner asks all senders.
@@ -26,10 +25,10 @@ final class StatisticsCollector: Sendable {
     }
 
     private let ports: PortTable
-    private let control: ControlConnections
+    private let control: ControlConnectionTable
     private let state = Lock(State())
 
-    init(_ ports: PortTable, _ control: ControlConnections) {
+    init(_ ports: PortTable, _ control: ControlConnectionTable) {
         self.ports = ports
         self.control = control
     }

@@ -12,7 +12,7 @@ protocol RegisteredPort: AnyObject, Sendable {
 
 /// The registry directories that a runtime uses.
 final class Registry: Sendable {
-    let control: ControlConnections
+    let control: ControlConnectionTable
     let findPort: @Sendable (UInt64) -> (any RegisteredPort)?
 
     private struct Directories {
@@ -23,7 +23,7 @@ final class Registry: Sendable {
 
     private let directories = Lock(Directories())
 
-    init(_ control: ControlConnections, findPort: @escaping @Sendable (UInt64) -> (any RegisteredPort)?) {
+    init(_ control: ControlConnectionTable, findPort: @escaping @Sendable (UInt64) -> (any RegisteredPort)?) {
         self.control = control
         self.findPort = findPort
     }
@@ -62,18 +62,14 @@ final class Registry: Sendable {
     func mayBeAlive(_ peer: Incarnation) -> Bool { all.contains { $0.isAlive(peer) } }
 
     /// A port is invalid: those who wait for the end of its name look again.
-    func notePortInvalidated() {
-        for directory in all { directory.watcher.tell(.portInvalidated) }
-    }
+    func notePortInvalidated() { for directory in all { directory.watcher.tell(.portInvalidated) } }
 
     func close(before deadline: MonotonicInstant) {
         for directory in all { directory.removeOwnFiles(before: deadline) }
     }
 
     /// Lets the directories go, which keep the registry. Nobody uses the runtime any more.
-    func releaseDirectories() {
-        _ = directories.withLock { exchange(&$0, with: Directories()) }
-    }
+    func releaseDirectories() { _ = directories.withLock { exchange(&$0, with: Directories()) } }
 
     private var all: [RegistryDirectory] { directories.withLock { $0.all } }
 }

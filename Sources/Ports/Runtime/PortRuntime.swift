@@ -43,7 +43,7 @@ public final class PortRuntime: Sendable {
         let directory = RegistryDirectory.withoutTrailingSlashes(directory ?? RegistryDirectory.defaultPath)
         self.directory = directory
         let router = EventRouter()
-        let control = ControlConnections(incarnation, housekeeping, router)
+        let control = ControlConnectionTable(incarnation, housekeeping, router)
         channels = ChannelTable(SendContext(control, SocketFactory()))
         registry = Registry(control) { [ports] in ports.port($0) }
         statistics = StatisticsCollector(ports, control)
@@ -61,7 +61,7 @@ public final class PortRuntime: Sendable {
         housekeeping.stop()
     }
 
-    var control: ControlConnections { channels.context.control }
+    var control: ControlConnectionTable { channels.context.control }
 
     /// A table of a floor above, made at the first use and kept as long as the runtime.
     func attachment<Table: AnyObject & Sendable>(_ make: () -> Table) -> Table {

@@ -65,7 +65,7 @@ extension SendChannel {
         }
     }
 
-    private func route(after former: ControlHandshake? = nil) throws(PortError) -> ControlConnections.Route {
+    private func route(after former: ControlHandshake? = nil) throws(PortError) -> ControlConnectionTable.Route {
         noteWatched()
         do {
             let route = try context.control.route(to: id, at: controlAddress, after: former)

@@ -13,12 +13,12 @@ final class SendContext: Sendable {
     /// The secret number in this runtime's bells.
     let mark = UInt32.random(in: 1 ... .max)
     let sockets: SocketFactory
-    let control: ControlConnections
+    let control: ControlConnectionTable
     let connections: ConnectionCache
     /// The posted frames that wait for room or for a connection to another process. The exit waits for them.
     let postedCount = Atomic(0)
 
-    init(_ control: ControlConnections, _ sockets: SocketFactory) {
+    init(_ control: ControlConnectionTable, _ sockets: SocketFactory) {
         self.control = control
         self.sockets = sockets
         connections = ConnectionCache(control.housekeeping)

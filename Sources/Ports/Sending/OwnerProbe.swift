@@ -2,7 +2,7 @@ import Synchronization
 
 /// A watch for the end of a port that does not exist. The owner's library answers on its own thread, after all earlier
 /// packets. The answer comes only while the probe is kept.
-struct OwnerPing {
+struct OwnerProbe {
     private let channel: SendChannel
     let answered = Promise<Void>()
 

@@ -5,7 +5,7 @@ import RunLoops
 import Synchronization
 
 /// The control connections of a runtime: to processes that it has rights to, and from those with rights to its ports.
-final class ControlConnections: Sendable {
+final class ControlConnectionTable: Sendable {
     private struct State {
         /// Two processes that call each other at the same time may make two connections. Both are used.
         var connected: [Incarnation: [ControlConnection]] = [:]
