@@ -19,9 +19,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
     private let runtime: PortRuntime
     private let delegateBox = Lock(DelegateBox())
 
-    private struct DelegateBox {
-        weak var delegate: (any Delegate)?
-    }
+    private struct DelegateBox { weak var delegate: (any Delegate)? }
 
     /// Makes a port. Each limit is 1 or more.
     ///

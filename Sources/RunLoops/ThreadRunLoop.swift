@@ -136,9 +136,7 @@ public final class ThreadRunLoop: Sendable {
     private func endSleep() { state.withLock { $0.wake }?.raise() }
 
     /// Wakes the loop for a change by another thread. The loop's own thread sees its changes without.
-    func wakeUpFromOutside() {
-        if !isCurrent { wakeUp() }
-    }
+    func wakeUpFromOutside() { if !isCurrent { wakeUp() } }
 
     /// Ends the innermost run; does nothing when the loop is not running. Any thread may call it. A thread that cannot
     /// know whether the run has begun calls `loop.perform { loop.stop() }`.

@@ -1,5 +1,4 @@
 import CZeroMQ
-import Glibc
 
 /// A failed call of libzmq.
 public struct ZeroMQError: Error, Equatable, Sendable, CustomStringConvertible {

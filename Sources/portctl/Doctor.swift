@@ -1,7 +1,6 @@
 import ArgumentParser
 import Glibc
 import Ports
-import RunLoops
 import ZeroMQ
 
 struct Doctor: ParsableCommand {

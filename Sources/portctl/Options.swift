@@ -50,9 +50,7 @@ struct MessageArguments: ParsableArguments {
     }
 }
 
-private struct TooLarge: Error, CustomStringConvertible {
-    let description: String
-}
+private struct TooLarge: Error, CustomStringConvertible { let description: String }
 
 struct Repetition: ParsableArguments {
     @Option(name: .shortAndLong, help: "How many times; without end by default.")
@@ -60,9 +58,7 @@ struct Repetition: ParsableArguments {
     @Option(name: .shortAndLong, help: "Seconds from one to the next.")
     var interval = Seconds(.seconds(1))
 
-    func validate() throws {
-        if let count, count < 1 { throw ValidationError("The count begins with 1.") }
-    }
+    func validate() throws { if let count, count < 1 { throw ValidationError("The count begins with 1.") } }
 
     /// Calls the body with 1, 2 and so on, until it returns false, the count is reached, or SIGINT or SIGTERM comes.
     func run(_ body: (_ number: Int) throws -> Bool) throws {

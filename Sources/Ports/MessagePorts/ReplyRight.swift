@@ -17,9 +17,7 @@ public final class ReplyRight: Sendable {
         request = message.request
     }
 
-    deinit {
-        if !isUsed.withLock({ $0 }) { refuse() }
-    }
+    deinit { if !isUsed.withLock({ $0 }) { refuse() } }
 
     /// Sends the reply, now or when the asker has room. The call does not wait.
     ///

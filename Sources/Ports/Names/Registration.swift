@@ -18,9 +18,7 @@ extension PortNameServer {
     }
 
     /// All names, in no order, also those of dead owners.
-    public func names() throws(PortError) -> [String] {
-        try registryDirectory().entries().map(\.name)
-    }
+    public func names() throws(PortError) -> [String] { try registryDirectory().entries().map(\.name) }
 
     /// The registrations of live owners, in no order.
     public func registrations() throws(PortError) -> [Registration] {

@@ -1,6 +1,5 @@
 import CRunLoopShims
 import RunLoops
-import ZeroMQ
 
 // The end of a port: (1) refuse new turns, (2) leave all loops, (3) refuse senders, (4) give up names, (5) wait for the
 // turns of other threads, (6) refuse queued requests, (7) close the socket, (8) tell peers, (9) call the handlers.

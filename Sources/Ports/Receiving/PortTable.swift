@@ -1,5 +1,4 @@
 import RunLoopLocks
-import RunLoops
 
 /// The ports of a runtime by their numbers.
 final class PortTable: Sendable {

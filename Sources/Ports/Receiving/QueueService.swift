@@ -1,4 +1,3 @@
-import CRunLoopShims
 import Dispatch
 import RunLoopLocks
 import RunLoops

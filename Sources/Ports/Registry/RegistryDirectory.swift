@@ -154,9 +154,7 @@ final class RegistryDirectory: Sendable {
 
     private func isOpen(_ own: Own) -> Bool { own.listener != nil && folder.isSocket(ownFile("c")) }
 
-    func closeListener() {
-        own.withLock { $0.listener.take() }?.close()
-    }
+    func closeListener() { own.withLock { $0.listener.take() }?.close() }
 
     private func makeListener() throws(PortError) -> ControlListener {
         var attempts = 0

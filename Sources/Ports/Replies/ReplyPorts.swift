@@ -1,5 +1,4 @@
 import RunLoopLocks
-import RunLoops
 
 /// The ports for replies: two for each registry directory, in which the asked process can certainly reach them. The
 /// asking threads serve one port, and the housekeeping thread serves the other, for tasks.

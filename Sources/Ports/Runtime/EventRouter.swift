@@ -1,5 +1,4 @@
 import RunLoopLocks
-import RunLoops
 
 /// Passes the reports of control connections and channels to the parts of the runtime that need them.
 final class EventRouter: RuntimeEvents {

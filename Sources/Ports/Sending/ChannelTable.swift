@@ -1,5 +1,4 @@
 import RunLoopLocks
-import RunLoops
 
 /// The channels of a runtime, at most one to each port. A channel lives as long as there are rights to its port.
 final class ChannelTable: Sendable {

@@ -1,5 +1,4 @@
 import RunLoopLocks
-import RunLoops
 
 /// The connections of a runtime to ports of other processes. The cache closes the least recently used ones.
 ///

@@ -1,7 +1,6 @@
 import RunLoopLocks
 import RunLoops
 import Synchronization
-import ZeroMQ
 
 /// A frame that waits for room without a thread, for a suspended task or for a reply that nobody waits for.
 ///
@@ -144,9 +143,7 @@ final class DeferredSend: Waiter {
         attempt.withLock { $0.watch = source }
     }
 
-    private func stopWatching() {
-        attempt.withLock { $0.watch.take() }?.invalidate()
-    }
+    private func stopWatching() { attempt.withLock { $0.watch.take() }?.invalidate() }
 
     private func waitForDeadline() {
         let limit = channel.isConnected ? deadline : connectDeadline

@@ -15,9 +15,7 @@ extension ConnectionCache {
         if !isUnderWay { closeUnusedSoon(leaving: 0) }
     }
 
-    func closeUnusedSoon(leaving most: Int) {
-        try? housekeeping.perform { self.closeUnused(leaving: most) }
-    }
+    func closeUnusedSoon(leaving most: Int) { try? housekeeping.perform { self.closeUnused(leaving: most) } }
 
     private func closeUnused(leaving most: Int) {
         let unused = state.withLock { state in

@@ -1,6 +1,5 @@
 import CRunLoopShims
 import RunLoopLocks
-import RunLoops
 
 /// A forked child inherits the memory of ports, but none of their threads. In the child every use of a port throws.
 enum Fork {

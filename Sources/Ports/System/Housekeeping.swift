@@ -39,7 +39,5 @@ final class Housekeeping: Sendable {
     }
 
     /// Ends the thread after the work in progress.
-    func stop() {
-        thread.withLock { $0.take() }?.stop()
-    }
+    func stop() { thread.withLock { $0.take() }?.stop() }
 }

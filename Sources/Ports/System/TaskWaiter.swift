@@ -36,9 +36,7 @@ final class TaskWaiter: Waiter {
         state.withLock { $0.watch = source }
     }
 
-    private func stopWatching() {
-        state.withLock { $0.watch.take() }?.invalidate()
-    }
+    private func stopWatching() { state.withLock { $0.watch.take() }?.invalidate() }
 
     /// Suspends until a wake-up, the watched descriptor, the deadline or the task's cancellation. The caller checks which.
     nonisolated(nonsending) func wait(until deadline: MonotonicInstant) async throws(PortError) {

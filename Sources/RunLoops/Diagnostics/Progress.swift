@@ -48,7 +48,5 @@ extension ThreadRunLoop {
         if progress.waitingWatches.load(ordering: .relaxed) > 0 { tellWatches() }
     }
 
-    private func tellWatches() {
-        for watch in state.withLock({ $0.watches }) { watch.loopGoesOn() }
-    }
+    private func tellWatches() { for watch in state.withLock({ $0.watches }) { watch.loopGoesOn() } }
 }

@@ -1,6 +1,3 @@
-import CRunLoopShims
-import Synchronization
-
 /// Watches a loop from a thread of its own, and reports passes that take too long, and the callouts that block the
 /// loop.
 ///

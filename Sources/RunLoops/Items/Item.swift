@@ -26,9 +26,7 @@ enum Item {
     }
 
     /// Whether a loop may take the item: a timer or an observer is one loop's at a time.
-    func mayJoin(_ loop: ThreadRunLoop) -> Bool {
-        isValid && (owner == nil || owner === loop)
-    }
+    func mayJoin(_ loop: ThreadRunLoop) -> Bool { isValid && (owner == nil || owner === loop) }
 
     private var owner: ThreadRunLoop? {
         switch self {

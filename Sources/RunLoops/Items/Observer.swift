@@ -49,9 +49,7 @@ extension ThreadRunLoop {
 
         /// Removes the observer from its loop for good. Any thread may call it.
         /// The corresponding CF function is `CFRunLoopObserverInvalidate`.
-        public func invalidate() {
-            Item.observer(self).invalidate { state.withLock { $0.handler.take() } }
-        }
+        public func invalidate() { Item.observer(self).invalidate { state.withLock { $0.handler.take() } } }
 
         var owner: ThreadRunLoop? { state.withLock { $0.owner } }
 

@@ -91,9 +91,7 @@ extension ThreadRunLoop {
 
         /// Removes the timer from its loop for good. Any thread may call it.
         /// The corresponding CF function is `CFRunLoopTimerInvalidate`.
-        public func invalidate() {
-            Item.timer(self).invalidate { state.withLock { $0.handler.take() } }
-        }
+        public func invalidate() { Item.timer(self).invalidate { state.withLock { $0.handler.take() } } }
 
         var callCount: Int { state.withLock { $0.callCount } }
 

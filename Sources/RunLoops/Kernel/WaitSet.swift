@@ -44,9 +44,7 @@ final class WaitSet: Sendable {
         _ = crl_epoll_control(set, EPOLL_CTL_MOD, descriptor, interest.rawValue, token)
     }
 
-    func remove(_ descriptor: Int32) {
-        _ = crl_epoll_control(set, EPOLL_CTL_DEL, descriptor, 0, 0)
-    }
+    func remove(_ descriptor: Int32) { _ = crl_epoll_control(set, EPOLL_CTL_DEL, descriptor, 0, 0) }
 
     /// Waits for one event: a pass serves one source, and the kernel reports ready descriptors in turn. Nil when the
     /// deadline came first. A deadline in the past polls.

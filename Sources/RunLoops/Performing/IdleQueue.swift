@@ -114,9 +114,7 @@ private final class IdleTasks: RequestHolder {
         withExtendedLifetime(task) {}
     }
 
-    func cancelAll() {
-        for task in state.withLock({ $0.tasks.values }) { task.request.cancel() }
-    }
+    func cancelAll() { for task in state.withLock({ $0.tasks.values }) { task.request.cancel() } }
 
     /// No task will be added any more.
     func abandon() { state.withLock { $0.isAbandoned = true } }

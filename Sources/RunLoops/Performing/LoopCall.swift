@@ -86,13 +86,9 @@ final class LoopCall<Value: Sendable>: Sendable {
     }
 
     /// Ends a call that has not begun with this error.
-    func withdraw(_ error: any Error) {
-        if begin() != nil { end(.failure(error)) }
-    }
+    func withdraw(_ error: any Error) { if begin() != nil { end(.failure(error)) } }
 
-    private func run() {
-        if let body = begin() { end(Result(catching: body)) }
-    }
+    private func run() { if let body = begin() { end(Result(catching: body)) } }
 
     private func begin() -> (@Sendable () throws -> Value)? {
         state.withLock { state in

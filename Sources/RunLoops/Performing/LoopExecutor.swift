@@ -67,9 +67,7 @@ extension ThreadRunLoop: SerialExecutor {
     }
 
     /// Runs a job of a loop that has ended.
-    func orphan(_ job: Job) {
-        Self.orphanedJobThread.loop.perform { self.run(job) }
-    }
+    func orphan(_ job: Job) { Self.orphanedJobThread.loop.perform { self.run(job) } }
 
     private static let orphanedJobThread: RunLoopThread = {
         do {

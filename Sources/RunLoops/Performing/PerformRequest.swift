@@ -34,9 +34,7 @@ extension ThreadRunLoop {
 
         /// Cancels the request: a closure that has not begun is not called. Any thread may call it, any number of
         /// times. The corresponding method is NSRunLoop's `cancelPerformSelector:target:argument:`.
-        public func cancel() {
-            if end() { releaseClosure() }
-        }
+        public func cancel() { if end() { releaseClosure() } }
 
         /// Calls the body once, unless the request was cancelled.
         func perform(_ body: () -> Void) {
@@ -129,13 +127,9 @@ protocol RequestHolder: AnyObject, Sendable {
     func release(_ number: UInt64)
 }
 
-extension ThreadRunLoop.Source0: RequestHolder {
-    func release(_: UInt64) { invalidate() }
-}
+extension ThreadRunLoop.Source0: RequestHolder { func release(_: UInt64) { invalidate() } }
 
-extension ThreadRunLoop.Timer: RequestHolder {
-    func release(_: UInt64) { invalidate() }
-}
+extension ThreadRunLoop.Timer: RequestHolder { func release(_: UInt64) { invalidate() } }
 
 /// The requests of a loop that are for an object, by object.
 final class OwnedRequests: Sendable {

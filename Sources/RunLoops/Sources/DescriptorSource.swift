@@ -69,7 +69,5 @@ private final class OpenFile: Sendable {
     var isOpen: Bool { identity != nil && Identity(descriptor) == identity }
 
     // An invalid source releases this after it has left its loops; a call of the handler retains it.
-    deinit {
-        if isOwned, isOpen { close(descriptor) }
-    }
+    deinit { if isOwned, isOpen { close(descriptor) } }
 }
