@@ -139,6 +139,19 @@ import Testing
         thread.stop()
     }
 
+    @Test func `a name that a directory made again refuses is registered there later`() throws {
+        let port = try register("refused")
+        let folder = try sandbox.folder("refused")
+        try FileManager.default.removeItem(atPath: sandbox.path)
+        #expect(mkdir(sandbox.path, 0o700) == 0 && mkdir(sandbox.file("names"), 0o700) == 0)
+        #expect(close(creat(folder, 0o600)) == 0)
+        #expect(try sandbox.names.names() == [])
+        #expect(unlink(folder) == 0)
+        #expect(waitUntil { (try? sandbox.names.port(forName: "refused")) == port.sendRight })
+        port.invalidate()
+        #expect(try sandbox.names.names() == [])
+    }
+
     @Test func `nothing is written to a directory that others may use, though it was fine before`() throws {
         let port = try register("before")
         try FileManager.default.removeItem(atPath: sandbox.path)

@@ -24,33 +24,48 @@ extension RegistryDirectory {
         for (file, entry) in names {
             try? giveUp(entry.right.id, file)
             guard let port = registry.findPort(entry.right.id.number) else { continue }
-            do throws(PortError) {
-                try other.give(entry.name, to: port)
-            } catch {
-                log.error("\(path) was removed and made again; nobody can find “\(entry.name)” there: \(error)")
+            let isFree = other.own.withLock { own in
+                if own.names[file] == nil { own.names[file] = entry }
+                return own.names[file] == entry
             }
+            guard isFree else { continue }
+            port.tookName(entry.name, in: other)
+            other.renew(file, entry.name)
         }
         watchOwnEntries()
+        other.watchOwnEntries()
     }
 
     /// Our ports have sockets at other paths now, or had none for a while. The entries say where the sockets are.
     func renewNames() {
         exposePorts()
-        for (file, entry) in own.withLock({ $0.names }) {
-            guard let port = registry.findPort(entry.right.id.number) else { continue }
-            do throws(PortError) {
-                let renewed = NameEntry(name: entry.name, right: try port.exposedRight())
-                try changing.withLock { _ throws(PortError) in
-                    guard own.withLock({ $0.names[file] }) == entry else { return }
-                    own.withLock { $0.names[file] = renewed }
-                    try giveUp(entry.right.id, file)
-                    try claim(renewed, file)
-                }
-            } catch {
-                log.error("nobody can find “\(entry.name)” in \(path) any more: \(error)")
-            }
-        }
+        for (file, entry) in own.withLock({ $0.names }) { renew(file, entry.name) }
         watchOwnEntries()
+    }
+
+    /// Renews the entry of a name that a port of ours has, now or later: a name that the directory refuses stays the
+    /// port's.
+    private func renew(_ file: String, _ name: String) {
+        do throws(PortError) {
+            try renew(file)
+        } catch {
+            log.error("nobody can find “\(name)” in \(path) any more, which is tried again: \(error)")
+            retry { !$0.folder.isAt($0.path) || (try? $0.renew(file)) != nil }
+        }
+    }
+
+    private func renew(_ file: String) throws(PortError) {
+        guard let entry = own.withLock({ $0.names[file] }), let port = registry.findPort(entry.right.id.number) else {
+            return
+        }
+        try open()
+        let renewed = NameEntry(name: entry.name, right: try port.exposedRight())
+        try changing.withLock { _ throws(PortError) in
+            guard own.withLock({ $0.names[file] }) == entry else { return }
+            own.withLock { $0.names[file] = renewed }
+            try giveUp(entry.right.id, file)
+            try claim(renewed, file)
+        }
     }
 
     /// Has our ports bind sockets where their directories are now.
