@@ -2,7 +2,8 @@ import CRunLoopShims
 import RunLoops
 
 // The end of a port: (1) refuse new turns, (2) leave all loops, (3) refuse senders, (4) give up names, (5) wait for the
-// turns of other threads, (6) refuse queued requests, (7) close the socket, (8) tell peers, (9) call the handlers.
+// turns of other threads, (6) refuse queued requests, (7) close the socket, (8) call the handlers of this process's
+// rights to the port, (9) tell peers, (10) call the port's handlers.
 
 extension Receiver {
     /// Makes the port invalid, for good. See ``MachPort/invalidate()``.
