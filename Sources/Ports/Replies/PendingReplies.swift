@@ -3,14 +3,14 @@ import RunLoops
 
 /// The requests of a runtime that wait for their replies.
 final class PendingReplies: Sendable {
-    struct State {
+    private struct State {
         var pending = PendingTable<PendingReply>()
         var lastRequest: UInt64 = 0
         var late = 0
     }
 
-    let housekeeping: Housekeeping
-    let state = Lock(State())
+    private let housekeeping: Housekeeping
+    private let state = Lock(State())
     /// Makes numbers that other processes cannot guess: a process that knows a request's number can answer the request.
     private let secret = (UInt64.random(in: 0 ... .max), UInt64.random(in: 0 ... .max))
 
@@ -51,6 +51,26 @@ final class PendingReplies: Sendable {
             return pending
         }
         pending?.outcome.set(.success(reply))
+    }
+
+    /// The server has dropped the request. Only the asked process can report that.
+    func unanswered(_ request: UInt64, by incarnation: Incarnation) {
+        let pending = state.withLock { state in
+            state.pending[request]?.port.incarnation == incarnation ? state.pending.remove(request) : nil
+        }
+        if let pending { pending.outcome.set(.failure(.unanswered(port: pending.port))) }
+    }
+
+    func portBecameInvalid(_ port: PortID) {
+        guard pendingCount(to: port) > 0 else { return }
+        // Replies that were sent before travel by another connection than the news of the end.
+        let timer = ThreadRunLoop.Timer(after: .milliseconds(50)) { _ in self.fail(port) }
+        if (try? housekeeping.add(timer)) == nil { fail(port) }
+    }
+
+    private func fail(_ port: PortID) {
+        let failed = state.withLock { $0.pending.removeAll(to: port) }
+        for pending in failed { pending.outcome.set(.failure(.becameInvalid(port: port))) }
     }
 }
 

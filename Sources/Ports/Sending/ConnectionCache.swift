@@ -13,7 +13,7 @@ final class ConnectionCache: Sendable {
         let lastUsed: Int
     }
 
-    struct State {
+    struct Contents {
         var open: [PortID: Connection] = [:]
         /// Channels to live ports whose owners may still ask for the count of sent messages.
         var closed: [PortID: SendChannel] = [:]
@@ -23,7 +23,7 @@ final class ConnectionCache: Sendable {
     }
 
     let housekeeping: Housekeeping
-    let state = Lock(State())
+    let state = Lock(Contents())
 
     init(_ housekeeping: Housekeeping) { self.housekeeping = housekeeping }
 
@@ -64,5 +64,5 @@ final class ConnectionCache: Sendable {
         }
     }
 
-    func close() { _ = state.withLock { exchange(&$0, with: State()) } }
+    func close() { _ = state.withLock { exchange(&$0, with: Contents()) } }
 }
