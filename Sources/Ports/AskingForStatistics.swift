@@ -11,7 +11,6 @@ extension MachPort.SendRight {
     /// As with ``ping(before:)``, the library in these processes answers, and connecting may take up to a second more.
     /// A sender that does not answer within a tenth of a second counts with its last answer. Statistics cost messages
     /// nothing.
-    ///
     /// - Throws: ``PortError``: `receiveTimedOut`, `isInvalid`, `becameInvalid`, `cannotConnect`…
     @available(*, noasync, message: "it blocks its thread")
     public func statistics(before deadline: MonotonicInstant = .now + .seconds(5)) throws(PortError)

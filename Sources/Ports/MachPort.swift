@@ -22,7 +22,6 @@ public final class MachPort: Sendable, CustomStringConvertible {
     private struct DelegateBox { weak var delegate: (any Delegate)? }
 
     /// Makes a port. Each limit is 1 or more.
-    ///
     /// - Parameters:
     ///   - queueLimit: The high-water mark: the messages of one sender that wait at the port before the sender waits. A
     ///     sender is a process with all its threads. As many messages again may wait in another process that sends.
@@ -46,9 +45,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
             handler.map(Self.messageHandler))
     }
 
-    init(
-        _ limits: PortLimits, _ nameServer: PortNameServer, _ handler: Receiver.Handler?
-    ) throws(PortError) {
+    init(_ limits: PortLimits, _ nameServer: PortNameServer, _ handler: Receiver.Handler?) throws(PortError) {
         try Fork.check()
         runtime = nameServer.runtime
         receiver = try Receiver(
@@ -113,7 +110,6 @@ public final class MachPort: Sendable, CustomStringConvertible {
     /// Has a loop handle the port's messages in a mode. A port may be scheduled in several loops and modes; each
     /// message is handled once. Any thread may call this method. The corresponding method is NSPort's
     /// `scheduleInRunLoop:forMode:`.
-    ///
     /// - Throws: ``PortError`` when the port is invalid, no descriptor is left, or the loop's thread has ended.
     public func schedule(in loop: ThreadRunLoop, forMode mode: ThreadRunLoop.Mode = .default) throws(PortError) {
         try receiver.schedule(in: loop, forMode: mode, keeping: self)
@@ -139,7 +135,6 @@ public final class MachPort: Sendable, CustomStringConvertible {
     public func setQueue(_ queue: DispatchQueue?) throws(PortError) { try receiver.setQueue(queue, keeping: self) }
 
     /// Waits for the next message and takes it. Loops and other threads may take messages at the same time.
-    ///
     /// - Parameter deadline: The end of the wait. A deadline in the past does not wait.
     /// - Throws: ``PortError``: `receiveTimedOut`, `isInvalid`, `becameInvalid`.
     @available(*, noasync, message: "it blocks its thread; `try await` the other one")

@@ -55,7 +55,6 @@ extension MachPort {
         private var content: Content
 
         /// Makes a message.
-        ///
         /// - Parameters:
         ///   - id: The message's id.
         ///   - components: The parts.
@@ -117,8 +116,7 @@ extension MachPort {
             case .built(let components, _):
                 guard components.indices.contains(index), case .bytes(let bytes) = components[index] else { return }
                 body(bytes.span.bytes)
-            case .received(let message):
-                message.readBytes(ofComponent: index) { body($0.bytes) }
+            case .received(let message): message.readBytes(ofComponent: index) { body($0.bytes) }
             }
         }
 

@@ -5,7 +5,6 @@ extension MachPort.SendRight {
     ///
     /// The library in the owner's process answers on its own thread. So the answer does not tell whether the owner
     /// handles its messages. The first ping includes the time to connect, which may take up to a second more.
-    ///
     /// - Throws: ``PortError``: `receiveTimedOut`, `isInvalid`, `becameInvalid`, `cannotConnect`…
     @available(*, noasync, message: "it blocks its thread")
     public func ping(before deadline: MonotonicInstant = .now + .seconds(5)) throws(PortError) -> Duration {

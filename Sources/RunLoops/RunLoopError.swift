@@ -40,8 +40,7 @@ public enum RunLoopError: Error, Equatable, Sendable, CustomStringConvertible {
         switch self {
         case .outOfDescriptors(let limit):
             "no descriptor is left (the limit is \(limit)): close some, or raise the limit with ulimit -n"
-        case .badDescriptor(let descriptor):
-            "\(descriptor) is not an open descriptor"
+        case .badDescriptor(let descriptor): "\(descriptor) is not an open descriptor"
         case .notPollable(let descriptor):
             "descriptor \(descriptor) cannot be waited for: it is a regular file or a directory, which is always ready"
         case .signalNotWatchable(let signal):
@@ -50,8 +49,7 @@ public enum RunLoopError: Error, Equatable, Sendable, CustomStringConvertible {
         case .notAChild(let pid):
             "process \(pid) is no child that this process can wait for: watch a child that this process has started and "
                 + "not waited for"
-        case .tooManySignalSources(let signal):
-            "too many sources watch signal \(signal): invalidate one first"
+        case .tooManySignalSources(let signal): "too many sources watch signal \(signal): invalidate one first"
         case .outOfThreads(let limit):
             "no thread is left (the user's limit is \(limit == .max ? "none" : "\(limit)")): end some threads, raise the "
                 + "limit with ulimit -u, or check the container's limit (pids.max) and the memory for stacks"
@@ -75,8 +73,7 @@ public enum RunLoopError: Error, Equatable, Sendable, CustomStringConvertible {
         case .outOfFileWatches(let limit):
             "the user's \(limit) inotify watches are all in use: invalidate some file sources, or raise "
                 + "fs.inotify.max_user_watches with sysctl"
-        case .system(let call, let errno):
-            "\(call) failed: \(String(cString: strerror(errno)))"
+        case .system(let call, let errno): "\(call) failed: \(String(cString: strerror(errno)))"
         }
     }
 

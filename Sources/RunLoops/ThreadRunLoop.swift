@@ -151,7 +151,6 @@ public final class ThreadRunLoop: Sendable {
     /// queued. Any thread may call it; a call from another thread wakes the loop. A block does not count as a handled
     /// source; a request made with ``perform(order:inModes:owner:_:)`` does.
     /// The corresponding CF function is `CFRunLoopPerformBlock`, which leaves the wake-up to its caller.
-    ///
     /// - Returns: False when the loop's thread has ended, or the process is a forked child: the block is not performed.
     @discardableResult
     public func perform(inModes modes: [Mode] = Mode.onlyDefault, _ block: @escaping @Sendable () -> Void) -> Bool {
@@ -184,7 +183,6 @@ public final class ThreadRunLoop: Sendable {
 
     /// Adds a mode to the common modes, and the common items to the mode.
     /// The corresponding CF function is `CFRunLoopAddCommonMode`.
-    ///
     /// - Throws: ``RunLoopError`` when the loop's thread has ended, or no descriptor is left for a common ``Source1``;
     ///   then nothing has changed.
     public func addCommonMode(_ mode: Mode) throws(RunLoopError) {
@@ -221,7 +219,6 @@ public final class ThreadRunLoop: Sendable {
     }
 
     /// Adds a source; does nothing if the mode has the source. The corresponding CF function is `CFRunLoopAddSource`.
-    ///
     /// - Returns: False when the source is not added: it is invalid, or the loop's thread has ended.
     @discardableResult
     public func add(_ source: Source0, forMode mode: Mode = .default) -> Bool {
@@ -229,7 +226,6 @@ public final class ThreadRunLoop: Sendable {
     }
 
     /// Adds a source; does nothing if the mode has the source. The corresponding CF function is `CFRunLoopAddSource`.
-    ///
     /// - Returns: False when the source is not added: it is invalid.
     /// - Throws: ``RunLoopError`` when the descriptor cannot be waited for, no descriptor is left for its duplicate, or
     ///   the loop's thread has ended.
@@ -239,7 +235,6 @@ public final class ThreadRunLoop: Sendable {
     }
 
     /// Adds a timer. The corresponding CF function is `CFRunLoopAddTimer`.
-    ///
     /// - Returns: False when the timer is not added: it is invalid or another loop's, or the loop's thread has ended.
     @discardableResult
     public func add(_ timer: Timer, forMode mode: Mode = .default) -> Bool {
@@ -247,7 +242,6 @@ public final class ThreadRunLoop: Sendable {
     }
 
     /// Adds an observer. The corresponding CF function is `CFRunLoopAddObserver`.
-    ///
     /// - Returns: False when the observer is not added: it is invalid or another loop's, or the loop's thread ended.
     @discardableResult
     public func add(_ observer: Observer, forMode mode: Mode = .default) -> Bool {

@@ -16,7 +16,6 @@ public final class Context: @unchecked Sendable {
     ///
     /// The I/O threads carry bytes between processes. libzmq starts them with the first socket, and aborts the process
     /// when that fails. So the threads are tried first; make a socket soon.
-    ///
     /// - Throws: ``ZeroMQError``; `EAGAIN` of `pthread_create` when no thread is left.
     public init(ioThreads: Int32 = 1, maxSockets: Int32? = nil) throws(ZeroMQError) {
         // One more thread closes the sockets.

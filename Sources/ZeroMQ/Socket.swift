@@ -54,7 +54,6 @@ public struct Socket: ~Copyable, @unchecked Sendable {
     }
 
     /// Makes a socket.
-    ///
     /// - Throws: ``ZeroMQError``; `EMFILE` when the context holds as many sockets as it can, or no descriptor is left.
     public init(_ kind: Kind, in context: Context) throws(ZeroMQError) {
         guard let handle = zmq_socket(context.handle, kind.code) else { throw .last("zmq_socket") }

@@ -14,8 +14,7 @@ enum JSON: CustomStringConvertible {
         case .number(let digits): digits ?? "null"
         case .string(let text): text.map(Self.quoted) ?? "null"
         case .array(let values): "[" + values.map(\.description).joined(separator: ",") + "]"
-        case .object(let members):
-            "{" + members.map { "\(Self.quoted($0.0)):\($0.1)" }.joined(separator: ",") + "}"
+        case .object(let members): "{" + members.map { "\(Self.quoted($0.0)):\($0.1)" }.joined(separator: ",") + "}"
         }
     }
 

@@ -23,7 +23,6 @@ public struct CheckIn: Sendable {
     static let variable = "PORTS_CHECK_IN"
 
     /// The check-in of a process that a ``WorkerProcess`` has launched.
-    ///
     /// - Throws: ``CheckInError``: `notLaunched` when nobody launched this process as a worker, or `port`.
     public static func fromEnvironment() throws(CheckInError) -> CheckIn {
         let fields = getenv(variable).map { String(cString: $0) }?.split(separator: " ", maxSplits: 1) ?? []
@@ -38,7 +37,6 @@ public struct CheckIn: Sendable {
 
     /// Sends the worker's port to the launcher, waits for the answer, and returns the right to the port that the worker
     /// was launched with. The worker's port must be unscheduled, and unknown to others.
-    ///
     /// - Throws: ``CheckInError``: `refused`, or `port` when the launcher is gone or does not answer.
     @available(*, noasync, message: "it blocks its thread")
     public func complete(

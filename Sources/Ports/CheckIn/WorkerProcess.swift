@@ -31,7 +31,6 @@ public final class WorkerProcess: Sendable {
 
     /// Starts a program as ``launch(_:_:environment:port:nameServer:before:)`` does, and returns at once.
     /// ``checkIn(before:)`` and ``onCheckIn(_:)`` report the check-in.
-    ///
     /// - Throws: ``CheckInError``: `notLaunched`, or `port`.
     public static func start(
         _ executable: String, _ arguments: [String] = [], environment: [String: String] = [:],
@@ -111,7 +110,6 @@ public final class WorkerProcess: Sendable {
 
     /// Waits until the worker has checked in, and returns the right to send to the worker. A worker that is late is
     /// killed.
-    ///
     /// - Throws: ``CheckInError``: `timedOut`, `died` with its exit status or signal, `refused`.
     @available(*, noasync, message: "it blocks its thread")
     public func checkIn(before deadline: MonotonicInstant = .now + .seconds(10)) throws(CheckInError)

@@ -23,7 +23,6 @@ public final class WorkerThread: Sendable {
     ///
     /// The body is called on the thread before its loop runs, checks in, and schedules the worker's port. In return,
     /// ``CheckIn/complete(with:before:)`` gives it `port`. A thread that is late is stopped.
-    ///
     /// - Throws: ``CheckInError``.
     @available(*, noasync, message: "it blocks its thread")
     public static func launch(

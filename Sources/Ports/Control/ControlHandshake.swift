@@ -74,8 +74,7 @@ final class ControlHandshake: Sendable {
             case .connecting:
                 usleep(2_000)
                 connect()
-            case .awaitingHello:
-                if crl_poll(descriptor, -1, deadline.timeout) > 0 { receiveHello() }
+            case .awaitingHello: if crl_poll(descriptor, -1, deadline.timeout) > 0 { receiveHello() }
             case .over: break
             }
         }
@@ -168,8 +167,7 @@ final class ControlHandshake: Sendable {
         guard case .awaitingHello(let pid, let answer) = phase.withLock({ exchange(&$0, with: .over) }) else { return }
         answer.invalidate()
         switch ControlHello.receive(from: descriptor) {
-        case .success(let hello)? where hello.major != ControlHello.major:
-            end(.failed(.version(hello.major, of: pid)))
+        case .success(let hello)? where hello.major != ControlHello.major: end(.failed(.version(hello.major, of: pid)))
         case .success(let hello)? where hello.incarnation == address.incarnation:
             let connection = ControlConnection(descriptor, hello, pid, connections)
             do throws(PortError) {
@@ -180,8 +178,7 @@ final class ControlHandshake: Sendable {
             }
         case nil:
             switch LocalSocket.listening(at: address.path) {
-            case .somebody:
-                end(.failed(.noConnection(reason: "process \(pid), its owner, refuses the connection")))
+            case .somebody: end(.failed(.noConnection(reason: "process \(pid), its owner, refuses the connection")))
             case .nobody: end(.dead)
             case .noSocket: end(outcomeWithoutSocket)
             }

@@ -19,7 +19,6 @@ public struct RemoteMessagePort: Sendable {
     public let name: String?
 
     /// Finds a port by its name, as `PortNameServer.port(forName:before:)`.
-    ///
     /// - Throws: ``PortError``.
     @available(*, noasync, message: "it blocks its thread; `try await` the other one")
     public init(
@@ -48,7 +47,6 @@ public struct RemoteMessagePort: Sendable {
 
     /// Sends data without wanting a reply. The timeout bounds the wait for room at the port. The corresponding CF
     /// function is `CFMessagePortSendRequest` with no reply mode.
-    ///
     /// - Throws: ``PortError``.
     public func send(id: UInt32, _ data: [UInt8]? = nil, timeout: Duration = .seconds(10)) throws(PortError) {
         try sendRight.send(MachPort.Message(id: id, data: data), before: .now + timeout)
@@ -59,7 +57,6 @@ public struct RemoteMessagePort: Sendable {
     /// The send timeout bounds the wait for room at the port, and the reply timeout the wait after that, in which the
     /// calling thread's loop runs in the reply mode, and serves the other items of that mode; nil stands for a mode
     /// without any. Returns the reply's data; nil when the server replied without data.
-    ///
     /// - Throws: ``PortError``: `sendTimedOut`, `receiveTimedOut`, `isInvalid`, `becameInvalid`, `unanswered`…
     @available(*, noasync, message: "it blocks its thread")
     public func request(

@@ -35,7 +35,6 @@ public final class ReplyRight: Sendable {
     }
 
     /// Sends the reply. The call blocks its thread while the asker has no room, until the deadline.
-    ///
     /// - Throws: ``PortError`` when the reply was not sent.
     public func reply(with bytes: [UInt8]? = nil, before deadline: MonotonicInstant) throws(PortError) {
         try once { () throws(PortError) in

@@ -3,7 +3,6 @@ import RunLoops
 extension PortNameServer {
     /// Finds the port of a name, and verifies that the process that registered the name is alive: waits for an answer
     /// of that process until the deadline. The corresponding method is NSPortNameServer's `portForName:`.
-    ///
     /// - Throws: ``PortError``: `nameNotFound` at once when nobody has the name; `cannotConnect`,
     ///   `incompatibleVersion`, or an error of the directory.
     @available(*, noasync, message: "it blocks its thread; `try await` the other one")

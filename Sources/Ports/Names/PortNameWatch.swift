@@ -47,7 +47,6 @@ public final class PortNameWatch: Sendable {
 
     /// Waits for the next change; nil when the deadline came first. Any thread may call this method; each change is
     /// returned once.
-    ///
     /// - Throws: ``PortError`` when the directory was removed, or cannot be read any more.
     @available(*, noasync, message: "it blocks its thread")
     public func next(before deadline: MonotonicInstant = .distantFuture) throws(PortError) -> Change? {

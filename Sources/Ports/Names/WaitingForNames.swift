@@ -38,7 +38,6 @@ extension PortNameServer {
 
     /// Waits until the owner of a name has given up the name or is gone. Returns at once when nobody has the name. After
     /// the deadline, a live owner has up to a second more to answer.
-    ///
     /// - Throws: ``PortError``: `nameInUse` at the deadline, `outOfFileSources`, and as `port(forName:before:)`.
     @available(*, noasync, message: "it blocks its thread; `try await` the other one")
     public func waitForEnd(ofName name: String, before deadline: MonotonicInstant = .distantFuture) throws(PortError) {

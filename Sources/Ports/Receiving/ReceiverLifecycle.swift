@@ -33,8 +33,7 @@ enum ReceiverLifecycle {
             turns.removeLast(thread)
             self = .ending(turns: turns, finish: turns.isEmpty ? nil : finish)
             return turns.isEmpty ? finish : nil
-        case .invalid:
-            return nil
+        case .invalid: return nil
         }
     }
 
@@ -46,7 +45,6 @@ enum ReceiverLifecycle {
     }
 
     /// Leaves `finish` to the last turn, if another thread has a turn.
-    ///
     /// - Parameter hasEnded: Whether a thread has ended without the end of its turn, by `pthread_exit` in a handler.
     /// - Returns: Whether the last turn calls `finish`.
     mutating func finishLater(

@@ -235,8 +235,7 @@ final class RegistryDirectory: Sendable {
         switch LocalSocket.listening(at: path(file), kind: kind) {
         case .somebody: true
         case .nobody: false
-        case .noSocket:
-            folder.isSocket(file) && LocalSocket.listening(at: folder.path(file), kind: kind) != .nobody
+        case .noSocket: folder.isSocket(file) && LocalSocket.listening(at: folder.path(file), kind: kind) != .nobody
         }
     }
 }

@@ -107,10 +107,8 @@ final class DeferredSend: Waiter {
         guard !hasEnded else { return }
         do throws(PortError) {
             switch try message.withLock({ (message) throws(PortError) in try channel.nextStep(&message, self) }) {
-            case .done:
-                end(.sent)
-            case .waitForTurn:
-                stopWatching()
+            case .done: end(.sent)
+            case .waitForTurn: stopWatching()
             case .connect:
                 stopWatching()
                 try connect()

@@ -40,7 +40,6 @@ struct SendState {
     // MARK: Sending
 
     /// Whether a new sender may try before it becomes a waiter.
-    ///
     /// - Parameter isLast: Whether the waiters go first.
     func mayTry(isLast: Bool) -> Bool { waiters.isEmpty || !isLast && !isFull }
 
@@ -100,7 +99,6 @@ struct SendState {
 
     /// Returns all credit when a control connection to the owner was cut, because notices of returned credit may be
     /// lost. For a moment the port may hold twice its byte limit.
-    ///
     /// - Returns: The waiter to wake.
     mutating func controlConnectionEnded() -> (any Waiter)? {
         drainProbe.forget()
@@ -128,7 +126,6 @@ struct SendState {
     mutating func noteProbe(_ number: UInt64) { drainProbe.sent(number, after: sentCount) }
 
     /// The port has answered a probe: everything before it was taken.
-    ///
     /// - Returns: Whether the socket is to be closed.
     mutating func drained(_ number: UInt64) -> Bool {
         guard waiters.isEmpty, drainProbe.answered(number, sentCount: sentCount) else { return false }
@@ -139,7 +136,6 @@ struct SendState {
     // MARK: The end
 
     /// Ends sending, for good.
-    ///
     /// - Returns: The waiters to wake.
     mutating func end(_ end: Lifecycle) -> [any Waiter] {
         if lifecycle != .closed, lifecycle != .invalid || end == .closed { lifecycle = end }

@@ -35,7 +35,6 @@ final class Promise<Value: Sendable>: Sendable {
 
     /// Sets the value, wakes the waiters, and calls the handlers. Returns whether this was the first value: others do not
     /// count.
-    ///
     /// - Parameter beforeTold: Called when the value is fixed and not visible yet.
     @discardableResult
     func set(_ value: Value, beforeTold: () -> Void = {}) -> Bool {

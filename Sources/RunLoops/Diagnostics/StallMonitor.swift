@@ -59,7 +59,6 @@ public final class StallMonitor: Sendable {
     /// Watches a loop. The handler is called when a pass has taken longer than the threshold, again when it has taken
     /// twice as long, four times, and so on, and when it is over. The threshold is at least the clock's tick, which is
     /// 4 ms on most systems.
-    ///
     /// - Throws: ``RunLoopError`` when the loop's thread has ended, or no thread or descriptor is left for the monitor.
     public init(
         _ loop: ThreadRunLoop, threshold: Duration = .milliseconds(250), handler: @escaping Handler

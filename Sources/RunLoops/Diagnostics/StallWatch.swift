@@ -26,9 +26,7 @@ final class StallWatch: Sendable {
     /// The tick of the clock for the starts of passes: a start may be this much too early.
     static let tick = Duration.nanoseconds(Int64(clamping: crl_coarse_tick()))
 
-    init(
-        _ loop: ThreadRunLoop, threshold: Duration, monitor: ThreadRunLoop, handler: @escaping StallMonitor.Handler
-    ) {
+    init(_ loop: ThreadRunLoop, threshold: Duration, monitor: ThreadRunLoop, handler: @escaping StallMonitor.Handler) {
         self.loop = loop
         self.threshold = threshold
         self.handler = handler

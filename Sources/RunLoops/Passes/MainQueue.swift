@@ -5,8 +5,7 @@ extension ThreadRunLoop {
     /// outside its own callouts.
     func servesMainQueue(_ state: borrowing State, mode: Int) -> Bool {
         isMain && !drainsMainQueue.load(ordering: .relaxed)
-            && state.modes[mode].flags.isCommon.load(ordering: .acquiring)
-            && crl_main_queue_descriptor() >= 0
+            && state.modes[mode].flags.isCommon.load(ordering: .acquiring) && crl_main_queue_descriptor() >= 0
     }
 
     func drainMainQueue() {

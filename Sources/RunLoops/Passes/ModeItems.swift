@@ -53,8 +53,7 @@ struct ModeItems {
         let ordered = sources0.values.sorted { ($0.source.order, $0.token) < ($1.source.order, $1.token) }
         return ordered.map { .source0($0.source) }
             + sources1.values.sorted { $0.token < $1.token }.map { .source1($0.source) }
-            + timers.timers.map(Item.timer)
-            + observers.map(Item.observer)
+            + timers.timers.map(Item.timer) + observers.map(Item.observer)
     }
 
     func contains(_ item: Item) -> Bool {
@@ -102,8 +101,7 @@ struct ModeItems {
         case .source1(let source):
             guard let token = tokens.removeValue(forKey: ObjectIdentifier(source)) else { return false }
             if let watched = sources1.removeValue(forKey: token) { unwatch(watched) }
-        case .timer(let timer):
-            return timers.remove(timer)
+        case .timer(let timer): return timers.remove(timer)
         case .observer(let observer):
             guard let index = observers.firstIndex(where: { $0 === observer }) else { return false }
             observers.remove(at: index)

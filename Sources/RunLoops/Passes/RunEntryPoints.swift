@@ -16,7 +16,6 @@ extension ThreadRunLoop {
     /// Runs the default mode until ``stop()``, or until the mode has no source, timer or block left. On the main thread
     /// the mode always has libdispatch's main queue. Only the loop's own thread may call it.
     /// The corresponding CF function is `CFRunLoopRun`.
-    ///
     /// - Throws: ``RunLoopError`` when no descriptor is left to sleep on, as every run does.
     @available(*, noasync, message: "a run blocks its thread; an async main runs the main loop while it awaits")
     public func run() throws(RunLoopError) {
@@ -34,7 +33,6 @@ extension ThreadRunLoop {
 
     /// Runs a mode until one source was handled, or a time has come. A time in the past makes one pass that does not
     /// sleep. Only the loop's own thread may call it. The corresponding method is NSRunLoop's `runMode:beforeDate:`.
-    ///
     /// - Returns: False when the mode has no source, timer or block.
     @available(*, noasync, message: "a run blocks its thread; an async main runs the main loop while it awaits")
     @discardableResult
@@ -62,7 +60,6 @@ extension ThreadRunLoop {
 
     /// Makes one pass of a mode that does not sleep, and returns when the mode's next timer is due. Only the loop's own
     /// thread may call it. The corresponding method is NSRunLoop's `limitDateForMode:`.
-    ///
     /// - Returns: The time until which a run of the mode may sleep: ``MonotonicInstant/distantFuture`` when the mode
     ///   has no timer; nil when it has no source, timer or block left.
     @available(*, noasync, message: "a run blocks its thread")

@@ -33,7 +33,6 @@ extension ThreadRunLoop {
         deinit { tasks?.abandon() }
 
         /// Adds a task behind the others, and wakes the loop if it sleeps. Any thread may call it.
-        ///
         /// - Returns: A request that can cancel the task. It is not pending when the loop's thread has ended.
         @discardableResult
         public func add(_ task: @escaping @Sendable () -> Void) -> PerformRequest {

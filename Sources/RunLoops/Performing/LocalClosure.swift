@@ -58,7 +58,6 @@ extension ThreadRunLoop {
     ///     ThreadRunLoop.current.addTimer(after: .seconds(1), repeats: true) { _ in ticks += 1 }
     ///
     /// The corresponding method is NSTimer's `scheduledTimerWithTimeInterval:repeats:block:`.
-    ///
     /// - Returns: The timer. It is in no loop when the thread is about to end and has removed its items.
     @available(*, noasync, message: "a task may go on on another thread; add an item with a @Sendable handler")
     @discardableResult
@@ -74,7 +73,6 @@ extension ThreadRunLoop {
 
     /// Makes an observer with any closure and adds it to this loop, which must be the calling thread's.
     /// The corresponding CF function is `CFRunLoopObserverCreateWithHandler`, followed by `CFRunLoopAddObserver`.
-    ///
     /// - Returns: The observer. It is in no loop when the thread is about to end and has removed its items.
     @available(*, noasync, message: "a task may go on on another thread; add an item with a @Sendable handler")
     @discardableResult

@@ -6,7 +6,6 @@ extension ThreadRunLoop {
     /// The corresponding method is NSObject's `performSelector:onThread:withObject:waitUntilDone:modes:`.
     ///
     /// Two loops that wait for each other deadlock. A call to a loop that lives and never runs never returns.
-    ///
     /// - Throws: ``RunLoopError/loopEnded`` when the loop's thread ends, or has ended, before the closure was called.
     @available(*, noasync, message: "it blocks its thread; `execute` does not")
     @discardableResult

@@ -71,7 +71,6 @@ extension ThreadRunLoop {
     ///
     /// Like any source, a request keeps its modes from being empty, and counts as a handled source. A pass calls all
     /// requests that wait, also in a run that returns after a source.
-    ///
     /// - Parameters:
     ///   - order: Requests of lower order are called first; requests of equal order in the order they were made.
     ///   - modes: The modes in which the closure may be called; at least one.
@@ -99,7 +98,6 @@ extension ThreadRunLoop {
     /// The corresponding method is NSObject's `performSelector:withObject:afterDelay:inModes:`.
     ///
     /// Like any ``Timer``, the request keeps its modes from being empty.
-    ///
     /// - Returns: The request. It is not pending when the loop's thread has ended, or the process is a forked child.
     @discardableResult
     public func perform(

@@ -6,7 +6,6 @@ extension ThreadRunLoop.Source1 {
     ///
     /// The source collects the child, so no other code may `wait` for it. Then the source is invalid, and calls the
     /// handler on the loop's thread.
-    ///
     /// - Throws: ``RunLoopError`` when this process has no such child, or no descriptor is left.
     public static func child(
         _ pid: pid_t, handler: @escaping @Sendable (ThreadRunLoop.ExitStatus) -> Void

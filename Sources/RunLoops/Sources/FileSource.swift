@@ -11,7 +11,6 @@ extension ThreadRunLoop.Source1 {
     ///
     /// Each source takes an inotify instance, of which a user may have `fs.inotify.max_user_instances`, often 128, and
     /// a descriptor, and one more for each mode of the source.
-    ///
     /// - Throws: ``RunLoopError/noSuchFile(path:)``, ``RunLoopError/noPermission(path:)``,
     ///   ``RunLoopError/outOfFileSources(limit:)``, ``RunLoopError/outOfFileWatches(limit:)`` or
     ///   ``RunLoopError/outOfDescriptors(limit:)``.

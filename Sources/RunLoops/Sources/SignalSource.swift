@@ -8,7 +8,6 @@ extension ThreadRunLoop.Source1 {
     /// Until the source is invalidated or released, the signal's default action (such as ending the process) does not
     /// happen. Several sources may watch one signal. Programs started meanwhile and forked children do not inherit
     /// this: a signal sent to a child has its former action there, and does not reach the source.
-    ///
     /// - Throws: ``RunLoopError`` when the signal cannot be watched (`SIGKILL`, `SIGSTOP`, or a fault such as
     ///   `SIGSEGV`), too many sources watch it already, or no descriptor is left.
     public static func signal(

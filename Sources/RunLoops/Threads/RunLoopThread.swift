@@ -19,7 +19,6 @@ public final class RunLoopThread: Sendable {
     private let isJoined = Mutex(false)
 
     /// Starts a thread, and returns when its loop exists.
-    ///
     /// - Parameters:
     ///   - name: The thread's name in the system's tools; the kernel keeps 15 bytes.
     ///   - niceness: The nice value, from −20 (most processor time) to 19; nil for the calling thread's.
@@ -78,7 +77,6 @@ public final class RunLoopThread: Sendable {
 
     /// Calls a closure on the thread, in its loop's common modes, and waits for its result; at once when called on
     /// the thread itself. Any thread may call it. For a call without waiting, use the ``loop``.
-    ///
     /// - Throws: The closure's error; ``RunLoopError/loopEnded`` when the thread was stopped before the call, or
     ///   ends before the closure was called.
     @available(*, noasync, message: "it blocks its thread; `try await` the other one")
@@ -90,7 +88,6 @@ public final class RunLoopThread: Sendable {
     }
 
     /// Calls a closure on the thread, in its loop's common modes, and suspends until it has returned.
-    ///
     /// - Throws: As the other one, and `CancellationError` when the task was cancelled before.
     @discardableResult
     public func run<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) async throws -> Value {
