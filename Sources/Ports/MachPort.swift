@@ -75,7 +75,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
     // MARK: Handling messages
 
     private static func messageHandler(_ handler: @escaping Handler) -> Receiver.Handler {
-        { message in
+        { (message: consuming ReceivedMessage) in
             // Requests and replies belong to message ports.
             if message.kind == .message { handler(Message(message)) } else { message.refuse() }
         }

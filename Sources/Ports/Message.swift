@@ -64,7 +64,7 @@ extension MachPort {
             content = .built(components, replyPort)
         }
 
-        init(_ message: ReceivedMessage) {
+        init(_ message: consuming ReceivedMessage) {
             id = message.id
             content = .received(message)
         }

@@ -3,16 +3,6 @@ import ZeroMQ
 /// Builds messages for sending: local messages, which nothing copies, and frames for other processes. The size of a
 /// frame is computed first, so a frame costs one allocation, made by libzmq.
 enum MessageEncoding {
-    /// A local message of one component of bytes.
-    static func local(
-        id: UInt32, bytes: RawSpan, replyPort: MachPort.SendRight?, to port: SendChannel, from pool: MessagePool
-    ) throws(PortError) -> LocalMessage {
-        let reply = replyPort?.channel
-        let size = WireHeader(count: 1, replySize: reply?.wireSize ?? 0).componentsOffset + bytes.byteCount
-        try check(size, to: port)
-        return LocalMessage(id: id, bytes: bytes, replyRight: reply, size: size, from: pool)
-    }
-
     /// A message of any components. The ports in a frame are exposed first.
     static func outgoing(
         _ message: MachPort.Message, kind: Wire.Kind = .message, request: UInt64 = 0, to port: SendChannel
@@ -33,10 +23,10 @@ enum MessageEncoding {
             }
         }
         size += WireHeader(kind: kind, count: components.count, replySize: reply?.wireSize ?? 0).componentsOffset
-        try check(size, to: port)
         return .local(
             LocalMessage(
-                kind: kind, id: message.id, request: request, components: components, replyRight: reply, size: size))
+                kind: kind, id: message.id, request: request, components: components, replyRight: reply,
+                size: try port.check(size: size)))
     }
 
     /// A frame of one component of bytes.
@@ -107,13 +97,8 @@ enum MessageEncoding {
     }
 
     private static func emptyFrame(size: Int, to port: SendChannel) throws(PortError) -> Frame {
-        try check(size, to: port)
+        try port.check(size: size)
         return try zeroMQ { () throws(ZeroMQError) in try Frame(count: size) }
-    }
-
-    private static func check(_ size: Int, to port: SendChannel) throws(PortError) {
-        let limit = min(port.messageLimit, Wire.largestMessage)
-        guard size <= limit else { throw .messageTooLarge(port: port.id, size: size, limit: limit) }
     }
 
     private static func write(_ right: WireRight?, to bytes: UnsafeMutableRawBufferPointer, at offset: Int) {

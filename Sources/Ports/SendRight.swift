@@ -82,10 +82,8 @@ extension MachPort {
             before deadline: MonotonicInstant = .distantFuture
         ) throws(PortError) {
             try Fork.check()
-            if let queue = channel.localQueue {
-                let message = try MessageEncoding.local(
-                    id: id, bytes: bytes, replyPort: replyPort, to: channel, from: queue.pool)
-                return try channel.send(message, before: deadline)
+            if channel.isLocal {
+                return try channel.send(id: id, bytes: bytes, replyRight: replyPort?.channel, before: deadline)
             }
             let message = try MessageEncoding.frame(id: id, bytes: bytes, replyPort: replyPort, to: channel)
             var outgoing = OutgoingMessage.frame(message)

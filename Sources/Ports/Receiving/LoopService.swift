@@ -57,10 +57,16 @@ extension Receiver {
         var handled = false
         var used = LocalQueue.Batch()
         defer { channel.localQueue?.reuse(&used) }
+        var handlers = Handlers(generation: -1)
         // Whether the loop has to come back to this port, unless the turn finds nothing more.
         var mustRaise = false
         while turn.next() {
-            guard var delivery = takeOfBatch() ?? take(source: turn.source) else {
+            if let message = takeOfBatch(&handlers) {
+                handlers.handle(message, &used)
+                handled = true
+                continue
+            }
+            guard var delivery = take(source: turn.source) else {
                 mustRaise = false
                 break
             }

@@ -61,7 +61,7 @@ enum ReceivedMessage: Sendable {
     }
 
     /// Lets `body` read a component of bytes in place. Does not call `body` for a port, or past the last component.
-    func readBytes(ofComponent index: Int, _ body: (UnsafeRawBufferPointer) -> Void) {
+    @inline(__always) func readBytes(ofComponent index: Int, _ body: (UnsafeRawBufferPointer) -> Void) {
         switch self {
         case .local(let message): message.readBytes(ofComponent: index, body)
         case .frame(let frame): frame.readBytes(ofComponent: index, body)

@@ -12,13 +12,26 @@ import ZeroMQ
 /// itself remembers that it may have more (`mayHaveMore`), and the taker of the first message raises the source in
 /// every loop and wakes every waiter before it handles the message.
 final class Receiver: LocalPort, RegisteredPort {
-    typealias Handler = @Sendable (ReceivedMessage) -> Void
+    typealias Handler = @Sendable (consuming ReceivedMessage) -> Void
 
     /// A struct, because a function that is itself the value of a generic type is wrapped anew at each access.
     struct Handlers: Sendable {
         var message: Handler?
         /// Makes the handler of a delegate; nil when the delegate is gone.
         var ofDelegate: (@Sendable () -> Handler?)?
+        /// Counts the changes.
+        var generation = 0
+
+        /// Calls the handler of messages.
+        ///
+        /// - Parameter used: Gets the message if nobody has kept it.
+        func handle(_ local: consuming LocalMessage, _ used: inout LocalQueue.Batch) {
+            let depth: UnsafeMutablePointer<Int32> = crl_callout_depth()
+            depth.pointee += 1
+            message?(.local(copy local))
+            depth.pointee -= 1
+            if local.empty() { used.prepend(local) }
+        }
     }
 
     let id: PortID
@@ -70,6 +83,7 @@ final class Receiver: LocalPort, RegisteredPort {
         var former = handlers
         let source = state.withLock { state in
             // The former handler is released after the lock: the release may call back in here.
+            former.generation = state.handlers.generation + 1
             if state.lifecycle.isOpen { swap(&state.handlers, &former) }
             return state.source
         }
@@ -124,10 +138,11 @@ final class Receiver: LocalPort, RegisteredPort {
         ///
         /// - Parameter used: Gets the message if nobody has kept it.
         mutating func handle(_ used: inout LocalQueue.Batch) {
+            guard let handler else { return }
+            if let local = local.take() { return Handlers(message: handler).handle(local, &used) }
             crl_callout_depth().pointee += 1
-            if let message { handler?(message) }
+            if let frame { handler(.frame(frame)) }
             crl_callout_depth().pointee -= 1
-            if var local = local.take(), local.empty() { used.prepend(local) }
         }
     }
 
@@ -175,19 +190,25 @@ final class Receiver: LocalPort, RegisteredPort {
     }
 
     /// Takes the next message of a batch for a handler. The short way of most messages inside the runtime.
-    func takeOfBatch() -> Delivery? {
+    ///
+    /// - Parameter handlers: Those of an earlier message. A copy for each message would cost a retain and a release.
+    func takeOfBatch(_ handlers: inout Handlers) -> LocalMessage? {
         guard limits.bytes == nil else { return nil }
         var makesRoom = false
-        let delivery: Delivery? = state.withLock { state in
+        // The former ones are released after the lock.
+        var newHandlers: Handlers?
+        let message: LocalMessage? = state.withLock { state in
             guard state.mayHaveMore, state.exposedIn == nil, state.lifecycle.isOpen,
-                let handler = state.handlers.message,
+                state.handlers.message != nil,
                 let message = state.arrivals.nextOfBatch(makesRoom: &makesRoom)
             else { return nil }
+            if handlers.generation != state.handlers.generation { newHandlers = state.handlers }
             state.counts.noteTaken()
-            return Delivery(message, to: handler, isFirst: false)
+            return message
         }
+        if let newHandlers { handlers = newHandlers }
         if makesRoom { channel.roomWasMade() }
-        return delivery
+        return message
     }
 
     private func takeNext(

@@ -5,26 +5,24 @@ protocol MessageRight: AnyObject, Sendable, CustomStringConvertible {}
 struct LocalMessage: @unchecked Sendable {
     // Sound: a message does not change after it is made, but for the link, which belongs to the queue.
 
-    /// The fields, and behind them the bytes of a sole component, so that the message costs one allocation.
-    private final class Storage: ManagedBuffer<Fields, UInt8> {}
+    /// The fields, and behind them the bytes of a sole component, so that the message costs one allocation. The bytes
+    /// are aligned for all numbers.
+    private final class Storage: ManagedBuffer<Fields, UInt64> {}
 
     private struct Fields {
-        var kind = Wire.Kind.message
-        var id: UInt32
-        var request: UInt64 = 0
-        var content: Content
-        var replyRight: (any MessageRight)?
-        var size: Int
-        /// The bytes that have room behind the fields; 0 for a message that is not used again.
-        var capacity = 0
+        /// The address of another message in a chain.
         var link: UInt = 0
-    }
-
-    private enum Content {
-        /// One component, behind the fields.
-        case bytes(count: Int)
-        /// Handed over as they are.
-        case components([Component])
+        /// Handed over as they are; nil for one component, which lies behind the fields.
+        var components: [Component]?
+        var replyRight: (any MessageRight)?
+        var request: UInt64 = 0
+        var size: UInt32
+        var id: UInt32
+        /// The bytes behind the fields.
+        var byteCount: UInt32 = 0
+        var kind = Wire.Kind.message
+        /// What the message's room behind the fields is; nil for a message that is not used again.
+        var sizeClass: MessagePool.SizeClass?
     }
 
     enum Component: Sendable {
@@ -37,47 +35,72 @@ struct LocalMessage: @unchecked Sendable {
     /// The fields in place: `header` would check each access for exclusivity.
     private var fields: UnsafeMutablePointer<Fields> { storage.withUnsafeMutablePointerToHeader { $0 } }
 
+    private var soleComponent: UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(
+            start: storage.withUnsafeMutablePointerToElements { $0 }, count: Int(fields.pointee.byteCount))
+    }
+
     /// Makes a message of one component, whose bytes are copied.
     ///
     /// - Parameters:
     ///   - replyRight: The right to the port for the answer.
-    ///   - size: The size that the message would have as a frame. Limits count it.
+    ///   - size: The size that the message would have as a frame.
     ///   - pool: Where to look for a used message.
-    init(id: UInt32, bytes: RawSpan, replyRight: (any MessageRight)?, size: Int, from pool: MessagePool) {
-        let sizeClass = MessagePool.SizeClass(capacity: bytes.byteCount)
-        let content = Content.bytes(count: bytes.byteCount)
+    init(
+        id: UInt32, bytes: RawSpan, replyRight: (any MessageRight)?, size: UInt32, from pool: borrowing MessagePool
+    ) {
+        storage = Self.make(id, bytes, replyRight, size, pool).takeRetainedValue()
+    }
+
+    /// As ``init(id:bytes:replyRight:size:from:)``. Returns the address of the message, for ``init(released:)``.
+    static func makeRetained(
+        id: UInt32, bytes: RawSpan, replyRight: (any MessageRight)?, size: UInt32, from pool: borrowing MessagePool
+    ) -> UInt {
+        UInt(bitPattern: make(id, bytes, replyRight, size, pool).toOpaque())
+    }
+
+    @inline(__always)
+    private static func make(
+        _ id: UInt32, _ bytes: RawSpan, _ replyRight: (any MessageRight)?, _ size: UInt32,
+        _ pool: borrowing MessagePool
+    ) -> Unmanaged<Storage> {
+        let byteCount = bytes.byteCount
+        let sizeClass = MessagePool.SizeClass(capacity: byteCount)
         var isBusy = false
-        if let sizeClass, let used = pool.take(sizeClass, &isBusy) {
-            self = used
-            fields.pointee.id = id
-            fields.pointee.content = content
-            fields.pointee.replyRight = replyRight
-            fields.pointee.size = size
+        let unmanaged: Unmanaged<Storage>
+        if let sizeClass, let used = UnsafeRawPointer(bitPattern: pool.take(sizeClass, &isBusy)) {
+            unmanaged = .fromOpaque(used)
         } else {
             // What is made beside a pool that another sender looks through stays outside, or the pool would grow.
-            let capacity = isBusy ? 0 : sizeClass?.capacity ?? 0
-            let made = Storage.create(minimumCapacity: max(capacity, bytes.byteCount)) { _ in
-                Fields(id: id, content: content, replyRight: replyRight, size: size, capacity: capacity)
+            let kept = isBusy ? nil : sizeClass
+            let made = Storage.create(minimumCapacity: (max(kept?.capacity ?? 0, byteCount) + 7) / 8) { _ in
+                Fields(size: size, id: id, sizeClass: kept)
             }
-            storage = unsafeDowncast(made, to: Storage.self)
+            unmanaged = .passRetained(unsafeDowncast(made, to: Storage.self))
         }
-        bytes.withUnsafeBytes { bytes in
-            guard let start = bytes.baseAddress else { return }
-            storage.withUnsafeMutablePointerToElements {
-                UnsafeMutableRawPointer($0).copyMemory(from: start, byteCount: bytes.count)
+        unmanaged._withUnsafeGuaranteedRef { storage in
+            storage.withUnsafeMutablePointers { fields, elements in
+                fields.pointee.id = id
+                fields.pointee.size = size
+                fields.pointee.byteCount = UInt32(truncatingIfNeeded: byteCount)
+                if let replyRight { fields.pointee.replyRight = replyRight }
+                bytes.withUnsafeBytes { bytes in
+                    guard let start = bytes.baseAddress else { return }
+                    UnsafeMutableRawPointer(elements).copyMemory(from: start, byteCount: bytes.count)
+                }
             }
         }
+        return unmanaged
     }
 
     /// Makes a message of any components, which are not copied.
     init(
         kind: Wire.Kind, id: UInt32, request: UInt64, components: [Component], replyRight: (any MessageRight)?,
-        size: Int
+        size: UInt32
     ) {
         let made = Storage.create(minimumCapacity: 0) { _ in
             Fields(
-                kind: kind, id: id, request: request, content: .components(components), replyRight: replyRight,
-                size: size)
+                components: components, replyRight: replyRight, request: request, size: size, id: id, kind: kind)
         }
         storage = unsafeDowncast(made, to: Storage.self)
     }
@@ -87,57 +110,43 @@ struct LocalMessage: @unchecked Sendable {
     /// The number of a request or a reply.
     var request: UInt64 { fields.pointee.request }
     var replyRight: (any MessageRight)? { fields.pointee.replyRight }
-    var size: Int { fields.pointee.size }
-    /// The bytes that have room behind the fields; 0 for a message that is not used again.
-    var capacity: Int { fields.pointee.capacity }
+    /// The size that the message would have as a frame. Limits count it.
+    var size: Int { Int(fields.pointee.size) }
 
-    var components: [Component] {
-        switch fields.pointee.content {
-        case .components(let components): components
-        case .bytes(let count):
-            [storage.withUnsafeMutablePointerToElements { .bytes(Array(UnsafeBufferPointer(start: $0, count: count))) }]
-        }
-    }
+    var components: [Component] { fields.pointee.components ?? [.bytes(Array(soleComponent))] }
 
     /// The text for each component in a description of the message.
     var componentDescriptions: [String] {
-        switch fields.pointee.content {
-        case .bytes(let count): ["\(count) bytes"]
-        case .components(let components):
-            components.map { component in
-                switch component {
-                case .bytes(let bytes): "\(bytes.count) bytes"
-                case .port(let right): right.description
-                }
+        guard let components = fields.pointee.components else { return ["\(fields.pointee.byteCount) bytes"] }
+        return components.map { component in
+            switch component {
+            case .bytes(let bytes): "\(bytes.count) bytes"
+            case .port(let right): right.description
             }
         }
     }
 
     /// Lets `body` read a component of bytes in place.
-    func readBytes(ofComponent index: Int, _ body: (UnsafeRawBufferPointer) -> Void) {
-        switch fields.pointee.content {
-        case .bytes(let count):
-            guard index == 0 else { return }
-            storage.withUnsafeMutablePointerToElements { body(UnsafeRawBufferPointer(start: $0, count: count)) }
-        case .components(let components):
+    @inline(__always) func readBytes(ofComponent index: Int, _ body: (UnsafeRawBufferPointer) -> Void) {
+        if let components = fields.pointee.components {
             guard components.indices.contains(index), case .bytes(let bytes) = components[index] else { return }
             bytes.withUnsafeBytes(body)
+        } else if index == 0 {
+            body(soleComponent)
         }
     }
-}
 
-extension LocalMessage {
     /// Drops what the message holds.
     ///
     /// - Returns: Whether the message may be used again: nobody else has it.
     mutating func empty() -> Bool {
-        guard capacity > 0, isKnownUniquelyReferenced(&storage) else { return false }
-        fields.pointee.replyRight = nil
+        guard fields.pointee.sizeClass != nil, isKnownUniquelyReferenced(&storage) else { return false }
+        if fields.pointee.replyRight != nil { fields.pointee.replyRight = nil }
         return true
     }
 }
 
-// A message in a queue's list: an address, which keeps the message.
+// A message in a chain is an address, which keeps the message.
 extension LocalMessage {
     /// Returns the address of the message, and keeps the message until ``init(released:)``.
     func retained() -> UInt { UInt(bitPattern: Unmanaged.passRetained(storage).toOpaque()) }
@@ -148,20 +157,23 @@ extension LocalMessage {
         storage = Unmanaged<Storage>.fromOpaque(pointer).takeRetainedValue()
     }
 
-    /// The address of another message of the list; 0 for none.
-    var link: UInt {
-        get { fields.pointee.link }
-        nonmutating set { fields.pointee.link = newValue }
+    /// The link of the message at an address: the address of another message; 0 for none.
+    static func link(of address: UInt) -> UInt {
+        withStorage(at: address) { $0.withUnsafeMutablePointerToHeader { $0.pointee.link } } ?? 0
     }
 
-    /// Replaces the link of the message at an address, and returns the former link.
-    static func relink(_ address: UInt, to link: UInt) -> UInt {
-        guard let pointer = UnsafeRawPointer(bitPattern: address) else { return 0 }
-        return Unmanaged<Storage>.fromOpaque(pointer)._withUnsafeGuaranteedRef { storage in
-            storage.withUnsafeMutablePointerToHeader { fields in
-                defer { fields.pointee.link = link }
-                return fields.pointee.link
-            }
-        }
+    static func setLink(of address: UInt, to link: UInt) {
+        withStorage(at: address) { $0.withUnsafeMutablePointerToHeader { $0.pointee.link = link } }
+    }
+
+    static func sizeClass(of address: UInt) -> MessagePool.SizeClass? {
+        withStorage(at: address) { $0.withUnsafeMutablePointerToHeader { $0.pointee.sizeClass } } ?? nil
+    }
+
+    /// Without a retain and a release.
+    @discardableResult @inline(__always)
+    private static func withStorage<Result>(at address: UInt, _ body: (Storage) -> Result) -> Result? {
+        guard let pointer = UnsafeRawPointer(bitPattern: address) else { return nil }
+        return Unmanaged<Storage>.fromOpaque(pointer)._withUnsafeGuaranteedRef(body)
     }
 }

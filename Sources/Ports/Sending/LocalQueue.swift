@@ -51,18 +51,27 @@ final class LocalQueue: Sendable {
 
     func hold(_ isHeld: Bool) { hasWaiters.store(isHeld, ordering: .relaxed) }
 
-    func push(_ message: LocalMessage) -> Outcome {
-        guard admit() else { return .full }
-        let address = message.retained()
+    /// Sends a message of one component of bytes, which are copied.
+    ///
+    /// - Returns: Also full when other senders wait.
+    func send(id: UInt32, bytes: RawSpan, replyRight: (any MessageRight)?, size: UInt32) -> Outcome {
+        guard !isHeld, admit() else { return .full }
+        return add(LocalMessage.makeRetained(id: id, bytes: bytes, replyRight: replyRight, size: size, from: pool))
+    }
+
+    func push(_ message: LocalMessage) -> Outcome { admit() ? add(message.retained()) : .full }
+
+    /// Puts the message at an address on the list. The message is counted in.
+    private func add(_ message: UInt) -> Outcome {
         var newest = front.value.newest.load(ordering: .relaxed)
         while newest & Self.refusing == 0 {
-            message.link = newest & ~Self.flags
+            LocalMessage.setLink(of: message, to: newest & ~Self.flags)
             let (isDone, found) = front.value.newest.weakCompareExchange(
-                expected: newest, desired: address, ordering: .acquiringAndReleasing)
+                expected: newest, desired: message, ordering: .acquiringAndReleasing)
             if isDone { return newest & Self.closed == 0 ? .queued : .opened }
             newest = found
         }
-        _ = LocalMessage(released: address)
+        _ = LocalMessage(released: message)
         front.value.admittedCount.subtract(1, ordering: .relaxed)
         return .refused
     }
@@ -110,9 +119,10 @@ final class LocalQueue: Sendable {
         init(first: UInt = 0) { self.first = first }
 
         /// Puts a message in front.
-        mutating func prepend(_ message: LocalMessage) {
-            message.link = first
-            first = message.retained()
+        mutating func prepend(_ message: consuming LocalMessage) {
+            let message = message.retained()
+            LocalMessage.setLink(of: message, to: first)
+            first = message
             if last == 0 { last = first }
         }
 
@@ -121,7 +131,7 @@ final class LocalQueue: Sendable {
             guard last != 0 else { return }
             var next = shared.load(ordering: .relaxed)
             while true {
-                _ = LocalMessage.relink(last, to: next)
+                LocalMessage.setLink(of: last, to: next)
                 let (isDone, found) = shared.weakCompareExchange(expected: next, desired: first, ordering: .releasing)
                 if isDone { break }
                 next = found
@@ -134,9 +144,9 @@ final class LocalQueue: Sendable {
         mutating func popFirst() -> LocalMessage? { Self.popFirst(&first) }
 
         private static func popFirst(_ first: inout UInt) -> LocalMessage? {
-            guard let message = LocalMessage(released: first) else { return nil }
-            first = message.link
-            return message
+            let message = first
+            first = LocalMessage.link(of: message)
+            return LocalMessage(released: message)
         }
 
         deinit {
@@ -160,7 +170,8 @@ final class LocalQueue: Sendable {
     private static func reversed(_ newest: UInt) -> UInt {
         var (oldest, rest) = (0 as UInt, newest)
         while rest != 0 {
-            let next = LocalMessage.relink(rest, to: oldest)
+            let next = LocalMessage.link(of: rest)
+            LocalMessage.setLink(of: rest, to: oldest)
             oldest = rest
             rest = next
         }

@@ -5,22 +5,25 @@ import Synchronization
 ///
 /// Without the pool each message is allocated in one thread and freed in another, and the threads wait for each other
 /// in the allocator.
-final class MessagePool: Sendable {
+struct MessagePool: ~Copyable, Sendable {
     /// The chains of messages by size, for the sender that has set ``isTaken``.
     private struct Chains: ~Copyable {
         var newest = InlineArray<7, UInt>(repeating: 0)
         var byteCount = 0
 
-        mutating func add(_ message: LocalMessage) {
-            guard let size = SizeClass(capacity: message.capacity) else { return }
+        /// Adds the message at an address.
+        mutating func add(_ message: UInt) {
+            guard let size = LocalMessage.sizeClass(of: message) else { return }
             byteCount += size.capacity
-            message.link = newest[size.index]
-            newest[size.index] = message.retained()
+            LocalMessage.setLink(of: message, to: newest[size.index])
+            newest[size.index] = message
         }
 
-        mutating func removeFirst(_ size: SizeClass) -> LocalMessage? {
-            guard let message = LocalMessage(released: newest[size.index]) else { return nil }
-            newest[size.index] = message.link
+        /// Returns a message's address, or 0.
+        mutating func removeFirst(_ size: SizeClass) -> UInt {
+            let message = newest[size.index]
+            guard message != 0 else { return 0 }
+            newest[size.index] = LocalMessage.link(of: message)
             byteCount -= size.capacity
             return message
         }
@@ -28,14 +31,15 @@ final class MessagePool: Sendable {
 
     /// A capacity of 64 bytes times a power of two.
     struct SizeClass {
-        let index: Int
+        private let shift: UInt8
 
+        var index: Int { Int(shift) }
         var capacity: Int { 64 << index }
 
         /// - Parameter capacity: The bytes to hold; nil when messages of that size are not kept.
         init?(capacity: Int) {
-            index = capacity <= 64 ? 0 : 58 - (capacity - 1).leadingZeroBitCount
-            if index >= 7 { return nil }
+            shift = capacity <= 64 ? 0 : UInt8(truncatingIfNeeded: 58 - (capacity - 1).leadingZeroBitCount)
+            if shift >= 7 { return nil }
         }
     }
 
@@ -46,7 +50,7 @@ final class MessagePool: Sendable {
     private let returned = CacheLine(Atomic<UInt>(0))
 
     /// The most bytes that stay in the pool of a port without messages.
-    private static let mostIdle = 4096
+    static let mostIdle = 16_384
 
     init() {
         chains = .allocate(capacity: 1)
@@ -60,14 +64,15 @@ final class MessagePool: Sendable {
         chains.deallocate()
     }
 
-    /// Returns a message to fill; nil when there is none, or another sender is here.
-    func take(_ size: SizeClass, _ isBusy: inout Bool) -> LocalMessage? {
+    /// Returns the address of a message to fill; 0 when there is none, or another sender is here.
+    func take(_ size: SizeClass, _ isBusy: inout Bool) -> UInt {
         guard !isTaken.value.exchange(true, ordering: .acquiring) else {
             isBusy = true
-            return nil
+            return 0
         }
         defer { isTaken.value.store(false, ordering: .releasing) }
-        if let message = chains.pointee.removeFirst(size) { return message }
+        let message = chains.pointee.removeFirst(size)
+        if message != 0 { return message }
         collect()
         return chains.pointee.removeFirst(size)
     }
@@ -84,14 +89,20 @@ final class MessagePool: Sendable {
     }
 
     private func collect() {
-        var batch = LocalQueue.Batch(first: returned.value.exchange(0, ordering: .acquiring))
-        while let message = batch.popFirst() { chains.pointee.add(message) }
+        var message = returned.value.exchange(0, ordering: .acquiring)
+        while message != 0 {
+            let next = LocalMessage.link(of: message)
+            chains.pointee.add(message)
+            message = next
+        }
     }
 
     private func trim(to byteCount: Int) {
         for index in (0..<7).reversed() {
             let size = SizeClass(capacity: 64 << index)
-            while chains.pointee.byteCount > byteCount, let size, chains.pointee.removeFirst(size) != nil {}
+            while chains.pointee.byteCount > byteCount, let size,
+                LocalMessage(released: chains.pointee.removeFirst(size)) != nil
+            {}
         }
     }
 }

@@ -94,11 +94,31 @@ final class SendChannel: Sendable, CustomStringConvertible {
         try send(&message, as: waiter, before: deadline)
     }
 
-    /// Sends a message to a port of this runtime.
-    func send(_ message: LocalMessage, before deadline: MonotonicInstant) throws(PortError) {
-        if pushAtOnce(message) { return }
+    /// Sends a message of one component of bytes to a port of this runtime.
+    func send(
+        id: UInt32, bytes: RawSpan, replyRight: SendChannel?, before deadline: MonotonicInstant
+    ) throws(PortError) {
+        let header = WireHeader(count: 1, replySize: replyRight?.wireSize ?? 0)
+        let size = try check(size: header.componentsOffset + bytes.byteCount)
+        // Without a lock. A sender needs it to wait, for credit, or to learn why it cannot send.
+        if byteLimit == 0,
+            let outcome = localQueue?.send(id: id, bytes: bytes, replyRight: replyRight, size: size),
+            noteOutcome(outcome)
+        {
+            return
+        }
+        guard let localQueue else { return }
+        let message = LocalMessage(id: id, bytes: bytes, replyRight: replyRight, size: size, from: localQueue.pool)
         var outgoing = OutgoingMessage.local(message)
         try send(&outgoing, before: deadline)
+    }
+
+    /// - Returns: The size of a message that the port takes.
+    @discardableResult
+    func check(size: Int) throws(PortError) -> UInt32 {
+        let limit = min(messageLimit, Wire.largestMessage)
+        guard size <= limit else { throw .messageTooLarge(port: id, size: size, limit: limit) }
+        return UInt32(truncatingIfNeeded: size)
     }
 
     /// As the form that blocks, suspending the task.
@@ -248,7 +268,12 @@ final class SendChannel: Sendable, CustomStringConvertible {
     /// - Returns: False when the sender needs the lock: to connect, to wait, for credit, or to learn why it cannot send.
     private func pushAtOnce(_ message: LocalMessage) -> Bool {
         guard let localQueue, byteLimit == 0, !localQueue.isHeld else { return false }
-        switch localQueue.push(message) {
+        return noteOutcome(localQueue.push(message))
+    }
+
+    /// - Returns: Whether the message was sent.
+    private func noteOutcome(_ outcome: LocalQueue.Outcome) -> Bool {
+        switch outcome {
         case .queued: return true
         case .opened:
             state.withLock { ring(&$0) }

@@ -97,9 +97,9 @@ struct WireHeader: Equatable {
     var replySize = 0
     var origin: UInt32 = 0
 
-    var sizesOffset: Int { Wire.headerSize + (kind == .message ? 0 : Wire.requestSize) }
-    var replyOffset: Int { sizesOffset + 4 * count }
-    var componentsOffset: Int { replyOffset + replySize }
+    @inline(__always) var sizesOffset: Int { Wire.headerSize + (kind == .message ? 0 : Wire.requestSize) }
+    @inline(__always) var replyOffset: Int { sizesOffset + 4 * count }
+    @inline(__always) var componentsOffset: Int { replyOffset + replySize }
 }
 
 extension WireHeader {
