@@ -26,16 +26,14 @@ public final class MachPort: Sendable, CustomStringConvertible {
     ///   - queueLimit: The high-water mark: the messages of one sender that wait at the port before the sender waits. A
     ///     sender is a process with all its threads. As many messages again may wait in another process that sends.
     ///     (libzmq keeps a message of less than 8 KiB that came alone from another process in a buffer of up to 19 KiB.)
-    ///   - byteLimit: The bytes of one sender's messages that wait in all these places together; nil for any number. A
-    ///     byte
-    ///     limit makes each message a little slower.
+    ///   - byteLimit: The bytes of one sender's messages that wait in all these places together; nil for any number.
+    ///     The limit makes each message a little slower.
     ///   - messageLimit: The largest message that the port takes, in bytes; never more than the `byteLimit`.
     ///   - nameServer: Its directory holds the port's socket, if another process gets a right to the port. The port
     ///     belongs to the name server's runtime.
     ///   - handler: Called with each message on the loops that the port is scheduled in, and on its queue. Without a
     ///     handler, messages wait for `receive(before:)`.
-    /// - Throws: ``PortError`` when a limit is less than 1, no descriptor or no thread is left, or the process is a
-    ///   fork.
+    /// - Throws: ``PortError`` when a limit is below 1, no descriptor or no thread is left, or the process is a fork.
     public convenience init(
         queueLimit: Int = 1000, byteLimit: Int? = nil, messageLimit: Int = 64 << 20,
         nameServer: PortNameServer = .shared, handler: Handler? = nil
@@ -89,9 +87,8 @@ public final class MachPort: Sendable, CustomStringConvertible {
         receiver.setHandlers(.init(message: handler.map(Self.messageHandler)))
     }
 
-    /// Handles each message in place of a handler, from the next message on. The port does not keep the delegate.
-    /// Without a delegate, messages wait. Any thread may set the delegate. The corresponding property is NSPort's
-    /// `delegate`.
+    /// Handles messages in place of a handler, from the next one on. The port does not keep the delegate. Without a
+    /// delegate, messages wait. Any thread may set the delegate. The corresponding property is NSPort's `delegate`.
     public var delegate: (any Delegate)? {
         get { delegateBox.withLockUnlessForked { $0.delegate } ?? nil }
         set {
@@ -129,8 +126,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
     /// Has a dispatch queue handle the port's messages, one at a time, in place of the former queue; nil removes the
     /// queue. Loops that the port is scheduled in take messages, too. Any thread may call this method.
     ///
-    /// The queue keeps the port until the port is invalid or has another queue or none. The former queue finishes the
-    /// message in hand.
+    /// The queue keeps the port until the port is invalid or leaves it. The former queue finishes the message in hand.
     /// - Throws: ``PortError`` when the port is invalid.
     public func setQueue(_ queue: DispatchQueue?) throws(PortError) { try receiver.setQueue(queue, keeping: self) }
 

@@ -18,8 +18,7 @@ extension MachPort {
         /// The sender's number for the subject of the message. NSPortMessage calls the id `msgid`.
         public var id: UInt32
 
-        /// The port for the answer. NSPortMessage calls this port `receivePort` in the sender and `sendPort` in the
-        /// receiver.
+        /// The port for the answer. NSPortMessage calls it `receivePort` in the sender, `sendPort` in the receiver.
         public var replyPort: SendRight? {
             get {
                 switch content {
@@ -90,8 +89,7 @@ extension MachPort {
             }
         }
 
-        /// The process that sent the message, according to the kernel; nil for a message that was not received, or when
-        /// the kernel does not say.
+        /// The process that sent the message, by the kernel; nil when it was not received, or the kernel does not say.
         public var sender: Sender? {
             if case .received(let message) = content { message.sender } else { nil }
         }

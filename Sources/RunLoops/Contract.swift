@@ -1,5 +1,4 @@
-/// Stops the process when a caller has broken a contract, and prints the reason: `precondition` prints nothing in a
-/// release build.
+/// Stops the process when a caller has broken a contract, and prints the reason, also in a release build.
 @inline(__always)
 package func contract(
     _ isKept: Bool, _ reason: @autoclosure () -> String, file: StaticString = #fileID, line: UInt = #line

@@ -48,8 +48,7 @@ public struct MonotonicInstant: InstantProtocol, Sendable, Hashable {
     /// Whether one instant is earlier than another.
     public static func < (left: Self, right: Self) -> Bool { left.nanoseconds < right.nanoseconds }
 
-    /// The time left until this instant, in nanoseconds as the kernel's waits take them: 0 when the instant has passed,
-    /// negative for ever.
+    /// The time until this instant, in nanoseconds for the kernel's waits: 0 when it has passed, negative for ever.
     package var timeout: Int64 {
         guard self != .distantFuture else { return -1 }
         let now = crl_now()

@@ -117,8 +117,7 @@ public struct Socket: ~Copyable, @unchecked Sendable {
         return value
     }
 
-    /// Retries an interrupted call: libzmq first processes the socket's commands, and an interruption there changes
-    /// nothing.
+    /// Retries an interrupted call: libzmq processes commands first, and an interruption there changes nothing.
     private func uninterrupted(_ name: String, _ call: () -> Int32) throws(ZeroMQError) {
         while call() != 0 {
             guard zmq_errno() == EINTR else { throw .last(name) }

@@ -108,8 +108,7 @@ public final class WorkerProcess: Sendable {
         return pid
     }
 
-    /// Waits until the worker has checked in, and returns the right to send to the worker. A worker that is late is
-    /// killed.
+    /// Waits until the worker has checked in, and returns the right to send to it. A worker that is late is killed.
     /// - Throws: ``CheckInError``: `timedOut`, `died` with its exit status or signal, `refused`.
     @available(*, noasync, message: "it blocks its thread")
     public func checkIn(before deadline: MonotonicInstant = .now + .seconds(10)) throws(CheckInError)

@@ -72,8 +72,7 @@ final class ControlConnectionTable: Sendable {
         case handshake(ControlHandshake)
     }
 
-    /// The connection to the process that owns a port, or the handshake that is to make one. Takes the handshake that the
-    /// last call returned.
+    /// The connection to a port's owner, or the handshake that is to make one. Takes the last call's handshake.
     func route(
         to port: PortID, at address: ControlAddress, after former: ControlHandshake? = nil
     ) throws(PortError) -> Route {
@@ -119,8 +118,7 @@ final class ControlConnectionTable: Sendable {
         handshake.outcome.set(outcome)
     }
 
-    /// Another handshake after a second, while there are rights to ports of the process, whose end only a connection
-    /// reports.
+    /// Another handshake after a second, while there are rights to its ports, whose end only a connection reports.
     private func reconnectLater(_ address: ControlAddress) {
         guard events.hasRights(to: address), state.withLock({ $0.resting.insert(address).inserted }) else { return }
         housekeeping.perform(after: .seconds(1)) {
@@ -244,8 +242,7 @@ final class ControlConnectionTable: Sendable {
         }
     }
 
-    /// A process has not answered in time. A dead one's connections may be open in a child that has not begun its program
-    /// yet.
+    /// A process has not answered in time. A dead one's connections may be open in a child before its exec.
     func noteSilence(of peer: Incarnation) {
         for connection in connections(to: peer) where ProcessStatus.isEnding(connection.pid) { connection.cut() }
     }

@@ -96,8 +96,7 @@ final class ControlHandshake: Sendable {
         abandonIfUnwanted()
     }
 
-    /// Ends the handshake when the process is dead, or when there are no rights to its ports any more. Looks once a
-    /// second.
+    /// Looks once a second, and ends the handshake when the process is dead or no rights to its ports are left.
     private func abandonIfUnwanted() {
         connections.housekeeping.perform(after: .seconds(1)) { [weak self] in
             guard let self, outcome.value == nil else { return }

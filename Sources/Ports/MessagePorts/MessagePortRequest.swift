@@ -3,8 +3,7 @@ public struct MessagePortRequest: Sendable {
     /// The message.
     public let message: MachPort.Message
 
-    /// The right to reply; nil when the sender wants no reply. When the right is released unused, the asker is told
-    /// that no reply follows.
+    /// The right to reply; nil when the sender wants none. Released unused, it tells the asker that no reply follows.
     public let replyRight: ReplyRight?
 
     init(_ message: ReceivedMessage) {

@@ -1,8 +1,7 @@
 import RunLoopLocks
 import RunLoops
 
-/// The right to reply to one request, once. When the right is released unused, the asker is told at once that no reply
-/// follows.
+/// The right to reply to one request, once. Released unused, it tells the asker at once that no reply follows.
 ///
 /// A reply that throws was not sent, and another reply may follow. After a reply was sent, a further one throws
 /// ``PortError/alreadyAnswered(port:)``.

@@ -36,8 +36,7 @@ public final class PortNameWatch: Sendable {
     private let listener: RegistryWatcher.Listener
     private let state = Lock(State())
 
-    /// Begins to watch. Throws `outOfFileSources` when the user has no inotify instance left, or an error of the
-    /// directory.
+    /// Begins to watch. Throws `outOfFileSources` without an inotify instance left, or an error of the directory.
     public init(_ nameServer: PortNameServer = .shared) throws(PortError) {
         runtime = nameServer.runtime
         directory = try nameServer.registryDirectory()

@@ -2,8 +2,7 @@ import Glibc
 
 extension PortNameServer {
     /// Gives a name to a port of this process. The corresponding method is NSPortNameServer's `registerPort:name:`.
-    /// - Throws: ``PortError``: `nameInUse` with the owner's process id, `badName`, `isInvalid`, or an error of the
-    ///   directory.
+    /// - Throws: ``PortError``: `nameInUse` with the owner's pid, `badName`, `isInvalid`, or an error of the directory.
     public func register(_ port: MachPort, name: String) throws(PortError) {
         try registryDirectory().give(name, to: port.receiver)
     }

@@ -81,8 +81,7 @@ final class QueueService: Waiter {
 }
 
 extension Receiver {
-    /// Has a dispatch queue handle the messages, in place of the queue before; nil: none does. A queue that serves keeps
-    /// the face.
+    /// Has a dispatch queue, or none, handle the messages in place of the former one. The queue keeps the face.
     func setQueue(_ queue: DispatchQueue?, keeping face: (any AnyObject & Sendable)? = nil) throws(PortError) {
         try Fork.check()
         let service = queue.map { QueueService(self, $0, keeping: face) }

@@ -43,8 +43,7 @@ extension RegistryDirectory {
         watchOwnEntries()
     }
 
-    /// Renews the entry of a name that a port of ours has, now or later: a name that the directory refuses stays the
-    /// port's.
+    /// Renews the entry of a port of ours, now or later: a name that the directory refuses stays the port's.
     private func renew(_ file: String, _ name: String) {
         do throws(PortError) {
             try renew(file)
@@ -186,8 +185,7 @@ extension RegistryDirectory {
         _ = folder.remove(ownFile("\(port.number).\(file)"))
     }
 
-    /// Removes a port's entry, and no other's, and the name's folder if it is empty. False, and an `errno`, when the entry
-    /// is still there.
+    /// Removes a port's entry, no other's, and the empty folder. False, and an `errno`, when the entry is still there.
     private func remove(_ port: PortID, _ file: String) -> Bool {
         guard folder.remove(Self.file(file, of: port)) || errno == ENOENT || errno == ENOTDIR else { return false }
         _ = folder.removeFolder(Self.file(file))

@@ -47,8 +47,7 @@ final class RegistryWatcher: Sendable {
 
     init(_ housekeeping: Housekeeping) { self.housekeeping = housekeeping }
 
-    /// Reports every change in the folder of names from now on, on the housekeeping thread, or on the thread that made a
-    /// port invalid.
+    /// Reports changes in the folder of names, on the housekeeping thread, or on the thread that made a port invalid.
     func listen(at path: String, _ handler: @escaping Handler) throws(PortError) -> Listener {
         let listener = Listener(self, handler)
         try state.withLock { (state) throws(PortError) in

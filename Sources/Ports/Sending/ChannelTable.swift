@@ -2,8 +2,7 @@ import RunLoopLocks
 
 /// The channels of a runtime, at most one to each port. A channel lives as long as there are rights to its port.
 final class ChannelTable: Sendable {
-    /// The release of a channel takes the table's lock. So a strong reference must never end under the lock, only leave
-    /// with the result.
+    /// The release of a channel takes the table's lock. So no strong reference ends under the lock.
     private struct State {
         /// By process, and by the port's number.
         var entries: [Incarnation: [UInt64: Weak<SendChannel>]] = [:]

@@ -23,8 +23,7 @@ extension SendChannel {
         if let owner = try connectToOwner(before: deadline) { try makeSocket(to: owner) }
     }
 
-    /// Connects if the control connection stands; otherwise returns the handshake to wait for, and to pass to the next
-    /// attempt.
+    /// Connects if the control connection stands; otherwise returns the handshake to wait for, for the next attempt.
     func connect(after former: ControlHandshake?) throws(PortError) -> ControlHandshake? {
         switch try route(after: former) {
         case .handshake(let handshake): return handshake

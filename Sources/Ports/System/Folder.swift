@@ -74,8 +74,7 @@ final class Folder: Sendable {
 
     func rename(_ file: String, to other: String) -> Bool { renameat(descriptor, file, descriptor, other) == 0 }
 
-    /// Writes to a file. Where files may not grow any more (RLIMIT_FSIZE), the call fails, and SIGXFSZ does not end the
-    /// process.
+    /// Writes to a file. Where files may not grow any more (RLIMIT_FSIZE), the call fails, without SIGXFSZ.
     /// - Returns: The count of bytes written, or less than 0 and an `errno`.
     static func write(_ bytes: [UInt8], to descriptor: Int32) -> Int {
         var (limit, pending, former) = (sigset_t(), sigset_t(), sigset_t())

@@ -2,8 +2,7 @@ import CRunLoopShims
 import Glibc
 import RunLoops
 
-/// Unix-domain sockets without libzmq: its `bind` steals a live owner's path, and its `connect` does not report whether
-/// anybody listens.
+/// Unix-domain sockets without libzmq, whose `bind` steals a live owner's path, and whose `connect` reports no failure.
 enum LocalSocket {
     struct Kind: Hashable {
         let type: Int32

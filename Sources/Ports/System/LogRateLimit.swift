@@ -1,8 +1,7 @@
 import Glibc
 import RunLoops
 
-/// Limits the lines of the log, for each subject and for all peers together. The process's own lines do not count as
-/// lines about peers.
+/// Limits the lines of the log, for each subject and for all peers together. The process's own lines count apart.
 struct LogRateLimit {
     enum Subject: Hashable {
         case process(pid_t)

@@ -48,8 +48,7 @@ enum ProcessStatus {
     /// where the same ids belong to other processes.
     private static var showsOwnNamespace: Bool { ids(of: "self").map { $0.count <= 1 } ?? false }
 
-    /// The ids of a process, from the pid namespace that `/proc` shows to the process's own; nil when `/proc` does not
-    /// show the process.
+    /// The ids of a process, from the pid namespace that `/proc` shows to its own; nil when `/proc` does not show it.
     private static func ids(of process: String) -> [pid_t]? {
         guard let lines = text("/proc/\(process)/status")?.split(separator: "\n") else { return nil }
         return lines.first { $0.hasPrefix("NSpid:") }?.split(separator: "\t").compactMap { pid_t($0) } ?? []

@@ -33,8 +33,7 @@ final class Promise<Value: Sendable>: Sendable {
     /// Nil until the value is set.
     var value: Value? { state.withLock { $0.value } }
 
-    /// Sets the value, wakes the waiters, and calls the handlers. Returns whether this was the first value: others do not
-    /// count.
+    /// Sets the value, wakes the waiters, and calls the handlers. Returns whether it was the first, which alone counts.
     /// - Parameter beforeTold: Called when the value is fixed and not visible yet.
     @discardableResult
     func set(_ value: Value, beforeTold: () -> Void = {}) -> Bool {

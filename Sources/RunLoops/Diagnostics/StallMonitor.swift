@@ -1,5 +1,4 @@
-/// Watches a loop from a thread of its own, and reports passes that take too long, and the callouts that block the
-/// loop.
+/// Watches a loop from a thread of its own, and reports passes that take too long, and what blocks them.
 ///
 ///     let monitor = try StallMonitor(.main, threshold: .milliseconds(250)) { stall in print(stall) }
 ///
@@ -31,8 +30,7 @@ public final class StallMonitor: Sendable {
         public let mode: ThreadRunLoop.Mode?
         /// The loop's work when the monitor checked.
         public let phase: Phase
-        /// The item in whose callout the loop was, with its label; nil when there was none, or it has left the loop
-        /// since.
+        /// The item in whose callout the loop was, with its label; nil when there was none, or it has left since.
         public let item: String?
         /// The start of the pass, to some milliseconds.
         public let since: MonotonicInstant
@@ -70,8 +68,7 @@ public final class StallMonitor: Sendable {
 
     deinit { stop() }
 
-    /// Stops watching. No call of the handler begins after this has returned, but a call may be in progress.
-    /// Any thread may call it.
+    /// Stops watching. No call of the handler begins afterwards; one may be in progress. Any thread may call it.
     public func stop() {
         watch.stop()
         thread.stop()

@@ -78,8 +78,7 @@ extension ThreadRunLoop {
         }
     }
 
-    /// Changes the item's modes one by one; false when none was changed. After each changed mode the lock is released
-    /// for the callout.
+    /// Changes the item's modes one by one; false when none was changed. The lock is released for each callout.
     private func walk(
         _ item: Item, telling callback: (Source0) -> Source0.Callback?, begin: (inout State) -> Walk,
         change: (inout State, Mode) throws(RunLoopError) -> Bool
@@ -152,8 +151,7 @@ extension ThreadRunLoop {
 
 extension ThreadRunLoop.State {
     /// Begins a walk through the common modes. It ends the walks of other threads with the same item, so that the item
-    /// is in all of the modes or in none. Walks of the same thread, which are further up its stack, go on, as in
-    /// CFRunLoop.
+    /// is in all of the modes or in none. Walks further up the same thread's stack go on, as in CFRunLoop.
     fileprivate mutating func beginCommonWalk(_ item: Item) -> ThreadRunLoop.Walk {
         // Other items have no callout between two modes.
         guard case .source0 = item else { return ThreadRunLoop.Walk(modes: commonModes[...]) }

@@ -48,8 +48,7 @@ final class BlockQueue: Sendable {
 
     private let state = Lock(State())
     private let hasSome = CacheLine(Atomic(false))
-    /// The storage of the blocks performed last, for reuse. Only ``takeDue(in:)`` and ``reuse(_:count:)`` use it, on
-    /// the loop's thread.
+    /// The storage of the blocks performed last. ``takeDue(in:)`` and ``reuse(_:count:)`` use it, on the loop's thread.
     private let spare = CacheLine(Deque<Block>())
 
     /// The storage of a larger burst of blocks is freed.

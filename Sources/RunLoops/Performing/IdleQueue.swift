@@ -10,8 +10,7 @@ extension ThreadRunLoop {
     /// new events, before the remaining tasks. An empty queue costs the loop one call before each sleep, and never
     /// wakes it.
     ///
-    /// Tasks keep no mode from being empty. Runs that only poll (a timeout of zero) call no tasks, nor does a run
-    /// inside a task.
+    /// Tasks keep no mode from being empty. Runs that only poll (a timeout of zero), or inside a task, call no tasks.
     ///
     /// Any thread may add and cancel tasks. Tasks left when the queue's owner releases it are still called; tasks left
     /// when the loop's thread ends are not.

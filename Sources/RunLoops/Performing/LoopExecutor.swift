@@ -8,8 +8,7 @@
 ///         nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
 ///     }
 ///
-/// In callbacks of the loop `assumeIsolated` holds for these actors. A call from one actor of a loop to another does
-/// not change threads.
+/// In callbacks of the loop `assumeIsolated` holds for these actors. Calls among them do not change threads.
 extension ThreadRunLoop: SerialExecutor {
     /// Queues an actor's job. Called by Swift's concurrency, on any thread. After the loop's thread has ended, its jobs
     /// run in order on a thread that the library keeps for ended loops.

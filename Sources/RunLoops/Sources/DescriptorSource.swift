@@ -9,8 +9,7 @@ extension ThreadRunLoop.Source1 {
     ///         if receive(from: socket) == nil { source.invalidate() }
     ///     }
     ///
-    /// The loop calls the handler as long as the descriptor is ready, so the handler reads, writes, or invalidates the
-    /// source.
+    /// The loop calls the handler as long as the descriptor is ready: it has to read, write, or invalidate the source.
     ///
     /// The handler is called once for an end (an error, a hang-up, or a peer that sends no more) when nothing is left
     /// to read. Then the source is invalid. A source that also waits for room to write goes on with that after its peer
@@ -19,8 +18,7 @@ extension ThreadRunLoop.Source1 {
     /// Closing the descriptor ends the source, but the loop notices only after a call of the handler, or when the
     /// descriptor would have been ready again; until then the loop's duplicate keeps the file open, and the peer does
     /// not see the close. Invalidate the source first, or have the source close the descriptor. The handler is not
-    /// called for another file that gets the number, unless both are eventfds or timerfds, which have the same
-    /// identity.
+    /// called for another file that gets the number, unless both are eventfds or timerfds, which look alike.
     ///
     /// With `closesOnInvalidation` the source owns the descriptor, which is closed when the source is invalid or
     /// released, after a call of the handler in progress. Otherwise the loop waits on a duplicate and never closes the
