@@ -29,9 +29,7 @@ public struct CheckIn: Sendable {
         guard fields.count == 2, let number = UInt64(fields[0], radix: 16) else {
             throw .notLaunched(reason: "\(variable) is not set: this process was not launched as a worker")
         }
-        let desk = try checkingIn { () throws(PortError) in
-            try PortNameServer.shared.port(forName: String(fields[1]))
-        }
+        let desk = try checkingIn { () throws(PortError) in try PortNameServer.shared.port(forName: String(fields[1])) }
         return CheckIn(desk: desk, number: number)
     }
 

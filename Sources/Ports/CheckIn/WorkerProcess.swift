@@ -46,9 +46,7 @@ public final class WorkerProcess: Sendable {
         environment[CheckIn.variable] = "\(String(checkIn.number, radix: 16)) \(name)"
         environment["PORTS_DIRECTORY"] = nameServer.path
         do throws(CheckInError) {
-            let pid = try expectation.start { () throws(CheckInError) in
-                try spawn(executable, arguments, environment)
-            }
+            let pid = try expectation.start { () throws(CheckInError) in try spawn(executable, arguments, environment) }
             return try WorkerProcess(pid, expectation, nameServer.runtime.housekeeping) { desk.forget(checkIn) }
         } catch {
             desk.forget(checkIn)

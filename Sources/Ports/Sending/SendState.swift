@@ -26,7 +26,8 @@ struct SendState {
     private(set) var credit: SendCredit
     /// Whether somebody wants to know the port's end. Each new connection to the owner asks for it.
     private(set) var isWatched = false
-    private var drainProbe = DrainProbe()
+    /// The drain probe that has no answer yet, and how many messages had been sent before it.
+    private var drainProbe: (number: UInt64, sentCount: Int)?
 
     /// Whether the port is one of this runtime's.
     let isLocal: Bool
@@ -101,7 +102,8 @@ struct SendState {
     /// lost. For a moment the port may hold twice its byte limit.
     /// - Returns: The waiter to wake.
     mutating func controlConnectionEnded() -> (any Waiter)? {
-        drainProbe.forget()
+        // The answer may be lost.
+        drainProbe = nil
         return returnCredit(credit.inFlight)
     }
 
@@ -120,15 +122,16 @@ struct SendState {
     mutating func closeIfIdle() -> IdleStep {
         guard waiters.isEmpty else { return .nothing }
         if dropUnaccepted() { return .close }
-        return lifecycle == .connected && !drainProbe.covers(sentCount) ? .probe : .nothing
+        return lifecycle == .connected && drainProbe?.sentCount != sentCount ? .probe : .nothing
     }
 
-    mutating func noteProbe(_ number: UInt64) { drainProbe.sent(number, after: sentCount) }
+    mutating func noteProbe(_ number: UInt64) { drainProbe = (number, sentCount) }
 
     /// The port has answered a probe: everything before it was taken.
     /// - Returns: Whether the socket is to be closed.
     mutating func drained(_ number: UInt64) -> Bool {
-        guard waiters.isEmpty, drainProbe.answered(number, sentCount: sentCount) else { return false }
+        guard waiters.isEmpty, let probe = drainProbe, probe == (number, sentCount) else { return false }
+        drainProbe = nil
         lifecycle = .unconnected
         return true
     }
