@@ -78,9 +78,7 @@ public enum RunLoopError: Error, Equatable, Sendable, CustomStringConvertible {
     }
 
     package static var threadsGone: RunLoopError {
-        var limit = rlimit()
-        getrlimit(__rlimit_resource_t(__RLIMIT_NPROC.rawValue), &limit)
-        return .outOfThreads(limit: UInt64(limit.rlim_cur))
+        .outOfThreads(limit: UInt64(rlimit(of: __RLIMIT_NPROC).rlim_cur))
     }
 
     static func last(_ call: String, descriptor: Int32 = -1) -> RunLoopError {

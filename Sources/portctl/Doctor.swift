@@ -1,6 +1,7 @@
 import ArgumentParser
 import Glibc
 import Ports
+import RunLoops
 import ZeroMQ
 
 struct Doctor: ParsableCommand {
@@ -90,10 +91,9 @@ struct Doctor: ParsableCommand {
     }
 
     private func descriptors() -> Finding {
-        var limit = rlimit()
-        getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
-        let text = "at most \(limit.rlim_max) in a process (RLIMIT_NOFILE)"
-        if limit.rlim_max >= 1024 { return Finding(text: text) }
+        let limit = rlimit(of: RLIMIT_NOFILE).rlim_max
+        let text = "at most \(limit) in a process (RLIMIT_NOFILE)"
+        if limit >= 1024 { return Finding(text: text) }
         return Finding(
             state: .warning, text: text,
             remedy: "each port and each connection takes one or two: raise the hard limit (ulimit -Hn)")

@@ -77,8 +77,7 @@ public final class PortRuntime: Sendable {
 
     /// Once, before anything else.
     private static let prepareProcess: Void = {
-        var limit = rlimit()
-        getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+        var limit = rlimit(of: RLIMIT_NOFILE)
         limit.rlim_cur = limit.rlim_max
         setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
         crl_prepare_fork()

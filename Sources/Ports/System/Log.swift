@@ -63,14 +63,7 @@ final class Log: Sendable {
     }
 
     private func startThread() -> Bool {
-        var thread = pthread_t()
-        let body: @convention(c) (UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? = { _ in
-            log.write()
-            return nil
-        }
-        guard pthread_create(&thread, nil, body, nil) == 0 else { return false }
-        pthread_detach(thread)
-        return true
+        (try? RunLoopThread.startThread { log.write() }).map { pthread_detach($0) } == 0
     }
 
     /// Made with the first line: until then, the program may set up its logging system.

@@ -4,11 +4,7 @@ import Glibc
 /// System calls on descriptors of others.
 package enum Descriptor {
     /// The process's soft limit of descriptors.
-    package static var limit: UInt64 {
-        var limit = rlimit()
-        getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
-        return UInt64(limit.rlim_cur)
-    }
+    package static var limit: UInt64 { UInt64(rlimit(of: RLIMIT_NOFILE).rlim_cur) }
 
     static func duplicate(_ descriptor: Int32) throws(RunLoopError) -> Int32 {
         let copy = fcntl(descriptor, F_DUPFD_CLOEXEC, 0)
@@ -45,5 +41,13 @@ package enum Descriptor {
         if !told.isDisjoint(with: [.error, .hangUp]) { return .everything }
         guard told.contains(.readHangUp), interest.contains(.readHangUp) else { return nil }
         return interest.contains(.writable) ? .reading : .everything
+    }
+}
+
+extension rlimit {
+    /// The limits of a resource for this process.
+    package init(of resource: __rlimit_resource) {
+        self.init()
+        getrlimit(__rlimit_resource_t(resource.rawValue), &self)
     }
 }

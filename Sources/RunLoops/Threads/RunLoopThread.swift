@@ -139,8 +139,9 @@ public final class RunLoopThread: Sendable {
         init(_ body: @escaping @Sendable () -> Void) { self.body = body }
     }
 
-    private static func startThread(
-        stackSize: Int?, _ body: @escaping @Sendable () -> Void
+    /// Starts a thread without a loop. The caller joins or detaches it.
+    package static func startThread(
+        stackSize: Int? = nil, _ body: @escaping @Sendable () -> Void
     ) throws(RunLoopError) -> pthread_t {
         var attributes = pthread_attr_t()
         pthread_attr_init(&attributes)
