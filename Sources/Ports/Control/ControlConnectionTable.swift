@@ -118,9 +118,14 @@ final class ControlConnectionTable: Sendable {
         handshake.outcome.set(outcome)
     }
 
+    /// Whether there are rights to ports of the process at the address.
+    func hasRights(to address: ControlAddress) -> Bool {
+        events.rights(to: address.incarnation).contains { $0.address == address }
+    }
+
     /// Another handshake after a second, while there are rights to its ports, whose end only a connection reports.
     private func reconnectLater(_ address: ControlAddress) {
-        guard events.hasRights(to: address), state.withLock({ $0.resting.insert(address).inserted }) else { return }
+        guard hasRights(to: address), state.withLock({ $0.resting.insert(address).inserted }) else { return }
         housekeeping.perform(after: .seconds(1)) {
             self.state.withLock { _ = $0.resting.remove(address) }
             self.connectIfNeeded(address)
@@ -135,7 +140,7 @@ final class ControlConnectionTable: Sendable {
     }
 
     private func connectIfNeeded(_ address: ControlAddress) {
-        guard !isConnected(to: address.incarnation), events.hasRights(to: address) else { return }
+        guard !isConnected(to: address.incarnation), hasRights(to: address) else { return }
         if (try? handshake(address)) == nil { reconnectLater(address) }
     }
 
@@ -215,7 +220,9 @@ final class ControlConnectionTable: Sendable {
 
     /// Asks for the end of every port of the peer that somebody here watches.
     private func renewWatches(at connection: ControlConnection) {
-        for port in events.watchedPorts(of: connection.incarnation) { connection.send(.watch(port.number)) }
+        for right in events.rights(to: connection.incarnation) where right.isWatched {
+            connection.send(.watch(right.port.number))
+        }
     }
 
     private func remove(_ connection: ControlConnection) {
@@ -238,7 +245,7 @@ final class ControlConnectionTable: Sendable {
         if let other {
             renewWatches(at: other)
         } else {
-            for address in events.addresses(of: peer) { reconnect(address) }
+            for address in Set(events.rights(to: peer).map(\.address)) { reconnect(address) }
         }
     }
 

@@ -102,7 +102,7 @@ final class ControlHandshake: Sendable {
             guard let self, outcome.value == nil else { return }
             var isDead = false
             if case .awaitingHello(let pid, _) = phase.withLock({ $0 }) { isDead = ProcessStatus.isEnding(pid) }
-            if !isDead, connections.events.hasRights(to: address) { return abandonIfUnwanted() }
+            if !isDead, connections.hasRights(to: address) { return abandonIfUnwanted() }
             switch phase.withLock({ $0 }) {
             case .connecting: break
             case .awaitingHello(_, let answer): answer.invalidate()

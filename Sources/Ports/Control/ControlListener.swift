@@ -70,10 +70,9 @@ final class ControlListener: Sendable {
         guard (try? DescriptorReserve.check()) != nil else {
             return connections.refuse(caller, credentials, Self.noDescriptor)
         }
-        let (timer, waiting) = (Promise<ThreadRunLoop.Timer>(), Caller(caller))
+        let waiting = Caller(caller)
         let hello = ThreadRunLoop.Source1(descriptor: caller, duplicates: false) { turn in
             turn.source.invalidate()
-            timer.value?.invalidate()
             connections.callers.subtract(1, ordering: .relaxed)
             let caller = waiting.take()
             // A connection whose caller has hung up would prove nothing.
@@ -84,14 +83,12 @@ final class ControlListener: Sendable {
             return connections.refuse(waiting.take(), credentials, Self.noDescriptor)
         }
         connections.callers.add(1, ordering: .relaxed)
-        let end = ThreadRunLoop.Timer(after: Self.patience) { [weak hello] _ in
-            guard let hello else { return }
+        connections.housekeeping.perform(after: Self.patience) { [weak hello] in
+            guard let hello, hello.isValid else { return }
             hello.invalidate()
             connections.callers.subtract(1, ordering: .relaxed)
             connections.refuse(waiting.take(), credentials, "it sent no hello")
         }
-        timer.set(end)
-        loop.add(end)
     }
 
     deinit { if !Fork.isChild { close() } }

@@ -12,10 +12,6 @@ protocol RuntimeEvents: AnyObject, Sendable {
 
     /// Whether a process may be alive though an address of its control socket leads nowhere.
     func mayBeAlive(_ peer: Incarnation) -> Bool
-    /// The ports of a process whose end somebody in this runtime wants to know.
-    func watchedPorts(of peer: Incarnation) -> [PortID]
-    /// The addresses that rights to a process's ports name.
-    func addresses(of peer: Incarnation) -> Set<ControlAddress>
-    /// Whether there are rights to ports of the process at the address.
-    func hasRights(to address: ControlAddress) -> Bool
+    /// The rights to a process's ports: where they say the process is, and whether somebody wants to know the port's end.
+    func rights(to peer: Incarnation) -> [(port: PortID, address: ControlAddress, isWatched: Bool)]
 }

@@ -64,24 +64,17 @@ extension RegistryDirectory {
 
     private func restore(_ file: String) throws(PortError) {
         // The name may have been given up since.
-        guard folder.isAt(path), own.withLock({ $0.names[file] != nil }) else {
-            return own.withLock { _ = $0.lost.remove(file) }
-        }
-        // The removal may have been that of more than entries.
-        try open()
-        let outcome = try changing.withLock { _ throws(PortError) -> String? in
-            guard let entry = own.withLock({ $0.names[file] }), isMissing(entry, file) else { return nil }
+        if folder.isAt(path), let entry = own.withLock({ $0.names[file] }), isMissing(entry, file) {
             let cause = "somebody has removed the entry of “\(entry.name)” from \(path)"
             do throws(PortError) {
-                try claim(entry, file)
-                return "\(cause): it is restored"
+                try renew(file)
+                log.warning("\(cause): it is restored")
             } catch .nameInUse(_, let pid) {
-                own.withLock { $0.names[file] = nil }
-                return "\(cause): process \(pid) has the name now"
+                own.withLock { if $0.names[file]?.right.id == entry.right.id { $0.names[file] = nil } }
+                log.warning("\(cause): process \(pid) has the name now")
             }
         }
         own.withLock { _ = $0.lost.remove(file) }
-        if let outcome { log.warning("\(outcome)") }
     }
 
     /// Calls the closure once a second until it returns true.

@@ -53,7 +53,7 @@ extension RegistryDirectory {
         }
     }
 
-    private func renew(_ file: String) throws(PortError) {
+    func renew(_ file: String) throws(PortError) {
         guard let entry = own.withLock({ $0.names[file] }), let port = registry.findPort(entry.right.id.number) else {
             return
         }
@@ -133,7 +133,7 @@ extension RegistryDirectory {
     private static let mostAttempts = 100
 
     /// Gives the name to the entry's port, in place of a dead port that has it.
-    func claim(_ entry: NameEntry, _ file: String) throws(PortError) {
+    private func claim(_ entry: NameEntry, _ file: String) throws(PortError) {
         var isPrepared = false
         defer { if isPrepared { discardPrepared(entry, file) } }
         for _ in 0..<Self.mostAttempts {

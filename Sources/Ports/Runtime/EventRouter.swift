@@ -54,15 +54,9 @@ final class EventRouter: RuntimeEvents {
     }
 
     func mayBeAlive(_ peer: Incarnation) -> Bool { runtime?.registry.mayBeAlive(peer) ?? false }
-    func watchedPorts(of peer: Incarnation) -> [PortID] {
-        runtime?.channels.channels(to: peer).filter(\.isWatched).map(\.id) ?? []
+    func rights(to peer: Incarnation) -> [(port: PortID, address: ControlAddress, isWatched: Bool)] {
+        runtime?.channels.channels(to: peer).map { ($0.id, $0.controlAddress, $0.isWatched) } ?? []
     }
-
-    func addresses(of peer: Incarnation) -> Set<ControlAddress> {
-        Set(runtime?.channels.channels(to: peer).map(\.controlAddress) ?? [])
-    }
-
-    func hasRights(to address: ControlAddress) -> Bool { runtime?.channels.channels(to: address).isEmpty == false }
 }
 
 extension SendChannel {
