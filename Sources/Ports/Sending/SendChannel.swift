@@ -1,4 +1,3 @@
-import CRunLoopShims
 import Glibc
 import RunLoopLocks
 import RunLoops
@@ -25,7 +24,7 @@ final class SendChannel: Sendable, CustomStringConvertible {
     }
 
     let state: Lock<ChannelState>
-    private let invalidated = Promise<Void>()
+    let invalidated = Promise<Void>()
 
     /// - Parameters:
     ///   - localQueue: The messages to a port of this runtime.
@@ -348,71 +347,6 @@ final class SendChannel: Sendable, CustomStringConvertible {
         } else {
             context.control.tellUnanswered(request, to: id.incarnation)
         }
-    }
-
-    // MARK: The end
-
-    var isValid: Bool {
-        state.withLockUnlessForked { $0.queue.lifecycle != .invalid && $0.queue.lifecycle != .closed } ?? false
-    }
-
-    /// Whether somebody waits for the port's end.
-    var isWatched: Bool { state.withLock { $0.queue.isWatched } }
-
-    func noteWatched() { state.withLock { $0.queue.watch() } }
-
-    /// Calls the handler when the port becomes invalid, or at once.
-    func onInvalidation(_ handler: @escaping @Sendable () -> Void) {
-        guard !Fork.isChild else { return }
-        invalidated.whenSet { handler() }
-        if invalidated.value == nil { watch() }
-    }
-
-    /// Asks the owner to report the port's end, now or when there is a connection. Never waits.
-    func watch() {
-        guard !isLocal else { return }
-        noteWatched()
-        context.control.watch(id, at: controlAddress)
-    }
-
-    /// Ends sending, and fails all waiters.
-    func shut() { end(.invalid) }
-
-    /// The port is gone.
-    func invalidate() {
-        shut()
-        context.connections.remove(self)
-        context.events.channelBecameInvalid(id)
-        invalidated.set(())
-    }
-
-    /// Ends sending with the runtime. What was sent is still on its way.
-    ///
-    /// - Returns: The path of the other process's socket, if something was sent to it.
-    func stopSending() -> String? {
-        let path = usedPath
-        end(.closed)
-        // The owner cannot ask for the count any more.
-        if !isLocal, sentCount > 0 { context.control.tellSent(sentCount, to: id) }
-        return path
-    }
-
-    /// Closes the socket after ``stopSending()``. libzmq may use the milliseconds to flush.
-    func close(linger milliseconds: Int32) {
-        state.withLock { state in
-            if !isLocal { try? state.socket?.set(.linger(milliseconds)) }
-            state.socket = nil
-        }
-        invalidated.dropHandlers()
-    }
-
-    private func end(_ end: SendState.Lifecycle) {
-        let waiters = state.withLock { state in
-            localQueue?.refuse()
-            if end != .closed { state.socket = nil }
-            return state.queue.end(end)
-        }
-        for waiter in waiters { waiter.wake() }
     }
 }
 
