@@ -122,9 +122,9 @@ import Testing
         let (ours, theirs) = (ControlConnection(pair[0], to: 0), Raw(pair[1]))
         for _ in 0..<100 { theirs.send(Samples.packet(.unanswered(0))) }
         #expect(ours.receive())
-        #expect(Raw.isReadable(ours.descriptor, before: .now))
+        #expect(Raw.isReadable(ours.socket.descriptor, before: .now))
         #expect(ours.receive())
-        #expect(!Raw.isReadable(ours.descriptor, before: .now))
+        #expect(!Raw.isReadable(ours.socket.descriptor, before: .now))
     }
 
     @Test func `a peer that reads late is told all the same that a port has taken everything`() throws {
@@ -189,7 +189,7 @@ import Testing
             var pair: [Int32] = [-1, -1]
             try #require(socketpair(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue | SOCK_NONBLOCK.rawValue), 0, &pair) == 0)
             let hello = ControlHello(incarnation: .random(), origin: 1)
-            return (ControlConnection(pair[0], hello, getpid(), peers), Raw(pair[1]))
+            return (ControlConnection(ControlSocket(pair[0]), hello, getpid(), peers), Raw(pair[1]))
         }
         for (ours, _) in all { for number in 0..<60_000 as Range<UInt64> { ours.send(.unanswered(number)) } }
         let cutOff = all.count { crl_has_hung_up($0.1.descriptor) }
@@ -208,7 +208,7 @@ import Testing
         while Glibc.send(pair[0], [1], 1, Int32(MSG_NOSIGNAL)) == 1 {}
         let incarnation = Incarnation.random()
         peer.send(Samples.hello(incarnation))
-        peers.accept(pair[0])
+        peers.accept(ControlSocket(pair[0]))
         #expect(!peers.isConnected(to: incarnation))
         var packet = peer.receive()
         while packet?.isEmpty == false { packet = peer.receive() }
@@ -551,7 +551,7 @@ import Testing
             #expect(socketpair(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue), 0, &pair) == 0)
             let peer = Raw(pair[1])
             peer.send(Samples.hello(.random()))
-            peers.accept(pair[0])
+            peers.accept(ControlSocket(pair[0]))
             return (peer, try #require(peer.receive()?.withUnsafeBytes { ControlHello($0) }).origin)
         }
         let all = try (0..<3).map { _ in try connected() }
@@ -657,6 +657,7 @@ import Testing
 extension ControlConnection {
     /// A connection that no loop serves.
     convenience init(_ descriptor: Int32, to pid: pid_t) {
-        self.init(descriptor, ControlHello(incarnation: .random(), origin: 1), pid, PortRuntime.shared.control)
+        let hello = ControlHello(incarnation: .random(), origin: 1)
+        self.init(ControlSocket(descriptor), hello, pid, PortRuntime.shared.control)
     }
 }

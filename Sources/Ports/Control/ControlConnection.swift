@@ -8,7 +8,7 @@ import RunLoops
 final class ControlConnection: Sendable {
     let incarnation: Incarnation
     let pid: pid_t
-    let descriptor: Int32
+    let socket: ControlSocket
     /// The number that the peer has given this process, for frames to the peer.
     let ownOrigin: UInt32
 
@@ -39,16 +39,14 @@ final class ControlConnection: Sendable {
     /// Further statistics queries get no answer while so many wait.
     private static let mostAsks = 256
 
-    /// Takes over the descriptor of a peer that has sent its hello.
-    init(_ descriptor: Int32, _ hello: ControlHello, _ pid: pid_t, _ control: ControlConnectionTable) {
-        self.descriptor = descriptor
+    /// - Parameter hello: The peer's hello, which has come already.
+    init(_ socket: ControlSocket, _ hello: ControlHello, _ pid: pid_t, _ control: ControlConnectionTable) {
+        self.socket = socket
         self.pid = pid
         self.control = control
         incarnation = hello.incarnation
         ownOrigin = hello.origin
     }
-
-    deinit { crl_unforked_close(descriptor) }
 
     func send(_ message: ControlMessage) {
         let isOverrun = state.withLock { state in
@@ -71,18 +69,14 @@ final class ControlConnection: Sendable {
     private func write(_ message: ControlMessage) -> Bool {
         withUnsafeTemporaryAllocation(byteCount: ControlMessage.largestSize, alignment: 8) { buffer in
             let size = message.write(to: buffer)
-            while Glibc.send(descriptor, buffer.baseAddress, size, Int32(MSG_NOSIGNAL)) < 0 {
-                if errno == EINTR { continue }
-                return errno != EAGAIN && errno != ENOBUFS
-            }
-            return true
+            return socket.send(UnsafeRawBufferPointer(rebasing: buffer[..<size])) || errno != EAGAIN && errno != ENOBUFS
         }
     }
 
     private func startFlushing(_ state: inout State) {
         // The loop already watches the descriptor for reading, so writing needs a duplicate. One made by the loop would
         // stay open in a forked child, and a dead parent would seem alive.
-        let copy = crl_unforked_duplicate(descriptor)
+        let copy = crl_unforked_duplicate(socket.descriptor)
         if copy >= 0 {
             let source = ThreadRunLoop.Source1(
                 descriptor: copy, interest: .writable, duplicates: false
@@ -131,8 +125,7 @@ final class ControlConnection: Sendable {
     func receive() -> Bool {
         withUnsafeTemporaryAllocation(byteCount: 64, alignment: 8) { buffer in
             for _ in 0..<Self.batch {
-                let count = recv(descriptor, buffer.baseAddress, buffer.count, Int32(MSG_DONTWAIT))
-                if count < 0, errno == EINTR { continue }
+                let count = socket.receive(into: buffer)
                 if count < 0, errno == EAGAIN { return true }
                 guard count > 0, let message = ControlMessage(UnsafeRawBufferPointer(rebasing: buffer[..<count])) else {
                     if count > 0 {
@@ -178,5 +171,5 @@ final class ControlConnection: Sendable {
         }
     }
 
-    func cut() { shutdown(descriptor, Int32(SHUT_RDWR)) }
+    func cut() { shutdown(socket.descriptor, Int32(SHUT_RDWR)) }
 }

@@ -1,4 +1,3 @@
-import CRunLoopShims
 import Glibc
 import RunLoopLocks
 import RunLoops
@@ -156,31 +155,31 @@ final class ControlConnectionTable: Sendable {
     // MARK: Being called
 
     /// A caller at a control socket of ours has sent its hello.
-    func accept(_ descriptor: Int32) {
-        let credentials = PeerCredentials(of: descriptor)
-        guard case .success(let hello)? = ControlHello.receive(from: descriptor) else {
-            return refuse(descriptor, credentials, "it sent no hello")
+    func accept(_ socket: ControlSocket) {
+        let credentials = PeerCredentials(of: socket.descriptor)
+        guard case .success(let hello)? = ControlHello.receive(from: socket) else {
+            return refuse(credentials, "it sent no hello")
         }
         // With another process's incarnation, a process could invalidate the rights to that process's ports.
         // All that are not in this pid namespace have the pid 0.
         let isTaken = connections(to: hello.incarnation).contains { other in
-            other.pid != credentials?.pid || other.pid == 0 && !crl_has_hung_up(other.descriptor)
+            other.pid != credentials?.pid || other.pid == 0 && !other.socket.hasHungUp
         }
         if isTaken || hello.incarnation == incarnation {
-            return refuse(descriptor, credentials, "its incarnation belongs to another process")
+            return refuse(credentials, "its incarnation belongs to another process")
         }
         guard hello.major == ControlHello.major else {
             // The caller's own library reports which version is the older one.
-            _ = ControlHello(incarnation: incarnation).send(to: descriptor)
+            _ = ControlHello(incarnation: incarnation).send(to: socket)
             let (theirs, ours) = (hello.major, ControlHello.major)
             let reason = "it speaks version \(theirs) of the control protocol, and this library version \(ours)"
-            return refuse(descriptor, credentials, reason)
+            return refuse(credentials, reason)
         }
-        try? add(ControlConnection(descriptor, hello, credentials?.pid ?? 0, self), sendsHello: true)
+        try? add(ControlConnection(socket, hello, credentials?.pid ?? 0, self), sendsHello: true)
     }
 
-    func refuse(_ descriptor: Int32, _ credentials: PeerCredentials?, _ reason: String) {
-        crl_unforked_close(descriptor)
+    /// Logs the refusal of a caller, whose socket the caller of this function releases.
+    func refuse(_ credentials: PeerCredentials?, _ reason: String) {
         let (pid, user) = (credentials?.pid ?? 0, credentials.map { Int($0.uid) } ?? -1)
         log.warning(about: .process(pid), once: reason, "refused process \(pid) of user \(user): \(reason)")
     }
@@ -194,7 +193,7 @@ final class ControlConnectionTable: Sendable {
         try state.withLock { (state) throws(PortError) in
             if state.isClosed { throw .isEnding }
             // Other threads find the connection after this, and the hello must be the first packet.
-            guard !sendsHello || state.hello(to: connection.incarnation, connection.pid).send(to: connection.descriptor)
+            guard !sendsHello || state.hello(to: connection.incarnation, connection.pid).send(to: connection.socket)
             else {
                 state.removeIfGone(connection.incarnation)
                 throw .last("send")
@@ -202,7 +201,7 @@ final class ControlConnectionTable: Sendable {
             state.connected[connection.incarnation, default: []].append(connection)
         }
         // A duplicate would stay open in a forked child.
-        let source = ThreadRunLoop.Source1(descriptor: connection.descriptor, duplicates: false) { turn in
+        let source = ThreadRunLoop.Source1(descriptor: connection.socket.descriptor, duplicates: false) { turn in
             if connection.receive() { return true }
             turn.source.invalidate()
             self.ended(connection)

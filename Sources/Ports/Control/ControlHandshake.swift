@@ -32,8 +32,8 @@ final class ControlHandshake: Sendable {
     }
 
     private enum Phase {
-        case connecting
-        case awaitingHello(pid_t, ThreadRunLoop.Source1)
+        case connecting(ControlSocket)
+        case awaitingHello(ControlSocket, pid_t, ThreadRunLoop.Source1)
         case over
     }
 
@@ -42,8 +42,7 @@ final class ControlHandshake: Sendable {
 
     private let connections: ControlConnectionTable
     private let loop: ThreadRunLoop
-    private let descriptor: Int32
-    private let phase = Lock(Phase.connecting)
+    private let phase: Lock<Phase>
     private let willConnect = Atomic(false)
 
     /// The kernel has no event for room in a listener's backlog.
@@ -54,17 +53,10 @@ final class ControlHandshake: Sendable {
         self.connections = connections
         loop = try connections.housekeeping.loop()
         try DescriptorReserve.check()
-        descriptor = try LocalSocket.makeControl()
+        phase = Lock(.connecting(ControlSocket(try LocalSocket.makeControl())))
     }
 
-    deinit {
-        switch phase.withLockUnlessForked({ $0 }) {
-        case nil, .over: return
-        case .connecting: break
-        case .awaitingHello(_, let answer): answer.invalidate()
-        }
-        crl_unforked_close(descriptor)
-    }
+    deinit { stopAwaiting() }
 
     /// Waits for the outcome; nil when the deadline comes first.
     func wait(until deadline: MonotonicInstant) -> Outcome? {
@@ -74,7 +66,8 @@ final class ControlHandshake: Sendable {
             case .connecting:
                 usleep(2_000)
                 connect()
-            case .awaitingHello: if crl_poll(descriptor, -1, deadline.timeout) > 0 { receiveHello() }
+            case .awaitingHello(let socket, _, _):
+                if crl_poll(socket.descriptor, -1, deadline.timeout) > 0 { receiveHello() }
             case .over: break
             }
         }
@@ -84,7 +77,7 @@ final class ControlHandshake: Sendable {
     /// The error for a waiter whose deadline came before the outcome.
     func timeoutError(_ port: PortID) -> PortError {
         switch phase.withLock({ $0 }) {
-        case .awaitingHello(let pid, _):
+        case .awaitingHello(_, let pid, _):
             .cannotConnect(port: port, reason: "process \(pid), its owner, does not answer in time")
         default: .cannotConnect(port: port, reason: "its owner takes no connection in time")
         }
@@ -101,23 +94,30 @@ final class ControlHandshake: Sendable {
         connections.housekeeping.perform(after: .seconds(1)) { [weak self] in
             guard let self, outcome.value == nil else { return }
             var isDead = false
-            if case .awaitingHello(let pid, _) = phase.withLock({ $0 }) { isDead = ProcessStatus.isEnding(pid) }
+            if case .awaitingHello(_, let pid, _) = phase.withLock({ $0 }) { isDead = ProcessStatus.isEnding(pid) }
             if !isDead, connections.hasRights(to: address) { return abandonIfUnwanted() }
-            switch phase.withLock({ $0 }) {
-            case .connecting: break
-            case .awaitingHello(_, let answer): answer.invalidate()
-            case .over: return
-            }
+            guard stopAwaiting() else { return }
             end(isDead ? .dead : failure(ETIMEDOUT))
         }
+    }
+
+    /// - Returns: False when the handshake is over, or the process is a forked child.
+    @discardableResult
+    private func stopAwaiting() -> Bool {
+        switch phase.withLockUnlessForked({ $0 }) {
+        case nil, .over: return false
+        case .connecting: break
+        case .awaitingHello(_, _, let answer): answer.invalidate()
+        }
+        return true
     }
 
     // MARK: On the housekeeping thread
 
     private func connect() {
-        guard case .connecting = phase.withLock({ $0 }) else { return }
-        switch LocalSocket.connect(descriptor, to: address.path) {
-        case 0: sendHello()
+        guard case .connecting(let socket) = phase.withLock({ $0 }) else { return }
+        switch LocalSocket.connect(socket.descriptor, to: address.path) {
+        case 0: sendHello(socket)
         case EAGAIN, EINTR: connectLater()
         case ECONNREFUSED, ENAMETOOLONG: end(.dead)
         case ENOENT, ENOTDIR: end(outcomeWithoutSocket)
@@ -134,8 +134,8 @@ final class ControlHandshake: Sendable {
         }
     }
 
-    private func sendHello() {
-        let credentials = PeerCredentials(of: descriptor)
+    private func sendHello(_ socket: ControlSocket) {
+        let credentials = PeerCredentials(of: socket.descriptor)
         guard let credentials, credentials.isOwnUser else {
             let (pid, user) = (credentials?.pid ?? 0, credentials.map { "\($0.uid)" } ?? "unknown")
             log.warning(
@@ -146,14 +146,14 @@ final class ControlHandshake: Sendable {
         }
         // A child that has not begun its program yet has the descriptors of its dead parent.
         if ProcessStatus.isEnding(credentials.pid) { return end(.dead) }
-        let answer = ThreadRunLoop.Source1(descriptor: descriptor, duplicates: false) { [weak self] _ in
+        let answer = ThreadRunLoop.Source1(descriptor: socket.descriptor, duplicates: false) { [weak self] _ in
             self?.receiveHello()
             return true
         }
-        guard connections.hello(to: address.incarnation, credentials.pid).send(to: descriptor) else {
+        guard connections.hello(to: address.incarnation, credentials.pid).send(to: socket) else {
             return end(failure(errno))
         }
-        phase.withLock { $0 = .awaitingHello(credentials.pid, answer) }
+        phase.withLock { $0 = .awaitingHello(socket, credentials.pid, answer) }
         do throws(PortError) {
             try connections.housekeeping.add(answer)
         } catch {
@@ -163,12 +163,13 @@ final class ControlHandshake: Sendable {
 
     /// The peer's hello has come, or the end of the connection.
     private func receiveHello() {
-        guard case .awaitingHello(let pid, let answer) = phase.withLock({ exchange(&$0, with: .over) }) else { return }
+        let former = phase.withLock { exchange(&$0, with: .over) }
+        guard case .awaitingHello(let socket, let pid, let answer) = former else { return }
         answer.invalidate()
-        switch ControlHello.receive(from: descriptor) {
+        switch ControlHello.receive(from: socket) {
         case .success(let hello)? where hello.major != ControlHello.major: end(.failed(.version(hello.major, of: pid)))
         case .success(let hello)? where hello.incarnation == address.incarnation:
-            let connection = ControlConnection(descriptor, hello, pid, connections)
+            let connection = ControlConnection(socket, hello, pid, connections)
             do throws(PortError) {
                 try connections.add(connection)
                 connections.ended(self, .connected(connection))
@@ -197,8 +198,7 @@ final class ControlHandshake: Sendable {
 
     /// Ends without a connection.
     private func end(_ outcome: Outcome) {
-        phase.withLock { $0 = .over }
-        crl_unforked_close(descriptor)
+        _ = phase.withLock { exchange(&$0, with: .over) }
         connections.ended(self, outcome)
     }
 }
@@ -207,23 +207,17 @@ extension ControlHello {
     struct Malformed: Error {}
 
     /// Sends the hello. The first packet of a connection has room, but the kernel may lack memory: false, and an `errno`.
-    func send(to descriptor: Int32) -> Bool {
+    func send(to socket: ControlSocket) -> Bool {
         withUnsafeTemporaryAllocation(byteCount: Self.size, alignment: 8) { buffer in
             write(to: buffer)
-            while Glibc.send(descriptor, buffer.baseAddress, buffer.count, Int32(MSG_NOSIGNAL)) < 0 {
-                if errno != EINTR { return false }
-            }
-            return true
+            return socket.send(UnsafeRawBufferPointer(buffer))
         }
     }
 
     /// Reads the peer's hello without waiting; nil at the end of the connection.
-    static func receive(from descriptor: Int32) -> Result<ControlHello, Malformed>? {
+    static func receive(from socket: ControlSocket) -> Result<ControlHello, Malformed>? {
         withUnsafeTemporaryAllocation(byteCount: 256, alignment: 8) { buffer in
-            var count: Int
-            repeat {
-                count = recv(descriptor, buffer.baseAddress, buffer.count, Int32(MSG_DONTWAIT))
-            } while count < 0 && errno == EINTR
+            let count = socket.receive(into: buffer)
             guard count > 0 else { return nil }
             return ControlHello(UnsafeRawBufferPointer(rebasing: buffer[..<count])).map { .success($0) }
                 ?? .failure(Malformed())

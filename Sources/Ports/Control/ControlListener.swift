@@ -2,7 +2,6 @@ import CRunLoopShims
 import Glibc
 import RunLoopLocks
 import RunLoops
-import Synchronization
 
 /// Accepts control connections of other processes at one control socket.
 final class ControlListener: Sendable {
@@ -12,7 +11,6 @@ final class ControlListener: Sendable {
 
     /// The time that a caller has for its hello.
     private static let patience = Duration.seconds(5)
-    private static let noDescriptor = "no descriptor is left"
 
     /// Takes over the listening descriptor.
     init(_ descriptor: Int32, _ connections: ControlConnectionTable) throws(PortError) {
@@ -42,7 +40,7 @@ final class ControlListener: Sendable {
                 break
             }
             handled = true
-            awaitHello(of: caller, on: turn.loop)
+            awaitHello(of: ControlSocket(caller), on: turn.loop)
         }
         return handled
     }
@@ -56,38 +54,32 @@ final class ControlListener: Sendable {
             })
     }
 
-    private func awaitHello(of caller: Int32, on loop: ThreadRunLoop) {
+    private func awaitHello(of caller: ControlSocket, on loop: ThreadRunLoop) {
         let connections = connections
-        let credentials = PeerCredentials(of: caller)
+        let credentials = PeerCredentials(of: caller.descriptor)
         guard credentials?.isOwnUser == true else {
-            return connections.refuse(caller, credentials, "it belongs to another user")
+            return connections.refuse(credentials, "it belongs to another user")
         }
         // A caller that has hung up must take no room from the next ones.
-        if crl_has_hung_up(caller) { return crl_unforked_close(caller) }
-        guard connections.hasRoom else {
-            return connections.refuse(caller, credentials, "there are too many connections")
-        }
-        guard (try? DescriptorReserve.check()) != nil else {
-            return connections.refuse(caller, credentials, Self.noDescriptor)
-        }
-        let waiting = Caller(caller)
-        let hello = ThreadRunLoop.Source1(descriptor: caller, duplicates: false) { turn in
+        if caller.hasHungUp { return }
+        guard connections.hasRoom else { return connections.refuse(credentials, "there are too many connections") }
+        // The end of the runtime releases the source, and with it the caller's socket.
+        let hello = ThreadRunLoop.Source1(descriptor: caller.descriptor, duplicates: false) { turn in
             turn.source.invalidate()
             connections.callers.subtract(1, ordering: .relaxed)
-            let caller = waiting.take()
             // A connection whose caller has hung up would prove nothing.
-            if crl_has_hung_up(caller) { crl_unforked_close(caller) } else { connections.accept(caller) }
+            if !caller.hasHungUp { connections.accept(caller) }
             return true
         }
-        guard (try? loop.add(hello)) != nil else {
-            return connections.refuse(waiting.take(), credentials, Self.noDescriptor)
+        guard (try? DescriptorReserve.check()) != nil, (try? loop.add(hello)) != nil else {
+            return connections.refuse(credentials, "no descriptor is left")
         }
         connections.callers.add(1, ordering: .relaxed)
         connections.housekeeping.perform(after: Self.patience) { [weak hello] in
             guard let hello, hello.isValid else { return }
             hello.invalidate()
             connections.callers.subtract(1, ordering: .relaxed)
-            connections.refuse(waiting.take(), credentials, "it sent no hello")
+            connections.refuse(credentials, "it sent no hello")
         }
     }
 
@@ -98,18 +90,4 @@ final class ControlListener: Sendable {
         source.invalidate()
         crl_unforked_close(descriptor)
     }
-}
-
-/// The descriptor of a caller without a hello. The end of the runtime releases it.
-private final class Caller: Sendable {
-    private let descriptor: Atomic<Int32>
-
-    init(_ descriptor: Int32) { self.descriptor = Atomic(descriptor) }
-
-    deinit {
-        let descriptor = take()
-        if descriptor >= 0 { crl_unforked_close(descriptor) }
-    }
-
-    func take() -> Int32 { descriptor.exchange(-1, ordering: .relaxed) }
 }

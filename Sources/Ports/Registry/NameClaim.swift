@@ -1,5 +1,4 @@
 import Glibc
-import RunLoops
 
 // Claiming names, taking over those of dead owners, and giving names up.
 

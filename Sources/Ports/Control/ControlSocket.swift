@@ -1,0 +1,33 @@
+import CRunLoopShims
+import Glibc
+
+/// The socket of a control connection. No forked child has the socket: a dead parent would seem alive. The last release
+/// closes the socket.
+final class ControlSocket: Sendable {
+    let descriptor: Int32
+
+    /// Takes over a descriptor.
+    init(_ descriptor: Int32) { self.descriptor = descriptor }
+
+    // A fork closes the descriptor in the child, where another file may have the number.
+    deinit { if !Fork.isChild { crl_unforked_close(descriptor) } }
+
+    var hasHungUp: Bool { crl_has_hung_up(descriptor) }
+
+    /// Sends a packet without waiting. False, and an `errno`, when the kernel does not take the packet.
+    func send(_ packet: UnsafeRawBufferPointer) -> Bool {
+        while Glibc.send(descriptor, packet.baseAddress, packet.count, Int32(MSG_NOSIGNAL)) < 0 {
+            if errno != EINTR { return false }
+        }
+        return true
+    }
+
+    /// Receives a packet without waiting, and returns its size: 0 at the end of the connection, less than 0 and an `errno`
+    /// without a packet.
+    func receive(into buffer: UnsafeMutableRawBufferPointer) -> Int {
+        while true {
+            let count = recv(descriptor, buffer.baseAddress, buffer.count, Int32(MSG_DONTWAIT))
+            if count >= 0 || errno != EINTR { return count }
+        }
+    }
+}
