@@ -87,6 +87,5 @@ struct Seconds: ExpressibleByArgument {
     init(_ duration: Duration) { self.duration = duration }
 
     var defaultValueDescription: String { "\(duration / .seconds(1))" }
-
     var deadline: MonotonicInstant { .now + duration }
 }

@@ -59,7 +59,6 @@ final class ControlConnectionTable: Sendable {
         state.withLock { $0.connected[peer] ?? [] }
     }
     private var all: [ControlConnection] { state.withLock { $0.connected.values.flatMap(\.self) } }
-
     var handshakeCount: Int { state.withLock { $0.handshakes.count } }
     var hasRoom: Bool { all.count < Self.most && callers.load(ordering: .relaxed) < Self.mostCallers }
     func isConnected(to peer: Incarnation) -> Bool { existing(peer) != nil }

@@ -131,7 +131,6 @@ private final class LocalMessagePorts: Sendable {
     private let entries = Lock<[PortID: Weak<LocalMessagePort>]>([:])
 
     func add(_ port: LocalMessagePort) { entries.withLock { $0[port.sendRight.id] = Weak(port) } }
-
     func remove(_ id: PortID) { entries.withLockUnlessForked { $0[id] = nil } }
 
     /// The result keeps the ports, because none may be released under the lock.

@@ -17,6 +17,5 @@ struct CreditReturns {
 
     /// The senders with unreturned credit. More than there can be peers means that somebody makes origins up.
     var count: Int { unreturned.count }
-
     mutating func returnAll() -> [UInt32: Int] { exchange(&unreturned, with: [:]) }
 }

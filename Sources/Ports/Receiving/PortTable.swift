@@ -20,7 +20,6 @@ final class PortTable: Sendable {
     func add(_ port: Receiver) { state.withLock { $0.entries[port.id.number] = Weak(port) } }
     func remove(_ number: UInt64) { state.withLock { $0.entries[number] = nil } }
     func port(_ number: UInt64) -> Receiver? { state.withLock { $0.entries[number]?.object } }
-
     var count: Int { state.withLock { $0.entries.count } }
     var all: [Receiver] { state.withLock { $0.entries.values.compactMap(\.object) } }
 }

@@ -15,9 +15,7 @@ struct StatisticsCounts {
 
     /// The processes whose counts are kept.
     var knownSenderCount: Int { sent.count }
-
     mutating func noteTaken() { taken += 1 }
-
     mutating func note(sent count: Int, by sender: Incarnation) { sent[sender] = count }
 
     /// Drops the count of a dead sender, because the port may outlive any number of senders.

@@ -5,7 +5,6 @@ extension RegistryDirectory {
 
     /// The folder of a name's entry.
     static func file(_ name: String) -> String { "\(names)/\(name)" }
-
     static func file(_ name: String, of port: PortID) -> String { "\(names)/\(name)/\(port.file)" }
 
     /// The entry of a name, of a live port or a dead one.

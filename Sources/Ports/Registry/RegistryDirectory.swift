@@ -104,7 +104,6 @@ final class RegistryDirectory: Sendable {
 
     /// The path that the runtime has found the directory by.
     var path: String { currentPath.withLock { $0 } }
-
     func path(_ file: String) -> String { "\(path)/\(file)" }
 
     /// The error of a call on a file that has just failed.
@@ -132,7 +131,6 @@ final class RegistryDirectory: Sendable {
     // MARK: This runtime's files
 
     private var ownFolder: String { "\(registry.incarnation)" }
-
     func ownFile(_ file: String) -> String { "\(ownFolder)/\(file)" }
 
     /// Makes this runtime reachable: its folder and its control socket. Makes them anew when somebody has removed them.

@@ -18,7 +18,6 @@ final class PendingReplies: Sendable {
 
     /// The replies that came after their requests had ended.
     var lateCount: Int { state.withLockUnlessForked { $0.late } ?? 0 }
-
     func pendingCount(to port: PortID) -> Int { state.withLock { $0.pending.count(to: port) } }
 
     func add(_ pending: PendingReply) -> UInt64 {

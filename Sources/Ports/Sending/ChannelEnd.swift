@@ -7,7 +7,6 @@ extension SendChannel {
 
     /// Whether somebody waits for the port's end.
     var isWatched: Bool { state.withLock { $0.queue.isWatched } }
-
     func noteWatched() { state.withLock { $0.queue.watch() } }
 
     /// Calls the handler when the port becomes invalid, or at once.

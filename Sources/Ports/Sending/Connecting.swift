@@ -5,7 +5,6 @@ import ZeroMQ
 
 extension SendChannel {
     var controlAddress: ControlAddress { ControlAddress(incarnation: id.incarnation, directory: path) }
-
     private var socketPath: String { "\(path)/\(id.incarnation)/\(id.number)" }
 
     /// The path of the other process's socket, if something was sent to it.

@@ -26,7 +26,6 @@ final class Folder: Sendable {
 
     /// Whether the folder was removed: nobody can make a file in it any more.
     var isRemoved: Bool { status.st_nlink == 0 }
-
     var status: stat { Self.status(of: descriptor) }
 
     private static func status(of descriptor: Int32) -> stat {
@@ -71,7 +70,6 @@ final class Folder: Sendable {
     func remove(_ file: String) -> Bool { unlinkat(descriptor, file, 0) == 0 }
     /// Removes a folder if it is empty.
     func removeFolder(_ file: String) -> Bool { unlinkat(descriptor, file, AT_REMOVEDIR) == 0 }
-
     func rename(_ file: String, to other: String) -> Bool { renameat(descriptor, file, descriptor, other) == 0 }
 
     /// Writes to a file. Where files may not grow any more (RLIMIT_FSIZE), the call fails, without SIGXFSZ.

@@ -18,7 +18,6 @@ final class Housekeeping: Sendable {
     var isCurrent: Bool { thread.withLock { $0?.loop }?.isCurrent ?? false }
 
     func perform(_ body: @escaping @Sendable () -> Void) throws(PortError) { try addWork { $0.perform(body) } }
-
     func add(_ timer: ThreadRunLoop.Timer) throws(PortError) { try addWork { $0.add(timer) } }
 
     private func addWork(_ add: (ThreadRunLoop) -> Void) throws(PortError) {

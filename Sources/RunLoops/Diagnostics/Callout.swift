@@ -18,6 +18,5 @@ struct Callout: Equatable {
     }
 
     var kind: Kind { Kind(rawValue: bits & Self.kindBits) ?? .none }
-
     func isOf(_ id: ObjectIdentifier) -> Bool { bits & ~Self.kindBits == UInt(bitPattern: id) }
 }

@@ -63,7 +63,6 @@ extension ThreadRunLoop {
         }
 
         func leave() { state.withLock { $0.owner = nil } }
-
         var callCount: Int { state.withLock { $0.callCount } }
 
         /// Calls the handler, unless a call is in progress.

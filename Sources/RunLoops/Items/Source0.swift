@@ -107,7 +107,6 @@ extension ThreadRunLoop {
 
         var schedule: Callback? { state.withLock { $0.schedule } }
         var cancel: Callback? { state.withLock { $0.cancel } }
-
         var callCount: Int { state.withLock { $0.callCount } }
 
         func performIfSignaled(in loop: ThreadRunLoop) -> Bool {

@@ -105,7 +105,6 @@ extension ThreadRunLoop {
         }
 
         var owner: ThreadRunLoop? { state.withLock { $0.owner } }
-
         func leave() { state.withLock { $0.owner = nil } }
 
         /// The date for the timer queues; nil while the handler runs, so that the timer does not fire inside itself.

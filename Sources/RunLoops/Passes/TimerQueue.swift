@@ -30,7 +30,6 @@ struct TimerQueue {
 
     var isEmpty: Bool { members.isEmpty }
     var timers: [ThreadRunLoop.Timer] { members.values.map(\.timer) }
-
     func contains(_ timer: ThreadRunLoop.Timer) -> Bool { members[ObjectIdentifier(timer)] != nil }
 
     mutating func insert(_ timer: ThreadRunLoop.Timer) {
