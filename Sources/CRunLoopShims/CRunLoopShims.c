@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -149,6 +150,12 @@ void crl_thread_set_name(const char *name) {
 }
 
 int crl_pidfd_open(int pid) { return (int)syscall(SYS_pidfd_open, pid, 0); }
+
+uint64_t crl_mount(int folder, const char *path) {
+    struct statx status;
+    int flags = AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW;
+    return statx(folder, path, flags, STATX_MNT_ID, &status) == 0 ? status.stx_mnt_id : 0;
+}
 
 enum { pidfd_type = 3 };  // P_PIDFD, which older headers lack
 

@@ -213,6 +213,9 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
         try PortNameServer.shared.port(forName: "target").send(MachPort.Message(id: 9), before: .now + .seconds(30))
         exit(0)
 
+    case "view":
+        try changeView(arguments.first ?? "")
+
     case "target":
         try standAsTarget()
 

@@ -108,6 +108,9 @@ void crl_unforked_close(int descriptor);
 // Returns the count of readable descriptors, 0 on timeout, or -1 with errno.
 int crl_poll(int first, int second, int64_t nanoseconds);
 
+// Identifies the mount that a file is on, the descriptor's own when `path` is empty. 0 when there is no such file.
+uint64_t crl_mount(int folder, const char *path);
+
 // Whether the peer has closed its end, even if bytes are left to read.
 bool crl_has_hung_up(int descriptor);
 // The kernel's credentials of a local socket's peer.

@@ -54,7 +54,7 @@ extension Receiver {
             return try context.registry.directory(directoryPath)
         } catch {
             // Another path may still lead to the directory that has the port's socket.
-            guard let known = state.withLock({ $0.exposedIn }), known.folder.isAt(known.path) else { throw error }
+            guard let known = state.withLock({ $0.exposedIn }), known.isCurrent(at: known.path) else { throw error }
             return known
         }
     }

@@ -4,7 +4,7 @@ import RunLoops
 
 extension RegistryDirectory {
     func listen(_ handler: @escaping RegistryWatcher.Handler) throws(PortError) -> RegistryWatcher.Listener {
-        try watcher.listen(at: path(Self.names), handler)
+        try watcher.listen(at: reachablePath(Self.names), handler)
     }
 
     /// Listens for the removal of our entries, as long as there are any.
@@ -14,7 +14,7 @@ extension RegistryDirectory {
                 listener = nil
                 return false
             }
-            guard listener == nil, folder.isAt(path) else { return false }
+            guard listener == nil, isCurrent(at: path) else { return false }
             do throws(PortError) {
                 listener = try listen { [weak self] in self?.changed($0) }
             } catch {
@@ -51,7 +51,7 @@ extension RegistryDirectory {
     }
 
     private func restore(_ missing: [String: NameEntry]) {
-        guard folder.isAt(path) else { return tellRemoval() }
+        guard isCurrent(at: path) else { return tellRemoval() }
         for (file, entry) in missing where own.withLock({ $0.lost.insert(file).inserted }) {
             do throws(PortError) {
                 try restore(file)
@@ -64,7 +64,7 @@ extension RegistryDirectory {
 
     private func restore(_ file: String) throws(PortError) {
         // The name may have been given up since.
-        if folder.isAt(path), let entry = own.withLock({ $0.names[file] }), isMissing(entry, file) {
+        if isCurrent(at: path), let entry = own.withLock({ $0.names[file] }), isMissing(entry, file) {
             let cause = "somebody has removed the entry of “\(entry.name)” from \(path)"
             do throws(PortError) {
                 try renew(file)
@@ -88,7 +88,7 @@ extension RegistryDirectory {
     /// The folder of all names was removed, and the watch with it. False when the folder cannot be made again now.
     private func watchAnew() -> Bool {
         removalListener.withLock { $0 = nil }
-        guard folder.isAt(path) else {
+        guard isCurrent(at: path) else {
             tellRemoval()
             return true
         }

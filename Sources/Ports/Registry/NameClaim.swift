@@ -48,7 +48,7 @@ extension RegistryDirectory {
             try renew(file)
         } catch {
             log.error("nobody can find “\(name)” in \(path) any more, which is tried again: \(error)")
-            retry { !$0.folder.isAt($0.path) || (try? $0.renew(file)) != nil }
+            retry { !$0.isCurrent(at: $0.path) || (try? $0.renew(file)) != nil }
         }
     }
 

@@ -35,7 +35,7 @@ final class Registry: Sendable {
     func directory(_ path: String) throws(PortError) -> RegistryDirectory {
         try Fork.check()
         let known = directories.withLock { $0.byPath[path] }
-        if let known, known.folder.isAt(path) {
+        if let known, known.isCurrent(at: path) {
             try known.check()
             known.isReached(by: path)
             return known

@@ -106,6 +106,17 @@ final class RegistryDirectory: Sendable {
     var path: String { currentPath.withLock { $0 } }
     func path(_ file: String) -> String { "\(path)/\(file)" }
 
+    /// The path for calls that take no descriptor. A directory out of sight has none without `/proc`.
+    func reachablePath(_ file: String) -> String {
+        !folder.isAt(path) && isCurrent(at: path) ? folder.path(file) : path(file)
+    }
+
+    /// Whether this is still the directory of the path. A directory out of this process's sight is not given up: others
+    /// find names and ports there.
+    func isCurrent(at path: String) -> Bool {
+        folder.isAt(path) || !folder.isRemoved && folder.isHidden(at: Self.withoutTrailingSlashes(path))
+    }
+
     /// The error of a call on a file that has just failed.
     func failure(_ call: String, _ file: String) -> PortError {
         let error = errno
@@ -115,7 +126,7 @@ final class RegistryDirectory: Sendable {
     /// Another path leads here. From now on it is the directory's path, if the former one leads elsewhere.
     func isReached(by other: String) {
         let former = path
-        guard other != former, !folder.isAt(former) else { return }
+        guard other != former, !isCurrent(at: former) else { return }
         let isChanged = currentPath.withLock { exchange(&$0, with: other) } == former
         if isChanged { renewNames() }
     }
@@ -125,7 +136,7 @@ final class RegistryDirectory: Sendable {
         let now = crl_coarse_now()
         guard now >= nextLook.load(ordering: .relaxed) else { return true }
         nextLook.store(now + 100_000_000, ordering: .relaxed)
-        return folder.isAt(path) && folder.isSocket(ownFile("c"))
+        return isCurrent(at: path) && folder.isSocket(ownFile("c"))
     }
 
     // MARK: This runtime's files
@@ -177,7 +188,7 @@ final class RegistryDirectory: Sendable {
         let (born, control) = (ownFile("b"), ownFile("c"))
         guard folder.makeFolder(ownFolder) else { throw failure("mkdir", ownFolder) }
         _ = folder.remove(born)
-        let descriptor = try LocalSocket.listenForControl(at: path(born))
+        let descriptor = try LocalSocket.listenForControl(at: reachablePath(born))
         if folder.rename(born, to: control) { return descriptor }
         let error = errno
         crl_unforked_close(descriptor)
@@ -190,7 +201,7 @@ final class RegistryDirectory: Sendable {
 
     func makeSocket(for port: PortID) throws(PortError) -> (descriptor: Int32, path: String) {
         let file = ownFile("\(port.number)")
-        let descriptor = try LocalSocket.listen(at: path(file), kind: .stream)
+        let descriptor = try LocalSocket.listen(at: reachablePath(file), kind: .stream)
         guard folder.isSocket(file) else {
             close(descriptor)
             removeStray(file)

@@ -1,24 +1,45 @@
+import CRunLoopShims
 import Glibc
 
 /// An open directory. All operations use its descriptor, because its path may lead elsewhere by then.
 final class Folder: Sendable {
     let descriptor: Int32
     /// Identifies the directory, however its path is spelled.
-    let identity: (device: dev_t, number: ino_t)
+    let identity: Identity
+    /// The root of this process at the opening.
+    private let root = Folder.identity(at: "/")
+
+    struct Identity: Equatable {
+        let device: dev_t
+        let number: ino_t
+
+        init(_ status: stat) { (device, number) = (status.st_dev, status.st_ino) }
+    }
 
     /// Opens a directory; nil, and an `errno`, when the path leads to none. A symbolic link is not followed.
     init?(_ path: String) {
         descriptor = Self.open(path)
         guard descriptor >= 0 else { return nil }
-        let status = Self.status(of: descriptor)
-        identity = (status.st_dev, status.st_ino)
+        identity = Identity(Self.status(of: descriptor))
     }
 
     deinit { close(descriptor) }
 
-    func isAt(_ path: String) -> Bool {
+    func isAt(_ path: String) -> Bool { Self.identity(at: path) == identity }
+
+    /// Whether the path is out of this process's sight: the process has another root than at the opening, or something
+    /// is mounted over the path. Other processes may still find the directory by the path.
+    func isHidden(at path: String) -> Bool {
+        if Self.identity(at: "/") != root { return true }
+        var mount = crl_mount(AT_FDCWD, path)
+        // Nothing is at the path now. The folder around the path says where a new directory would be.
+        if mount == 0 { mount = crl_mount(AT_FDCWD, String(path[...(path.lastIndex(of: "/") ?? path.startIndex)])) }
+        return mount != 0 && mount != crl_mount(descriptor, "")
+    }
+
+    private static func identity(at path: String) -> Identity? {
         var status = stat()
-        return lstat(path, &status) == 0 && (status.st_dev, status.st_ino) == identity
+        return lstat(path, &status) == 0 ? Identity(status) : nil
     }
 
     /// The way to a file by the descriptor, where `/proc` is mounted.
