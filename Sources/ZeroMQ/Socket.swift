@@ -99,16 +99,14 @@ public struct Socket: ~Copyable, @unchecked Sendable {
     }
 
     /// The edge-triggered descriptor, which becomes readable when the socket has commands to process, not messages. So
-    /// read ``events`` each time the descriptor fires. The corresponding C option is `ZMQ_FD`.
+    /// read ``events()`` each time the descriptor fires. The corresponding C option is `ZMQ_FD`.
     public var descriptor: Int32 {
         get throws(ZeroMQError) { try get(ZMQ_FD) }
     }
 
-    /// The operations that do not wait now. Reading this property processes the socket's commands. The corresponding C
-    /// option is `ZMQ_EVENTS`.
-    public var events: Events {
-        get throws(ZeroMQError) { Events(rawValue: try get(ZMQ_EVENTS)) }
-    }
+    /// The operations that do not wait now. Processes the socket's commands, which silences the descriptor. The
+    /// corresponding C option is `ZMQ_EVENTS`.
+    public func events() throws(ZeroMQError) -> Events { Events(rawValue: try get(ZMQ_EVENTS)) }
 
     private func get(_ option: Int32) throws(ZeroMQError) -> Int32 {
         var value: Int32 = 0

@@ -1,3 +1,5 @@
+import CRunLoopShims
+import Dispatch
 import Glibc
 import RunLoops
 import TestSupport
@@ -29,6 +31,27 @@ import Testing
             #expect(message.id == number && message.sender?.pid == getpid())
         }
         #expect(one.control.isConnected(to: other.incarnation) && other.control.isConnected(to: one.incarnation))
+    }
+
+    /// A look takes only one frame, and each further sender makes the descriptor readable again.
+    @Test(arguments: [false, true])
+    func `whoever serves a port without a handler sleeps, however much comes from elsewhere`(isQueue: Bool) throws {
+        let (owner, others) = (runtime(), (0..<3).map { _ in runtime() })
+        let port = try registered(owner)
+        let thread = isQueue ? nil : try served(port)
+        if isQueue { try port.setQueue(DispatchQueue(label: "test")) }
+        let rights = try others.map { try $0.nameServer.port(forName: "test") }
+        let descriptor = try port.receiver.state.withLock { try $0.socket?.watchedDescriptor() ?? -1 }
+        for number in rights.indices {
+            try rights[number].send(MachPort.Message(id: UInt32(number)), before: .patience)
+            // Seen or not, the frame has come by then.
+            _ = crl_poll(descriptor, -1, 100_000_000)
+            #expect(waitUntil { crl_poll(descriptor, -1, 0) == 0 })
+        }
+        let ids = Shared<[UInt32]>([])
+        port.setHandler { message in ids.withLock { $0.append(message.id) } }
+        #expect(waitUntil { ids.withLock { $0 } == [0, 1, 2] })
+        thread?.stop()
     }
 
     @Test func `a right that travels to another runtime leads back to its port`() throws {

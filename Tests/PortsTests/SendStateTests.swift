@@ -83,6 +83,17 @@ import Testing
         #expect(queue.drained(3) == false)
     }
 
+    @Test func `a late answer to a drain probe does not bring an ended channel back`() {
+        for end in [SendState.Lifecycle.invalid, .closed] {
+            var queue = SendState(isLocal: false)
+            queue.connect()
+            queue.noteSent(0)
+            queue.noteProbe(1)
+            _ = queue.end(end)
+            #expect(!queue.drained(1) && queue.lifecycle == end)
+        }
+    }
+
     @Test func `a probe that went with a cut control connection is sent again`() {
         var queue = SendState(isLocal: false)
         queue.connect()

@@ -68,6 +68,25 @@ import Testing
         #expect(port.receiver.statistics == .init(received: 0, waiting: 1))
     }
 
+    @Test func `a count that comes late does not look like messages that wait`() {
+        var counts = StatisticsCounts()
+        let began = MonotonicInstant.now
+        func statistics(after seconds: Int) -> PortStatistics {
+            counts.statistics(ownSent: 0, isEmpty: true, now: began + .seconds(seconds))
+        }
+        // What a sender has sent is taken before the sender has said so.
+        for _ in 0..<3 { counts.noteTaken() }
+        #expect(statistics(after: 0) == .init(received: 3, waiting: 0))
+        counts.note(sent: 3, by: .random())
+        #expect(statistics(after: 0) == .init(received: 3, waiting: 0))
+        // Another sender is never asked.
+        for _ in 0..<2 { counts.noteTaken() }
+        #expect(statistics(after: 1) == .init(received: 5, waiting: 0))
+        #expect(statistics(after: 3) == .init(received: 5, waiting: 0))
+        counts.note(sent: 1, by: .random())
+        #expect(statistics(after: 3) == .init(received: 5, waiting: 1))
+    }
+
     @Test func `only the owner of a port answers a question about it`() {
         let (owner, stranger, told) = (Incarnation.random(), Incarnation.random(), Shared<[Int]>([]))
         let counts = PortRuntime.shared.statistics

@@ -59,11 +59,11 @@ import Testing
             break
         }
         #expect(sent == 2)
-        let (full, waiting) = (try ends.sender.events, try ends.receiver.events)
+        let (full, waiting) = (try ends.sender.events(), try ends.receiver.events())
         #expect(full == [] && waiting == .receivable)
         var received = Frame()
         while try ends.receiver.receive(&received) { sent -= 1 }
-        let events = try ends.sender.events
+        let events = try ends.sender.events()
         #expect(sent == 0 && events == .sendable)
     }
 

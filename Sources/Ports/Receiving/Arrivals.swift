@@ -81,6 +81,8 @@ struct Arrivals: ~Copyable {
     mutating func isEmpty(_ socket: borrowing Socket?) -> Bool {
         // The bells first: what they announce is on the list by then.
         if heldFrame == nil { heldFrame = nextFrame(socket) }
+        // A further sender makes the descriptor readable again.
+        if heldFrame != nil { _ = try? socket?.events() }
         return heldFrame == nil && queue.isEmpty
     }
 }

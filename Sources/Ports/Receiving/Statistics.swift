@@ -35,9 +35,10 @@ struct StatisticsCounts {
     private mutating func noteMissing(_ count: Int, _ now: MonotonicInstant) {
         let former = missing
         missing = nil
-        if count < 0 { return lost &+= count }
-        guard count > 0 else { return }
-        guard let former, former.count == count, former.taken == taken else { return missing = (count, taken, now) }
+        guard count != 0 else { return }
+        guard let former, former.count == count, count < 0 || former.taken == taken else {
+            return missing = (count, taken, now)
+        }
         if former.since.duration(to: now) > Self.transit { lost &+= count } else { missing = former }
     }
 }

@@ -130,7 +130,9 @@ struct SendState {
     /// The port has answered a probe: everything before it was taken.
     /// - Returns: Whether the socket is to be closed.
     mutating func drained(_ number: UInt64) -> Bool {
-        guard waiters.isEmpty, let probe = drainProbe, probe == (number, sentCount) else { return false }
+        guard lifecycle == .connected, waiters.isEmpty, let probe = drainProbe, probe == (number, sentCount) else {
+            return false
+        }
         drainProbe = nil
         lifecycle = .unconnected
         return true

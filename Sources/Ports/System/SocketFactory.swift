@@ -97,7 +97,7 @@ extension Socket {
         do throws(ZeroMQError) {
             // libzmq reads its commands only now and then; reading the events makes it look again for room.
             if try send(&frame) { return true }
-            return try events.contains(.sendable) ? send(&frame) : false
+            return try events().contains(.sendable) ? send(&frame) : false
         } catch {
             throw PortError(error)
         }
