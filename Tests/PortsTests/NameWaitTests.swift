@@ -128,6 +128,23 @@ import Testing
         #expect(waiting.value() == "directory")
     }
 
+    @Test(arguments: ["names", "."])
+    func `whoever waits learns that the directory or the folder of names was moved`(_ folder: String) throws {
+        let (watch, away) = (try PortNameWatch(names), sandbox.path + ".away")
+        let waiting = Helper { errorKind { _ = try names.waitForPort(forName: "x", before: .patience) } }
+        let watching = Helper { errorKind { _ = try watch.next(before: .patience) } }
+        let directory = try PortRuntime.shared.registry.directory(sandbox.path)
+        #expect(waitUntil { directory.watcher.listenerCount == 2 })
+        let moved = folder == "." ? sandbox.path : sandbox.file(folder)
+        #expect(rename(moved, away) == 0)
+        #expect(waiting.value() == "directory")
+        #expect(watching.value() == "directory")
+        try? FileManager.default.removeItem(atPath: moved)
+        #expect(rename(away, moved) == 0)
+        let port = try register("x")
+        #expect(try names.waitForPort(forName: "x", before: .patience) == port.sendRight)
+    }
+
     /// A world of its own for a command, where the user has no inotify instance.
     private static func withoutInstances(_ command: String) -> [String] {
         [
@@ -240,6 +257,28 @@ import Testing
         try removeEntry("kept")
         #expect(waitUntil { sandbox.files.contains("names/kept") })
         #expect(try names.port(forName: "kept") == port.sendRight)
+    }
+
+    @Test func `an owner restores names whose folder somebody moves away`() throws {
+        let port = try register("kept")
+        #expect(rename(sandbox.file("names"), sandbox.file("away")) == 0)
+        #expect(waitUntil { sandbox.files.contains("names/kept") })
+        #expect(try names.port(forName: "kept") == port.sendRight)
+    }
+
+    @Test func `an owner guards its names again when the directory was moved away and back`() throws {
+        let port = try register("kept")
+        let directory = try PortRuntime.shared.registry.directory(sandbox.path)
+        let away = sandbox.path + ".away"
+        let waiting = Helper { errorKind { try names.waitForEnd(ofName: "kept", before: .patience) } }
+        #expect(waitUntil { directory.watcher.listenerCount == 2 })
+        #expect(rename(sandbox.path, away) == 0)
+        #expect(waiting.value() == "directory")
+        #expect(waitUntil { !directory.watcher.isWatching })
+        #expect(rename(away, sandbox.path) == 0)
+        #expect(waitUntil { directory.watcher.isWatching })
+        try removeEntry("kept")
+        #expect(try names.waitForPort(forName: "kept", before: .patience) == port.sendRight)
     }
 
     @Test func `a name that is given up is not restored`() throws {

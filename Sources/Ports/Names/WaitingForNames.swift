@@ -44,7 +44,7 @@ extension PortNameServer {
         guard let right = try portIfAny(name, before: deadline) else { return }
         let changes = try NameChanges(of: name, self, ThreadWaiter())
         repeat {
-            guard try has(right, name: name) else { return }
+            guard try changes.isHeld(by: right) else { return }
             try changes.check()
         } while changes.waiter.wait(for: nil, until: deadline)
         try throwInUse(name)
@@ -55,7 +55,7 @@ extension PortNameServer {
         guard let right = try await portIfAny(name, before: deadline) else { return }
         let changes = try NameChanges(of: name, self, TaskWaiter(runtime.housekeeping))
         repeat {
-            guard try has(right, name: name) else { return }
+            guard try changes.isHeld(by: right) else { return }
             try changes.check()
         } while try await changes.next(before: deadline)
         try throwInUse(name)
@@ -78,11 +78,6 @@ extension PortNameServer {
         }
     }
 
-    private func has(_ right: MachPort.SendRight, name: String) throws(PortError) -> Bool {
-        guard right.isValid else { return false }
-        return try registryDirectory().entry(name)?.right.id == right.id
-    }
-
     private func throwInUse(_ name: String) throws(PortError) {
         // The owner may have given up the name at this very moment.
         if let entry = try registryDirectory().entry(name) { throw .nameInUse(name, pid: entry.pid) }
@@ -93,7 +88,8 @@ extension PortNameServer {
 private final class NameChanges<Waiting: Waiter> {
     let waiter: Waiting
     private let name: String
-    private let names: PortNameServer
+    /// The directory that is watched. The path may lead to another one by then.
+    private let directory: RegistryDirectory
     private let listener: RegistryWatcher.Listener
     /// The port of the last attempt. Each attempt to reach a dead port would report its end again.
     private var tried: PortID?
@@ -101,9 +97,9 @@ private final class NameChanges<Waiting: Waiter> {
     init(of name: String, _ names: PortNameServer, _ waiter: Waiting) throws(PortError) {
         self.waiter = waiter
         self.name = name
-        self.names = names
+        directory = try names.registryDirectory()
         let file = try NameEntry.fileName(for: name)
-        listener = try names.registryDirectory().listen { change in
+        listener = try directory.listen { change in
             if case .entry(let changed) = change, changed != file { return }
             waiter.wake()
         }
@@ -111,13 +107,20 @@ private final class NameChanges<Waiting: Waiter> {
 
     /// Whether the name's entry has another port than at the last call.
     func hasNewPort() throws(PortError) -> Bool {
-        let port = try names.registryDirectory().entry(name)?.right.id
+        let port = try directory.entry(name)?.right.id
         defer { tried = port ?? tried }
         return port != nil && port != tried
     }
 
+    /// Whether the port still has the name.
+    func isHeld(by right: MachPort.SendRight) throws(PortError) -> Bool {
+        guard right.isValid else { return false }
+        return try directory.entry(name)?.right.id == right.id
+    }
+
     func check() throws(PortError) {
-        if listener.isDirectoryRemoved { throw .directory(names.path, call: "inotify", errno: ENOENT) }
+        try directory.check()
+        if listener.isDirectoryRemoved { throw .directory(directory.path, call: "inotify", errno: ENOENT) }
     }
 }
 

@@ -4,7 +4,7 @@ import RunLoops
 
 extension RegistryDirectory {
     func listen(_ handler: @escaping RegistryWatcher.Handler) throws(PortError) -> RegistryWatcher.Listener {
-        try watcher.listen(at: reachablePath(Self.names), handler)
+        try watcher.listen(to: reachablePath(Self.names), in: reachablePath("."), handler)
     }
 
     /// Listens for the removal of our entries, as long as there are any.
@@ -85,12 +85,13 @@ extension RegistryDirectory {
         try? registry.housekeeping.add(timer)
     }
 
-    /// The folder of all names was removed, and the watch with it. False when the folder cannot be made again now.
+    /// The folder of all names was removed or moved, and nothing is watched. False when the folder cannot be made again
+    /// now, or may come back with the directory.
     private func watchAnew() -> Bool {
         removalListener.withLock { $0 = nil }
         guard isCurrent(at: path) else {
             tellRemoval()
-            return true
+            return folder.isRemoved || own.withLock { $0.names.isEmpty }
         }
         guard folder.makeFolder(Self.names) else {
             log.warning(once: path, "somebody has removed the names in \(path): \(failure("mkdir", Self.names))")
@@ -103,7 +104,8 @@ extension RegistryDirectory {
     private func tellRemoval() {
         let count = own.withLock { $0.names.count }
         if count > 0 {
-            log.error(once: path, "somebody has removed \(path): nobody can find the \(count) names that were in it")
+            log.error(
+                once: path, "somebody has removed or moved \(path): nobody can find the \(count) names that were in it")
         }
     }
 }

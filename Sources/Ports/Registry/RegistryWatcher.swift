@@ -11,7 +11,7 @@ final class RegistryWatcher: Sendable {
         case portInvalidated
         /// Unknown: look at everything.
         case any
-        /// The directory was removed. No other change follows.
+        /// The directory, or its folder of names, was removed or moved. No other change follows.
         case directoryRemoved
     }
 
@@ -33,7 +33,7 @@ final class RegistryWatcher: Sendable {
             if !Fork.isChild { watcher.remove(ObjectIdentifier(self)) }
         }
 
-        /// Whether the directory was removed meanwhile.
+        /// Whether the directory was removed or moved meanwhile.
         var isDirectoryRemoved: Bool { isRemoved.load(ordering: .acquiring) }
     }
 
@@ -48,20 +48,20 @@ final class RegistryWatcher: Sendable {
     init(_ housekeeping: Housekeeping) { self.housekeeping = housekeeping }
 
     /// Reports changes in the folder of names, on the housekeeping thread, or on the thread that made a port invalid.
-    func listen(at path: String, _ handler: @escaping Handler) throws(PortError) -> Listener {
+    func listen(to names: String, in directory: String, _ handler: @escaping Handler) throws(PortError) -> Listener {
         let listener = Listener(self, handler)
         try state.withLock { (state) throws(PortError) in
-            if state.source == nil { state.source = try makeSource(path) }
+            if state.source == nil { state.source = try makeSource(names, directory) }
             state.listeners[ObjectIdentifier(listener)] = Weak(listener)
         }
         return listener
     }
 
-    private func makeSource(_ path: String) throws(PortError) -> ThreadRunLoop.Source1 {
+    private func makeSource(_ names: String, _ directory: String) throws(PortError) -> ThreadRunLoop.Source1 {
         let source = try runLoop { () throws(RunLoopError) in
-            try ThreadRunLoop.Source1.file(
-                path, [.entryCreated, .entryRemoved, .entryMovedIn, .entryMovedOut]
-            ) { [weak self] in self?.changed($0) }
+            try ThreadRunLoop.Source1.files([
+                (names, [.entryCreated, .entryRemoved, .entryMovedIn, .entryMovedOut, .moved]), (directory, .moved),
+            ]) { [weak self] in self?.changed($0) }
         }
         try housekeeping.add(source)
         return source
@@ -75,11 +75,12 @@ final class RegistryWatcher: Sendable {
         unused?.invalidate()
     }
 
+    var listenerCount: Int { state.withLock { $0.listeners.count } }
     var isWatching: Bool { state.withLock { $0.source != nil } }
 
     private func changed(_ change: ThreadRunLoop.FileChange) {
-        if !change.events.isDisjoint(with: [.deleted, .unmounted]) {
-            state.withLock { $0.source = nil }
+        if !change.events.isDisjoint(with: [.deleted, .unmounted, .moved]) {
+            state.withLock { $0.source.take() }?.invalidate()
             tell(.directoryRemoved)
         } else {
             tell(change.events.contains(.overflowed) ? .any : change.name.map { .entry($0) } ?? .any)

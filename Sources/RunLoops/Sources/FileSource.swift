@@ -18,9 +18,17 @@ extension ThreadRunLoop.Source1 {
         _ path: String, _ events: ThreadRunLoop.FileEvents = .all,
         handler: @escaping @Sendable (ThreadRunLoop.FileChange) -> Void
     ) throws(RunLoopError) -> ThreadRunLoop.Source1 {
+        try files([(path, events)], handler: handler)
+    }
+
+    /// A source for several files, which takes one inotify instance, and is invalid when the first of them is deleted.
+    package static func files(
+        _ files: [(path: String, events: ThreadRunLoop.FileEvents)],
+        handler: @escaping @Sendable (ThreadRunLoop.FileChange) -> Void
+    ) throws(RunLoopError) -> ThreadRunLoop.Source1 {
         if crl_is_forked() { throw .forked }
-        let watch = try FileWatch(path, events)
-        return ThreadRunLoop.Source1(descriptor: watch.descriptor, label: "file \(path)") { turn in
+        let watch = try FileWatch(files)
+        return ThreadRunLoop.Source1(descriptor: watch.descriptor, label: "file \(files[0].path)") { turn in
             var handledAny = false
             while turn.next(), let change = watch.next(turn) {
                 handledAny = true
@@ -90,14 +98,14 @@ extension ThreadRunLoop {
     }
 }
 
-/// An inotify instance that watches one file.
+/// An inotify instance.
 private final class FileWatch: Sendable {
     let descriptor: Int32
 
     /// Changes that were read and not yet reported, the next one last: a read returns several.
     private let unread = Mutex<[ThreadRunLoop.FileChange]>([])
 
-    init(_ path: String, _ events: ThreadRunLoop.FileEvents) throws(RunLoopError) {
+    init(_ files: [(path: String, events: ThreadRunLoop.FileEvents)]) throws(RunLoopError) {
         descriptor = inotify_init1(Int32(IN_NONBLOCK | IN_CLOEXEC))
         guard descriptor >= 0 else {
             guard errno == EMFILE else { throw .last("inotify_init1") }
@@ -105,6 +113,12 @@ private final class FileWatch: Sendable {
             _ = try EventDescriptor()
             throw .outOfFileSources(limit: Self.limit(of: "instances"))
         }
+        for (path, events) in files { try add(path, events) }
+    }
+
+    deinit { close(descriptor) }
+
+    private func add(_ path: String, _ events: ThreadRunLoop.FileEvents) throws(RunLoopError) {
         let mask = events.intersection(.all).union(.deleted).rawValue
         guard !path.utf8.contains(0), inotify_add_watch(descriptor, path, mask) >= 0 else {
             switch path.utf8.contains(0) ? ENOENT : errno {
@@ -115,8 +129,6 @@ private final class FileWatch: Sendable {
             }
         }
     }
-
-    deinit { close(descriptor) }
 
     func next(_ turn: borrowing ThreadRunLoop.Turn) -> ThreadRunLoop.FileChange? {
         unread.withLock { unread in
