@@ -216,6 +216,9 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
     case "view":
         try changeView(arguments.first ?? "")
 
+    case "mourn":
+        try mourn(arguments.first ?? "")
+
     case "target":
         try standAsTarget()
 

@@ -29,6 +29,18 @@ private enum World {
         try FileManager.default.createDirectory(at: parent, withIntermediateDirectories: true)
     }
 
+    @Test func `a death is told to a process that does not see the directory`() throws {
+        let desk = try Desk(sandbox)
+        let owner = Child("own", in: sandbox)
+        _ = try desk.report()
+        let mourner = Child("mourn", jail.path, in: sandbox, wrapper: World.wrapper)
+        try desk.report().send(MachPort.Message(), before: .patience)
+        #expect(try desk.port.receive(before: .patience).id == 1)
+        // Nobody collects the owner.
+        owner.kill()
+        #expect(mourner.wait() == 0)
+    }
+
     @Test(arguments: ["chroot", "mount"])
     func `names stay where others find them when the path leads elsewhere for their owner alone`(_ how: String) throws {
         let desk = try Desk(sandbox)

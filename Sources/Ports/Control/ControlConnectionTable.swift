@@ -11,6 +11,8 @@ final class ControlConnectionTable: Sendable {
         var handshakes: [ControlAddress: ControlHandshake] = [:]
         /// Live processes that have refused a handshake or cut a connection. The next handshake is delayed.
         var resting: Set<ControlAddress> = []
+        /// The processes of connections that have ended, while there are rights to their ports.
+        var formerPids: [Incarnation: pid_t] = [:]
         var isClosed = false
         var origins: Origins
         let incarnation: Incarnation
@@ -92,7 +94,8 @@ final class ControlConnectionTable: Sendable {
             guard state.handshakes.count < Self.mostHandshakes else {
                 throw .unavailable(reason: "\(Self.mostHandshakes) processes that it connects to do not answer")
             }
-            let made = try ControlHandshake(address, self)
+            let formerPid = state.formerPids[address.incarnation] ?? 0
+            let made = try ControlHandshake(address, formerPid: formerPid, self)
             state.handshakes[address] = made
             return (made, true)
         }
@@ -108,7 +111,9 @@ final class ControlConnectionTable: Sendable {
         }
         switch outcome {
         case .connected: break
-        case .dead: events.processDied(address)
+        case .dead:
+            state.withLock { $0.formerPids[address.incarnation] = nil }
+            events.processDied(address)
         // The next handshake would meet the same version.
         case .failed(.version): break
         case .failed: reconnectLater(address)
@@ -121,9 +126,16 @@ final class ControlConnectionTable: Sendable {
         events.rights(to: address.incarnation).contains { $0.address == address }
     }
 
+    /// Whether a process is to be called again. Forgets one to whose ports no rights are left.
+    private func isWanted(_ address: ControlAddress) -> Bool {
+        let rights = events.rights(to: address.incarnation)
+        if rights.isEmpty { state.withLock { $0.formerPids[address.incarnation] = nil } }
+        return rights.contains { $0.address == address }
+    }
+
     /// Another handshake after a second, while there are rights to its ports, whose end only a connection reports.
     private func reconnectLater(_ address: ControlAddress) {
-        guard hasRights(to: address), state.withLock({ $0.resting.insert(address).inserted }) else { return }
+        guard isWanted(address), state.withLock({ $0.resting.insert(address).inserted }) else { return }
         housekeeping.perform(after: .seconds(1)) {
             self.state.withLock { _ = $0.resting.remove(address) }
             self.connectIfNeeded(address)
@@ -138,7 +150,7 @@ final class ControlConnectionTable: Sendable {
     }
 
     private func connectIfNeeded(_ address: ControlAddress) {
-        guard !isConnected(to: address.incarnation), hasRights(to: address) else { return }
+        guard !isConnected(to: address.incarnation), isWanted(address) else { return }
         if (try? handshake(address)) == nil { reconnectLater(address) }
     }
 
@@ -198,6 +210,7 @@ final class ControlConnectionTable: Sendable {
                 throw .last("send")
             }
             state.connected[connection.incarnation, default: []].append(connection)
+            state.formerPids[connection.incarnation] = nil
         }
         // A duplicate would stay open in a forked child.
         let source = ThreadRunLoop.Source1(descriptor: connection.socket.descriptor, duplicates: false) { turn in
@@ -243,7 +256,9 @@ final class ControlConnectionTable: Sendable {
         if let other {
             renewWatches(at: other)
         } else {
-            for address in Set(events.rights(to: peer).map(\.address)) { reconnect(address) }
+            let addresses = Set(events.rights(to: peer).map(\.address))
+            if !addresses.isEmpty { state.withLock { $0.formerPids[peer] = connection.pid } }
+            for address in addresses { reconnect(address) }
         }
     }
 

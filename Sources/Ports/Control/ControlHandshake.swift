@@ -38,6 +38,8 @@ final class ControlHandshake: Sendable {
     }
 
     let address: ControlAddress
+    /// The process of the last connection; 0 when there was none, or the kernel does not say.
+    private let formerPid: pid_t
     let outcome = Promise<Outcome>()
 
     private let connections: ControlConnectionTable
@@ -48,8 +50,9 @@ final class ControlHandshake: Sendable {
     /// The kernel has no event for room in a listener's backlog.
     private static let retryInterval = Duration.milliseconds(2)
 
-    init(_ address: ControlAddress, _ connections: ControlConnectionTable) throws(PortError) {
+    init(_ address: ControlAddress, formerPid: pid_t, _ connections: ControlConnectionTable) throws(PortError) {
         self.address = address
+        self.formerPid = formerPid
         self.connections = connections
         loop = try connections.housekeeping.loop()
         try DescriptorReserve.check()
@@ -193,7 +196,9 @@ final class ControlHandshake: Sendable {
     }
 
     private func failure(_ error: Int32) -> Outcome {
-        .failed(.noConnection(reason: "\(address.path): \(String(cString: strerror(error)))"))
+        // The process may be known to be dead though its socket is out of reach.
+        if ProcessStatus.isEnding(formerPid) { return .dead }
+        return .failed(.noConnection(reason: "\(address.path): \(String(cString: strerror(error)))"))
     }
 
     /// Ends without a connection.

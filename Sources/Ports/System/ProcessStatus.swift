@@ -1,3 +1,4 @@
+import CRunLoopShims
 import Glibc
 
 /// The state of a process, from the kernel.
@@ -24,7 +25,14 @@ enum ProcessStatus {
         }
     }
 
-    private static func isGone(_ pid: pid_t) -> Bool { kill(pid, 0) != 0 && errno == ESRCH }
+    /// Whether no thread of the process is left, without `/proc`. The process need not be collected.
+    private static func isGone(_ pid: pid_t) -> Bool {
+        if kill(pid, 0) != 0, errno == ESRCH { return true }
+        let descriptor = crl_pidfd_open(pid)
+        guard descriptor >= 0 else { return false }
+        defer { close(descriptor) }
+        return crl_poll(descriptor, -1, 0) > 0
+    }
 
     /// Checks PF_EXITING among the kernel's flags, the ninth field.
     private static func isEnding(_ fields: [Substring]) -> Bool {
