@@ -25,8 +25,8 @@ extension ThreadRunLoop {
             var handler: Handler?
             var callCount = 0
             var isTold = false
-            /// Weak: a loop retains its items, not the other way round.
-            weak var owner: ThreadRunLoop?
+            /// Unowned: a loop retains its items, and leaves them when it ends.
+            unowned var owner: ThreadRunLoop?
         }
 
         private let state: Mutex<State>

@@ -35,7 +35,7 @@ extension ThreadRunLoop {
             if handledSource { performBlocks(mode) }
 
             let polls = handledSource || limit == .distantPast
-            let event: Event
+            var event = Event.none
             if !hasJustServedMainQueue && mainQueueIsReady(mode) {
                 event = .mainQueue
             } else {
@@ -45,7 +45,7 @@ extension ThreadRunLoop {
             }
             hasJustServedMainQueue = false
 
-            switch event {
+            switch consume event {
             case .none:
                 break
             case .timers:
@@ -76,7 +76,8 @@ extension ThreadRunLoop {
         let changes: Int
     }
 
-    private enum Event {
+    /// Not copied: the source would be retained once more.
+    private enum Event: ~Copyable {
         case none
         case timers
         case mainQueue
@@ -266,20 +267,23 @@ extension ThreadRunLoop {
         }
     }
 
-    private func perform(_ watched: ModeItems.Watched, _ readiness: Readiness, _ mode: OpenMode, one: Bool) -> Bool {
+    private func perform(
+        _ watched: consuming ModeItems.Watched, _ readiness: Readiness, _ mode: OpenMode, one: Bool
+    ) -> Bool {
+        let token = watched.token
         // An observer of `afterWaiting` may have removed the source.
         if mode.flags.tells(.afterWaiting),
-            state.withLock({ $0.modes[mode.index].sources1[watched.token] == nil })
+            state.withLock({ $0.modes[mode.index].sources1[token] == nil })
         {
             return false
         }
         let mayBeOver =
             !readiness.isDisjoint(with: [.error, .hangUp, .readHangUp])
-            && state.withLock { $0.modes[mode.index].end(of: watched.token) } != nil
+            && state.withLock { $0.modes[mode.index].end(of: token) } != nil
         var turn = Turn(watched.source, in: self, mode: mode.index, readiness: readiness, one: one)
-        let handled = progress.calling(Callout(.source1, watched.source)) { watched.source.perform(&turn) }
-        if mayBeOver, !crl_is_forked(), state.withLock({ $0.modes[mode.index].settleEnd(of: watched.token) }) {
-            watched.source.invalidate()
+        let handled = progress.calling(Callout(.source1, turn.source)) { turn.source.perform(&turn) }
+        if mayBeOver, !crl_is_forked(), state.withLock({ $0.modes[mode.index].settleEnd(of: token) }) {
+            turn.source.invalidate()
         }
         return handled
     }
