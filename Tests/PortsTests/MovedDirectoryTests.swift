@@ -86,6 +86,38 @@ import Testing
         withExtendedLifetime(port) {}
     }
 
+    @Test func `a process is not taken for dead when nobody here has opened the directory that was moved`() throws {
+        let directory = Movable(sandbox)
+        let (one, other) = (runtime(), PortRuntime(directory: directory.path))
+        let port = try MachPort(nameServer: other.nameServer)
+        let right = MachPort.SendRight(one.channels.channel(to: try port.receiver.exposedRight()))
+        directory.moveAway()
+        #expect(errorKind { try right.channel.connectToOwner(before: .patience) } == "cannotConnect")
+        #expect(right.isValid)
+        directory.moveBack()
+        try right.send(MachPort.Message(id: 7), before: .patience)
+        #expect(try port.receive(before: .patience).id == 7)
+        withExtendedLifetime(one) {}
+    }
+
+    @Test func `the death of a process is told in a directory that nobody here has opened, and that was moved`() throws
+    {
+        let directory = Movable(sandbox)
+        let child = Child([Child.program, "hold", "held"], environment: ["PORTS_DIRECTORY": directory.path])
+        let names = PortNameServer(directory: directory.path)
+        let found = try names.waitForPort(forName: "held", before: .patience)
+        let wire = try found.channel.wireRight(leaving: false)
+        let one = runtime()
+        let right = MachPort.SendRight(one.channels.channel(to: wire))
+        let told = Latch()
+        right.onInvalidation { told.open() }
+        try right.channel.connectToOwner(before: .patience)
+        directory.moveAway()
+        child.kill()
+        #expect(told.wait(until: .patience) && !right.isValid)
+        withExtendedLifetime(one) {}
+    }
+
     @Test func `a directory whose path goes stale is used by another path`() throws {
         let (real, link) = (sandbox.file("real"), sandbox.file("link"))
         #expect(mkdir(real, 0o700) == 0 && symlink(real, link) == 0)

@@ -192,7 +192,7 @@ final class ControlHandshake: Sendable {
 
     /// The address leads to no socket: the process has removed its socket, or the directory's path leads elsewhere now.
     private var outcomeWithoutSocket: Outcome {
-        connections.events.mayBeAlive(address.incarnation) ? failure(ENOENT) : .dead
+        connections.events.mayBeAlive(address) ? failure(ENOENT) : .dead
     }
 
     private func failure(_ error: Int32) -> Outcome {

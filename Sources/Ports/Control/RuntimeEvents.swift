@@ -10,8 +10,8 @@ protocol RuntimeEvents: AnyObject, Sendable {
     /// A request of this runtime gets no reply.
     func requestUnanswered(_ request: UInt64, by peer: Incarnation)
 
-    /// Whether a process may be alive though an address of its control socket leads nowhere.
-    func mayBeAlive(_ peer: Incarnation) -> Bool
+    /// Whether a process may be alive though the address of its control socket leads nowhere.
+    func mayBeAlive(_ address: ControlAddress) -> Bool
     /// The rights to a process's ports: where they say the process is, and whether somebody wants to know the port's end.
     func rights(to peer: Incarnation) -> [(port: PortID, address: ControlAddress, isWatched: Bool)]
 }

@@ -1,3 +1,4 @@
+import Glibc
 import RunLoopLocks
 import RunLoops
 
@@ -58,8 +59,15 @@ final class Registry: Sendable {
         return directory
     }
 
-    /// Whether a process has a socket in any directory that is known here, and may be alive.
-    func mayBeAlive(_ peer: Incarnation) -> Bool { all.contains { $0.isAlive(peer) } }
+    /// Whether a process may be alive that the path of its address has not led to. Only its directory can show that it is
+    /// dead: one that is open here, or that the path leads to now.
+    func mayBeAlive(_ address: ControlAddress) -> Bool {
+        let all = all
+        if all.contains(where: { $0.isAlive(address.incarnation) }) { return true }
+        if all.contains(where: { $0.path == address.directory }) { return false }
+        guard let folder = Folder(address.directory), folder.status.st_uid == geteuid() else { return true }
+        return folder.isSocket("\(address.incarnation)/c")
+    }
 
     /// A port is invalid: those who wait for the end of its name look again.
     func notePortInvalidated() { for directory in all { directory.watcher.tell(.portInvalidated) } }

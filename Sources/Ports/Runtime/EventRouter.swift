@@ -53,7 +53,7 @@ final class EventRouter: RuntimeEvents {
         if isLast { runtime?.statistics.connectionEnded(peer) }
     }
 
-    func mayBeAlive(_ peer: Incarnation) -> Bool { runtime?.registry.mayBeAlive(peer) ?? false }
+    func mayBeAlive(_ address: ControlAddress) -> Bool { runtime?.registry.mayBeAlive(address) ?? true }
     func rights(to peer: Incarnation) -> [(port: PortID, address: ControlAddress, isWatched: Bool)] {
         runtime?.channels.channels(to: peer).map { ($0.id, $0.controlAddress, $0.isWatched) } ?? []
     }
