@@ -17,7 +17,6 @@ func leaveFull() throws -> Never {
     try send()
     let paths = Set([right.channel.usedPath].compactMap(\.self))
     guard let found = LocalSocket.connections(to: paths).first else { fail("no connection") }
-    close(found.copy)
     let connection = found.original
     let room = try limitRoom(of: connection)
     try idleThreads(named: "ZMQbg/IO/0")

@@ -256,6 +256,11 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
     case "leave-full":
         try leaveFull()
 
+    case "leave-bare":
+        try leaveBare(
+            without: arguments.first ?? "", ports: Int(arguments.dropFirst().first ?? "") ?? 0,
+            count: UInt32(arguments.last ?? "") ?? 0)
+
     case "leave-without-threads":
         try leaveWithoutThreads()
 

@@ -61,6 +61,24 @@ import Testing
         }
     }
 
+    @Test(arguments: geteuid() == 0 ? ["descriptors", "proc"] : ["descriptors"])
+    func `what was sent arrives, whatever the process lacks at its end`(_ lacking: String) throws {
+        let sandbox = Sandbox()
+        // More connections than the library keeps descriptors for.
+        let ports = try (0..<20).map { _ in try MachPort(queueLimit: 4, nameServer: sandbox.names) }
+        for (number, port) in ports.enumerated() { try sandbox.names.register(port, name: "port \(number)") }
+        // More than a queue holds.
+        let count = 40 as UInt32
+        let child = Child("leave-bare", lacking, "\(ports.count)", "\(count)", in: sandbox)
+        #expect(waitUntil { access(sandbox.file("leaving"), F_OK) == 0 })
+        // Time to close the connections, which the child must not do before all is read.
+        usleep(50_000)
+        for port in ports {
+            for number in 0..<count { #expect(try port.receive(before: .patience).id == number) }
+        }
+        #expect(child.wait() == 3)
+    }
+
     @Test(arguments: ways) func `a process whose messages nobody reads ends at its bound`(_ way: String) throws {
         let sandbox = Sandbox()
         var late = Times()

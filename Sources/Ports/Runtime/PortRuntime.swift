@@ -114,13 +114,9 @@ public final class PortRuntime: Sendable {
             usleep(500)
         }
         let zeroMQ = context.sockets.close()
-        let open = channels.all
-        let connections = LocalSocket.connections(to: Set(open.compactMap { $0.stopSending() }))
-        for connection in connections { connection.waitForRoom(before: deadline) }
-        for channel in open { channel.close(linger: Int32(clamping: bound)) }
+        channels.close(before: deadline, linger: Int32(clamping: bound))
         for port in ports.all { port.close() }
         if let zeroMQ { Self.terminate(zeroMQ, before: deadline) }
-        for connection in connections { connection.waitUntilRead(before: deadline) }
         registry.close(before: max(deadline, .now + .milliseconds(100)))
         control.close()
         context.connections.close()

@@ -56,45 +56,45 @@ enum LocalSocket {
         return withAddress(path) { Glibc.connect(descriptor, $0, $1) } == 0 ? 0 : errno
     }
 
-    /// A connection of libzmq, which a duplicate keeps open.
+    /// A connection of libzmq.
     struct Connection {
+        let path: String
         let original: Int32
-        let copy: Int32
+        private var copy: Int32 = -1
 
-        /// Waits until the kernel has room for libzmq's last write. At the end of a socket libzmq writes once more, and
-        /// loses what the kernel does not take.
-        func waitForRoom(before deadline: MonotonicInstant) {
-            while hasUnread, !deadline.hasPassed { Self.pause() }
+        init(path: String, original: Int32) {
+            self.path = path
+            self.original = original
         }
 
-        /// Waits until libzmq has closed its descriptor, which it does after the last byte, and until the peer has read
-        /// all bytes: a receiver with a full queue loses unread bytes at the end of the connection.
-        func waitUntilRead(before deadline: MonotonicInstant) {
-            while isOpen || hasUnread, !deadline.hasPassed { Self.pause() }
-            close(copy)
+        /// Whether libzmq has its descriptor. The number may be another file's by now.
+        var isOpen: Bool { peerPath(of: original) == path }
+
+        /// Keeps the connection after libzmq has closed its descriptor. False when no descriptor is left.
+        mutating func keep() -> Bool {
+            if copy < 0, isOpen { copy = fcntl(original, F_DUPFD_CLOEXEC, 0) }
+            return copy >= 0
         }
 
-        /// The kernel has no event for what we wait for.
-        private static func pause() { usleep(500) }
-
-        private var hasUnread: Bool {
+        /// Whether the peer has bytes to read from a connection that is kept.
+        var hasUnread: Bool {
             var count: Int32 = 0
             return ioctl(copy, UInt(TIOCOUTQ), &count) == 0 && count > 0
         }
 
-        /// Whether the number of the original still belongs to the connection.
-        private var isOpen: Bool {
-            var (one, other) = (stat(), stat())
-            return fstat(original, &one) == 0 && fstat(copy, &other) == 0 && one.st_ino == other.st_ino
-        }
+        func drop() { close(copy) }
     }
 
     /// This process's connections to some paths.
     static func connections(to paths: Set<String>) -> [Connection] {
         guard !paths.isEmpty else { return [] }
-        return Folder.files(in: "/proc/self/fd").compactMap { Int32($0) }
-            .filter { peerPath(of: $0).map(paths.contains) ?? false }
-            .map { Connection(original: $0, copy: fcntl($0, F_DUPFD_CLOEXEC, 0)) }.filter { $0.copy >= 0 }
+        var numbers = Folder.files(in: "/proc/self/fd").compactMap { Int32($0) }
+        // Without /proc, or a descriptor to read it with. The bound is the kernel's, unless an administrator raises it.
+        if numbers.isEmpty { numbers = Array(0..<Int32(min(Descriptor.limit, 1 << 20))) }
+        return numbers.compactMap { number in
+            guard let path = peerPath(of: number), paths.contains(path) else { return nil }
+            return Connection(path: path, original: number)
+        }
     }
 
     private static func peerPath(of descriptor: Int32) -> String? {

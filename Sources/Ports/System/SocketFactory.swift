@@ -7,11 +7,14 @@ import ZeroMQ
 final class SocketFactory: Sendable {
     private enum State {
         case unused
-        case open(Context)
+        case open(Context, spares: [Int32])
         case closed
     }
 
     private let state = Lock(State.unused)
+
+    /// The descriptors that are kept for the end of the runtime, when no other may be left.
+    private static let spareCount = 8
 
     /// A socket that receives a port's messages, at an address inside the runtime.
     func makePull(_ address: String, highWaterMark: Int32, messageLimit: Int) throws(PortError) -> Socket {
@@ -72,21 +75,23 @@ final class SocketFactory: Sendable {
         try Fork.check()
         return try state.withLock { (state) throws(PortError) in
             switch state {
-            case .open(let context): return context
+            case .open(let context, _): return context
             case .closed: throw .isEnding
             case .unused:
                 let made = try zeroMQ { () throws(ZeroMQError) in
                     try Context(maxSockets: Int32(clamping: Descriptor.limit))
                 }
-                state = .open(made)
+                let spares = (0..<Self.spareCount).compactMap { _ in try? LocalSocket.make(.stream) }
+                state = .open(made, spares: spares)
                 return made
             }
         }
     }
 
-    /// Refuses further sockets, and returns the context, for the caller to terminate.
+    /// Refuses further sockets, frees the spare descriptors, and returns the context, for the caller to terminate.
     func close() -> Context? {
-        guard case .open(let context) = state.withLock({ exchange(&$0, with: .closed) }) else { return nil }
+        guard case .open(let context, let spares) = state.withLock({ exchange(&$0, with: .closed) }) else { return nil }
+        for spare in spares { Glibc.close(spare) }
         return context
     }
 }
