@@ -58,6 +58,19 @@ func leave(_ way: String, _ count: UInt32, flushBound: Duration) throws {
     }
 }
 
+/// Exits with more messages on the way than a queue holds, and with a port that another thread serves.
+func leaveServing(_ count: UInt32) throws -> Never {
+    PortRuntime.shared.flushBound = .seconds(60)
+    let right = try test()
+    let served = try MachPort { _ in }
+    let thread = try RunLoopThread()
+    try served.schedule(in: thread.loop)
+    try report(served.sendRight)
+    let bytes = [UInt8](repeating: 7, count: 1000)
+    for number in 0..<count { try right.send(id: number, bytes: bytes.span.bytes, before: .now + .seconds(30)) }
+    withExtendedLifetime((thread, served)) { exit(3) }
+}
+
 /// Answers one request, and ends the process or invalidates the port at once.
 func answerAndLeave(_ way: String) throws -> Never {
     let made = Mutex<LocalMessagePort?>(nil)

@@ -261,6 +261,9 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
             without: arguments.first ?? "", ports: Int(arguments.dropFirst().first ?? "") ?? 0,
             count: UInt32(arguments.last ?? "") ?? 0)
 
+    case "leave-serving":
+        try leaveServing(UInt32(arguments.first ?? "") ?? 0)
+
     case "leave-without-threads":
         try leaveWithoutThreads()
 

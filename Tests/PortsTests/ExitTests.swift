@@ -79,6 +79,20 @@ import Testing
         #expect(child.wait() == 3)
     }
 
+    @Test func `a process that waits for its messages to leave handles no more messages`() throws {
+        let sandbox = Sandbox()
+        let desk = try Desk(sandbox, queueLimit: 4)
+        let count = 40 as UInt32
+        let child = Child("leave-serving", "\(count)", in: sandbox)
+        let right = try desk.report()
+        let path = "\(right.channel.path)/\(right.id.incarnation)/\(right.id.number)"
+        // The port is gone, although the messages are not read yet.
+        #expect(waitUntil { LocalSocket.listening(at: path, kind: .stream) != .somebody })
+        #expect(child.isRunning)
+        for number in 0..<count { #expect(try desk.port.receive(before: .patience).id == number) }
+        #expect(child.wait() == 3)
+    }
+
     @Test(arguments: ways) func `a process whose messages nobody reads ends at its bound`(_ way: String) throws {
         let sandbox = Sandbox()
         var late = Times()

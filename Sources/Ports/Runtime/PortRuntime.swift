@@ -114,8 +114,9 @@ public final class PortRuntime: Sendable {
             usleep(500)
         }
         let zeroMQ = context.sockets.close()
-        channels.close(before: deadline, linger: Int32(clamping: bound))
+        // First, so that no message is handled whose reply could not leave.
         for port in ports.all { port.close() }
+        channels.close(before: deadline, linger: Int32(clamping: bound))
         if let zeroMQ { Self.terminate(zeroMQ, before: deadline) }
         registry.close(before: max(deadline, .now + .milliseconds(100)))
         control.close()
