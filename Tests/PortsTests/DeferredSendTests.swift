@@ -51,6 +51,37 @@ import Testing
         #expect(await waiters(right, 0))
     }
 
+    private func find(_ name: String, _ runtime: PortRuntime?) throws -> MachPort.SendRight {
+        try #require(try runtime?.nameServer.port(forName: name))
+    }
+
+    @Test func `a task's send fails with the end of its runtime`() async throws {
+        let port = try MachPort(byteLimit: 1000, nameServer: sandbox.names)
+        try sandbox.names.register(port, name: "full")
+        var runtime: PortRuntime? = PortRuntime(directory: sandbox.path)
+        runtime?.flushBound = .zero
+        let right = try find("full", runtime)
+        let count = fill(right)
+        let error = Shared<(any Error)?>(nil)
+        let sender = sending(right, id: count)
+        Task { if case .failure(let failure) = await sender.result { error.withLock { $0 = failure } } }
+        #expect(await waiters(right, 1))
+        // The thread that performs the sender's steps is between two runs of its loop.
+        let (isBetween, gate) = (Shared(false), Latch())
+        let loop = try #require(try runtime?.housekeeping.loop())
+        loop.add(
+            ThreadRunLoop.Observer(.exit) { _, _ in
+                isBetween.withLock { $0 = true }
+                _ = gate.wait(until: .patience)
+            })
+        loop.stop()
+        #expect(await waitUntil { isBetween.withLock { $0 } })
+        runtime = nil
+        gate.open()
+        #expect(await waitUntil { error.withLock { $0 } != nil })
+        #expect(error.withLock { $0 as? PortError } == .isEnding)
+    }
+
     @Test func `many tasks send through a short queue, each its messages in order`() async throws {
         let port = try MachPort(queueLimit: 3)
         let right = port.sendRight

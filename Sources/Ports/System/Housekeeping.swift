@@ -7,12 +7,14 @@ final class Housekeeping: Sendable {
     private let thread = Lock<RunLoopThread?>(nil)
 
     func loop() throws(PortError) -> ThreadRunLoop {
-        try thread.withLock { (thread) throws(PortError) in
-            if let thread { return thread.loop }
-            let made = try runLoop { () throws(RunLoopError) in try RunLoopThread(name: "ports") }
-            thread = made
-            return made.loop
-        }
+        try thread.withLock { (thread) throws(PortError) in try Self.loop(&thread) }
+    }
+
+    private static func loop(_ thread: inout RunLoopThread?) throws(PortError) -> ThreadRunLoop {
+        if let thread { return thread.loop }
+        let made = try runLoop { () throws(RunLoopError) in try RunLoopThread(name: "ports") }
+        thread = made
+        return made.loop
     }
 
     var isCurrent: Bool { thread.withLock { $0?.loop }?.isCurrent ?? false }
@@ -21,10 +23,13 @@ final class Housekeeping: Sendable {
     func add(_ timer: ThreadRunLoop.Timer) throws(PortError) { try addWork { $0.add(timer) } }
 
     private func addWork(_ add: (ThreadRunLoop) -> Void) throws(PortError) {
-        let loop = try loop()
-        add(loop)
-        // Work that the thread itself adds does not wake its loop, which could sleep in spite of the work.
-        if loop.isCurrent { loop.wakeUp() }
+        // Under the lock, so that no work is added behind the thread's end.
+        try thread.withLock { (thread) throws(PortError) in
+            let loop = try Self.loop(&thread)
+            add(loop)
+            // Work that the thread itself adds does not wake its loop, which could sleep in spite of the work.
+            if loop.isCurrent { loop.wakeUp() }
+        }
     }
 
     /// Calls the closure after the delay. Without a thread, the closure is never called.
@@ -37,6 +42,11 @@ final class Housekeeping: Sendable {
         try runLoop { () throws(RunLoopError) in try loop.add(source) }
     }
 
-    /// Ends the thread after the work in progress.
-    func stop() { thread.withLock { $0.take() }?.stop() }
+    /// Ends the thread after the queued work: senders wait for its outcome.
+    func stop() {
+        guard let ended = thread.withLock({ $0.take() }) else { return }
+        // The request comes after all others, and keeps the thread until then: its release would stop it at once.
+        ended.loop.perform(order: .max) { ended.stop() }
+        ended.loop.wakeUp()
+    }
 }
