@@ -85,7 +85,8 @@ import Testing
         #expect(try target.seen().handled == 0)
     }
 
-    @Test func `a process whose log may not grow any more goes on`() throws {
+    @Test(.disabled(if: isThreadSanitized, "the sanitizer itself writes a large file at its start"))
+    func `a process whose log may not grow any more goes on`() throws {
         let target = try Target(sandbox, setUp: "ulimit -f 1")
         try annoy(target, 2...10)
         try spoil(target, 2...10)
