@@ -135,8 +135,10 @@ fuzz: dependencies
 		[ "$${PIPESTATUS[0]}" = 0 ] || exit 1; \
 	done
 
+# BENCH="ports --only 'round trip' --rounds 3 --json now.json --compare before.json" hands options over.
 bench: dependencies
-	@$(SWIFT) run -c release --package-path Benchmarks bench
+	@$(SWIFT) build -c release --package-path Benchmarks --product bench
+	@"$$($(SWIFT) build -c release --package-path Benchmarks --show-bin-path)/bench" $(BENCH)
 
 # Builds only what the check needs. UPDATE=--update keeps the new counts.
 bench-check: dependencies

@@ -7,6 +7,8 @@ let package = Package(
     dependencies: [
         .package(name: "swift-ports", path: ".."),
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+        .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", from: "0.2.0"),
     ],
     targets: [
         .target(name: "CBench", linkerSettings: [.linkedLibrary("zmq")]),
@@ -18,7 +20,9 @@ let package = Package(
         .executableTarget(
             name: "bench",
             dependencies: [
-                "CBench", .product(name: "Ports", package: "swift-ports"),
+                "CBench", .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "Histogram", package: "hdrhistogram-swift"),
+                .product(name: "Ports", package: "swift-ports"),
                 .product(name: "RunLoops", package: "swift-ports"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),

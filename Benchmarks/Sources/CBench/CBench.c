@@ -7,6 +7,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
+#include <time.h>
 
 int cb_event(void) { return eventfd(0, EFD_CLOEXEC); }
 
@@ -20,8 +21,9 @@ int cb_watch(int descriptor, bool edges) {
 int cb_wait(int set) {
     struct epoll_event event;
     int count;
-    do count = epoll_wait(set, &event, 1, -1);
+    do count = epoll_wait(set, &event, 1, 60 * 1000);
     while (count < 0 && errno == EINTR);
+    if (count == 0) errno = ETIMEDOUT;
     return count == 1 ? 0 : -1;
 }
 
@@ -39,6 +41,21 @@ void cb_pin(int end) {
             if (CPU_ISSET(cpu, &cpus) && seen++ == wanted) CPU_SET(cpu, &chosen);
     }
     sched_setaffinity(0, sizeof chosen, &chosen);
+}
+
+void cb_pin_beside(int end) {
+    int count = CPU_COUNT(&cpus), taken = end % (count > 0 ? count : 1);
+    cpu_set_t chosen = cpus;
+    for (int cpu = 0, seen = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &cpus) && seen++ == taken) CPU_CLR(cpu, &chosen);
+    sched_setaffinity(0, sizeof chosen, count > 1 ? &chosen : &cpus);
+}
+
+double cb_cpu_seconds(pid_t process) {
+    clockid_t clock;
+    struct timespec time = {0};
+    if (clock_getcpuclockid(process, &clock) == 0) clock_gettime(clock, &time);
+    return time.tv_sec + time.tv_nsec / 1e9;
 }
 
 size_t cb_heap(void) {

@@ -1,59 +1,102 @@
+import ArgumentParser
 import Glibc
 
-/// Compares the ports with raw libzmq, and the run loop with Foundation's and SwiftNIO's.
-///
-///     swift run -c release --package-path Benchmarks bench [ports | loop [part of a row's name [rounds]]]
-@main
-struct Bench {
-    static func main() {
-        let arguments = Array(CommandLine.arguments.dropFirst())
-        do {
-            switch (arguments.first, arguments.count) {
-            case (Child.argument, 2):
-                try serve(arguments[1])
-            case (nil, 0):
-                try PortBenchmarks.run()
-                try LoopBenchmarks.run()
-            case ("ports", 1):
-                try PortBenchmarks.run()
-            case ("loop", 1...3):
-                let rounds = arguments.count > 2 ? Int(arguments[2]) : nil
-                try LoopBenchmarks.run(only: arguments.count > 1 ? arguments[1] : nil, rounds: rounds)
-            default:
-                throw BenchError.usage
-            }
-        } catch {
-            fail(error)
-        }
+/// Compares the ports and the run loop with what people would use instead.
+struct Bench: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Compares the ports and the run loop with what people would use instead.",
+        discussion: """
+            The contenders do the same work in one run, and take turns. The tables show medians of all rounds, and \
+            half the distance between the quartiles.
+            """)
+
+    enum Half: String, ExpressibleByArgument, CaseIterable {
+        case ports, loop
     }
 
-    private static func serve(_ role: String) throws {
-        let words = role.split(separator: " ", maxSplits: 2).map(String.init)
-        if words.first == Leaks.role { return try Leaks.serve(words) }
-        try Child.endWithParent()
-        if words.count == 3, let overhead = Int(words[1]) {
-            try RawPeer.serve(words[2], RawFrame(overhead: overhead))
-        } else {
-            try PortPeer.serve()
+    @Argument(help: "What to compare; both without.")
+    var half: Half?
+
+    @Option(help: "Only rows with this in their names.")
+    var only: String?
+
+    @Option(help: "How many rounds count.")
+    var rounds = 9
+
+    @Flag(help: "Print the rows' names.")
+    var list = false
+
+    @Option(help: "Write all values to this file.", completion: .file())
+    var json: String?
+
+    @Option(help: "Compare with a file that --json wrote. Says nothing in the exit status.", completion: .file())
+    var compare: String?
+
+    func validate() throws {
+        guard rounds > 0 else { throw ValidationError("at least one round is needed") }
+    }
+
+    func run() throws {
+        // Before the first port: where both processes look for names.
+        let directory = try TemporaryDirectory()
+        setenv("PORTS_DIRECTORY", directory.path, 1)
+        let former = try compare.map(Report.init(file:))
+        var rows: [Row] = []
+        if half != .loop { rows += try PortBenchmarks.rows(directory: directory.path) }
+        if half != .ports { rows += LoopBenchmarks.rows }
+        if let only { rows = rows.filter { $0.name.contains(only) } }
+        guard !rows.isEmpty else { throw BenchError.noRow(only ?? "") }
+        if list { return print(rows.map(\.name).joined(separator: "\n")) }
+
+        var report = Report(rounds: rounds)
+        print(report.machine)
+        print(PortBenchmarks.conditions)
+        fflush(nil)
+        for (index, row) in rows.enumerated() {
+            Progress.show("\(index + 1) of \(rows.count): \(row.name)")
+            report.figures += try row.figures(rounds: rounds)
         }
+        Progress.show("")
+        print(report.tables)
+        if let former { print("\n" + report.comparison(with: former)) }
+        if let json { try report.write(to: json) }
+    }
+}
+
+/// This program, or a child of its.
+@main
+enum Program {
+    static func main() {
+        let arguments = Array(CommandLine.arguments.dropFirst())
+        guard arguments.first == Child.argument, arguments.count == 2 else { return Bench.main() }
+        do { try Child.serve(arguments[1]) } catch { fail(error) }
+    }
+}
+
+/// What is being measured, where somebody watches.
+enum Progress {
+    static func show(_ text: String) {
+        guard isatty(STDERR_FILENO) == 1 else { return }
+        let line = "\r\u{1B}[K\(text)"
+        _ = write(STDERR_FILENO, line, line.utf8.count)
     }
 }
 
 /// What keeps the benchmark from running.
 enum BenchError: Error, CustomStringConvertible {
-    case lost(sent: Int, counted: Int)
+    case noAnswer
     case noChild
     case noRow(String)
+    case role(String)
     case system(String, errno: Int32)
-    case usage
 
     var description: String {
         switch self {
-        case .lost(let sent, let counted): "\(sent) messages were sent and \(counted) arrived"
+        case .noAnswer: "the other end did not answer"
         case .noChild: "the child did not say what it had to"
         case .noRow(let name): "no row is named like \(name)"
+        case .role(let role): "there is no child like \(role)"
         case .system(let call, let errno): "\(call) failed with errno \(errno)"
-        case .usage: "usage: bench [ports | loop [part of a row's name [rounds]]]"
         }
     }
 }

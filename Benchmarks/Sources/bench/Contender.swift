@@ -1,33 +1,120 @@
+import CBench
+import Dispatch
 import RunLoops
 
 /// One way to send messages to somebody who counts them, and answers when asked to. Each contender has its own hot
-/// loops, so that nothing of the benchmark's stands between the two that are compared.
-protocol Contender {
+/// loops, so that nothing of the benchmark's stands between those that are compared.
+protocol Contender: Sendable {
+    /// The process of the other end, if that is not ours.
+    var child: Child? { get }
+
     /// Has the two ends run there from the next message on.
     func bind(_ placement: Placement) throws
 
-    /// Sends so many messages, and one that asks for an answer: how many seconds until it came.
-    func oneWay(_ messages: Int, payload: [UInt8]) throws -> Double
+    /// Sends so many messages, and returns when all have been counted.
+    func oneWay(_ messages: Int, payload: [UInt8]) throws
 
-    /// Sends so many messages, each after the answer to the one before: how many seconds that took.
-    func roundTrips(_ messages: Int, payload: [UInt8]) throws -> Double
+    /// Does the same with the messages shared among the threads.
+    func oneWay(_ messages: Int, payload: [UInt8], from threads: SenderThreads) throws
 
-    /// Like ``oneWay(_:payload:)``, with the messages shared among the threads.
-    func oneWay(_ messages: Int, payload: [UInt8], from threads: SenderThreads) throws -> Double
+    /// Asks so many questions, and returns when all have been answered.
+    /// - Parameters:
+    ///   - inFlight: How many questions are under way; each answer makes room for the next one.
+    ///   - clock: Told when the first question is asked, and of each answer.
+    func roundTrips(_ questions: Int, inFlight: Int, payload: [UInt8], clock: TripClock?) throws
+
+    /// Whether the ends can be bound. A pool's threads cannot: the pool chooses them.
+    var canBind: Bool { get }
+
+    /// The largest payload that gets through.
+    var payloadLimit: Int { get }
 }
 
-/// What a message's number says to the one who counts.
+extension Contender {
+    var child: Child? { nil }
+    var canBind: Bool { true }
+    var payloadLimit: Int { .max }
+
+    /// The time on CPUs that the processes of both ends have used.
+    var cpuSeconds: Double { cb_cpu_seconds(0) + (child.map { cb_cpu_seconds($0.pid) } ?? 0) }
+}
+
+/// What a message's number says to the end that answers.
 enum Request {
-    /// Count it.
+    /// Count the message.
     static let count: UInt32 = 0
-    /// Send the payload back; the answer's number is how many were counted since the last one.
+    /// Send the payload back.
     static let answer: UInt32 = 1
 
     /// Run there from now on.
     static func bind(_ placement: Placement) -> UInt32 { 2 + placement.rawValue }
 
-    /// Where to run, if that is what the number says.
-    static func placement(_ number: UInt32) -> Placement? { number < 2 ? nil : Placement(rawValue: number - 2) }
+    /// Send an empty answer when so many have been counted. Messages of other senders may overtake this one.
+    static func expect(_ count: Int) -> UInt32 { firstExpected + UInt32(count) }
+    fileprivate static let firstExpected: UInt32 = 16
+}
+
+/// The end that answers: what it does about a message.
+struct Echo {
+    enum Reply {
+        case none
+        case payload
+        case empty
+    }
+
+    private var counted: UInt32 = 0
+    private var expected: UInt32 = .max
+
+    @inline(__always)
+    mutating func reply(to number: UInt32) -> Reply {
+        if number == Request.count {
+            counted &+= 1
+            return counted == expected ? finish() : .none
+        }
+        return number == Request.answer ? .payload : prepare(number)
+    }
+
+    private mutating func prepare(_ number: UInt32) -> Reply {
+        if number < Request.firstExpected {
+            Placement(rawValue: number - Request.bind(.apart))?.bindFar()
+            return .none
+        }
+        expected = number - Request.firstExpected
+        return counted == expected ? finish() : .none
+    }
+
+    private mutating func finish() -> Reply {
+        (counted, expected) = (0, .max)
+        return .empty
+    }
+}
+
+/// The end that asks: how many questions have yet to be asked and answered.
+struct Questions {
+    enum Next {
+        case ask
+        case wait
+        case finish
+    }
+
+    private var unasked: Int
+    private var unanswered: Int
+
+    /// - Parameter asked: How many are asked before the first answer.
+    init(_ count: Int, asked: Int) {
+        unasked = count - asked
+        unanswered = count
+    }
+
+    @inline(__always)
+    mutating func answered() -> Next {
+        unanswered -= 1
+        if unasked > 0 {
+            unasked -= 1
+            return .ask
+        }
+        return unanswered == 0 ? .finish : .wait
+    }
 }
 
 /// How many seconds a piece of work takes.
@@ -35,4 +122,11 @@ func seconds(_ work: () throws -> Void) rethrows -> Double {
     let start = MonotonicInstant.now
     try work()
     return Double(MonotonicInstant.now.nanoseconds - start.nanoseconds) / 1e9
+}
+
+extension DispatchSemaphore {
+    /// Waits for the other end, which answers long before the deadline or never.
+    func waitForAnswer() throws {
+        guard wait(timeout: .now() + 60) == .success else { throw BenchError.noAnswer }
+    }
 }

@@ -26,7 +26,7 @@ struct Leaks {
 
     /// The child's side.
     static func serve(_ words: [String]) throws {
-        guard words.count == 3, let runs = Int(words[2]) else { throw BenchError.usage }
+        guard words.count == 3, let runs = Int(words[2]) else { throw BenchError.role(words.joined(separator: " ")) }
         let leaks = try PlainThread.run {
             cb_wait_exactly()
             return words[1] == ours

@@ -1,5 +1,5 @@
 /// What a ratio has to keep to.
-enum Limit {
+enum Limit: Sendable {
     case atMost(Double)
     case atLeast(Double)
 

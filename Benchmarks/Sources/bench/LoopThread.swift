@@ -112,7 +112,7 @@ struct Stream<Thread: LoopThread> {
         let share = blocks / senders.count
         Tally.expect(share * senders.count)
         let time = try seconds {
-            try senders.run { [thread] in
+            try senders.run { [thread] _ in
                 // They capture nothing: neither allocating nor reference counting is what is compared.
                 for _ in 0..<share { thread.execute { Tally.count() } }
             }

@@ -6,9 +6,18 @@ enum Machine {
     static var description: String {
         var name = utsname()
         uname(&name)
-        return "\(sysconf(Int32(_SC_NPROCESSORS_ONLN))) cores, \(text(name.sysname)) \(text(name.release)) "
+        return
+            "\(processor), \(sysconf(Int32(_SC_NPROCESSORS_ONLN))) cores, \(text(name.sysname)) \(text(name.release)) "
             + "\(text(name.machine)), libzmq \(libzmq), Swift \(swift)"
     }
+
+    private static var processor: String {
+        let line = firstLine(of: "grep -m 1 '^model name' /proc/cpuinfo") ?? ""
+        return line.split(separator: ":").last.map { $0.drop { $0 == " " } }.map(String.init) ?? "?"
+    }
+
+    /// Today, in UTC.
+    static var date: String { firstLine(of: "date -u +%Y-%m-%d") ?? "?" }
 
     private static var libzmq: String {
         var (major, minor, patch): (Int32, Int32, Int32) = (0, 0, 0)

@@ -10,6 +10,8 @@ enum Placement: UInt32 {
 
     /// The end that sends first.
     func bindNear() { cb_pin(near) }
+    /// One of several that send: on any CPU but the receiver's, where the two ends are apart.
+    func bindSender() { self == .apart ? cb_pin_beside(far) : cb_pin(near) }
     /// The end that answers.
     func bindFar() { cb_pin(far) }
 

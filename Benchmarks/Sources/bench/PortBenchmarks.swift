@@ -1,107 +1,63 @@
-import Glibc
 import Ports
 import RunLoops
 
-/// How many messages wait for a receiver, on either side: the ports' own default.
+/// How many messages wait for a receiver that bounds its queue: the ports' own default.
 let queueLimit: Int32 = 1000
 
 /// Compares the ports with raw libzmq: the same frames, the same kind of wait, the same queues, in one run.
 enum PortBenchmarks {
-    private static let payloads = [(size: 32, name: "32 B"), (size: 1024, name: "1 KiB")]
-    private static let rounds = 15
-    private static let roundTripsARound = 1500
+    private static let payloads = [0, 32, 256, 1 << 10, 16 << 10, 256 << 10, 4 << 20]
 
-    static func run() throws {
-        // Before the first port: where both processes look for names.
-        let directory = try TemporaryDirectory()
-        setenv("PORTS_DIRECTORY", directory.path, 1)
+    static let conditions = """
+        two CPUs: each end is bound to one of its own; one CPU: both are bound to the same
+        the ports and raw libzmq queue \(queueLimit) messages; – stands for what a contender cannot do, or too few trips
 
+        """
+
+    static func rows(directory: String) throws -> [Row] {
         let frame = try portFrame()
-        print(Machine.description)
-        let frames = payloads.map { "\(frame.overhead + $0.size) B for a payload of \($0.name)" }
-        print("frames of both: \(frames.joined(separator: ", ")); queues: \(queueLimit) messages")
-        print("raw, ours, raw, ours…; medians of \(rounds) rounds")
-        print("two CPUs: each end is bound to one of its own; one CPU: both are bound to the same\n")
-        fflush(nil)
-
-        var verdicts = Table()
-        try betweenThreads(frame, &verdicts)
-        try betweenProcesses(frame, directory.path, &verdicts)
-        print(verdicts.text)
+        let threads = Shared { try Team.inThreads(frame) }
+        let processes = Shared { try Team.inProcesses(frame, directory) }
+        return rows(threads, "two threads", [.apart, .together])
+            // Libzmq's own threads stand between the two ends, so that these are not together on one CPU either.
+            + rows(processes, "two processes", [.apart])
+            + senderRows(threads)
     }
 
-    private static func betweenThreads(_ frame: RawFrame, _ verdicts: inout Table) throws {
-        let threads = (try RunLoopThread(name: "raw echo"), try RunLoopThread(name: "port echo"))
-        let raw = try RawPeer.inThread(threads.0, frame)
-        let ours = try PortPeer.inThread(threads.1)
-        try compare(raw, ours, "two threads, inproc", messages: [120_000, 80_000], [.apart, .together], &verdicts)
-
-        let senders = try SenderThreads(4)
-        var table = Table()
-        table.add(["four threads to one", "raw + mutex", "ours", "ours / raw"])
-        for payload in payloads {
-            let messages = payload.size < 100 ? 20_000 : 16_000
-            let bytes = [UInt8](repeating: 7, count: payload.size)
-            let rate = try medians(
-                rounds: rounds,
-                [
-                    { Double(messages) / (try raw.oneWay(messages, payload: bytes, from: senders)) },
-                    { Double(messages) / (try ours.oneWay(messages, payload: bytes, from: senders)) },
-                ])
-            table.add(["\(payload.name), \(Measure.rate.name)"] + Measure.rate.row(rate))
+    private static func rows(_ team: Shared<Team>, _ part: String, _ placements: [Placement]) -> [Row] {
+        payloads.flatMap { payload in
+            let isLimited = payload == 32 || payload == 1 << 10
+            let rate = Row(part: part, work: "one way", placement: .apart, payload: payload) {
+                let work = Work(payload: payload, .apart)
+                return try team.value.contest(Work.rate, limits: isLimited ? [[.atLeast(0.5), .atLeast(0.9)]] : []) {
+                    work.rate($0)
+                }
+            }
+            let trips = placements.map { placement in
+                Row(part: part, work: "round trip", placement: placement, payload: payload) {
+                    let work = Work(payload: payload, placement)
+                    return try team.value.contest(
+                        Work.roundTrip, limits: isLimited ? [[.atMost(1.5), .atMost(1.1)]] : []
+                    ) { work.roundTrip($0) }
+                }
+            }
+            return [rate] + trips
         }
-        show(table)
     }
 
-    private static func betweenProcesses(_ frame: RawFrame, _ directory: String, _ verdicts: inout Table) throws {
-        let raw = try RawPeer.inChild(directory, frame)
-        let rawChild = try Child("raw \(frame.overhead) \(directory)")
-        var child: Child?
-        let ours = try PortPeer.inChild { child = try Child("ports") }
-        // Libzmq's own threads stand between the two ends, so that these are not together on one CPU either.
-        try compare(raw, ours, "two processes, ipc", messages: [100_000, 50_000], [.apart], &verdicts)
-        withExtendedLifetime((rawChild, child)) {}
-    }
-
-    /// Rate and round trip of two contenders, for each payload.
-    private static func compare(
-        _ raw: some Contender, _ ours: some Contender, _ title: String, messages: [Int], _ placements: [Placement],
-        _ verdicts: inout Table
-    ) throws {
-        var table = Table()
-        table.add([title, "raw", "ours", "ours / raw"])
-        for (payload, messages) in zip(payloads, messages) {
-            let bytes = [UInt8](repeating: 7, count: payload.size)
-            let trips = roundTripsARound
-            func oneWay(_ contender: some Contender) throws -> Double {
-                Double(messages) / (try contender.oneWay(messages, payload: bytes))
+    private static func senderRows(_ team: Shared<Team>) -> [Row] {
+        [32, 1 << 10].flatMap { payload in
+            [1, 2, 4, 8].map { count in
+                let variant = count == 1 ? "1 sender" : "\(count) senders"
+                return Row(
+                    part: "threads to one", work: "one way, \(byteCount(payload))", placement: .apart, variant: variant
+                ) {
+                    let work = Work(payload: payload, .apart)
+                    let senders = try SenderThreads(count, .apart)
+                    return try team.value.contest(Work.rate, amongMany: true) { work.rate($0, from: senders) }
+                }
             }
-            func roundTrip(_ contender: some Contender) throws -> Double {
-                try contender.roundTrips(trips, payload: bytes) / Double(trips) * 1e6
-            }
-            func add(_ measure: Measure, _ name: String, _ medians: [Double]) {
-                table.add([name] + measure.row(medians))
-                verdicts.add(["\(title), \(name)"] + measure.verdict(medians))
-            }
-            let rate = try medians(rounds: rounds, [{ try oneWay(raw) }, { try oneWay(ours) }])
-            add(.rate, "\(payload.name), \(Measure.rate.name)", rate)
-            for placement in placements {
-                try raw.bind(placement)
-                try ours.bind(placement)
-                let trip = try medians(rounds: rounds, [{ try roundTrip(raw) }, { try roundTrip(ours) }])
-                add(.roundTrip, "\(payload.name), \(Measure.roundTrip.name), \(placement.name)", trip)
-            }
-            // What comes next, threads and children too, inherits where this thread may run.
-            try raw.bind(.free)
-            try ours.bind(.free)
         }
-        show(table)
-    }
-
-    /// At once, where the output goes to a file too.
-    private static func show(_ table: Table) {
-        print(table.text + "\n")
-        fflush(nil)
     }
 
     /// The bytes that a port's frame has besides its payload, in the library's own words: it names the size of a frame
@@ -114,5 +70,66 @@ enum PortBenchmarks {
             return RawFrame(overhead: size - 1024)
         }
         throw BenchError.system("a frame's size", errno: 0)
+    }
+}
+
+/// Those that are compared, ours first.
+struct Team: Sendable {
+    static let raw = "raw libzmq"
+
+    private struct Member: Sendable {
+        let name: String
+        let contender: any Contender
+        /// Differs from another member only where several threads send.
+        var isForMany = false
+    }
+
+    private let members: [Member]
+
+    static func inThreads(_ frame: RawFrame) throws -> Team {
+        Team(members: [
+            Member(name: "ours", contender: try PortPeer.inThread()),
+            Member(name: raw, contender: try RawPeer.inThread("shared", frame)),
+            Member(
+                name: "raw libzmq, a PUSH each", contender: try RawPeer.inThread("each", frame, outboxes: 8),
+                isForMany: true),
+        ])
+    }
+
+    static func inProcesses(_ frame: RawFrame, _ directory: String) throws -> Team {
+        Team(members: [
+            Member(name: "ours", contender: try PortPeer.inChild()),
+            Member(name: raw, contender: try RawPeer.inChild(directory, frame)),
+        ])
+    }
+
+    /// - Parameter limits: For the ratio of ours to raw libzmq.
+    func contest(
+        _ quantities: [Quantity], limits: [[Limit]] = [], amongMany: Bool = false,
+        _ measure: (any Contender) -> Measurement
+    ) -> Contest {
+        Contest(
+            quantities: quantities,
+            contestants: members.filter { amongMany || !$0.isForMany }.map { member in
+                Contestant(member.name, limits: member.name == Self.raw ? limits : [], measure(member.contender))
+            })
+    }
+}
+
+/// What several rows use, made when the first of them has its turn.
+final class Shared<Value: Sendable>: @unchecked Sendable {
+    // Sound: one row is measured at a time.
+    private var made: Value?
+    private let make: @Sendable () throws -> Value
+
+    init(_ make: @escaping @Sendable () throws -> Value) { self.make = make }
+
+    var value: Value {
+        get throws {
+            if let made { return made }
+            let value = try make()
+            made = value
+            return value
+        }
     }
 }

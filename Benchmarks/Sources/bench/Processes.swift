@@ -2,10 +2,10 @@ import Glibc
 
 /// A child: this program again, told by a hidden argument what to be. It ends when we do, however that comes about,
 /// because its standard input does.
-final class Child {
+final class Child: Sendable {
     static let argument = "--child"
 
-    private let pid: pid_t
+    let pid: pid_t
     private let input: Int32
 
     init(_ role: String) throws {
@@ -32,6 +32,18 @@ final class Child {
         close(input)
         var status: Int32 = 0
         waitpid(pid, &status, 0)
+    }
+
+    /// The child's side.
+    static func serve(_ role: String) throws {
+        let words = role.split(separator: " ", maxSplits: 2).map(String.init)
+        if words[0] == Leaks.role { return try Leaks.serve(words) }
+        try endWithParent()
+        switch (words[0], words.count) {
+        case (PortPeer.role, 1): try PortPeer.serve()
+        case (RawPeer.role, 3): try RawPeer.serve(words[2], RawFrame(overhead: Int(words[1]) ?? 0))
+        default: throw BenchError.role(role)
+        }
     }
 
     /// What a child that ends by itself has printed.

@@ -4,30 +4,37 @@ import RunLoops
 final class RawPeer: Contender, Sendable {
     private let outbox: RawSocket
     private let inbox: RawSocket
-    /// What several threads need around a socket.
+    /// A PUSH for each of several threads; none: they share one behind a mutex.
+    private let outboxes: [RawSocket]
     private let lock = PlainLock()
+    let child: Child?
 
-    init(outbox: RawSocket, inbox: RawSocket) {
+    private init(outbox: RawSocket, inbox: RawSocket, outboxes: [RawSocket] = [], child: Child? = nil) {
         self.outbox = outbox
         self.inbox = inbox
+        self.outboxes = outboxes
+        self.child = child
     }
 
     /// To another thread of this process.
-    static func inThread(_ thread: RunLoopThread, _ frame: RawFrame) throws -> RawPeer {
+    static func inThread(_ name: String, _ frame: RawFrame, outboxes count: Int = 0) throws -> RawPeer {
+        let addresses = (asker: "inproc://\(name) asker", echo: "inproc://\(name) echo")
         // As a port's sockets have it: inside one process the two marks are added up.
-        let inbox = try RawSocket(bound: "inproc://asker", limit: queueLimit, frame)
-        let echoInbox = try RawSocket(bound: "inproc://echo", limit: queueLimit, frame)
-        let outbox = try RawSocket(connected: "inproc://echo", limit: 1, frame)
-        let echoOutbox = try RawSocket(connected: "inproc://asker", limit: 1, frame)
-        thread.loop.perform { echo(from: echoInbox, to: echoOutbox) }
-        return RawPeer(outbox: outbox, inbox: inbox)
+        let inbox = try RawSocket(bound: addresses.asker, limit: queueLimit, frame)
+        let echoInbox = try RawSocket(bound: addresses.echo, limit: queueLimit, frame)
+        let outboxes = try (0...count).map { _ in try RawSocket(connected: addresses.echo, limit: 1, frame) }
+        let echoOutbox = try RawSocket(connected: addresses.asker, limit: 1, frame)
+        try PlainThread.start { echo(from: echoInbox, to: echoOutbox) }
+        return RawPeer(outbox: outboxes[count], inbox: inbox, outboxes: Array(outboxes.prefix(count)))
     }
 
-    /// To a child, which says when it is ready.
+    static let role = "raw"
+
+    /// To a child.
     static func inChild(_ directory: String, _ frame: RawFrame) throws -> RawPeer {
         let inbox = try RawSocket(bound: "ipc://\(directory)/asker", limit: queueLimit, frame)
         let outbox = try RawSocket(connected: "ipc://\(directory)/echo", limit: queueLimit, frame)
-        return RawPeer(outbox: outbox, inbox: inbox)
+        return RawPeer(outbox: outbox, inbox: inbox, child: try Child("\(role) \(frame.overhead) \(directory)"))
     }
 
     /// The child's side; does not return.
@@ -39,17 +46,14 @@ final class RawPeer: Contender, Sendable {
 
     /// Counts and answers, for ever.
     private static func echo(from inbox: RawSocket, to outbox: RawSocket) {
-        var count: UInt32 = 0
+        var echo = Echo()
         do {
             while true {
                 try inbox.receive { number, payload in
-                    if number == Request.count {
-                        count += 1
-                    } else if let placement = Request.placement(number) {
-                        placement.bindFar()
-                    } else {
-                        try outbox.send(count, payload)
-                        count = 0
+                    switch echo.reply(to: number) {
+                    case .none: break
+                    case .payload: try outbox.send(Request.answer, payload)
+                    case .empty: try outbox.send(Request.answer, nothing)
                     }
                 }
             }
@@ -58,43 +62,61 @@ final class RawPeer: Contender, Sendable {
         }
     }
 
+    private static var nothing: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: nil, count: 0) }
+
     func bind(_ placement: Placement) throws {
         placement.bindNear()
-        try outbox.send(Request.bind(placement), UnsafeRawBufferPointer(start: nil, count: 0))
+        try outbox.send(Request.bind(placement), Self.nothing)
     }
 
-    func oneWay(_ messages: Int, payload: [UInt8]) throws -> Double {
-        try seconds {
-            try payload.withUnsafeBytes { payload in
-                for _ in 0..<messages { try outbox.send(Request.count, payload) }
-            }
-            try ask(payload, expecting: messages)
+    func oneWay(_ messages: Int, payload: [UInt8]) throws {
+        try outbox.send(Request.expect(messages), Self.nothing)
+        try payload.withUnsafeBytes { payload in
+            for _ in 0..<messages { try outbox.send(Request.count, payload) }
         }
+        try waitForAnswer()
     }
 
-    func oneWay(_ messages: Int, payload: [UInt8], from threads: SenderThreads) throws -> Double {
+    func oneWay(_ messages: Int, payload: [UInt8], from threads: SenderThreads) throws {
         let share = messages / threads.count
-        return try seconds {
-            try threads.run { [self] in
-                try payload.withUnsafeBytes { payload in
+        try outbox.send(Request.expect(share * threads.count), Self.nothing)
+        try threads.run { [self] thread in
+            try payload.withUnsafeBytes { payload in
+                if outboxes.isEmpty {
                     for _ in 0..<share {
                         var message = try outbox.makeMessage(Request.count, payload)
                         try lock.withLock { try outbox.send(&message) }
                     }
+                } else {
+                    let outbox = outboxes[thread]
+                    for _ in 0..<share { try outbox.send(Request.count, payload) }
                 }
             }
-            try ask(payload, expecting: share * threads.count)
         }
+        try waitForAnswer()
     }
 
-    func roundTrips(_ messages: Int, payload: [UInt8]) throws -> Double {
-        try seconds { for _ in 0..<messages { try ask(payload, expecting: 0) } }
+    private func waitForAnswer() throws {
+        var isAnswered = false
+        while !isAnswered { try inbox.receive { _, _ in isAnswered = true } }
     }
 
-    private func ask(_ payload: [UInt8], expecting count: Int) throws {
-        try payload.withUnsafeBytes { try outbox.send(Request.answer, $0) }
-        var counted: Int?
-        while counted == nil { try inbox.receive { number, _ in counted = Int(number) } }
-        guard counted == count else { throw BenchError.lost(sent: count, counted: counted ?? 0) }
+    func roundTrips(_ questions: Int, inFlight: Int, payload: [UInt8], clock: TripClock?) throws {
+        var left = Questions(questions, asked: inFlight)
+        var isOver = false
+        try payload.withUnsafeBytes { payload in
+            clock?.start()
+            for _ in 0..<inFlight { try outbox.send(Request.answer, payload) }
+            while !isOver {
+                try inbox.receive { _, payload in
+                    clock?.tick()
+                    switch left.answered() {
+                    case .ask: try outbox.send(Request.answer, payload)
+                    case .wait: break
+                    case .finish: isOver = true
+                    }
+                }
+            }
+        }
     }
 }

@@ -101,4 +101,6 @@ final class RawSocket: @unchecked Sendable {
 final class RawContext: @unchecked Sendable {
     // Sound: libzmq's contexts are thread-safe. It lives as long as the process.
     let handle = zmq_ctx_new()
+
+    init() { zmq_ctx_set(handle, ZMQ_MAX_SOCKETS, 20_000) }
 }

@@ -9,19 +9,19 @@ final class SenderThreads: Sendable {
 
     var count: Int { threads.count }
 
-    init(_ count: Int, _ placement: Placement = .free) throws {
+    init(_ count: Int, _ placement: Placement) throws {
         threads = try (0..<count).map {
-            try RunLoopThread(name: "sender \($0)") { _ in placement.bindNear() }
+            try RunLoopThread(name: "sender \($0)") { _ in placement.bindSender() }
         }
     }
 
     /// Runs the work once on each thread, and returns when all have done it.
-    func run(_ work: @escaping @Sendable () throws -> Void) throws {
+    func run(_ work: @escaping @Sendable (_ thread: Int) throws -> Void) throws {
         let done = DispatchGroup()
-        for thread in threads {
+        for (index, thread) in threads.enumerated() {
             done.enter()
             thread.loop.perform { [self] in
-                do { try work() } catch { failure.withLock { $0 = error } }
+                do { try work(index) } catch { failure.withLock { $0 = error } }
                 done.leave()
             }
         }

@@ -4,6 +4,8 @@ struct Table {
 
     mutating func add(_ cells: [String]) { rows.append(cells) }
 
+    var isEmpty: Bool { rows.isEmpty }
+
     var text: String {
         let widths = (0..<(rows.map(\.count).max() ?? 0)).map { column in
             rows.map { column < $0.count ? $0[column].count : 0 }.max() ?? 0
@@ -19,6 +21,7 @@ struct Table {
 
 /// A number with so many digits after the point, its thousands apart.
 func formatted(_ value: Double, digits: Int) -> String {
+    guard value.isFinite else { return "–" }
     var scale = 1.0
     for _ in 0..<digits { scale *= 10 }
     let scaled = Int((value * scale).rounded())

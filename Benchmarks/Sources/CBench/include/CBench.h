@@ -3,18 +3,23 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 #include <zmq.h>
 
 // An eventfd; -1 with errno.
 int cb_event(void);
 // An epoll set that holds one descriptor, triggered by its level or by its edges; -1 with errno.
 int cb_watch(int descriptor, bool edges);
-// Sleeps until a set tells of its descriptor; 0, or -1 with errno.
+// Sleeps until a set tells of its descriptor, or for a minute; 0, or -1 with errno.
 int cb_wait(int set);
 
 // Binds the calling thread to one CPU for each end (0 or 1) of those that the process started with; any other number
 // lets it run on all of them again.
 void cb_pin(int end);
+// Binds the calling thread to all CPUs but the one of an end.
+void cb_pin_beside(int end);
+// The time on CPUs that a process (0: the calling one) has used; 0 if there is none.
+double cb_cpu_seconds(pid_t process);
 // The bytes of heap in use, in all of malloc's arenas.
 size_t cb_heap(void);
 // Lets a wait of the calling thread end as soon as its time is over, instead of up to 50 µs later.

@@ -1,0 +1,31 @@
+import Histogram
+import RunLoops
+
+/// The time of each round trip: from one answer to the next, where one question is under way.
+final class TripClock: @unchecked Sendable {
+    // Sound: only one thread asks, or the one before has ended.
+    private var last: UInt64 = 0
+    private var trips: [UInt64] = []
+
+    init(trips count: Int) { trips.reserveCapacity(count) }
+
+    func start() { last = MonotonicInstant.now.nanoseconds }
+
+    func tick() {
+        let now = MonotonicInstant.now.nanoseconds
+        trips.append(now - last)
+        last = now
+    }
+
+    func record(in trips: inout Histogram<UInt64>) {
+        for trip in self.trips { trips.record(trip) }
+    }
+}
+
+extension Histogram<UInt64> {
+    /// Microseconds that so many percent of the trips keep to; nil where one or two of them would decide.
+    func microseconds(percentile: Double) -> Double? {
+        guard Double(totalCount) * (1 - percentile / 100) >= 5 else { return nil }
+        return Double(valueAtPercentile(percentile)) / 1000
+    }
+}
