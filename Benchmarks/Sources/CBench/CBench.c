@@ -51,6 +51,13 @@ void cb_pin_beside(int end) {
     sched_setaffinity(0, sizeof chosen, count > 1 ? &chosen : &cpus);
 }
 
+void cb_unpin_new(void) {
+    static _Thread_local bool is_known;
+    if (is_known) return;
+    is_known = true;
+    cb_pin(-1);
+}
+
 double cb_cpu_seconds(pid_t process) {
     clockid_t clock;
     struct timespec time = {0};

@@ -49,6 +49,11 @@ enum Request {
     /// Run there from now on.
     static func bind(_ placement: Placement) -> UInt32 { 2 + placement.rawValue }
 
+    /// Where to run, if that is what the number says.
+    static func placement(_ number: UInt32) -> Placement? {
+        (bind(.apart)..<firstExpected).contains(number) ? Placement(rawValue: number - bind(.apart)) : nil
+    }
+
     /// Send an empty answer when so many have been counted. Messages of other senders may overtake this one.
     static func expect(_ count: Int) -> UInt32 { firstExpected + UInt32(count) }
     fileprivate static let firstExpected: UInt32 = 16
@@ -75,8 +80,8 @@ struct Echo {
     }
 
     private mutating func prepare(_ number: UInt32) -> Reply {
-        if number < Request.firstExpected {
-            Placement(rawValue: number - Request.bind(.apart))?.bindFar()
+        if let placement = Request.placement(number) {
+            placement.bindFar()
             return .none
         }
         expected = number - Request.firstExpected

@@ -7,8 +7,15 @@ import Synchronization
 
 /// A thread that does what others tell it to, and sleeps between.
 protocol LoopThread: Sendable {
+    /// Otherwise a pool's threads take turns.
+    static var isThread: Bool { get }
+
     init() throws
     func execute(_ work: @escaping @Sendable () -> Void)
+}
+
+extension LoopThread {
+    static var isThread: Bool { true }
 }
 
 struct OurThread: LoopThread {
@@ -61,6 +68,15 @@ final class NIOThread: LoopThread {
     deinit { group.shutdownGracefully { _ in } }
 
     func execute(_ work: @escaping @Sendable () -> Void) { loop.execute(work) }
+}
+
+/// A serial queue.
+struct QueueThread: LoopThread {
+    static let isThread = false
+
+    private let queue = DispatchQueue(label: "bench")
+
+    func execute(_ work: @escaping @Sendable () -> Void) { queue.async(execute: work) }
 }
 
 /// Two threads that pass a block back and forth.

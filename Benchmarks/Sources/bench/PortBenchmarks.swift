@@ -4,13 +4,15 @@ import RunLoops
 /// How many messages wait for a receiver that bounds its queue: the ports' own default.
 let queueLimit: Int32 = 1000
 
-/// Compares the ports with raw libzmq: the same frames, the same kind of wait, the same queues, in one run.
+/// Compares the ports with what people would use instead. Raw libzmq has the same frames, wait and queues.
 enum PortBenchmarks {
     private static let payloads = [0, 32, 256, 1 << 10, 16 << 10, 256 << 10, 4 << 20]
 
     static let conditions = """
-        two CPUs: each end is bound to one of its own; one CPU: both are bound to the same
-        the ports and raw libzmq queue \(queueLimit) messages; – stands for what a contender cannot do, or too few trips
+        two CPUs: each end is bound to one of its own; one CPU: both are bound to the same; unbound: a pool's threads,
+        which may run both ends on one CPU
+        the ports and raw libzmq queue \(queueLimit) messages, the others between threads bound no queue
+        –: a contender cannot do it, or there were too few round trips
 
         """
 
@@ -93,6 +95,11 @@ struct Team: Sendable {
             Member(
                 name: "raw libzmq, a PUSH each", contender: try RawPeer.inThread("each", frame, outboxes: 8),
                 isForMany: true),
+            Member(name: "eventfd, epoll", contender: try MailboxPeer<EventMailbox>()),
+            Member(name: "CFRunLoop blocks", contender: try MailboxPeer<BlockMailbox<CFThread>>()),
+            Member(name: "SwiftNIO execute", contender: try MailboxPeer<BlockMailbox<NIOThread>>()),
+            Member(name: "Dispatch queues, unbound", contender: try MailboxPeer<BlockMailbox<QueueThread>>()),
+            Member(name: "AsyncStream, unbound", contender: try MailboxPeer<StreamMailbox>()),
         ])
     }
 

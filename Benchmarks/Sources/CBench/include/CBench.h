@@ -18,6 +18,8 @@ int cb_wait(int set);
 void cb_pin(int end);
 // Binds the calling thread to all CPUs but the one of an end.
 void cb_pin_beside(int end);
+// At its first call on a thread, lets the thread run on all CPUs.
+void cb_unpin_new(void);
 // The time on CPUs that a process (0: the calling one) has used; 0 if there is none.
 double cb_cpu_seconds(pid_t process);
 // The bytes of heap in use, in all of malloc's arenas.
