@@ -4,9 +4,13 @@
 #include <errno.h>
 #include <malloc.h>
 #include <sched.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <sys/un.h>
 #include <time.h>
 
 int cb_event(void) { return eventfd(0, EFD_CLOEXEC); }
@@ -71,3 +75,53 @@ size_t cb_heap(void) {
 }
 
 void cb_wait_exactly(void) { prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0); }
+
+static int packet_socket(const char *path, struct sockaddr_un *address) {
+    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    strncpy(address->sun_path, path, sizeof address->sun_path - 1);
+    int size = 4 << 20, made = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    setsockopt(made, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+    return made;
+}
+
+int cb_packet_listen(const char *path) {
+    struct sockaddr_un address;
+    int made = packet_socket(path, &address);
+    if (bind(made, (struct sockaddr *)&address, sizeof address) != 0 || listen(made, 1) != 0) return -1;
+    return made;
+}
+
+int cb_packet_accept(int listener) {
+    int size = 4 << 20, made = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    setsockopt(made, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+    return made;
+}
+
+int cb_packet_connect(const char *path) {
+    struct sockaddr_un address;
+    int made = packet_socket(path, &address);
+    return connect(made, (struct sockaddr *)&address, sizeof address) == 0 ? made : -1;
+}
+
+size_t cb_packet_limit(int socket) {
+    int size = 0;
+    socklen_t length = sizeof size;
+    getsockopt(socket, SOL_SOCKET, SO_SNDBUF, &size, &length);
+    return size > 32 ? size - 32 : 0;
+}
+
+int cb_packet_send(int socket, const void *head, size_t head_size, const void *body, size_t body_size, bool waits) {
+    struct iovec parts[2] = {{(void *)head, head_size}, {(void *)body, body_size}};
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = body_size > 0 ? 2 : 1};
+    ssize_t sent;
+    do sent = sendmsg(socket, &message, MSG_NOSIGNAL | (waits ? 0 : MSG_DONTWAIT));
+    while (sent < 0 && errno == EINTR);
+    return sent < 0 ? -1 : 0;
+}
+
+ssize_t cb_packet_receive(int socket, void *buffer, size_t size) {
+    ssize_t received;
+    do received = recv(socket, buffer, size, MSG_DONTWAIT);
+    while (received < 0 && errno == EINTR);
+    return received;
+}

@@ -107,6 +107,8 @@ struct Team: Sendable {
         Team(members: [
             Member(name: "ours", contender: try PortPeer.inChild()),
             Member(name: raw, contender: try RawPeer.inChild(directory, frame)),
+            Member(name: "SEQPACKET, epoll", contender: try PacketPeer.inChild(directory, frame)),
+            Member(name: "SwiftNIO, unix socket", contender: try NIOPeer.inChild(directory)),
         ])
     }
 

@@ -42,6 +42,8 @@ final class Child: Sendable {
         switch (words[0], words.count) {
         case (PortPeer.role, 1): try PortPeer.serve()
         case (RawPeer.role, 3): try RawPeer.serve(words[2], RawFrame(overhead: Int(words[1]) ?? 0))
+        case (PacketPeer.role, 3): try PacketPeer.serve(words[2], RawFrame(overhead: Int(words[1]) ?? 0))
+        case (NIOPeer.role, 2): try NIOPeer.serve(words[1])
         default: throw BenchError.role(role)
         }
     }

@@ -26,3 +26,14 @@ double cb_cpu_seconds(pid_t process);
 size_t cb_heap(void);
 // Lets a wait of the calling thread end as soon as its time is over, instead of up to 50 µs later.
 void cb_wait_exactly(void);
+
+// Unix sockets that keep packets apart, with as much room as a user may have; -1 with errno.
+int cb_packet_listen(const char *path);
+int cb_packet_accept(int listener);
+int cb_packet_connect(const char *path);
+// The largest packet that can be sent.
+size_t cb_packet_limit(int socket);
+// Sends one packet of two parts; 0, or -1 with errno.
+int cb_packet_send(int socket, const void *head, size_t head_size, const void *body, size_t body_size, bool waits);
+// Takes a packet that is there; its size, or -1 with errno.
+ssize_t cb_packet_receive(int socket, void *buffer, size_t size);
