@@ -54,6 +54,33 @@ import Testing
         thread?.stop()
     }
 
+    /// libzmq takes note of what has come when it binds a socket. What it sends to itself then keeps the descriptor
+    /// readable.
+    @Test(arguments: [false, true])
+    func `a message is handled although the port is exposed before anybody has looked`(isQueue: Bool) throws {
+        let runtime = runtime()
+        let port = try MachPort(nameServer: runtime.nameServer)
+        let (busy, release, handled) = (Latch(), Latch(), Latch())
+        port.setHandler { _ in handled.open() }
+        // The thread that watches the descriptor.
+        let thread = isQueue ? nil : try served(port)
+        let loop = try thread?.loop ?? runtime.housekeeping.loop()
+        let queue = DispatchQueue(label: "test")
+        if isQueue { try port.setQueue(queue) }
+        #expect(waitUntil { loop.isWaiting })
+        loop.perform {
+            busy.open()
+            _ = release.wait(until: .patience)
+        }
+        #expect(busy.wait(until: .patience))
+        queue.sync {}
+        try port.sendRight.send(MachPort.Message())
+        _ = try port.receiver.expose()
+        release.open()
+        #expect(handled.wait(until: .patience))
+        thread?.stop()
+    }
+
     @Test func `a right that travels to another runtime leads back to its port`() throws {
         let (one, other) = (runtime(), runtime())
         let port = try registered(one)
