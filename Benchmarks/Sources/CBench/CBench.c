@@ -31,6 +31,20 @@ int cb_wait(int set) {
     return count == 1 ? 0 : -1;
 }
 
+int cb_set(void) { return epoll_create1(EPOLL_CLOEXEC); }
+
+int cb_set_add(int set, int descriptor, unsigned number) {
+    struct epoll_event event = {.events = EPOLLIN, .data.u32 = number};
+    return epoll_ctl(set, EPOLL_CTL_ADD, descriptor, &event);
+}
+
+int cb_set_wait(int set, unsigned *numbers, int size) {
+    struct epoll_event events[256];
+    int count = epoll_wait(set, events, size < 256 ? size : 256, -1);
+    for (int index = 0; index < count; index++) numbers[index] = events[index].data.u32;
+    return count;
+}
+
 static cpu_set_t cpus;
 
 // Before anything is bound, which new threads would inherit.

@@ -40,6 +40,7 @@ struct Bench: ParsableCommand {
         // Before the first port: where both processes look for names.
         let directory = try TemporaryDirectory()
         setenv("PORTS_DIRECTORY", directory.path, 1)
+        raiseDescriptorLimit()
         let former = try compare.map(Report.init(file:))
         var rows: [Row] = []
         if half != .loop { rows += try PortBenchmarks.rows(directory: directory.path) }

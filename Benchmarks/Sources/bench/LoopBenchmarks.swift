@@ -5,8 +5,7 @@ import RunLoops
 /// Compares the run loop with Foundation's, with SwiftNIO's where that has the counterpart, and with the bare kernel.
 enum LoopBenchmarks {
     static var rows: [Row] {
-        raiseDescriptorLimit()
-        return [
+        [
             row("a pass, timeout 0, one Source0") {
                 idlePass { $0.addSource0() }
             },
@@ -135,14 +134,6 @@ enum LoopBenchmarks {
             Contestant("CFRunLoop") { try measured(CFLoop.self, sources: source1s, passes: 100) })
         contest.isRepeated = false
         return contest
-    }
-
-    private static func raiseDescriptorLimit() {
-        var limit = rlimit()
-        let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
-        getrlimit(resource, &limit)
-        limit.rlim_cur = limit.rlim_max
-        setrlimit(resource, &limit)
     }
 
     /// As many as wanted, or as there are descriptors for.

@@ -23,7 +23,54 @@ enum PortBenchmarks {
         return rows(threads, "two threads", [.apart, .together])
             // Libzmq's own threads stand between the two ends, so that these are not together on one CPU either.
             + rows(processes, "two processes", [.apart])
-            + senderRows(threads)
+            + inFlightRows(threads, "two threads", [32]) + inFlightRows(processes, "two processes", [32])
+            + senderRows(threads) + crowdRows(frame) + memoryRows(frame)
+    }
+
+    private static func inFlightRows(_ team: Shared<Team>, _ part: String, _ payloads: [Int]) -> [Row] {
+        payloads.flatMap { payload in
+            [1, 10, 100, 1000].map { count in
+                Row(
+                    part: part, work: "requests and answers, \(byteCount(payload))", placement: .apart,
+                    variant: "\(formatted(Double(count), digits: 0)) in flight"
+                ) {
+                    let work = Work(payload: payload, .apart)
+                    return try team.value.contest(Work.rate) { work.rate($0, inFlight: count) }
+                }
+            }
+        }
+    }
+
+    /// Ports that take turns, which one thread serves.
+    private static func crowdRows(_ frame: RawFrame) -> [Row] {
+        [1, 10, 100, 1000].map { size in
+            Row(
+                part: "two threads", work: "one way, 32 B, to many", placement: .apart,
+                variant: size == 1 ? "1 port" : "\(formatted(Double(size), digits: 0)) ports"
+            ) {
+                let payload = [UInt8](repeating: 7, count: 32)
+                let crowds: [(String, any Crowd)] = [
+                    ("ours", try PortCrowd(size)), (Team.raw, try RawCrowd(size, frame)),
+                ]
+                return Contest(
+                    quantities: Work.rate,
+                    contestants: crowds.map { Contestant($0, limits: [], $1.rate(payload: payload, .apart)) })
+            }
+        }
+    }
+
+    private static func memoryRows(_ frame: RawFrame) -> [Row] {
+        [false, true].map { sent in
+            Row(part: "memory", work: sent ? "heap of a port that has had a message" : "heap of a port") {
+                var contest = Contest(
+                    .bytes, ours: { try CrowdMemory.ofPort(sent: sent) },
+                    Contestant(sent ? "PUSH and PULL" : "PULL") {
+                        try CrowdMemory.ofRaw(frame, sent: sent)
+                    })
+                contest.isRepeated = false
+                return contest
+            }
+        }
     }
 
     private static func rows(_ team: Shared<Team>, _ part: String, _ placements: [Placement]) -> [Row] {

@@ -38,6 +38,7 @@ final class Child: Sendable {
     static func serve(_ role: String) throws {
         let words = role.split(separator: " ", maxSplits: 2).map(String.init)
         if words[0] == Leaks.role { return try Leaks.serve(words) }
+        if words[0] == CrowdMemory.role { return try CrowdMemory.serve(words) }
         try endWithParent()
         switch (words[0], words.count) {
         case (PortPeer.role, 1): try PortPeer.serve()
@@ -102,4 +103,13 @@ final class TemporaryDirectory {
         }
         _ = Glibc.remove(path)
     }
+}
+
+/// As many descriptors as a user may have.
+func raiseDescriptorLimit() {
+    var limit = rlimit()
+    let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
+    getrlimit(resource, &limit)
+    limit.rlim_cur = limit.rlim_max
+    setrlimit(resource, &limit)
 }

@@ -14,6 +14,8 @@ final class RawSocket: @unchecked Sendable {
     // Sound: each is used by one thread at a time; those that are shared have a lock around them.
     private let handle: UnsafeMutableRawPointer
     private let frame: RawFrame
+    /// Tells in edges that there is something to receive.
+    private(set) var descriptor: Int32 = -1
     private var set: Int32 = -1
 
     static let context = RawContext()
@@ -25,7 +27,6 @@ final class RawSocket: @unchecked Sendable {
         self.frame = frame
         try Self.set(handle, ZMQ_RCVHWM, limit)
         guard zmq_bind(handle, address) == 0 else { throw Self.error("zmq_bind") }
-        var descriptor: Int32 = -1
         var size = MemoryLayout<Int32>.size
         guard zmq_getsockopt(handle, ZMQ_FD, &descriptor, &size) == 0 else { throw Self.error("zmq_getsockopt") }
         set = cb_watch(descriptor, false)
@@ -39,6 +40,11 @@ final class RawSocket: @unchecked Sendable {
         self.frame = frame
         try Self.set(handle, ZMQ_SNDHWM, limit)
         guard zmq_connect(handle, address) == 0 else { throw Self.error("zmq_connect") }
+    }
+
+    deinit {
+        if set >= 0 { close(set) }
+        zmq_close(handle)
     }
 
     private static func set(_ handle: UnsafeMutableRawPointer, _ option: Int32, _ value: Int32) throws {
@@ -75,9 +81,14 @@ final class RawSocket: @unchecked Sendable {
         try send(&message)
     }
 
-    /// Sleeps until the socket has something to say, then takes all there is: its descriptor speaks in edges.
+    /// Sleeps until the socket has something to say, then takes all there is.
     func receive(_ body: (_ number: UInt32, _ payload: UnsafeRawBufferPointer) throws -> Void) throws {
         guard cb_wait(set) == 0 else { throw BenchError.system("epoll_wait", errno: errno) }
+        try drain(body)
+    }
+
+    /// Takes all there is.
+    func drain(_ body: (_ number: UInt32, _ payload: UnsafeRawBufferPointer) throws -> Void) throws {
         var message = zmq_msg_t()
         zmq_msg_init(&message)
         defer { zmq_msg_close(&message) }

@@ -100,7 +100,7 @@ struct Work {
 }
 
 /// How many messages a measurement takes, found in the first one.
-private final class Amount {
+final class Amount {
     private let least: Int
     private let most: Int
     private let factor: Int

@@ -12,6 +12,10 @@ int cb_event(void);
 int cb_watch(int descriptor, bool edges);
 // Sleeps until a set tells of its descriptor, or for a minute; 0, or -1 with errno.
 int cb_wait(int set);
+// An epoll set of many, each with a number: the numbers of those that are ready, and how many; -1 with errno.
+int cb_set(void);
+int cb_set_add(int set, int descriptor, unsigned number);
+int cb_set_wait(int set, unsigned *numbers, int size);
 
 // Binds the calling thread to one CPU for each end (0 or 1) of those that the process started with; any other number
 // lets it run on all of them again.
