@@ -22,10 +22,10 @@ int cb_watch(int descriptor, bool edges) {
     return set;
 }
 
-int cb_wait(int set) {
+int cb_wait(int set, int seconds) {
     struct epoll_event event;
     int count;
-    do count = epoll_wait(set, &event, 1, 60 * 1000);
+    do count = epoll_wait(set, &event, 1, seconds < 0 ? -1 : seconds * 1000);
     while (count < 0 && errno == EINTR);
     if (count == 0) errno = ETIMEDOUT;
     return count == 1 ? 0 : -1;

@@ -26,7 +26,7 @@ struct EventPair {
         let echo = try PlainThread.start { [placement, near, far] in
             placement.bindFar()
             for _ in 0..<trips {
-                _ = cb_wait(far.set)
+                _ = cb_wait(far.set, -1)
                 Self.raise(near)
             }
         }
@@ -36,7 +36,7 @@ struct EventPair {
             return seconds {
                 for _ in 0..<trips {
                     Self.raise(far)
-                    _ = cb_wait(near.set)
+                    _ = cb_wait(near.set, -1)
                 }
             } / Double(trips) * 1e6
         }

@@ -42,7 +42,7 @@ final class EventMailbox: Mailbox {
         try PlainThread.start { [self] in
             var taken: [Letter] = []
             while true {
-                while cb_wait(set) != 0 {}
+                while cb_wait(set, -1) != 0 {}
                 waiting.withLock { swap(&$0, &taken) }
                 for letter in taken { handler(letter) }
                 taken.removeAll(keepingCapacity: true)

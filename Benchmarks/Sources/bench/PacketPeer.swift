@@ -67,7 +67,7 @@ final class PacketPeer: Contender {
 
     private func waitForAnswer() throws {
         var isAnswered = false
-        while !isAnswered { try socket.receive { _, _ in isAnswered = true } }
+        while !isAnswered { try socket.receive(within: answerSeconds) { _, _ in isAnswered = true } }
     }
 
     func roundTrips(_ questions: Int, inFlight: Int, payload: [UInt8], clock: TripClock?) throws {
@@ -83,7 +83,7 @@ final class PacketPeer: Contender {
             clock?.start()
             try ask()
             while underWay > 0 {
-                try socket.receive { _, _ in
+                try socket.receive(within: answerSeconds) { _, _ in
                     clock?.tick()
                     underWay -= 1
                     try ask()
@@ -138,8 +138,10 @@ final class PacketSocket: @unchecked Sendable {
     }
 
     /// Sleeps until there are packets, and takes all there are.
-    func receive(_ body: (_ number: UInt32, _ payload: UnsafeRawBufferPointer) throws -> Void) throws {
-        guard cb_wait(set) == 0 else { throw BenchError.system("epoll_wait", errno: errno) }
+    func receive(
+        within seconds: Int32 = -1, _ body: (_ number: UInt32, _ payload: UnsafeRawBufferPointer) throws -> Void
+    ) throws {
+        guard cb_wait(set, seconds) == 0 else { throw BenchError.system("epoll_wait", errno: errno) }
         while true {
             let size = cb_packet_receive(socket, buffer, limit)
             guard size >= frame.overhead else {

@@ -98,7 +98,7 @@ final class RawPeer: Contender, Sendable {
 
     private func waitForAnswer() throws {
         var isAnswered = false
-        while !isAnswered { try inbox.receive { _, _ in isAnswered = true } }
+        while !isAnswered { try inbox.receive(within: answerSeconds) { _, _ in isAnswered = true } }
     }
 
     func roundTrips(_ questions: Int, inFlight: Int, payload: [UInt8], clock: TripClock?) throws {
@@ -108,7 +108,7 @@ final class RawPeer: Contender, Sendable {
             clock?.start()
             for _ in 0..<inFlight { try outbox.send(Request.answer, payload) }
             while !isOver {
-                try inbox.receive { _, payload in
+                try inbox.receive(within: answerSeconds) { _, payload in
                     clock?.tick()
                     switch left.answered() {
                     case .ask: try outbox.send(Request.answer, payload)

@@ -82,8 +82,10 @@ final class RawSocket: @unchecked Sendable {
     }
 
     /// Sleeps until the socket has something to say, then takes all there is.
-    func receive(_ body: (_ number: UInt32, _ payload: UnsafeRawBufferPointer) throws -> Void) throws {
-        guard cb_wait(set) == 0 else { throw BenchError.system("epoll_wait", errno: errno) }
+    func receive(
+        within seconds: Int32 = -1, _ body: (_ number: UInt32, _ payload: UnsafeRawBufferPointer) throws -> Void
+    ) throws {
+        guard cb_wait(set, seconds) == 0 else { throw BenchError.system("epoll_wait", errno: errno) }
         try drain(body)
     }
 

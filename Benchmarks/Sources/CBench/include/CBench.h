@@ -10,8 +10,8 @@
 int cb_event(void);
 // An epoll set that holds one descriptor, triggered by its level or by its edges; -1 with errno.
 int cb_watch(int descriptor, bool edges);
-// Sleeps until a set tells of its descriptor, or for a minute; 0, or -1 with errno.
-int cb_wait(int set);
+// Sleeps until a set tells of its descriptor, or so many seconds have passed (-1: for ever); 0, or -1 with errno.
+int cb_wait(int set, int seconds);
 // An epoll set of many, each with a number: the numbers of those that are ready, and how many; -1 with errno.
 int cb_set(void);
 int cb_set_add(int set, int descriptor, unsigned number);
