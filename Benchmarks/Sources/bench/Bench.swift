@@ -32,22 +32,43 @@ struct Bench: ParsableCommand {
     @Option(help: "Compare with a file that --json wrote. Says nothing in the exit status.", completion: .file())
     var compare: String?
 
+    @Option(help: "Draw the main figures into this SVG file.", completion: .file())
+    var chart: String?
+
+    @Option(help: "Measure nothing: print, compare and draw the values of this file.", completion: .file())
+    var from: String?
+
     func validate() throws {
         guard rounds > 0 else { throw ValidationError("at least one round is needed") }
     }
 
     func run() throws {
+        let former = try compare.map(Report.init(file:))
+        guard let report = try from.map(Report.init(file:)) ?? measured() else { return }
+        print(report.tables)
+        if let former { print("\n" + report.comparison(with: former)) }
+        if let json { try report.write(to: json) }
+        if let chart {
+            guard let drawn = Chart(report) else { throw BenchError.nothingToDraw }
+            try drawn.write(to: chart)
+        }
+    }
+
+    /// Nil if only the names of the rows were wanted.
+    private func measured() throws -> Report? {
         // Before the first port: where both processes look for names.
         let directory = try TemporaryDirectory()
         setenv("PORTS_DIRECTORY", directory.path, 1)
         raiseDescriptorLimit()
-        let former = try compare.map(Report.init(file:))
         var rows: [Row] = []
         if half != .loop { rows += try PortBenchmarks.rows(directory: directory.path) }
         if half != .ports { rows += LoopBenchmarks.rows }
         if let only { rows = rows.filter { $0.name.contains(only) } }
         guard !rows.isEmpty else { throw BenchError.noRow(only ?? "") }
-        if list { return print(rows.map(\.name).joined(separator: "\n")) }
+        if list {
+            print(rows.map(\.name).joined(separator: "\n"))
+            return nil
+        }
 
         var report = Report(rounds: rounds)
         print(report.machine)
@@ -58,9 +79,7 @@ struct Bench: ParsableCommand {
             report.figures += try row.figures(rounds: rounds)
         }
         Progress.show("")
-        print(report.tables)
-        if let former { print("\n" + report.comparison(with: former)) }
-        if let json { try report.write(to: json) }
+        return report
     }
 }
 
@@ -88,6 +107,7 @@ enum BenchError: Error, CustomStringConvertible {
     case noAnswer
     case noChild
     case noRow(String)
+    case nothingToDraw
     case role(String)
     case system(String, errno: Int32)
 
@@ -96,6 +116,7 @@ enum BenchError: Error, CustomStringConvertible {
         case .noAnswer: "the other end did not answer"
         case .noChild: "the child did not say what it had to"
         case .noRow(let name): "no row is named like \(name)"
+        case .nothingToDraw: "the run has none of the figures that the chart shows"
         case .role(let role): "there is no child like \(role)"
         case .system(let call, let errno): "\(call) failed with errno \(errno)"
         }
