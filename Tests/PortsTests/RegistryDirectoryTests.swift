@@ -248,6 +248,29 @@ import Testing
         withExtendedLifetime(port) {}
     }
 
+    @Test func `a sweep removes no name that is registered meanwhile`() throws {
+        let planted = PortID(incarnation: PortRuntime.shared.incarnation, number: 1 << 40)
+        for number in 0..<100 {
+            let right = WireRight(id: planted, queueLimit: 1, limit: 1, path: sandbox.path)
+            try sandbox.plant(NameEntry(name: "name \(number)", right: right))
+        }
+        let ports = try (0..<20).map { _ in try MachPort(nameServer: sandbox.names) }
+        let (names, isOver) = (sandbox.names, Latch())
+        let registrar = Helper {
+            errorKind {
+                var number = 0
+                while !isOver.wait(until: .distantPast) {
+                    number += 1
+                    try names.register(ports[number % 20], name: "fresh \(number)")
+                    try names.remove(ports[(number + 1) % 20], name: "fresh \(number - 19)")
+                }
+            }
+        }
+        for _ in 0..<100 { #expect(try names.sweep().names == []) }
+        isOver.open()
+        #expect(registrar.value() == "none")
+    }
+
     @Test func `files that only look like ours survive the sweep`() throws {
         let (digest, folder) = ("\(Incarnation.random())", "\(Incarnation.random())")
         mkdir(sandbox.file(folder), 0o700)

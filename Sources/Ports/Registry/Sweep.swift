@@ -7,8 +7,10 @@ extension RegistryDirectory {
     /// Sweeps without a deadline, and looks at each name: somebody may have removed its owner's folder.
     func sweepAll() -> (processes: Int, names: [String]) {
         var swept = sweep(before: .distantFuture)
-        let live = Set(liveEntries().map(\.right.id))
-        for entry in entries() where !live.contains(entry.right.id) {
+        // What is registered after the reading is not looked at, and a process that has an entry can be reached already.
+        let entries = entries()
+        let dead = Set(entries.map(\.right.id.incarnation)).filter { !isAlive($0) }
+        for entry in entries where dead.contains(entry.right.id.incarnation) {
             guard let file = try? NameEntry.fileName(for: entry.name) else { continue }
             if let name = removeDead(entry.right.id, file) { swept.names.append(name) }
         }
