@@ -17,7 +17,7 @@ help:
 	@echo "make soak     play 50,000 generated scripts on our run loop and on Foundation's, and compare; then load ports"
 	@echo "              for half an hour, or SOAK_MINUTES"
 	@echo "make fuzz     try to break what decodes other processes' bytes, FUZZ_SECONDS=60 for each of three"
-	@echo "make bench    measure ports beside raw libzmq, and the run loop beside CFRunLoop and SwiftNIO"
+	@echo "make bench    measure ports and the run loop beside what people would use instead, for some three minutes"
 	@echo "make bench-check  count the instructions and allocations of a message with valgrind, and fail if they have grown"
 	@echo "make docs     build the documentation, in .build/documentation"
 	@echo "make format   lay the source text out"

@@ -39,6 +39,12 @@ extension Contender {
     var cpuSeconds: Double { cb_cpu_seconds(0) + (child.map { cb_cpu_seconds($0.pid) } ?? 0) }
 }
 
+/// One that can give an array away without copying its bytes, as ends of one process can.
+protocol HandingOver: Contender {
+    /// Hands the bytes over so many times, and returns when all messages have been counted.
+    func oneWay(_ messages: Int, handingOver bytes: SharedBytes) throws
+}
+
 /// What a message's number says to the end that answers.
 enum Request {
     /// Count the message.

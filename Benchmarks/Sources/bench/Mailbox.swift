@@ -18,6 +18,8 @@ struct Letter: Sendable {
     let number: UInt32
     let payload: [UInt8]
 
+    init(_ number: UInt32, sharing payload: [UInt8]) { (self.number, self.payload) = (number, payload) }
+
     /// With bytes of its own, as a message has them.
     init(_ number: UInt32, copying payload: [UInt8]) {
         self.number = number

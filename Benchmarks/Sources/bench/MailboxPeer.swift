@@ -2,7 +2,7 @@ import CBench
 import Dispatch
 
 /// Two mailboxes, of the end that asks and of the end that answers.
-final class MailboxPeer<Box: Mailbox>: Contender {
+final class MailboxPeer<Box: Mailbox>: HandingOver {
     private let near: Box
     private let far: Box
     private let end: End
@@ -49,6 +49,13 @@ final class MailboxPeer<Box: Mailbox>: Contender {
         try threads.run { [far] _ in
             for _ in 0..<share { far.post(Letter(Request.count, copying: payload)) }
         }
+        try end.isOver.waitForAnswer()
+    }
+
+    func oneWay(_ messages: Int, handingOver bytes: SharedBytes) throws {
+        end.expect(Questions(1, asked: 1), nil)
+        far.post(Letter(Request.expect(messages), copying: []))
+        for _ in 0..<messages { far.post(Letter(Request.count, sharing: bytes.array)) }
         try end.isOver.waitForAnswer()
     }
 

@@ -24,7 +24,17 @@ enum PortBenchmarks {
             // Libzmq's own threads stand between the two ends, so that these are not together on one CPU either.
             + rows(processes, "two processes", [.apart])
             + inFlightRows(threads, "two threads", [32]) + inFlightRows(processes, "two processes", [32])
-            + senderRows(threads) + crowdRows(frame) + memoryRows(frame)
+            + handOverRows(threads) + senderRows(threads) + crowdRows(frame) + memoryRows(frame)
+    }
+
+    private static func handOverRows(_ team: Shared<Team>) -> [Row] {
+        [64 << 10, 1 << 20, 64 << 20].map { payload in
+            Row(part: "two threads", work: "arrays handed over, one way", placement: .apart, payload: payload) {
+                let work = Work(payload: payload, .apart)
+                let bytes = SharedBytes(work.payload)
+                return try team.value.contest(Work.rate) { work.rate($0, handingOver: bytes) }
+            }
+        }
     }
 
     private static func inFlightRows(_ team: Shared<Team>, _ part: String, _ payloads: [Int]) -> [Row] {

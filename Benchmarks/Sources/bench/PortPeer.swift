@@ -3,7 +3,7 @@ import Ports
 import RunLoops
 
 /// Our ports: each end is a `MachPort` in the loop of a thread of its own, and its handler does the work.
-final class PortPeer: Contender {
+final class PortPeer: HandingOver {
     private let right: MachPort.SendRight
     private let asker: Asker
     /// Keeps the other end's thread.
@@ -53,7 +53,7 @@ final class PortPeer: Contender {
     /// Counts and answers.
     private static func echo(answering asker: MachPort.SendRight) throws -> MachPort {
         let echo = LoopOwned(Echo())
-        return try MachPort(queueLimit: Int(queueLimit)) { message in
+        return try MachPort(queueLimit: Int(queueLimit), messageLimit: 128 << 20) { message in
             do {
                 switch echo.value.reply(to: message.id) {
                 case .none: break
@@ -89,6 +89,13 @@ final class PortPeer: Contender {
         try threads.run { [right] _ in
             for _ in 0..<share { try right.send(id: Request.count, bytes: payload.span.bytes) }
         }
+        try asker.isOver.waitForAnswer()
+    }
+
+    func oneWay(_ messages: Int, handingOver bytes: SharedBytes) throws {
+        asker.expect(Questions(1, asked: 1))
+        try right.send(id: Request.expect(messages), bytes: Self.nothing.span.bytes)
+        for _ in 0..<messages { try right.send(MachPort.Message(id: Request.count, [.bytes(bytes.array)])) }
         try asker.isOver.waitForAnswer()
     }
 

@@ -1,7 +1,7 @@
 import RunLoops
 
 /// libzmq by itself: a PUSH and a PULL socket each way, and an epoll set that holds the receiver's `ZMQ_FD`.
-final class RawPeer: Contender, Sendable {
+final class RawPeer: HandingOver {
     private let outbox: RawSocket
     private let inbox: RawSocket
     /// A PUSH for each of several threads; none: they share one behind a mutex.
@@ -93,6 +93,12 @@ final class RawPeer: Contender, Sendable {
                 }
             }
         }
+        try waitForAnswer()
+    }
+
+    func oneWay(_ messages: Int, handingOver bytes: SharedBytes) throws {
+        try outbox.send(Request.expect(messages), Self.nothing)
+        for _ in 0..<messages { try outbox.send(bytes) }
         try waitForAnswer()
     }
 

@@ -81,6 +81,22 @@ final class RawSocket: @unchecked Sendable {
         try send(&message)
     }
 
+    /// Sends a message of these bytes without copying them.
+    func send(_ bytes: SharedBytes) throws {
+        var message = zmq_msg_t()
+        let owner = Unmanaged.passRetained(bytes)
+        let made = zmq_msg_init_data(
+            &message, bytes.start, bytes.count,
+            { _, owner in
+                if let owner { Unmanaged<SharedBytes>.fromOpaque(owner).release() }
+            }, owner.toOpaque())
+        guard made == 0 else {
+            owner.release()
+            throw Self.error("zmq_msg_init_data")
+        }
+        try send(&message)
+    }
+
     /// Sleeps until the socket has something to say, then takes all there is.
     func receive(
         within seconds: Int32 = -1, _ body: (_ number: UInt32, _ payload: UnsafeRawBufferPointer) throws -> Void
@@ -116,4 +132,24 @@ final class RawContext: @unchecked Sendable {
     let handle = zmq_ctx_new()
 
     init() { zmq_ctx_set(handle, ZMQ_MAX_SOCKETS, 20_000) }
+}
+
+/// Bytes that many messages share: an array, and the same for libzmq.
+final class SharedBytes: @unchecked Sendable {
+    // Sound: nobody writes them after the init.
+    let array: [UInt8]
+    let start: UnsafeMutableRawPointer
+    var count: Int { array.count }
+
+    init(_ array: [UInt8]) {
+        self.array = array
+        start = .allocate(byteCount: array.count, alignment: 16)
+        array.withUnsafeBytes { bytes in
+            if let base = bytes.baseAddress { start.copyMemory(from: base, byteCount: bytes.count) }
+        }
+        // Where a frame has its number.
+        start.storeBytes(of: Request.count, toByteOffset: RawFrame.numberOffset, as: UInt32.self)
+    }
+
+    deinit { start.deallocate() }
 }

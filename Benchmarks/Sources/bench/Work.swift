@@ -36,11 +36,23 @@ struct Work {
         }
     }
 
+    /// The bytes are not copied, so their number does not limit how many are under way.
+    func rate(_ contender: some Contender, handingOver bytes: SharedBytes) -> Measurement {
+        guard let giver = contender as? any HandingOver else {
+            return Measurement { [Double?](repeating: nil, count: Self.rate.count) }
+        }
+        return rate(giver, atLeast: 4000, atMost: Self.byteLimit / 64) {
+            try giver.oneWay($0, handingOver: bytes)
+        }
+    }
+
     private func rate(
-        _ contender: some Contender, multipleOf factor: Int = 1, _ run: @escaping (_ messages: Int) throws -> Void
+        _ contender: some Contender, atLeast least: Int? = nil, atMost most: Int? = nil, multipleOf factor: Int = 1,
+        _ run: @escaping (_ messages: Int) throws -> Void
     ) -> Measurement {
         // Many times what the queues hold, where that is not too much.
-        let amount = Amount(atLeast: min(4000, byteLimit / 8), atMost: byteLimit, multipleOf: factor)
+        let amount = Amount(
+            atLeast: least ?? min(4000, byteLimit / 8), atMost: most ?? byteLimit, multipleOf: factor)
         return bound(contender, quantities: Self.rate.count) {
             let messages = try amount.found(run)
             let cpu = contender.cpuSeconds
