@@ -32,6 +32,22 @@ import Testing
         for number in 1..<10 as Range<UInt32> { #expect(try port.receive(before: .patience).id == number) }
     }
 
+    @Test func `a sender that is cut off again and again does not starve`() throws {
+        let (one, other) = (PortRuntime(directory: sandbox.path), PortRuntime(directory: sandbox.path))
+        let port = try MachPort(byteLimit: 4096, nameServer: one.nameServer)
+        try one.nameServer.register(port, name: "test")
+        let right = try other.nameServer.port(forName: "test")
+        let sender = Helper {
+            portError { for number in 0..<2000 as Range<UInt32> { try right.send(message(number), before: .patience) } }
+        }
+        for number in 0..<2000 as Range<UInt32> {
+            #expect(try port.receive(before: .patience).id == number)
+            if number % 100 == 0 { try right.channel.connectToOwner(before: .patience)?.cut() }
+        }
+        #expect(sender.value() == .some(nil))
+        withExtendedLifetime((one, other)) {}
+    }
+
     @Test func `messages that have exactly the limit's bytes together have room`() throws {
         let port = try MachPort(byteLimit: 2 * 1020)
         #expect(fill(port.sendRight) == 2)

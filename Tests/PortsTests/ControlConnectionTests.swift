@@ -556,7 +556,7 @@ import Testing
         }
         let all = try (0..<3).map { _ in try connected() }
         for (peer, origin) in all {
-            peers.returnCredit(Int(origin), of: 1, to: origin)
+            #expect(peers.returnCredit(Int(origin), of: 1, to: origin))
             #expect(peer.receive() == Samples.packet(.credit(1, bytes: UInt64(origin))))
         }
         for (peer, _) in all { #expect(!peer.isReadable(before: .now)) }

@@ -27,6 +27,22 @@ import Testing
 
     // MARK: Coming
 
+    @Test func `whoever waits finds a port that gives up its name and takes it again at once`() throws {
+        let port = try MachPort(nameServer: sandbox.names)
+        let other = PortRuntime(directory: sandbox.path)
+        for round in 0..<20 {
+            let name = "again \(round)"
+            let waiter = Helper { try? other.nameServer.waitForPort(forName: name, before: .patience) }
+            #expect(waitUntil { (try? other.nameServer.registryDirectory().watcher.isWatching) == true })
+            for _ in 0..<30 {
+                try sandbox.names.register(port, name: name)
+                try sandbox.names.remove(port, name: name)
+            }
+            try sandbox.names.register(port, name: name)
+            #expect(waiter.value() == port.sendRight)
+        }
+    }
+
     @Test func `a name that is there is not waited for`() throws {
         let port = try register("here")
         #expect(try names.waitForPort(forName: "here", before: .distantPast) == port.sendRight)

@@ -40,7 +40,7 @@ import Testing
         #expect(!queue.takeCredit(1) && queue.credit.isLacking && queue.isFull)
         #expect(queue.returnCredit(95) === sender)
         #expect(queue.takeCredit(5) && !queue.takeCredit(6))
-        #expect(queue.controlConnectionEnded() === sender && queue.credit.inFlight == 0)
+        #expect(queue.controlConnectionChanged() === sender && queue.credit.inFlight == 0)
         #expect(queue.takeCredit(6) && queue.returnCredit(1) == nil)
     }
 
@@ -100,7 +100,7 @@ import Testing
         queue.noteSent(0)
         queue.noteProbe(1)
         #expect(queue.closeIfIdle() == .nothing)
-        _ = queue.controlConnectionEnded()
+        _ = queue.controlConnectionChanged()
         #expect(!queue.drained(1) && queue.closeIfIdle() == .probe)
     }
 

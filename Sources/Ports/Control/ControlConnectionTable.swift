@@ -13,12 +13,20 @@ final class ControlConnectionTable: Sendable {
         var resting: Set<ControlAddress> = []
         /// The processes of connections that have ended, while there are rights to their ports.
         var formerPids: [Incarnation: pid_t] = [:]
+        /// The ports that could not return credit, because a connection had ended.
+        var owing: Set<UInt64> = []
         var isClosed = false
         var origins: Origins
         let incarnation: Incarnation
 
         mutating func hello(to peer: Incarnation, _ pid: pid_t) -> ControlHello {
             ControlHello(incarnation: incarnation, origin: origins.number(of: .init(incarnation: peer, pid: pid)))
+        }
+
+        func connection(_ origin: UInt32) -> ControlConnection? {
+            guard let owner = origins.owner(of: origin) else { return nil }
+            // The newest: the end of an older one may not be known yet.
+            return connected[owner.incarnation]?.last { $0.pid == owner.pid }
         }
 
         /// Forgets a process that has neither a connection nor a handshake.
@@ -227,6 +235,7 @@ final class ControlConnectionTable: Sendable {
             throw error
         }
         renewWatches(at: connection)
+        events.connectionBegan(connection.incarnation, owing: state.withLock { exchange(&$0.owing, with: []) })
     }
 
     /// Asks for the end of every port of the peer that somebody here watches.
@@ -284,20 +293,29 @@ final class ControlConnectionTable: Sendable {
 
     func tellInvalidated(_ number: UInt64) { for connection in all { connection.tellInvalidated(number) } }
 
-    func returnCredit(_ bytes: Int, of number: UInt64, to origin: UInt32) {
-        connection(origin)?.send(.credit(number, bytes: UInt64(bytes)))
+    /// - Returns: False when there is no connection.
+    func returnCredit(_ bytes: Int, of number: UInt64, to origin: UInt32) -> Bool {
+        let connection = connection(origin)
+        connection?.send(.credit(number, bytes: UInt64(bytes)))
+        return connection != nil
+    }
+
+    /// The port owes a sender credit. The next connection reports that.
+    ///
+    /// - Returns: False when there is a connection to the sender meanwhile.
+    func noteOwing(_ number: UInt64, to origin: UInt32) -> Bool {
+        state.withLock { state in
+            guard state.connection(origin) == nil else { return false }
+            state.owing.insert(number)
+            return true
+        }
     }
 
     func tellDrained(_ probe: UInt64, of number: UInt64, to origin: UInt32) {
         connection(origin)?.send(.drained(number, probe: probe))
     }
 
-    private func connection(_ origin: UInt32) -> ControlConnection? {
-        state.withLock { state in
-            guard let owner = state.origins.owner(of: origin) else { return nil }
-            return state.connected[owner.incarnation]?.first { $0.pid == owner.pid }
-        }
-    }
+    private func connection(_ origin: UInt32) -> ControlConnection? { state.withLock { $0.connection(origin) } }
 
     func tellSent(_ count: Int, to port: PortID) {
         existing(port.incarnation)?.send(.sent(port.number, count: UInt64(count)))

@@ -9,7 +9,11 @@ extension PortNameServer {
     public func port(
         forName name: String, before deadline: MonotonicInstant = .now + .seconds(5)
     ) throws(PortError) -> MachPort.SendRight {
-        let found = try find(name)
+        try port(of: find(name), before: deadline)
+    }
+
+    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+    func port(of found: FoundName, before deadline: MonotonicInstant) throws(PortError) -> MachPort.SendRight {
         do throws(PortError) {
             let owner = try found.right.channel.connectToOwner(before: deadline)
             let probe = found.probe(owner)
@@ -24,7 +28,12 @@ extension PortNameServer {
     public nonisolated(nonsending) func port(
         forName name: String, before deadline: MonotonicInstant = .now + .seconds(5)
     ) async throws -> MachPort.SendRight {
-        let found = try find(name)
+        try await port(of: find(name), before: deadline)
+    }
+
+    nonisolated(nonsending) func port(
+        of found: FoundName, before deadline: MonotonicInstant
+    ) async throws -> MachPort.SendRight {
         do {
             let owner = try await found.right.channel.connectToOwner(before: deadline)
             let probe = found.probe(owner)
@@ -35,7 +44,7 @@ extension PortNameServer {
         }
     }
 
-    private func find(_ name: String) throws(PortError) -> FoundName {
+    func find(_ name: String) throws(PortError) -> FoundName {
         let directory = try registryDirectory()
         guard let entry = try directory.entry(name) else { throw .nameNotFound(name, directory: path) }
         return FoundName(entry: entry, directory: directory, runtime)
@@ -43,7 +52,7 @@ extension PortNameServer {
 }
 
 /// A name's entry, which the owner has not confirmed yet.
-private struct FoundName {
+struct FoundName {
     let entry: NameEntry
     let directory: RegistryDirectory
     let right: MachPort.SendRight

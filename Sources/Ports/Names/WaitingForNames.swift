@@ -15,10 +15,10 @@ extension PortNameServer {
     public func waitForPort(
         forName name: String, before deadline: MonotonicInstant = .distantFuture
     ) throws(PortError) -> MachPort.SendRight {
-        if let right = try portIfAny(name, before: deadline) { return right }
+        if let right = try portIfAny(find(name), before: deadline) { return right }
         let changes = try NameChanges(of: name, self, ThreadWaiter())
         repeat {
-            if try changes.hasNewPort(), let right = try portIfAny(name, before: deadline) { return right }
+            if let found = try changes.newPort(), let right = try portIfAny(found, before: deadline) { return right }
             try changes.check()
         } while changes.waiter.wait(for: nil, until: deadline)
         throw .nameNotFound(name, directory: path)
@@ -30,7 +30,9 @@ extension PortNameServer {
     ) async throws -> MachPort.SendRight {
         let changes = try NameChanges(of: name, self, TaskWaiter(runtime.housekeeping))
         repeat {
-            if try changes.hasNewPort(), let right = try await portIfAny(name, before: deadline) { return right }
+            if let found = try changes.newPort(), let right = try await portIfAny(found, before: deadline) {
+                return right
+            }
             try changes.check()
         } while try await changes.next(before: deadline)
         throw PortError.nameNotFound(name, directory: path)
@@ -41,7 +43,7 @@ extension PortNameServer {
     /// - Throws: ``PortError``: `nameInUse` at the deadline, `outOfFileSources`, and as `port(forName:before:)`.
     @available(*, noasync, message: "it blocks its thread; `try await` the other one")
     public func waitForEnd(ofName name: String, before deadline: MonotonicInstant = .distantFuture) throws(PortError) {
-        guard let right = try portIfAny(name, before: deadline) else { return }
+        guard let right = try portIfAny(find(name), before: deadline) else { return }
         let changes = try NameChanges(of: name, self, ThreadWaiter())
         repeat {
             guard try changes.isHeld(by: right) else { return }
@@ -52,7 +54,7 @@ extension PortNameServer {
 
     /// Waits for the end of a name as the form that blocks does, suspending the task. Throws also `CancellationError`.
     public func waitForEnd(ofName name: String, before deadline: MonotonicInstant = .distantFuture) async throws {
-        guard let right = try await portIfAny(name, before: deadline) else { return }
+        guard let right = try await portIfAny(find(name), before: deadline) else { return }
         let changes = try NameChanges(of: name, self, TaskWaiter(runtime.housekeeping))
         repeat {
             guard try changes.isHeld(by: right) else { return }
@@ -61,18 +63,23 @@ extension PortNameServer {
         try throwInUse(name)
     }
 
-    /// The port; nil when nobody has the name.
-    private func portIfAny(_ name: String, before deadline: MonotonicInstant) throws(PortError) -> MachPort.SendRight? {
+    /// The port; nil when nobody has the name, or the port is gone.
+    @available(*, noasync)
+    private func portIfAny(
+        _ found: @autoclosure () throws(PortError) -> FoundName, before deadline: MonotonicInstant
+    ) throws(PortError) -> MachPort.SendRight? {
         do {
-            return try port(forName: name, before: max(deadline, .now + .seconds(1)))
+            return try port(of: found(), before: max(deadline, .now + .seconds(1)))
         } catch .nameNotFound {
             return nil
         }
     }
 
-    private func portIfAny(_ name: String, before deadline: MonotonicInstant) async throws -> MachPort.SendRight? {
+    private func portIfAny(
+        _ found: @autoclosure () throws(PortError) -> FoundName, before deadline: MonotonicInstant
+    ) async throws -> MachPort.SendRight? {
         do {
-            return try await port(forName: name, before: max(deadline, .now + .seconds(1)))
+            return try await port(of: found(), before: max(deadline, .now + .seconds(1)))
         } catch PortError.nameNotFound {
             return nil
         }
@@ -91,12 +98,14 @@ private final class NameChanges<Waiting: Waiter> {
     /// The directory that is watched. The path may lead to another one by then.
     private let directory: RegistryDirectory
     private let listener: RegistryWatcher.Listener
+    private let runtime: PortRuntime
     /// The port of the last attempt. Each attempt to reach a dead port would report its end again.
     private var tried: PortID?
 
     init(of name: String, _ names: PortNameServer, _ waiter: Waiting) throws(PortError) {
         self.waiter = waiter
         self.name = name
+        runtime = names.runtime
         directory = try names.registryDirectory()
         let file = try NameEntry.fileName(for: name)
         listener = try directory.listen { change in
@@ -105,11 +114,12 @@ private final class NameChanges<Waiting: Waiter> {
         }
     }
 
-    /// Whether the name's entry has another port than at the last call.
-    func hasNewPort() throws(PortError) -> Bool {
-        let port = try directory.entry(name)?.right.id
-        defer { tried = port ?? tried }
-        return port != nil && port != tried
+    /// What the name's entry says, if that is another port than at the last call. An attempt goes to this port, because
+    /// the name may be away for a moment.
+    func newPort() throws(PortError) -> FoundName? {
+        guard let entry = try directory.entry(name), entry.right.id != tried else { return nil }
+        tried = entry.right.id
+        return FoundName(entry: entry, directory: directory, runtime)
     }
 
     /// Whether the port still has the name.

@@ -2,6 +2,8 @@
 struct CreditReturns {
     /// By the senders' origins.
     private var unreturned: [UInt32: Int] = [:]
+    /// What could not be returned, because there was no connection to the sender.
+    private var undelivered: [UInt32: Int] = [:]
     private let batch: Int
 
     /// Credit is returned in batches of an eighth of the limit, and in full when the queue is empty.
@@ -18,4 +20,11 @@ struct CreditReturns {
     /// The senders with unreturned credit. More than there can be peers means that somebody makes origins up.
     var count: Int { unreturned.count }
     mutating func returnAll() -> [UInt32: Int] { exchange(&unreturned, with: [:]) }
+
+    /// Keeps credit for the next connection to the sender.
+    mutating func keep(_ bytes: Int, of sender: UInt32, most: Int) {
+        if undelivered[sender] != nil || undelivered.count < most { undelivered[sender, default: 0] += bytes }
+    }
+
+    mutating func returnUndelivered() -> [UInt32: Int] { exchange(&undelivered, with: [:]) }
 }

@@ -357,13 +357,19 @@ final class Receiver: LocalPort, RegisteredPort {
         let (due, isTooMany) = state.withLock { state in
             (state.credit.take(bytes, from: origin), state.credit.count > ControlConnectionTable.most)
         }
-        if due > 0 { context.control.returnCredit(due, of: id.number, to: origin) }
+        if due > 0 { returnCredit([origin: due]) }
         if isTooMany { returnAllCredit() }
     }
 
-    private func returnAllCredit() {
-        for (origin, bytes) in state.withLock({ $0.credit.returnAll() }) {
-            context.control.returnCredit(bytes, of: id.number, to: origin)
+    private func returnAllCredit() { returnCredit(state.withLock { $0.credit.returnAll() }) }
+
+    /// There is a new connection to a sender.
+    func returnUndeliveredCredit() { returnCredit(state.withLock { $0.credit.returnUndelivered() }) }
+
+    private func returnCredit(_ bytesByOrigin: [UInt32: Int]) {
+        for (origin, bytes) in bytesByOrigin where !context.control.returnCredit(bytes, of: id.number, to: origin) {
+            state.withLock { $0.credit.keep(bytes, of: origin, most: ControlConnectionTable.most) }
+            if !context.control.noteOwing(id.number, to: origin) { returnUndeliveredCredit() }
         }
     }
 

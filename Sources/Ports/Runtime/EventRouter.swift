@@ -48,8 +48,17 @@ final class EventRouter: RuntimeEvents {
         for channel in runtime?.channels.channels(to: address) ?? [] { channel.invalidate() }
     }
 
+    func connectionBegan(_ peer: Incarnation, owing ports: Set<UInt64>) {
+        controlConnectionChanged(peer)
+        for number in ports { runtime?.ports.port(number)?.returnUndeliveredCredit() }
+    }
+
+    private func controlConnectionChanged(_ peer: Incarnation) {
+        for channel in runtime?.channels.channels(to: peer) ?? [] { channel.controlConnectionChanged() }
+    }
+
     func connectionEnded(_ peer: Incarnation, isLast: Bool) {
-        for channel in runtime?.channels.channels(to: peer) ?? [] { channel.controlConnectionEnded() }
+        controlConnectionChanged(peer)
         if isLast { runtime?.statistics.connectionEnded(peer) }
     }
 

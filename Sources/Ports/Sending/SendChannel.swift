@@ -336,7 +336,7 @@ final class SendChannel: Sendable, CustomStringConvertible {
 
     func returnCredit(_ bytes: Int) { state.withLock { $0.queue.returnCredit(bytes) }?.wake() }
 
-    func controlConnectionEnded() { state.withLock { $0.queue.controlConnectionEnded() }?.wake() }
+    func controlConnectionChanged() { state.withLock { $0.queue.controlConnectionChanged() }?.wake() }
 
     // MARK: Replies
 

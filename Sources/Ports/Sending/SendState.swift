@@ -98,10 +98,10 @@ struct SendState {
         return true
     }
 
-    /// Returns all credit when a control connection to the owner was cut, because notices of returned credit may be
-    /// lost. For a moment the port may hold twice its byte limit.
+    /// Returns all credit when a control connection to the owner has ended, and again when there is a new one: notices of
+    /// returned credit may be lost. For a moment the port may hold twice its byte limit.
     /// - Returns: The waiter to wake.
-    mutating func controlConnectionEnded() -> (any Waiter)? {
+    mutating func controlConnectionChanged() -> (any Waiter)? {
         // The answer may be lost.
         drainProbe = nil
         return returnCredit(credit.inFlight)
