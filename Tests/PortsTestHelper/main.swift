@@ -231,6 +231,9 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
     case "no-descriptors":
         try goOnWithoutDescriptors()
 
+    case "no-descriptors-own":
+        try keepNameWithoutDescriptors()
+
     case "full-disk":
         try registerOnFullDisk(arguments.first)
 

@@ -124,6 +124,15 @@ import Testing
         #expect(Child("no-descriptors", in: sandbox).wait() == 0)
     }
 
+    @Test(arguments: ["own"])
+    func `no name is lost, or reported so, when no descriptor is left to read its entry with`(_ names: String) throws {
+        let desk = try Desk(sandbox)
+        let child = Child(
+            "no-descriptors-\(names)", in: sandbox, wrapper: ["/bin/sh", "-c", "ulimit -n 200; exec \"$@\"", "sh"])
+        #expect(child.wait() == 0)
+        withExtendedLifetime(desk) {}
+    }
+
     @Test func `without a thread to be had a port is refused, and what there is goes on`() {
         #expect(Child("no-threads", in: sandbox).wait() == 0)
     }

@@ -17,6 +17,16 @@ extension RegistryDirectory {
     /// All entries, those of dead owners too.
     func entries() -> [NameEntry] { folder.files(in: Self.names).compactMap { try? read($0) } }
 
+    /// The entry in a name's folder; nil also when that is no entry, but not when it cannot be read now.
+    func readValid(_ file: String) throws(PortError) -> NameEntry? {
+        do throws(PortError) {
+            return try read(file)
+        } catch {
+            if error.mayHideEntry { throw error }
+            return nil
+        }
+    }
+
     func liveEntries() -> [NameEntry] {
         let entries = entries()
         let live = Set(entries.map(\.right.id.incarnation)).filter { isAlive($0) }
@@ -64,6 +74,15 @@ extension RegistryDirectory {
         }
         entry.since = status.st_mtim.tv_sec
         return entry
+    }
+}
+
+extension PortError {
+    /// Whether an entry may be where this process, without a descriptor for example, has found none. An entry of ours can
+    /// be opened; what cannot for one of these reasons was put there by others.
+    var mayHideEntry: Bool {
+        guard case .directory(_, _, let error) = self else { return false }
+        return ![EACCES, EPERM, ELOOP, ENOTDIR, ENXIO, ENODEV].contains(error)
     }
 }
 

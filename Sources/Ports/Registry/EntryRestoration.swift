@@ -37,7 +37,8 @@ extension RegistryDirectory {
         case .entry(let file): concerned = own.withLock { own in own.names[file].map { [file: $0] } ?? [:] }
         case .any: concerned = own.withLock { $0.names }
         }
-        let missing = concerned.filter { isMissing($0.value, $0.key) }
+        // What cannot be read now is looked at again.
+        let missing = concerned.filter { (try? isMissing($0.value, $0.key)) ?? true }
         if !missing.isEmpty { later { $0.restore(missing) } }
     }
 
@@ -46,8 +47,8 @@ extension RegistryDirectory {
         registry.housekeeping.perform(after: .milliseconds(100)) { [weak self] in if let self { body(self) } }
     }
 
-    private func isMissing(_ entry: NameEntry, _ file: String) -> Bool {
-        (try? read(file))?.right.id != entry.right.id
+    private func isMissing(_ entry: NameEntry, _ file: String) throws(PortError) -> Bool {
+        try readValid(file)?.right.id != entry.right.id
     }
 
     private func restore(_ missing: [String: NameEntry]) {
@@ -56,7 +57,7 @@ extension RegistryDirectory {
             do throws(PortError) {
                 try restore(file)
             } catch {
-                log.warning("nobody can find “\(entry.name)” in \(path), whose entry somebody has removed: \(error)")
+                log.warning("perhaps nobody can find “\(entry.name)” in \(path), which is looked at again: \(error)")
                 retry { (try? $0.restore(file)) != nil }
             }
         }
@@ -64,7 +65,7 @@ extension RegistryDirectory {
 
     private func restore(_ file: String) throws(PortError) {
         // The name may have been given up since.
-        if isCurrent(at: path), let entry = own.withLock({ $0.names[file] }), isMissing(entry, file) {
+        if isCurrent(at: path), let entry = own.withLock({ $0.names[file] }), try isMissing(entry, file) {
             let cause = "somebody has removed the entry of “\(entry.name)” from \(path)"
             do throws(PortError) {
                 try renew(file)

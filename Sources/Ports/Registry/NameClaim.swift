@@ -61,8 +61,7 @@ extension RegistryDirectory {
         try changing.withLock { _ throws(PortError) in
             guard own.withLock({ $0.names[file] }) == entry else { return }
             own.withLock { $0.names[file] = renewed }
-            try giveUp(entry.right.id, file)
-            try claim(renewed, file)
+            try claim(renewed, file, inPlaceOfFormer: true)
         }
     }
 
@@ -131,12 +130,18 @@ extension RegistryDirectory {
     /// More attempts than claimants could spoil: what is in the name's folder is no entry.
     private static let mostAttempts = 100
 
-    /// Gives the name to the entry's port, in place of a dead port that has it.
-    private func claim(_ entry: NameEntry, _ file: String) throws(PortError) {
-        var isPrepared = false
+    /// Gives the name to the entry's port, in place of a dead port that has it. The port's own former entry stays until
+    /// the new one is prepared.
+    private func claim(_ entry: NameEntry, _ file: String, inPlaceOfFormer: Bool = false) throws(PortError) {
+        var isPrepared = inPlaceOfFormer
         defer { if isPrepared { discardPrepared(entry, file) } }
-        for _ in 0..<Self.mostAttempts {
-            if let present = try read(file) {
+        if inPlaceOfFormer {
+            try prepare(entry, file)
+            guard remove(entry.right.id, file) else { throw failure("unlink", Self.file(file, of: entry.right.id)) }
+        }
+        for attempt in 0..<Self.mostAttempts {
+            // Between the former entry's end and the new one's claim, no descriptor is needed.
+            if !inPlaceOfFormer || attempt > 0, let present = try read(file) {
                 if present.right.id == entry.right.id { return isPrepared = false }
                 if isAlive(present, file) { throw .nameInUse(present.name, pid: present.pid) }
                 guard remove(present.right.id, file) else { throw failure("unlink", Self.file(file)) }
@@ -147,7 +152,7 @@ extension RegistryDirectory {
             }
             if folder.rename(ownFile("new"), to: Self.file(file)) { return isPrepared = false }
             switch errno {
-            case ENOTEMPTY, EEXIST: continue
+            case ENOTEMPTY, EEXIST, ENOTDIR: continue
             case ENOENT where folder.makeFolder(Self.names): isPrepared = false
             default: throw failure("rename", Self.file(file))
             }
@@ -165,6 +170,7 @@ extension RegistryDirectory {
     private func discardPrepared(_ entry: NameEntry, _ file: String) {
         _ = folder.remove(ownFile("new/\(entry.right.id.file)"))
         _ = folder.removeFolder(ownFile("new"))
+        guard !folder.hasFile(Self.file(file, of: entry.right.id)) else { return }
         _ = folder.remove(ownFile("\(entry.right.id.number).\(file)"))
     }
 

@@ -63,6 +63,7 @@ final class Folder: Sendable {
         openat(descriptor, file, flags | O_NOFOLLOW | O_CLOEXEC, mode)
     }
 
+    func hasFile(_ file: String) -> Bool { status(of: file) != nil }
     func isSocket(_ file: String) -> Bool { status(of: file).map { $0.st_mode & S_IFMT == S_IFSOCK } ?? false }
 
     func isEmptyFile(_ file: String) -> Bool {
