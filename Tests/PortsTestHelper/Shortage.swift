@@ -37,3 +37,31 @@ func keepNameWithoutDescriptors() throws -> Never {
     guard try names.port(forName: "kept") == port.sendRight else { fail("the name is lost") }
     exit(0)
 }
+
+/// A watch reports no name as gone that it cannot read, and looks again later; whoever asks for names is told.
+func watchWithoutDescriptors() throws -> Never {
+    let names = PortNameServer.shared
+    let watch = try PortNameWatch(names)
+    func next(before deadline: MonotonicInstant) throws -> PortNameWatch.Change? { try watch.next(before: deadline) }
+    try withoutDescriptors {
+        guard try next(before: .now + .milliseconds(200)) == nil else { fail("a change") }
+        let attempts: [() throws -> Void] = [
+            { _ = try names.names() }, { _ = try names.registrations() }, { _ = try names.sweep() },
+        ]
+        for attempt in attempts {
+            do {
+                try attempt()
+                fail("no error")
+            } catch let error as PortError {
+                guard error == .directory(names.path + "/names", call: "open", errno: EMFILE) else { fail("\(error)") }
+            }
+        }
+    }
+    guard case .came(let test)? = try next(before: .now + .seconds(20)), test.name == "test" else { fail("not come") }
+    try withoutDescriptors {
+        check(mkdir(names.path + "/names/empty", 0o700) == 0, "no folder")
+        if let change = try next(before: .now + .milliseconds(200)) { fail("\(change)") }
+    }
+    if let change = try next(before: .now + .milliseconds(300)) { fail("\(change)") }
+    exit(0)
+}

@@ -234,6 +234,9 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
     case "no-descriptors-own":
         try keepNameWithoutDescriptors()
 
+    case "no-descriptors-watch":
+        try watchWithoutDescriptors()
+
     case "full-disk":
         try registerOnFullDisk(arguments.first)
 

@@ -124,7 +124,7 @@ import Testing
         #expect(Child("no-descriptors", in: sandbox).wait() == 0)
     }
 
-    @Test(arguments: ["own"])
+    @Test(arguments: ["own", "watch"])
     func `no name is lost, or reported so, when no descriptor is left to read its entry with`(_ names: String) throws {
         let desk = try Desk(sandbox)
         let child = Child(

@@ -28,6 +28,8 @@ public final class PortNameWatch: Sendable {
         /// Dead ports that have left their entries. Each attempt to reach such a port would report its end again.
         var gone: Set<PortID> = []
         var untold: [Change] = []
+        /// Whether a look that has failed is made again soon.
+        var looksAgain = false
     }
 
     private let runtime: PortRuntime
@@ -45,8 +47,8 @@ public final class PortNameWatch: Sendable {
     }
 
     /// Waits for the next change; nil when the deadline came first. Any thread may call this method; each change is
-    /// returned once.
-    /// - Throws: ``PortError`` when the directory was removed, or cannot be read any more.
+    /// returned once. While the directory cannot be read, for want of descriptors for example, nothing changes.
+    /// - Throws: ``PortError`` when the directory was removed.
     @available(*, noasync, message: "it blocks its thread")
     public func next(before deadline: MonotonicInstant = .distantFuture) throws(PortError) -> Change? {
         try Fork.check()
@@ -63,11 +65,12 @@ public final class PortNameWatch: Sendable {
         }
     }
 
-    /// Compares the entries with the last ones.
+    /// Compares the entries with the last ones. What cannot be read now is neither gone nor new.
     private func look(_ state: inout State) {
+        guard let entries = try? directory.entries() else { return lookAgain(&state) }
         let (known, gone) = (state.held, state.gone)
         (state.held, state.gone) = ([:], [])
-        for entry in directory.entries() {
+        for entry in entries {
             if !gone.contains(entry.right.id), let held = stillHeld(known[entry.name], entry) {
                 state.held[entry.name] = held
             } else {
@@ -77,6 +80,15 @@ public final class PortNameWatch: Sendable {
         let went = known.filter { state.held[$0.key]?.right != $0.value.right }
         let came = state.held.filter { known[$0.key]?.right != $0.value.right }
         state.untold += went.values.map { .went($0.registration) } + came.values.map { .came($0.registration) }
+    }
+
+    private func lookAgain(_ state: inout State) {
+        if exchange(&state.looksAgain, with: true) { return }
+        runtime.housekeeping.perform(after: .milliseconds(100)) { [weak self] in
+            guard let self else { return }
+            self.state.withLock { $0.looksAgain = false }
+            waiter.wake()
+        }
     }
 
     /// Nil when the port is gone.

@@ -16,12 +16,14 @@ extension PortNameServer {
     }
 
     /// All names, in no order, also those of dead owners.
+    /// - Throws: ``PortError``: an error of the directory, also when an entry cannot be read now.
     public func names() throws(PortError) -> [String] { try registryDirectory().entries().map(\.name) }
 
     /// The registrations of live owners, in no order.
+    /// - Throws: ``PortError``: an error of the directory, also when an entry cannot be read now.
     public func registrations() throws(PortError) -> [Registration] {
         let directory = try registryDirectory()
-        return directory.liveEntries().map(Registration.init)
+        return try directory.liveEntries().map(Registration.init)
     }
 
     /// The registration of a name; nil when nobody has it.
@@ -33,6 +35,7 @@ extension PortNameServer {
 
     /// Removes the files that killed processes have left in the directory. The next process that exposes a port there
     /// does so, too. Returns the count of processes whose files were removed, and the removed names.
+    /// - Throws: ``PortError``: an error of the directory, also when an entry cannot be read now.
     @discardableResult
     public func sweep() throws(PortError) -> (processes: Int, names: [String]) {
         try registryDirectory().sweepAll()

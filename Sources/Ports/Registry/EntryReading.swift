@@ -14,8 +14,16 @@ extension RegistryDirectory {
         return found?.name == name ? found : nil
     }
 
-    /// All entries, those of dead owners too.
-    func entries() -> [NameEntry] { folder.files(in: Self.names).compactMap { try? read($0) } }
+    /// All entries, those of dead owners too, but not what others have put there.
+    func entries() throws(PortError) -> [NameEntry] {
+        guard let files = folder.files(in: Self.names) else {
+            if errno == ENOENT { return [] }
+            throw failure("open", Self.names)
+        }
+        var entries: [NameEntry] = []
+        for file in files { if let entry = try readValid(file) { entries.append(entry) } }
+        return entries
+    }
 
     /// The entry in a name's folder; nil also when that is no entry, but not when it cannot be read now.
     func readValid(_ file: String) throws(PortError) -> NameEntry? {
@@ -27,8 +35,8 @@ extension RegistryDirectory {
         }
     }
 
-    func liveEntries() -> [NameEntry] {
-        let entries = entries()
+    func liveEntries() throws(PortError) -> [NameEntry] {
+        let entries = try entries()
         let live = Set(entries.map(\.right.id.incarnation)).filter { isAlive($0) }
         return entries.filter { live.contains($0.right.id.incarnation) }
     }
@@ -44,7 +52,8 @@ extension RegistryDirectory {
             default: throw failure("open", file)
             }
         }
-        guard let inner = Folder.files(descriptor).first else { return nil }
+        guard let files = Folder.files(descriptor) else { throw failure("read", file) }
+        guard let inner = files.first else { return nil }
         return try readEntry("\(file)/\(inner)")
     }
 

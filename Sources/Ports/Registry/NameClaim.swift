@@ -107,11 +107,12 @@ extension RegistryDirectory {
     }
 
     /// - Returns: The name, if there was an entry.
-    func removeDead(_ port: PortID, _ file: String) -> String? {
+    func removeDead(_ port: PortID, _ file: String) throws(PortError) -> String? {
         do throws(PortError) {
             let entry = try readEntry(Self.file(file, of: port))
             return remove(port, file) ? entry?.name : nil
         } catch {
+            if error.mayHideEntry { throw error }
             return nil
         }
     }

@@ -5,14 +5,14 @@ import RunLoops
 
 extension RegistryDirectory {
     /// Sweeps without a deadline, and looks at each name: somebody may have removed its owner's folder.
-    func sweepAll() -> (processes: Int, names: [String]) {
+    func sweepAll() throws(PortError) -> (processes: Int, names: [String]) {
         var swept = sweep(before: .distantFuture)
         // What is registered after the reading is not looked at, and a process that has an entry can be reached already.
-        let entries = entries()
+        let entries = try entries()
         let dead = Set(entries.map(\.right.id.incarnation)).filter { !isAlive($0) }
         for entry in entries where dead.contains(entry.right.id.incarnation) {
             guard let file = try? NameEntry.fileName(for: entry.name) else { continue }
-            if let name = removeDead(entry.right.id, file) { swept.names.append(name) }
+            if let name = try removeDead(entry.right.id, file) { swept.names.append(name) }
         }
         return swept
     }
@@ -21,10 +21,10 @@ extension RegistryDirectory {
     @discardableResult
     func sweep(before deadline: MonotonicInstant) -> (processes: Int, names: [String]) {
         var swept = (processes: 0, names: [String]())
-        for file in folder.files(in: ".") {
+        for file in folder.files(in: ".") ?? [] {
             guard let incarnation = Incarnation(file), !isAlive(incarnation) else { continue }
             // A process that is starting has no control socket either: what it makes before the second look may stay.
-            let files = folder.files(in: file)
+            let files = folder.files(in: file) ?? []
             guard !isAlive(incarnation) else { continue }
             for inner in files {
                 guard !deadline.hasPassed else { return swept }
@@ -41,13 +41,20 @@ extension RegistryDirectory {
         if folder.isSocket(file) {
             _ = folder.remove(file)
         } else if inner == "new" {
-            for entry in folder.files(in: file) where entry.hasPrefix("\(dead).") {
+            for entry in folder.files(in: file) ?? [] where entry.hasPrefix("\(dead).") {
                 _ = folder.remove("\(file)/\(entry)")
             }
             _ = folder.removeFolder(file)
         } else if let dot = inner.firstIndex(of: "."), let number = UInt64(inner[..<dot]), folder.isEmptyFile(file) {
-            defer { _ = folder.remove(file) }
-            return removeDead(PortID(incarnation: dead, number: number), String(inner[inner.index(after: dot)...]))
+            let port = PortID(incarnation: dead, number: number)
+            do throws(PortError) {
+                let name = try removeDead(port, String(inner[inner.index(after: dot)...]))
+                _ = folder.remove(file)
+                return name
+            } catch {
+                // A later sweep may be able to read the entry.
+                return nil
+            }
         }
         return nil
     }

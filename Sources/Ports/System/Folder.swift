@@ -113,25 +113,31 @@ final class Folder: Sendable {
         return count
     }
 
-    /// The names in a folder of this folder.
-    func files(in file: String) -> [String] { Self.files(open(file, O_RDONLY | O_DIRECTORY)) }
-    static func files(in path: String) -> [String] { files(open(path)) }
+    /// The names in a folder of this folder; nil, and an `errno`, when they cannot be read.
+    func files(in file: String) -> [String]? { Self.files(open(file, O_RDONLY | O_DIRECTORY)) }
+    static func files(in path: String) -> [String]? { files(open(path)) }
 
     /// - Parameter descriptor: The folder's descriptor, which the call closes.
-    static func files(_ descriptor: Int32) -> [String] {
-        guard descriptor >= 0 else { return [] }
+    static func files(_ descriptor: Int32) -> [String]? {
+        guard descriptor >= 0 else { return nil }
         guard let stream = fdopendir(descriptor) else {
+            let error = errno
             close(descriptor)
-            return []
+            errno = error
+            return nil
         }
-        defer { closedir(stream) }
         var files: [String] = []
+        errno = 0
         while let entry = readdir(stream) {
             let name = withUnsafePointer(to: &entry.pointee.d_name) {
                 $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
             }
             if name != "." && name != ".." { files.append(name) }
+            errno = 0
         }
-        return files
+        let error = errno
+        closedir(stream)
+        errno = error
+        return error == 0 ? files : nil
     }
 }

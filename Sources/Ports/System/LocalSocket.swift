@@ -88,7 +88,7 @@ enum LocalSocket {
     /// This process's connections to some paths.
     static func connections(to paths: Set<String>) -> [Connection] {
         guard !paths.isEmpty else { return [] }
-        var numbers = Folder.files(in: "/proc/self/fd").compactMap { Int32($0) }
+        var numbers = (Folder.files(in: "/proc/self/fd") ?? []).compactMap { Int32($0) }
         // Without /proc, or a descriptor to read it with. The bound is the kernel's, unless an administrator raises it.
         if numbers.isEmpty { numbers = Array(0..<Int32(min(Descriptor.limit, 1 << 20))) }
         return numbers.compactMap { number in

@@ -17,7 +17,7 @@ enum ProcessStatus {
         guard showsOwnNamespace else { return isGone(pid) }
         // A program may continue after the end of its first thread.
         let tasks = "/proc/\(pid)/task"
-        let threads = Folder.files(in: tasks).map { "\(tasks)/\($0)/stat" }
+        let threads = (Folder.files(in: tasks) ?? []).map { "\(tasks)/\($0)/stat" }
         // No descriptor may be left to look with.
         if threads.isEmpty { return isGone(pid) }
         return threads.allSatisfy { thread in
