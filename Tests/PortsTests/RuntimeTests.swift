@@ -93,6 +93,25 @@ import Testing
         #expect(try answers.receive(before: .patience).id == 7)
     }
 
+    @Test func `a sender connects again when libzmq has lost its connection`() throws {
+        let (one, other) = (runtime(), runtime())
+        let port = try registered(one)
+        let right = try other.nameServer.port(forName: "test")
+        try right.send(MachPort.Message(id: 1), before: .patience)
+        #expect(try port.receive(before: .patience).id == 1)
+        for connection in LocalSocket.connections(to: [try #require(right.channel.usedPath)]) {
+            shutdown(connection.original, Int32(SHUT_RDWR))
+        }
+        // Until libzmq knows of the end, it takes messages that are lost.
+        while right.channel.usedPath != nil {
+            let error = errorKind { try right.send(MachPort.Message(id: 2), before: .now + .milliseconds(50)) }
+            #expect(["none", "sendTimedOut"].contains(error))
+        }
+        try right.send(MachPort.Message(id: 3), before: .patience)
+        #expect(try port.receive(before: .patience).id == 3)
+        withExtendedLifetime((one, other)) {}
+    }
+
     @Test func `a request to another runtime is answered, and one that is dropped is refused`() throws {
         let (one, other) = (runtime(), runtime())
         let server = try LocalMessagePort(name: "server", nameServer: one.nameServer) { (request: MessagePortRequest) in

@@ -16,6 +16,21 @@ extension SendChannel {
     var notAccepted: PortError { .cannotConnect(port: id, reason: "its owner accepts no connection") }
 
     /// Closes a socket that was never accepted, for a new attempt.
+    /// Closes the socket if its connection has ended, which libzmq does not say: a receiver without memory for a message
+    /// ends it. Then the next send connects again.
+    func dropLostConnection() {
+        let count = sentCount
+        guard let path = usedPath, context.mayLookForConnection(), LocalSocket.connections(to: [path]).isEmpty else {
+            return
+        }
+        let isLost = state.withLock { state in
+            guard state.queue.loseConnection(sentCount: count) else { return false }
+            state.socket = nil
+            return true
+        }
+        if isLost { log.warning("lost the connection to \(id), and the messages on their way there") }
+    }
+
     func dropUnaccepted() { state.withLock { if $0.queue.dropUnaccepted() { $0.socket = nil } } }
 
     func connect(before deadline: MonotonicInstant) throws(PortError) {

@@ -215,7 +215,10 @@ final class SendChannel: Sendable, CustomStringConvertible {
 
     /// The error for a wait in vain. The owner may be dead.
     func noAnswer(_ error: PortError) -> PortError {
-        if !isLocal { context.control.noteSilence(of: id.incarnation) }
+        if !isLocal {
+            context.control.noteSilence(of: id.incarnation)
+            dropLostConnection()
+        }
         return error
     }
 

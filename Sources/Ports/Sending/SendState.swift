@@ -107,6 +107,16 @@ struct SendState {
         return returnCredit(credit.inFlight)
     }
 
+    /// The connection is lost, though the port may live, and what was on its way with it.
+    /// - Parameter count: The messages that had been sent when that was seen.
+    /// - Returns: Whether the socket is to be closed.
+    mutating func loseConnection(sentCount count: Int) -> Bool {
+        guard lifecycle == .connected, sentCount == count else { return false }
+        (lifecycle, isFull, drainProbe) = (.unconnected, false, nil)
+        credit.restore(credit.inFlight)
+        return true
+    }
+
     // MARK: Closing an idle connection
 
     enum IdleStep: Equatable {

@@ -68,7 +68,7 @@ enum LocalSocket {
         }
 
         /// Whether libzmq has its descriptor. The number may be another file's by now.
-        var isOpen: Bool { peerPath(of: original) == path }
+        var isOpen: Bool { peerPath(of: original).map(name) == name(of: path) }
 
         /// Keeps the connection after libzmq has closed its descriptor. False when no descriptor is left.
         mutating func keep() -> Bool {
@@ -91,11 +91,15 @@ enum LocalSocket {
         var numbers = (Folder.files(in: "/proc/self/fd") ?? []).compactMap { Int32($0) }
         // Without /proc, or a descriptor to read it with. The bound is the kernel's, unless an administrator raises it.
         if numbers.isEmpty { numbers = Array(0..<Int32(min(Descriptor.limit, 1 << 20))) }
+        let wanted = Dictionary(paths.map { (name(of: $0), $0) }) { path, _ in path }
         return numbers.compactMap { number in
-            guard let path = peerPath(of: number), paths.contains(path) else { return nil }
+            guard let peer = peerPath(of: number), let path = wanted[name(of: peer)] else { return nil }
             return Connection(path: path, original: number)
         }
     }
+
+    /// A process and a port, which no other socket has. What leads there is the owner's way to the directory.
+    private static func name(of path: String) -> String { path.split(separator: "/").suffix(2).joined(separator: "/") }
 
     private static func peerPath(of descriptor: Int32) -> String? {
         var address = sockaddr_un()
