@@ -24,50 +24,34 @@ final class PacketPeer: Contender {
     /// The child's side; does not return.
     static func serve(_ directory: String, _ frame: RawFrame) throws {
         let socket = try PacketSocket(cb_packet_connect("\(directory)/packets"), frame)
-        var echo = Echo()
-        while true {
-            try socket.receive { number, payload in
-                switch echo.reply(to: number) {
-                case .none: break
-                case .payload: try socket.send(Request.answer, payload)
-                case .empty: try socket.send(Request.answer, nothing)
-                }
-            }
-        }
+        try socket.echo(to: socket)
     }
-
-    private static var nothing: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: nil, count: 0) }
 
     var payloadLimit: Int { socket.payloadLimit }
 
     func bind(_ placement: Placement) throws {
         placement.bindNear()
-        try socket.send(Request.bind(placement), Self.nothing)
+        try socket.send(Request.bind(placement))
     }
 
     func oneWay(_ messages: Int, payload: [UInt8]) throws {
-        try socket.send(Request.expect(messages), Self.nothing)
+        try socket.send(Request.expect(messages))
         try payload.withUnsafeBytes { payload in
             for _ in 0..<messages { try socket.send(Request.count, payload) }
         }
-        try waitForAnswer()
+        try socket.waitForAnswer()
     }
 
     /// The kernel takes one packet at a time from any thread.
     func oneWay(_ messages: Int, payload: [UInt8], from threads: SenderThreads) throws {
         let share = messages / threads.count
-        try socket.send(Request.expect(share * threads.count), Self.nothing)
+        try socket.send(Request.expect(share * threads.count))
         try threads.run { [socket] _ in
             try payload.withUnsafeBytes { payload in
                 for _ in 0..<share { try socket.send(Request.count, payload) }
             }
         }
-        try waitForAnswer()
-    }
-
-    private func waitForAnswer() throws {
-        var isAnswered = false
-        while !isAnswered { try socket.receive(within: answerSeconds) { _, _ in isAnswered = true } }
+        try socket.waitForAnswer()
     }
 
     func roundTrips(_ questions: Int, inFlight: Int, payload: [UInt8], clock: TripClock?) throws {
@@ -94,7 +78,7 @@ final class PacketPeer: Contender {
 }
 
 /// A SEQPACKET socket whose packets are like raw libzmq's frames.
-final class PacketSocket: @unchecked Sendable {
+final class PacketSocket: FrameSocket, @unchecked Sendable {
     // Sound: only `send` is called by several threads at once, and it changes nothing.
     private let socket: Int32
     private let set: Int32
@@ -139,7 +123,7 @@ final class PacketSocket: @unchecked Sendable {
 
     /// Sleeps until there are packets, and takes all there are.
     func receive(
-        within seconds: Int32 = -1, _ body: (_ number: UInt32, _ payload: UnsafeRawBufferPointer) throws -> Void
+        within seconds: Int32, _ body: (_ number: UInt32, _ payload: UnsafeRawBufferPointer) throws -> Void
     ) throws {
         guard cb_wait(set, seconds) == 0 else { throw BenchError.system("epoll_wait", errno: errno) }
         while true {

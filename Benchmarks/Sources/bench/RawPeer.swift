@@ -24,7 +24,9 @@ final class RawPeer: HandingOver {
         let echoInbox = try RawSocket(bound: addresses.echo, limit: queueLimit, frame)
         let outboxes = try (0...count).map { _ in try RawSocket(connected: addresses.echo, limit: 1, frame) }
         let echoOutbox = try RawSocket(connected: addresses.asker, limit: 1, frame)
-        try PlainThread.start { echo(from: echoInbox, to: echoOutbox) }
+        try PlainThread.start {
+            do { try echoInbox.echo(to: echoOutbox) } catch { fail(error) }
+        }
         return RawPeer(outbox: outboxes[count], inbox: inbox, outboxes: Array(outboxes.prefix(count)))
     }
 
@@ -41,45 +43,25 @@ final class RawPeer: HandingOver {
     static func serve(_ directory: String, _ frame: RawFrame) throws {
         let inbox = try RawSocket(bound: "ipc://\(directory)/echo", limit: queueLimit, frame)
         let outbox = try RawSocket(connected: "ipc://\(directory)/asker", limit: queueLimit, frame)
-        echo(from: inbox, to: outbox)
+        try inbox.echo(to: outbox)
     }
-
-    /// Counts and answers, for ever.
-    private static func echo(from inbox: RawSocket, to outbox: RawSocket) {
-        var echo = Echo()
-        do {
-            while true {
-                try inbox.receive { number, payload in
-                    switch echo.reply(to: number) {
-                    case .none: break
-                    case .payload: try outbox.send(Request.answer, payload)
-                    case .empty: try outbox.send(Request.answer, nothing)
-                    }
-                }
-            }
-        } catch {
-            fail(error)
-        }
-    }
-
-    private static var nothing: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: nil, count: 0) }
 
     func bind(_ placement: Placement) throws {
         placement.bindNear()
-        try outbox.send(Request.bind(placement), Self.nothing)
+        try outbox.send(Request.bind(placement))
     }
 
     func oneWay(_ messages: Int, payload: [UInt8]) throws {
-        try outbox.send(Request.expect(messages), Self.nothing)
+        try outbox.send(Request.expect(messages))
         try payload.withUnsafeBytes { payload in
             for _ in 0..<messages { try outbox.send(Request.count, payload) }
         }
-        try waitForAnswer()
+        try inbox.waitForAnswer()
     }
 
     func oneWay(_ messages: Int, payload: [UInt8], from threads: SenderThreads) throws {
         let share = messages / threads.count
-        try outbox.send(Request.expect(share * threads.count), Self.nothing)
+        try outbox.send(Request.expect(share * threads.count))
         try threads.run { [self] thread in
             try payload.withUnsafeBytes { payload in
                 if outboxes.isEmpty {
@@ -93,18 +75,13 @@ final class RawPeer: HandingOver {
                 }
             }
         }
-        try waitForAnswer()
+        try inbox.waitForAnswer()
     }
 
     func oneWay(_ messages: Int, handingOver bytes: SharedBytes) throws {
-        try outbox.send(Request.expect(messages), Self.nothing)
+        try outbox.send(Request.expect(messages))
         for _ in 0..<messages { try outbox.send(bytes) }
-        try waitForAnswer()
-    }
-
-    private func waitForAnswer() throws {
-        var isAnswered = false
-        while !isAnswered { try inbox.receive(within: answerSeconds) { _, _ in isAnswered = true } }
+        try inbox.waitForAnswer()
     }
 
     func roundTrips(_ questions: Int, inFlight: Int, payload: [UInt8], clock: TripClock?) throws {

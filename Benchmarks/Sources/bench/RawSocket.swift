@@ -10,7 +10,7 @@ struct RawFrame {
 }
 
 /// A ZeroMQ socket and nothing else: every call is libzmq's own.
-final class RawSocket: @unchecked Sendable {
+final class RawSocket: FrameSocket, @unchecked Sendable {
     // Sound: each is used by one thread at a time; those that are shared have a lock around them.
     private let handle: UnsafeMutableRawPointer
     private let frame: RawFrame
@@ -99,7 +99,7 @@ final class RawSocket: @unchecked Sendable {
 
     /// Sleeps until the socket has something to say, then takes all there is.
     func receive(
-        within seconds: Int32 = -1, _ body: (_ number: UInt32, _ payload: UnsafeRawBufferPointer) throws -> Void
+        within seconds: Int32, _ body: (_ number: UInt32, _ payload: UnsafeRawBufferPointer) throws -> Void
     ) throws {
         guard cb_wait(set, seconds) == 0 else { throw BenchError.system("epoll_wait", errno: errno) }
         try drain(body)
