@@ -178,7 +178,7 @@ final class Receiver: LocalPort, RegisteredPort {
                     context.control.tellDrained(frame.header.request, of: id.number, to: frame.header.origin)
                     continue
                 }
-                if size > 0 { returnCredit(size, of: frame) }
+                if size > 0 { collectCredit(size, for: frame.header.origin) }
                 guard let error = frame.malformed else {
                     return Delivery(nil, frame, to: handler, isFirst: isFirst)
                 }
@@ -351,26 +351,26 @@ final class Receiver: LocalPort, RegisteredPort {
 
     // MARK: Credit
 
-    /// Returns the bytes of a frame to its sender as credit.
-    private func returnCredit(_ bytes: Int, of frame: ReceivedFrame) {
-        let origin = frame.header.origin
+    /// Collects the bytes of a frame, which go back to its sender as credit.
+    private func collectCredit(_ bytes: Int, for origin: UInt32) {
         let (due, isTooMany) = state.withLock { state in
             (state.credit.take(bytes, from: origin), state.credit.count > ControlConnectionTable.most)
         }
-        if due > 0 { returnCredit([origin: due]) }
+        if due > 0 { returnCredit(due, to: origin) }
         if isTooMany { returnAllCredit() }
     }
 
-    private func returnAllCredit() { returnCredit(state.withLock { $0.credit.returnAll() }) }
+    private func returnAllCredit() { state.withLock { $0.credit.returnAll() }.forEach { returnCredit($1, to: $0) } }
 
     /// There is a new connection to a sender.
-    func returnUndeliveredCredit() { returnCredit(state.withLock { $0.credit.returnUndelivered() }) }
+    func returnUndeliveredCredit() {
+        state.withLock { $0.credit.returnUndelivered() }.forEach { returnCredit($1, to: $0) }
+    }
 
-    private func returnCredit(_ bytesByOrigin: [UInt32: Int]) {
-        for (origin, bytes) in bytesByOrigin where !context.control.returnCredit(bytes, of: id.number, to: origin) {
-            state.withLock { $0.credit.keep(bytes, of: origin, most: ControlConnectionTable.most) }
-            if !context.control.noteOwing(id.number, to: origin) { returnUndeliveredCredit() }
-        }
+    private func returnCredit(_ bytes: Int, to origin: UInt32) {
+        guard !context.control.returnCredit(bytes, of: id.number, to: origin) else { return }
+        state.withLock { $0.credit.keep(bytes, of: origin, most: ControlConnectionTable.most) }
+        if !context.control.noteOwing(id.number, to: origin) { returnUndeliveredCredit() }
     }
 
     // MARK: Statistics

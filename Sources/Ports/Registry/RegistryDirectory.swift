@@ -2,7 +2,6 @@ import CRunLoopShims
 import Glibc
 import RunLoopLocks
 import RunLoops
-import Synchronization
 
 /// A registry directory: where the processes of one user find each other's ports.
 ///
@@ -38,8 +37,8 @@ final class RegistryDirectory: Sendable {
     let changing = Lock(())
     /// Listens for the removal of entries of ours, as long as there are any.
     let removalListener = Lock<RegistryWatcher.Listener?>(nil)
-    /// Until this time of the coarse clock, nobody looks whether others find this runtime here.
-    private let nextLook = Atomic<UInt64>(0)
+    /// Limits looks whether others find this runtime here.
+    private let looks = LookLimit()
 
     static let names = "names"
 
@@ -133,10 +132,7 @@ final class RegistryDirectory: Sendable {
 
     /// Whether others find this runtime by the directory's path. Looks at most ten times a second.
     var isInPlace: Bool {
-        let now = crl_coarse_now()
-        guard now >= nextLook.load(ordering: .relaxed) else { return true }
-        nextLook.store(now + 100_000_000, ordering: .relaxed)
-        return isCurrent(at: path) && folder.isSocket(ownFile("c"))
+        !looks.mayLook() || isCurrent(at: path) && folder.isSocket(ownFile("c"))
     }
 
     // MARK: This runtime's files

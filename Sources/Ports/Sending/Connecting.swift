@@ -20,7 +20,7 @@ extension SendChannel {
     /// ends it. Then the next send connects again.
     func dropLostConnection() {
         let count = sentCount
-        guard let path = usedPath, context.mayLookForConnection(), LocalSocket.connections(to: [path]).isEmpty else {
+        guard let path = usedPath, context.connectionLooks.mayLook(), LocalSocket.connections(to: [path]).isEmpty else {
             return
         }
         let isLost = state.withLock { state in

@@ -1,4 +1,3 @@
-import CRunLoopShims
 import Synchronization
 
 /// A port of this runtime, as seen by the channel to the port.
@@ -18,20 +17,13 @@ final class SendContext: Sendable {
     let connections: ConnectionCache
     /// The posted frames that wait for room or for a connection to another process. The exit waits for them.
     let postedCount = Atomic(0)
-    /// Until this time of the coarse clock, no channel looks whether its connection is lost: a look asks for all
-    /// descriptors.
-    private let nextLook = Atomic<UInt64>(0)
+    /// A channel that looks whether its connection is lost asks for all descriptors.
+    let connectionLooks = LookLimit()
 
     init(_ control: ControlConnectionTable, _ sockets: SocketFactory) {
         self.control = control
         self.sockets = sockets
         connections = ConnectionCache(control.housekeeping)
-    }
-
-    func mayLookForConnection() -> Bool {
-        let (now, next) = (crl_coarse_now(), nextLook.load(ordering: .relaxed))
-        guard now >= next else { return false }
-        return nextLook.compareExchange(expected: next, desired: now + 100_000_000, ordering: .relaxed).exchanged
     }
 
     var incarnation: Incarnation { control.incarnation }
