@@ -107,6 +107,7 @@ enum BenchError: Error, CustomStringConvertible {
     case noAnswer
     case noChild
     case noRow(String)
+    case noReport(String)
     case nothingToDraw
     case role(String)
     case system(String, errno: Int32)
@@ -116,6 +117,7 @@ enum BenchError: Error, CustomStringConvertible {
         case .noAnswer: "the other end did not answer"
         case .noChild: "the child did not say what it had to"
         case .noRow(let name): "no row is named like \(name)"
+        case .noReport(let file): "\(file) cannot be read, or is not what --json has written"
         case .nothingToDraw: "the run has none of the figures that the chart shows"
         case .role(let role): "there is no child like \(role)"
         case .system(let call, let errno): "\(call) failed with errno \(errno)"

@@ -2,7 +2,10 @@ import FoundationEssentials
 
 extension Report {
     init(file: String) throws {
-        self = try JSONDecoder().decode(Report.self, from: Data(contentsOf: URL(filePath: file)))
+        guard let data = try? Data(contentsOf: URL(filePath: file)),
+            let report = try? JSONDecoder().decode(Report.self, from: data)
+        else { throw BenchError.noReport(file) }
+        self = report
     }
 
     func write(to file: String) throws {
