@@ -33,8 +33,8 @@ struct Pending {
     var waking: [Int] = []
     var partings: [(event: Int, reason: Parting)] = []
 
-    /// Whether a descriptor, a timer or the main queue was served. Of the first two of them to be ready the earlier goes
-    /// first; later ones are where the kernel has them since it named them last.
+    /// Whether a descriptor, a timer or the main queue was served, or a timer that was due went unserved. Of the first two
+    /// of them to be ready the earlier goes first; later ones are where the kernel has them since it named them last.
     var hasServed = false
     /// Whether a timer that is due would compete with a descriptor or the main queue in no known order.
     var isTaken: Bool { !raised.isEmpty && hasServed || queued > 0 }

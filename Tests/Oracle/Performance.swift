@@ -276,6 +276,7 @@ final class Performance: @unchecked Sendable {
     /// A timer goes: Foundation leaves the kernel's timer as it is in each mode that has no other to set it to.
     private func leave(_ item: Int, from mode: Int? = nil) {
         guard case .timer = script.items[item].kind else { return }
+        noteUnserved(item)
         let date = pending.withLock { $0.dues[item] } ?? .now
         let last = repeatsSoon(item) ? .now + .milliseconds(GeneratedScript.longestInterval) : date
         for mode in mode.map({ [$0] }) ?? Array(GeneratedScript.modes) {
@@ -288,6 +289,13 @@ final class Performance: @unchecked Sendable {
             case true?: break
             }
         }
+    }
+
+    /// A due timer goes, or gets another date, before it is served. The kernel keeps the loop's timer in the queue of what
+    /// is ready until somebody asks: a date that comes due before then has the old place, ahead of what became ready since.
+    /// Foundation asks in every pass, our loop not in one that polls a mode without descriptors.
+    private func noteUnserved(_ timer: Int) {
+        pending.withLock { if $0.dues[timer]?.hasPassed == true { $0.hasServed = true } }
     }
 
     private func setLeft(_ mode: Int, _ from: MonotonicInstant, _ to: MonotonicInstant, without item: Int) {
@@ -393,6 +401,7 @@ final class Performance: @unchecked Sendable {
             if stage.isValid(name(of: item)) {
                 // From another thread that is a wake-up, too.
                 if !isOwnThread { pending.withLock { $0.wake() } }
+                noteUnserved(item)
                 noteDate(item, milliseconds)
             }
             stage.redate(name(of: item), milliseconds: milliseconds)
