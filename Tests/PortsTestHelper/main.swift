@@ -282,6 +282,9 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
     case "spawn":
         try spawnOnDemand()
 
+    case "replace-standard-error":
+        try replaceStandardError(by: arguments.first ?? "")
+
     case "answer":
         try answerAndLeave(arguments.first ?? "")
 

@@ -85,6 +85,33 @@ import Testing
         #expect(try target.seen().handled == 0)
     }
 
+    @Test func `no line goes into a file that has got the number of the closed standard error`() {
+        let (first, second) = (sandbox.file("first.log"), sandbox.file("second.log"))
+        let child = Child(
+            "replace-standard-error", second, in: sandbox, wrapper: ["/bin/sh", "-c", "exec \"$0\" \"$@\" 2>\(first)"])
+        #expect(child.wait() == 0)
+        #expect(Target.lines(of: first).map { $0.suffix(5) } == ["first"])
+        #expect(Target.lines(of: second).map { $0.suffix(6) } == ["second"])
+    }
+
+    @Test func `a standard error may be a file, a terminal or a pipe, and a socket only from the beginning`() throws {
+        func open(_ path: String) -> Int32 { Glibc.open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600) }
+        let pipe = Pipe(sandbox)
+        let event = try EventDescriptor()
+        let (socket, other) = (try LocalSocket.make(.stream), try LocalSocket.make(.stream))
+        let (null, file, end) = (open("/dev/null"), open(sandbox.file("log")), open(pipe.path))
+        let number = dup(socket)
+        defer { for descriptor in [socket, other, null, file, end, number] { close(descriptor) } }
+        let standard = StandardError(number)
+        #expect(standard.isInPlace)
+        for (place, isLog) in [
+            (null, true), (file, true), (end, true), (other, false), (event.descriptor, false), (socket, true),
+        ] {
+            #expect(dup2(place, number) == number && standard.isInPlace == isLog)
+        }
+        #expect(dup2(file, number) == number && fcntl(number, F_SETFD, FD_CLOEXEC) == 0 && !standard.isInPlace)
+    }
+
     @Test(.disabled(if: isThreadSanitized, "the sanitizer itself writes a large file at its start"))
     func `a process whose log may not grow any more goes on`() throws {
         let target = try Target(sandbox, setUp: "ulimit -f 1")

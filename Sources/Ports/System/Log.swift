@@ -29,6 +29,7 @@ final class Log: Sendable {
     }
 
     private let state = Lock(State())
+    private let standardError = StandardError()
 
     private static let longestQueue = 256
 
@@ -78,10 +79,13 @@ final class Log: Sendable {
         sigaddset(&signals, SIGXFSZ)
         pthread_sigmask(SIG_BLOCK, &signals, nil)
         while let (lines, rest) = nextStep() {
-            for line in lines { Self.logger.log(level: line.level, "\(line.text)") }
+            for line in lines where hasTaker { Self.logger.log(level: line.level, "\(line.text)") }
             if let (latch, end) = rest { _ = latch.wait(until: end) }
         }
     }
+
+    /// A program's own handler takes all lines; swift-log's writes to descriptor 2, whatever that is.
+    private var hasTaker: Bool { !(Self.logger.handler is StreamLogHandler) || standardError.isInPlace }
 
     /// The lines to write now, or the rest; nil when the thread may end.
     private func nextStep() -> (lines: [Line], rest: (Latch, until: MonotonicInstant)?)? {
