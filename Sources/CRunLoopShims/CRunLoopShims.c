@@ -373,7 +373,9 @@ bool crl_has_hung_up(int descriptor) {
 int crl_poll(int first, int second, int64_t nanoseconds) {
     struct pollfd polled[2] = {{.fd = first, .events = POLLIN}, {.fd = second, .events = POLLIN}};
     struct timespec timeout = {.tv_sec = nanoseconds / 1000000000, .tv_nsec = nanoseconds % 1000000000};
-    return ppoll(polled, 2, nanoseconds < 0 ? NULL : &timeout, NULL);
+    // The call fails for more descriptors than RLIMIT_NOFILE, which a sandbox may set to 1, be they none.
+    nfds_t count = (first >= 0) + (second >= 0);
+    return ppoll(first >= 0 ? polled : polled + 1, count, nanoseconds < 0 ? NULL : &timeout, NULL);
 }
 
 bool crl_peer_credentials(int descriptor, int *pid, unsigned *uid) {

@@ -13,6 +13,37 @@ private func withoutDescriptors<R>(_ body: () throws -> R) rethrows -> R {
     return try body()
 }
 
+/// A process that may open no more files, as in a sandbox, waits as long as it should, and is woken.
+func waitWithFewDescriptors() throws -> Never {
+    let (port, full) = (try MachPort(), try MachPort(queueLimit: 1))
+    let thread = try RunLoopThread()
+    try port.sendRight.send(MachPort.Message(id: 1))
+    _ = try port.receive(before: .now + .seconds(20))
+    while (try? full.sendRight.send(MachPort.Message(id: 1), before: .distantPast)) != nil {}
+    var limit = rlimit(rlim_cur: 1, rlim_max: 1)
+    setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+    let waits: [(name: String, wait: () throws -> Void, end: @Sendable () throws -> Void)] = [
+        (
+            "receive", { _ = try port.receive(before: .now + .seconds(20)) },
+            { try port.sendRight.send(MachPort.Message(id: 2)) }
+        ),
+        (
+            "send", { try full.sendRight.send(MachPort.Message(id: 2), before: .now + .seconds(20)) },
+            { _ = try full.receive(before: .distantPast) }
+        ),
+    ]
+    for (name, wait, end) in waits {
+        let began = MonotonicInstant.now
+        thread.loop.add(ThreadRunLoop.Timer(after: .milliseconds(100)) { _ in try? end() })
+        try wait()
+        check(began.duration(to: .now) > .milliseconds(90), "\(name) has not waited")
+    }
+    let began = MonotonicInstant.now
+    check((try? port.receive(before: began + .milliseconds(100))) == nil, "a message")
+    check(began.duration(to: .now) > .milliseconds(90), "the wait has ended before its time")
+    exit(0)
+}
+
 /// A process that cannot look at its name's entry does not remove it.
 func keepNameWithoutDescriptors() throws -> Never {
     let port = try MachPort()

@@ -231,6 +231,9 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
     case "no-descriptors":
         try goOnWithoutDescriptors()
 
+    case "few-descriptors":
+        try waitWithFewDescriptors()
+
     case "no-descriptors-own":
         try keepNameWithoutDescriptors()
 

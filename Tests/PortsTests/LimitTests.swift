@@ -124,6 +124,10 @@ import Testing
         #expect(Child("no-descriptors", in: sandbox).wait() == 0)
     }
 
+    @Test func `a process that may open no more files waits as long as it should`() {
+        #expect(Child("few-descriptors", in: sandbox).wait() == 0)
+    }
+
     @Test(arguments: ["own", "watch"])
     func `no name is lost, or reported so, when no descriptor is left to read its entry with`(_ names: String) throws {
         let desk = try Desk(sandbox)
