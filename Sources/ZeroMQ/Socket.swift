@@ -28,6 +28,8 @@ public struct Socket: ~Copyable, @unchecked Sendable {
         case linger(Int32)
         /// The milliseconds before a second connection attempt; -1 never.
         case reconnectInterval(Int32)
+        /// The milliseconds for the handshake of a connection; 0 without end.
+        case handshakeInterval(Int32)
         /// Whether to queue only on established connections.
         case immediate(Bool)
         /// The largest frame in bytes; -1 for any. A connection that brings a larger frame is closed.
@@ -74,6 +76,7 @@ public struct Socket: ~Copyable, @unchecked Sendable {
             case .receiveHighWaterMark(let count): set(ZMQ_RCVHWM, count)
             case .linger(let milliseconds): set(ZMQ_LINGER, milliseconds)
             case .reconnectInterval(let milliseconds): set(ZMQ_RECONNECT_IVL, milliseconds)
+            case .handshakeInterval(let milliseconds): set(ZMQ_HANDSHAKE_IVL, milliseconds)
             case .immediate(let isOn): set(ZMQ_IMMEDIATE, isOn ? 1 : 0 as Int32)
             case .maxMessageSize(let bytes): set(ZMQ_MAXMSGSIZE, bytes)
             case .useDescriptor(let descriptor): set(ZMQ_USE_FD, descriptor)

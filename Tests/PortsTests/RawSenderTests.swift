@@ -1,3 +1,4 @@
+import CRunLoopShims
 import Glibc
 import OwnThread
 import RunLoops
@@ -37,6 +38,17 @@ import ZeroMQ
         good.say(RawStream.announced(100) + (try frame(100)))
         #expect(try port.receive(before: .patience).bytes?.count == 100 - Wire.headerSize - 4)
         #expect(errorKind { _ = try port.receive(before: .distantPast) } == "receiveTimedOut")
+    }
+
+    /// Longer than libzmq lets a handshake take unless told otherwise.
+    @Test func `a connection whose handshake takes longer than half a minute stays`() throws {
+        let (port, path) = try exposed(messageLimit: 1000)
+        let stream = try RawStream(to: path)
+        stream.say(RawStream.greeting)
+        stream.hear(64 + 28)
+        #expect(crl_poll(stream.descriptor, -1, 32_000_000_000) == 0)
+        stream.say(RawStream.ready + RawStream.announced(100) + (try frame(100)))
+        #expect(try port.receive(before: .patience).bytes?.count == 100 - Wire.headerSize - 4)
     }
 
     @Test func `no part of a message of several frames is taken for a message`() throws {

@@ -59,6 +59,8 @@ final class SocketFactory: Sendable {
         let context = try context()
         do throws(ZeroMQError) {
             let socket = try Socket(kind, in: context)
+            // A stopped process is waited for. When it goes on, libzmq looks at the time before it looks at what has come.
+            try socket.set(.handshakeInterval(0))
             try prepare(socket)
             return socket
         } catch {

@@ -50,7 +50,7 @@ final class RawStream: Sendable {
     /// The same, whether or not the other side still listens.
     func shout(_ bytes: [UInt8]) { _ = Glibc.send(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL | MSG_DONTWAIT)) }
 
-    private func hear(_ count: Int) {
+    func hear(_ count: Int) {
         var heard = 0
         var buffer = [UInt8](repeating: 0, count: count)
         #expect(
