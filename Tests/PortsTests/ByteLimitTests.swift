@@ -48,6 +48,22 @@ import Testing
         withExtendedLifetime((one, other)) {}
     }
 
+    @Test func `a sender in another process has all room when nothing waits, whoever takes one message at a time`()
+        throws
+    {
+        let (one, other) = (PortRuntime(directory: sandbox.path), PortRuntime(directory: sandbox.path))
+        let port = try MachPort(byteLimit: 10_000, nameServer: one.nameServer)
+        try one.nameServer.register(port, name: "test")
+        let right = try other.nameServer.port(forName: "test")
+        for _ in 0..<3 {
+            try right.send(message(1), before: .patience)
+            #expect(try port.receive(before: .patience).id == 1)
+            try right.send(.init(id: 2, [.bytes(.init(repeating: 1, count: 9500))]), before: .patience)
+            #expect(try port.receive(before: .patience).id == 2)
+        }
+        withExtendedLifetime((one, other)) {}
+    }
+
     @Test func `messages that have exactly the limit's bytes together have room`() throws {
         let port = try MachPort(byteLimit: 2 * 1020)
         #expect(fill(port.sendRight) == 2)

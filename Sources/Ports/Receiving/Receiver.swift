@@ -110,7 +110,7 @@ final class Receiver: LocalPort, RegisteredPort {
 
     private enum Taken: ~Copyable {
         case local(LocalMessage, Handler?, isFirst: Bool, makesRoom: Bool)
-        case frame(Frame, Handler?, isFirst: Bool)
+        case frame(Frame, Handler?, isFirst: Bool, isLast: Bool)
         /// A part of a multipart message.
         case part(Frame)
         case nothing
@@ -170,15 +170,15 @@ final class Receiver: LocalPort, RegisteredPort {
                 return Delivery(message, to: handler, isFirst: isFirst || isFirstNow)
             case .part(let frame):
                 noteMalformed(.severalFrames, in: ReceivedFrame(frame, context.channels))
-            case .frame(let frame, let handler, let isFirstNow):
+            case .frame(let frame, let handler, let isFirstNow, let isLast):
                 isFirst = isFirst || isFirstNow
-                let size = limits.bytes == nil ? 0 : frame.count
+                let size = frame.count
                 let frame = ReceivedFrame(frame, context.channels)
                 guard frame.header.kind != .drainProbe else {
                     context.control.tellDrained(frame.header.request, of: id.number, to: frame.header.origin)
                     continue
                 }
-                if size > 0 { collectCredit(size, for: frame.header.origin) }
+                if limits.bytes != nil { collectCredit(size, for: frame.header.origin, isLast: isLast) }
                 guard let error = frame.malformed else {
                     return Delivery(nil, frame, to: handler, isFirst: isFirst)
                 }
@@ -251,7 +251,8 @@ final class Receiver: LocalPort, RegisteredPort {
                 state.mayHaveMore = true
                 // A drain probe is no message.
                 if !Wire.isDrainProbe(frame) { state.counts.noteTaken() }
-                return .frame(frame, handler, isFirst: isFirst)
+                let isLast = limits.bytes != nil && state.arrivals.isEmpty(state.socket)
+                return .frame(frame, handler, isFirst: isFirst, isLast: isLast)
             }
         }
     }
@@ -347,30 +348,6 @@ final class Receiver: LocalPort, RegisteredPort {
             message.refuse()
         }
         return nil
-    }
-
-    // MARK: Credit
-
-    /// Collects the bytes of a frame, which go back to its sender as credit.
-    private func collectCredit(_ bytes: Int, for origin: UInt32) {
-        let (due, isTooMany) = state.withLock { state in
-            (state.credit.take(bytes, from: origin), state.credit.count > ControlConnectionTable.most)
-        }
-        if due > 0 { returnCredit(due, to: origin) }
-        if isTooMany { returnAllCredit() }
-    }
-
-    private func returnAllCredit() { state.withLock { $0.credit.returnAll() }.forEach { returnCredit($1, to: $0) } }
-
-    /// There is a new connection to a sender.
-    func returnUndeliveredCredit() {
-        state.withLock { $0.credit.returnUndelivered() }.forEach { returnCredit($1, to: $0) }
-    }
-
-    private func returnCredit(_ bytes: Int, to origin: UInt32) {
-        guard !context.control.returnCredit(bytes, of: id.number, to: origin) else { return }
-        state.withLock { $0.credit.keep(bytes, of: origin, most: ControlConnectionTable.most) }
-        if !context.control.noteOwing(id.number, to: origin) { returnUndeliveredCredit() }
     }
 
     // MARK: Statistics
