@@ -10,7 +10,6 @@ public struct ZeroMQError: Error, Equatable, Sendable, CustomStringConvertible {
     /// The error of calls on sockets of a terminated context. The corresponding C constant is `ETERM`.
     public static let contextTerminated: Int32 = 156_384_765
 
-    /// The error of the last call on this thread.
     static func last(_ call: String) -> ZeroMQError { ZeroMQError(call: call, code: zmq_errno()) }
 
     /// The call, and libzmq's text for the error.

@@ -31,7 +31,6 @@ struct MessageArguments: ParsableArguments {
     @Argument(help: "The data; - reads the standard input. Without this argument the message has no data.")
     var data: String?
 
-    /// The bytes to send; nil for none.
     func bytes(upTo limit: Int, for name: String) throws -> [UInt8]? {
         guard data == "-" else { return data.map { Array($0.utf8) } }
         var bytes: [UInt8] = []
@@ -75,7 +74,6 @@ struct Repetition: ParsableArguments {
     }
 }
 
-/// A number of seconds, with or without a fraction.
 struct Seconds: ExpressibleByArgument {
     let duration: Duration
 

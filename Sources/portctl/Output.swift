@@ -45,7 +45,6 @@ func printable(_ text: String) -> String {
     }
 }
 
-/// Prints rows in aligned columns.
 func print(table rows: [[String]]) {
     let widths = (0..<(rows.first?.count ?? 0)).map { column in rows.map { $0[column].count }.max() ?? 0 }
     for row in rows {

@@ -1,7 +1,6 @@
 import ArgumentParser
 import Glibc
 import Ports
-import RunLoops
 
 struct Ping: ParsableCommand {
     static let configuration = CommandConfiguration(

@@ -43,7 +43,6 @@ struct Portctl: ParsableCommand {
 
     static func report(_ error: some Error) { print("portctl: \(printable("\(error)"))", to: STDERR_FILENO) }
 
-    /// Reports an error that counts as a timeout.
     static func timeout(_ error: PortError) -> ExitCode {
         report(error)
         return ExitCode(3)

@@ -2,11 +2,8 @@ import Ports
 import RunLoops
 
 extension PortNameServer.Registration {
-    var json: JSON { .object(members) }
-
     func json(_ statistics: MachPort.Statistics?) -> JSON {
-        .object(
-            members + [("waiting", .integer(statistics?.waiting)), ("received", .integer(statistics?.received))])
+        .object(members + [("waiting", .integer(statistics?.waiting)), ("received", .integer(statistics?.received))])
     }
 
     /// The port's statistics; nil when its owner does not answer at once.
@@ -16,7 +13,7 @@ extension PortNameServer.Registration {
         return try? right?.statistics(before: deadline)
     }
 
-    private var members: [(String, JSON)] {
+    var members: [(String, JSON)] {
         [
             ("name", .string(name)), ("pid", .integer(Int(pid))), ("program", .string(program)),
             ("uid", .integer(Int(uid))), ("since", .string(time(since, isUTC: true))), ("port", .string(port)),

@@ -21,7 +21,7 @@ struct Watch: ParsableCommand {
 
     private func show(_ sign: String, _ event: String, _ registration: PortNameServer.Registration) {
         if output.isJSON {
-            print("\(JSON.object([("event", .string(event)), ("registration", registration.json)]))")
+            print("\(JSON.object([("event", .string(event)), ("registration", .object(registration.members))]))")
         } else {
             print("\(sign) \(printable(registration.name))  \(registration.pid)  \(registration.shownProgram)")
         }
@@ -65,16 +65,14 @@ struct Sweep: ParsableCommand {
         let swept = try PortNameServer.shared.sweep()
         let names = swept.names.sorted()
         if output.isJSON {
-            let members: [(String, JSON)] = [
-                ("processes", .integer(swept.processes)), ("names", .array(names.map { .string($0) })),
-            ]
-            return print("\(JSON.object(members))")
+            let list = JSON.array(names.map { .string($0) })
+            return print("\(JSON.object([("processes", .integer(swept.processes)), ("names", list)]))")
         }
-        switch swept.processes {
-        case 0: print("killed processes have left nothing")
-        case 1: print("removed what 1 killed process left")
-        default: print("removed what \(swept.processes) killed processes left")
-        }
+        let count = swept.processes
+        print(
+            count == 0
+                ? "killed processes have left nothing"
+                : "removed what \(count) killed process\(count == 1 ? "" : "es") left")
         for name in names { print("removed the name \(printable(name))") }
     }
 }

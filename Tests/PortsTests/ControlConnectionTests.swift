@@ -108,8 +108,8 @@ import Testing
             let incarnation = Incarnation.random()
             peer.send(Samples.hello(incarnation))
             #expect(peer.receive()?.count == ControlHello.size)
-            PortRuntime.shared.control.tellUnanswered(request, to: incarnation)
-            PortRuntime.shared.control.tellUnanswered(0, to: incarnation)
+            PortRuntime.shared.control.send(.unanswered(request), to: incarnation)
+            PortRuntime.shared.control.send(.unanswered(0), to: incarnation)
             try #require(peer.isReadable(before: .now + .seconds(1)), "request \(request)")
             #expect(peer.receive() == Samples.packet(.unanswered(request)))
         }
@@ -183,8 +183,8 @@ import Testing
     }
 
     @Test func `peers that do not read cost no more together than a bound`() throws {
-        let peers = ControlConnectionTable(
-            .random(), PortRuntime.shared.housekeeping, PortRuntime.shared.control.events)
+        let peers = ControlConnectionTable(.random(), PortRuntime.shared.housekeeping)
+        peers.events = PortRuntime.shared
         let all = try (0..<30).map { _ in
             var pair: [Int32] = [-1, -1]
             try #require(socketpair(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue | SOCK_NONBLOCK.rawValue), 0, &pair) == 0)
@@ -200,8 +200,8 @@ import Testing
     }
 
     @Test func `a caller that cannot be greeted is cut off`() throws {
-        let peers = ControlConnectionTable(
-            .random(), PortRuntime.shared.housekeeping, PortRuntime.shared.control.events)
+        let peers = ControlConnectionTable(.random(), PortRuntime.shared.housekeeping)
+        peers.events = PortRuntime.shared
         var pair: [Int32] = [-1, -1]
         #expect(socketpair(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue | SOCK_NONBLOCK.rawValue), 0, &pair) == 0)
         let peer = Raw(pair[1])
@@ -481,7 +481,7 @@ import Testing
                         id: PortID(incarnation: incarnation, number: UInt64(index)), queueLimit: 1, limit: 1,
                         path: path)))
         }
-        PortRuntime.shared.control.events.processDied(rights[0].channel.controlAddress)
+        PortRuntime.shared.processDied(rights[0].channel.controlAddress)
         #expect(!rights[0].isValid && rights[1].isValid)
     }
 
@@ -544,8 +544,8 @@ import Testing
 
     @Test func `two peers for whom the same origin is drawn have two, and each is told of its own`() throws {
         let peers = ControlConnectionTable(
-            .random(), PortRuntime.shared.housekeeping, PortRuntime.shared.control.events,
-            origins: Origins { _, attempt in UInt32(attempt) / 2 })
+            .random(), PortRuntime.shared.housekeeping, origins: Origins { _, attempt in UInt32(attempt) / 2 })
+        peers.events = PortRuntime.shared
         func connected() throws -> (Raw, UInt32) {
             var pair: [Int32] = [-1, -1]
             #expect(socketpair(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue), 0, &pair) == 0)
@@ -556,7 +556,7 @@ import Testing
         }
         let all = try (0..<3).map { _ in try connected() }
         for (peer, origin) in all {
-            #expect(peers.returnCredit(Int(origin), of: 1, to: origin))
+            #expect(peers.send(.credit(1, bytes: UInt64(origin)), to: origin))
             #expect(peer.receive() == Samples.packet(.credit(1, bytes: UInt64(origin))))
         }
         for (peer, _) in all { #expect(!peer.isReadable(before: .now)) }

@@ -36,9 +36,6 @@ final class ControlConnection: Sendable {
         control.waitingPackets.load(ordering: .relaxed) < ControlConnectionTable.manyPackets ? 65_536 : 1024
     }
 
-    /// Further statistics queries get no answer while so many wait.
-    private static let mostAsks = 256
-
     /// - Parameter hello: The peer's hello, which has come already.
     init(_ socket: ControlSocket, _ hello: ControlHello, _ pid: pid_t, _ control: ControlConnectionTable) {
         self.socket = socket
@@ -67,10 +64,7 @@ final class ControlConnection: Sendable {
 
     /// - Returns: Whether the packet was sent, or can never be.
     private func write(_ message: ControlMessage) -> Bool {
-        withUnsafeTemporaryAllocation(byteCount: ControlMessage.largestSize, alignment: 8) { buffer in
-            let size = message.write(to: buffer)
-            return socket.send(UnsafeRawBufferPointer(rebasing: buffer[..<size])) || errno != EAGAIN && errno != ENOBUFS
-        }
+        socket.send(upTo: ControlMessage.largestSize, message.write) || errno != EAGAIN && errno != ENOBUFS
     }
 
     private func startFlushing(_ state: inout State) {
@@ -113,18 +107,15 @@ final class ControlConnection: Sendable {
     /// Whether the peer may have sent messages to the port: a process watches a port before it sends.
     func watches(_ number: UInt64) -> Bool { state.withLock { $0.watched.contains(number) } }
 
-    /// Tells the peer that the port is invalid, if the peer watches the port.
     func tellInvalidated(_ number: UInt64) {
         if state.withLock({ $0.watched.remove(number) }) != nil { send(.invalidated(number)) }
     }
 
-    /// The most packets that are read before other connections have their turn.
-    private static let batch = 64
-
-    /// Reads a batch of packets. False at the end of the connection, or after a malformed packet.
+    /// Reads packets, until other connections have their turn. False at the end of the connection, or after a malformed
+    /// packet.
     func receive() -> Bool {
         withUnsafeTemporaryAllocation(byteCount: 64, alignment: 8) { buffer in
-            for _ in 0..<Self.batch {
+            for _ in 0..<64 {
                 let count = socket.receive(into: buffer)
                 if count < 0, errno == EAGAIN { return true }
                 guard count > 0, let message = ControlMessage(UnsafeRawBufferPointer(rebasing: buffer[..<count])) else {
@@ -146,13 +137,14 @@ final class ControlConnection: Sendable {
             switch message {
             case .watch(let number): state.watched.insert(number)
             case .invalidated(let number): state.asked.remove(number)
-            case .ask where state.askCount == Self.mostAsks: return true
+            // While so many queries wait, further ones get no answer.
+            case .ask where state.askCount == 256: return true
             case .ask: state.askCount += 1
             default: break
             }
             return false
         }
-        if !isOneTooMany { control.events.received(message, from: self) }
+        if !isOneTooMany { control.events?.received(message, from: self) }
     }
 
     /// Answers a statistics query of the peer. Nil means that there is no such port.

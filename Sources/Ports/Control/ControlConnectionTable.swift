@@ -38,10 +38,20 @@ final class ControlConnectionTable: Sendable {
 
     let incarnation: Incarnation
     let housekeeping: Housekeeping
-    let events: any RuntimeEvents
     private let state: Lock<State>
 
-    /// The most control connections.
+    private struct WeakEvents {
+        weak var object: (any RuntimeEvents)?
+    }
+
+    private let runtime = Lock(WeakEvents())
+
+    /// The runtime; nil before it is complete, and after its end.
+    var events: (any RuntimeEvents)? {
+        get { runtime.withLock { $0.object } }
+        set { runtime.withLock { $0.object = newValue } }
+    }
+
     static let most = 2048
     /// The most accepted connections whose callers have not sent their hellos.
     static let mostCallers = 256
@@ -54,14 +64,10 @@ final class ControlConnectionTable: Sendable {
     static let manyPackets = 1 << 20
     let waitingPackets = Atomic(0)
 
-    init(
-        _ incarnation: Incarnation, _ housekeeping: Housekeeping, _ events: any RuntimeEvents,
-        origins: Origins = Origins()
-    ) {
+    init(_ incarnation: Incarnation, _ housekeeping: Housekeeping, origins: Origins = Origins()) {
         state = Lock(State(origins: origins, incarnation: incarnation))
         self.incarnation = incarnation
         self.housekeeping = housekeeping
-        self.events = events
     }
 
     private func existing(_ peer: Incarnation) -> ControlConnection? { connections(to: peer).first }
@@ -86,12 +92,8 @@ final class ControlConnectionTable: Sendable {
     ) throws(PortError) -> Route {
         if let connection = existing(port.incarnation) { return .connection(connection) }
         guard let former else { return .handshake(try handshake(address)) }
-        switch former.outcome.value {
-        case nil: return .handshake(former)
-        case .connected(let connection)?: return .connection(connection)
-        case .dead?: throw .isInvalid(port: port)
-        case .failed(let failure)?: throw failure.error(port)
-        }
+        guard let outcome = former.outcome.value else { return .handshake(former) }
+        return .connection(try outcome.connection(for: port))
     }
 
     /// The handshake that is under way, or a new one.
@@ -121,22 +123,19 @@ final class ControlConnectionTable: Sendable {
         case .connected: break
         case .dead:
             state.withLock { $0.formerPids[address.incarnation] = nil }
-            events.processDied(address)
+            events?.processDied(address)
         // The next handshake would meet the same version.
-        case .failed(.version): break
-        case .failed: reconnectLater(address)
+        case .otherVersion: break
+        case .noConnection, .failed: reconnectLater(address)
         }
         handshake.outcome.set(outcome)
     }
 
-    /// Whether there are rights to ports of the process at the address.
-    func hasRights(to address: ControlAddress) -> Bool {
-        events.rights(to: address.incarnation).contains { $0.address == address }
-    }
+    private func rights(to peer: Incarnation) -> [PeerRight] { events?.rights(to: peer) ?? [] }
 
-    /// Whether a process is to be called again. Forgets one to whose ports no rights are left.
-    private func isWanted(_ address: ControlAddress) -> Bool {
-        let rights = events.rights(to: address.incarnation)
+    /// Whether there are rights to ports of the process at the address. Forgets a process without any.
+    func isWanted(_ address: ControlAddress) -> Bool {
+        let rights = rights(to: address.incarnation)
         if rights.isEmpty { state.withLock { $0.formerPids[address.incarnation] = nil } }
         return rights.contains { $0.address == address }
     }
@@ -235,12 +234,12 @@ final class ControlConnectionTable: Sendable {
             throw error
         }
         renewWatches(at: connection)
-        events.connectionBegan(connection.incarnation, owing: state.withLock { exchange(&$0.owing, with: []) })
+        events?.connectionBegan(connection.incarnation, owing: state.withLock { exchange(&$0.owing, with: []) })
     }
 
     /// Asks for the end of every port of the peer that somebody here watches.
     private func renewWatches(at connection: ControlConnection) {
-        for right in events.rights(to: connection.incarnation) where right.isWatched {
+        for right in rights(to: connection.incarnation) where right.isWatched {
             connection.send(.watch(right.port.number))
         }
     }
@@ -248,10 +247,8 @@ final class ControlConnectionTable: Sendable {
     private func remove(_ connection: ControlConnection) {
         connection.closed()
         state.withLock { state in
-            state.connected[connection.incarnation]?.removeAll { $0 === connection }
-            if state.connected[connection.incarnation]?.isEmpty == true {
-                state.connected[connection.incarnation] = nil
-            }
+            let others = state.connected[connection.incarnation]?.filter { $0 !== connection } ?? []
+            state.connected[connection.incarnation] = others.isEmpty ? nil : others
             state.removeIfGone(connection.incarnation)
         }
     }
@@ -261,11 +258,11 @@ final class ControlConnectionTable: Sendable {
         remove(connection)
         let peer = connection.incarnation
         let other = existing(peer)
-        events.connectionEnded(peer, isLast: other == nil)
+        events?.connectionEnded(peer, isLast: other == nil)
         if let other {
             renewWatches(at: other)
         } else {
-            let addresses = Set(events.rights(to: peer).map(\.address))
+            let addresses = Set(rights(to: peer).map(\.address))
             if !addresses.isEmpty { state.withLock { $0.formerPids[peer] = connection.pid } }
             for address in addresses { reconnect(address) }
         }
@@ -286,17 +283,20 @@ final class ControlConnectionTable: Sendable {
             connection.closed()
             connection.cut()
         }
-        for handshake in handshakes { handshake.outcome.set(.failed(.other(.isEnding))) }
+        for handshake in handshakes { handshake.outcome.set(.failed(.isEnding)) }
     }
 
-    // MARK: Telling peers what the control messages mean
+    // MARK: Telling peers
 
     func tellInvalidated(_ number: UInt64) { for connection in all { connection.tellInvalidated(number) } }
 
+    func send(_ message: ControlMessage, to peer: Incarnation) { existing(peer)?.send(message) }
+
     /// - Returns: False when there is no connection.
-    func returnCredit(_ bytes: Int, of number: UInt64, to origin: UInt32) -> Bool {
-        let connection = connection(origin)
-        connection?.send(.credit(number, bytes: UInt64(bytes)))
+    @discardableResult
+    func send(_ message: ControlMessage, to origin: UInt32) -> Bool {
+        let connection = state.withLock { $0.connection(origin) }
+        connection?.send(message)
         return connection != nil
     }
 
@@ -310,18 +310,6 @@ final class ControlConnectionTable: Sendable {
             return true
         }
     }
-
-    func tellDrained(_ probe: UInt64, of number: UInt64, to origin: UInt32) {
-        connection(origin)?.send(.drained(number, probe: probe))
-    }
-
-    private func connection(_ origin: UInt32) -> ControlConnection? { state.withLock { $0.connection(origin) } }
-
-    func tellSent(_ count: Int, to port: PortID) {
-        existing(port.incarnation)?.send(.sent(port.number, count: UInt64(count)))
-    }
-
-    func tellUnanswered(_ request: UInt64, to peer: Incarnation) { existing(peer)?.send(.unanswered(request)) }
 
     /// The peers that may have sent something to a port of ours.
     func watchers(of number: UInt64) -> [ControlConnection] {

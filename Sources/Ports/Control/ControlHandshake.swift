@@ -11,22 +11,20 @@ final class ControlHandshake: Sendable {
         case connected(ControlConnection)
         /// Nobody listens at the control socket. A live process listens until its end, so this one is dead.
         case dead
+        case otherVersion(UInt8, of: pid_t)
         /// The process may be alive.
-        case failed(Failure)
-    }
-
-    enum Failure: Sendable {
         case noConnection(reason: String)
-        case version(UInt8, of: pid_t)
-        case other(PortError)
+        case failed(PortError)
 
-        func error(_ port: PortID) -> PortError {
+        func connection(for port: PortID) throws(PortError) -> ControlConnection {
             switch self {
-            case .noConnection(let reason): .cannotConnect(port: port, reason: reason)
-            case .version(let version, let pid):
-                .incompatibleVersion(
-                    what: "process \(pid), which owns \(port),", ours: Int(ControlHello.major), theirs: Int(version))
-            case .other(let error): error
+            case .connected(let connection): return connection
+            case .dead: throw .isInvalid(port: port)
+            case .otherVersion(let theirs, let pid):
+                throw .incompatibleVersion(
+                    what: "process \(pid), which owns \(port),", ours: Int(ControlHello.major), theirs: Int(theirs))
+            case .noConnection(let reason): throw .cannotConnect(port: port, reason: reason)
+            case .failed(let error): throw error
             }
         }
     }
@@ -47,9 +45,6 @@ final class ControlHandshake: Sendable {
     private let phase: Lock<Phase>
     private let willConnect = Atomic(false)
 
-    /// The kernel has no event for room in a listener's backlog.
-    private static let retryInterval = Duration.milliseconds(2)
-
     init(_ address: ControlAddress, formerPid: pid_t, _ connections: ControlConnectionTable) throws(PortError) {
         self.address = address
         self.formerPid = formerPid
@@ -61,7 +56,6 @@ final class ControlHandshake: Sendable {
 
     deinit { stopAwaiting() }
 
-    /// Waits for the outcome; nil when the deadline comes first.
     func wait(until deadline: MonotonicInstant) -> Outcome? {
         // A handler on the housekeeping thread blocks the loop that would continue the handshake.
         while loop.isCurrent, outcome.value == nil, !deadline.hasPassed {
@@ -98,7 +92,7 @@ final class ControlHandshake: Sendable {
             guard let self, outcome.value == nil else { return }
             var isDead = false
             if case .awaitingHello(_, let pid, _) = phase.withLock({ $0 }) { isDead = ProcessStatus.isEnding(pid) }
-            if !isDead, connections.hasRights(to: address) { return abandonIfUnwanted() }
+            if !isDead, connections.isWanted(address) { return abandonIfUnwanted() }
             guard stopAwaiting() else { return }
             end(isDead ? .dead : failure(ETIMEDOUT))
         }
@@ -129,9 +123,9 @@ final class ControlHandshake: Sendable {
     }
 
     private func connectLater() {
-        // `wait` retries as well, on this thread.
+        // `wait` retries as well, on this thread. The kernel has no event for room in a listener's backlog.
         guard !willConnect.exchange(true, ordering: .relaxed) else { return }
-        connections.housekeeping.perform(after: Self.retryInterval) {
+        connections.housekeeping.perform(after: .milliseconds(2)) {
             self.willConnect.store(false, ordering: .relaxed)
             self.connect()
         }
@@ -145,7 +139,7 @@ final class ControlHandshake: Sendable {
                 about: .process(pid), once: "poses",
                 "process \(pid) of another user listens at \(address.path): no message goes there")
             let reason = "process \(pid), in its owner's place, belongs to user \(user)"
-            return end(.failed(.noConnection(reason: reason)))
+            return end(.noConnection(reason: reason))
         }
         // A child that has not begun its program yet has the descriptors of its dead parent.
         if ProcessStatus.isEnding(credentials.pid) { return end(.dead) }
@@ -160,7 +154,7 @@ final class ControlHandshake: Sendable {
         do throws(PortError) {
             try connections.housekeeping.add(answer)
         } catch {
-            end(.failed(.other(error)))
+            end(.failed(error))
         }
     }
 
@@ -170,18 +164,18 @@ final class ControlHandshake: Sendable {
         guard case .awaitingHello(let socket, let pid, let answer) = former else { return }
         answer.invalidate()
         switch ControlHello.receive(from: socket) {
-        case .success(let hello)? where hello.major != ControlHello.major: end(.failed(.version(hello.major, of: pid)))
+        case .success(let hello)? where hello.major != ControlHello.major: end(.otherVersion(hello.major, of: pid))
         case .success(let hello)? where hello.incarnation == address.incarnation:
             let connection = ControlConnection(socket, hello, pid, connections)
             do throws(PortError) {
                 try connections.add(connection)
                 connections.ended(self, .connected(connection))
             } catch {
-                connections.ended(self, .failed(.other(error)))
+                connections.ended(self, .failed(error))
             }
         case nil:
             switch LocalSocket.listening(at: address.path) {
-            case .somebody: end(.failed(.noConnection(reason: "process \(pid), its owner, refuses the connection")))
+            case .somebody: end(.noConnection(reason: "process \(pid), its owner, refuses the connection"))
             case .nobody: end(.dead)
             case .noSocket: end(outcomeWithoutSocket)
             }
@@ -192,16 +186,15 @@ final class ControlHandshake: Sendable {
 
     /// The address leads to no socket: the process has removed its socket, or the directory's path leads elsewhere now.
     private var outcomeWithoutSocket: Outcome {
-        connections.events.mayBeAlive(address) ? failure(ENOENT) : .dead
+        connections.events?.mayBeAlive(address) == false ? .dead : failure(ENOENT)
     }
 
     private func failure(_ error: Int32) -> Outcome {
         // The process may be known to be dead though its socket is out of reach.
         if ProcessStatus.isEnding(formerPid) { return .dead }
-        return .failed(.noConnection(reason: "\(address.path): \(String(cString: strerror(error)))"))
+        return .noConnection(reason: "\(address.path): \(String(cString: strerror(error)))")
     }
 
-    /// Ends without a connection.
     private func end(_ outcome: Outcome) {
         _ = phase.withLock { exchange(&$0, with: .over) }
         connections.ended(self, outcome)
@@ -211,11 +204,11 @@ final class ControlHandshake: Sendable {
 extension ControlHello {
     struct Malformed: Error {}
 
-    /// Sends the hello. The first packet of a connection has room, but the kernel may lack memory: false, and an `errno`.
+    /// The first packet of a connection has room, but the kernel may lack memory: then false, and an `errno`.
     func send(to socket: ControlSocket) -> Bool {
-        withUnsafeTemporaryAllocation(byteCount: Self.size, alignment: 8) { buffer in
+        socket.send(upTo: Self.size) { buffer in
             write(to: buffer)
-            return socket.send(UnsafeRawBufferPointer(buffer))
+            return buffer.count
         }
     }
 

@@ -9,9 +9,6 @@ final class ControlListener: Sendable {
     private let descriptor: Int32
     private let source = Lock<ThreadRunLoop.Source1?>(nil)
 
-    /// The time that a caller has for its hello.
-    private static let patience = Duration.seconds(5)
-
     /// Takes over the listening descriptor.
     init(_ descriptor: Int32, _ connections: ControlConnectionTable) throws(PortError) {
         self.connections = connections
@@ -75,7 +72,7 @@ final class ControlListener: Sendable {
             return connections.refuse(credentials, "no descriptor is left")
         }
         connections.callers.add(1, ordering: .relaxed)
-        connections.housekeeping.perform(after: Self.patience) { [weak hello] in
+        connections.housekeeping.perform(after: .seconds(5)) { [weak hello] in
             guard let hello, hello.isValid else { return }
             hello.invalidate()
             connections.callers.subtract(1, ordering: .relaxed)

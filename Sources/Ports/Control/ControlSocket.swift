@@ -6,7 +6,6 @@ import Glibc
 final class ControlSocket: Sendable {
     let descriptor: Int32
 
-    /// Takes over a descriptor.
     init(_ descriptor: Int32) { self.descriptor = descriptor }
 
     // A fork closes the descriptor in the child, where another file may have the number.
@@ -15,11 +14,15 @@ final class ControlSocket: Sendable {
     var hasHungUp: Bool { crl_has_hung_up(descriptor) }
 
     /// Sends a packet without waiting. False, and an `errno`, when the kernel does not take the packet.
-    func send(_ packet: UnsafeRawBufferPointer) -> Bool {
-        while Glibc.send(descriptor, packet.baseAddress, packet.count, Int32(MSG_NOSIGNAL)) < 0 {
-            if errno != EINTR { return false }
+    /// - Parameter write: Writes the packet, and returns its size.
+    func send(upTo largest: Int, _ write: (UnsafeMutableRawBufferPointer) -> Int) -> Bool {
+        withUnsafeTemporaryAllocation(byteCount: largest, alignment: 8) { buffer in
+            let size = write(buffer)
+            while Glibc.send(descriptor, buffer.baseAddress, size, Int32(MSG_NOSIGNAL)) < 0 {
+                if errno != EINTR { return false }
+            }
+            return true
         }
-        return true
     }
 
     /// Receives a packet without waiting, and returns its size: 0 at the end of the connection, less than 0 and an `errno`

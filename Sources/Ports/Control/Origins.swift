@@ -9,7 +9,6 @@ struct Origins {
     }
 
     private var owners: [UInt32: Owner] = [:]
-    private var numbers: [Incarnation: Set<UInt32>] = [:]
     private let draw: @Sendable (Owner, _ attempt: Int) -> UInt32
 
     init(draw: @escaping @Sendable (Owner, _ attempt: Int) -> UInt32 = Self.keyedHash) { self.draw = draw }
@@ -23,7 +22,7 @@ struct Origins {
         return UInt32(truncatingIfNeeded: hasher.finalize())
     }
 
-    private static let secret = [UInt64.random(in: 0 ... .max), UInt64.random(in: 0 ... .max)]
+    private static let secret = UInt128.random(in: 0 ... .max)
 
     /// The process's number. No process has 0.
     mutating func number(of owner: Owner) -> UInt32 {
@@ -34,13 +33,10 @@ struct Origins {
             number = draw(owner, attempt)
         }
         owners[number] = owner
-        numbers[owner.incarnation, default: []].insert(number)
         return number
     }
 
     func owner(of number: UInt32) -> Owner? { owners[number] }
 
-    mutating func remove(_ incarnation: Incarnation) {
-        for number in numbers.removeValue(forKey: incarnation) ?? [] { owners[number] = nil }
-    }
+    mutating func remove(_ incarnation: Incarnation) { owners = owners.filter { $1.incarnation != incarnation } }
 }

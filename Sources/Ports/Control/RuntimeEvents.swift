@@ -1,3 +1,7 @@
+/// A right to a port of another process: where the right says the process is, and whether somebody wants to know the
+/// port's end.
+typealias PeerRight = (port: PortID, address: ControlAddress, isWatched: Bool)
+
 /// What control connections and channels report to the runtime, and ask of it. All calls come with no lock held, those of
 /// control connections from the housekeeping thread.
 protocol RuntimeEvents: AnyObject, Sendable {
@@ -14,6 +18,5 @@ protocol RuntimeEvents: AnyObject, Sendable {
 
     /// Whether a process may be alive though the address of its control socket leads nowhere.
     func mayBeAlive(_ address: ControlAddress) -> Bool
-    /// The rights to a process's ports: where they say the process is, and whether somebody wants to know the port's end.
-    func rights(to peer: Incarnation) -> [(port: PortID, address: ControlAddress, isWatched: Bool)]
+    func rights(to peer: Incarnation) -> [PeerRight]
 }

@@ -175,7 +175,7 @@ final class Receiver: LocalPort, RegisteredPort {
                 let size = frame.count
                 let frame = ReceivedFrame(frame, context.channels)
                 guard frame.header.kind != .drainProbe else {
-                    context.control.tellDrained(frame.header.request, of: id.number, to: frame.header.origin)
+                    context.control.send(.drained(id.number, probe: frame.header.request), to: frame.header.origin)
                     continue
                 }
                 if limits.bytes != nil { collectCredit(size, for: frame.header.origin, isLast: isLast) }

@@ -19,7 +19,7 @@ extension Receiver {
     }
 
     private func returnCredit(_ bytes: Int, to origin: UInt32) {
-        guard !context.control.returnCredit(bytes, of: id.number, to: origin) else { return }
+        guard !context.control.send(.credit(id.number, bytes: UInt64(bytes)), to: origin) else { return }
         state.withLock { $0.credit.keep(bytes, of: origin, most: ControlConnectionTable.most) }
         if !context.control.noteOwing(id.number, to: origin) { returnUndeliveredCredit() }
     }

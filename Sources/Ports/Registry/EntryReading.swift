@@ -3,7 +3,6 @@ import Glibc
 extension RegistryDirectory {
     private static let largestEntry = 8192
 
-    /// The folder of a name's entry.
     static func file(_ name: String) -> String { "\(names)/\(name)" }
     static func file(_ name: String, of port: PortID) -> String { "\(names)/\(name)/\(port.file)" }
 
@@ -41,7 +40,6 @@ extension RegistryDirectory {
         return entries.filter { live.contains($0.right.id.incarnation) }
     }
 
-    /// The entry in a name's folder.
     func read(_ file: String) throws(PortError) -> NameEntry? {
         let file = Self.file(file)
         let descriptor = folder.open(file, O_RDONLY | O_DIRECTORY)

@@ -76,7 +76,6 @@ extension RegistryDirectory {
         }
     }
 
-    /// Takes the name back from a port of ours.
     func unregister(_ name: String, from port: PortID) throws(PortError) {
         let file = try NameEntry.fileName(for: name)
         try changing.withLock { _ throws(PortError) in
@@ -99,7 +98,6 @@ extension RegistryDirectory {
         }
     }
 
-    /// Removes a dead port's entry.
     func removeDead(_ entry: NameEntry) {
         guard entry.right.id.incarnation != registry.incarnation, let file = try? NameEntry.fileName(for: entry.name)
         else { return }
@@ -128,9 +126,6 @@ extension RegistryDirectory {
         return entry.right.path != path || hasListener("\(id.incarnation)/\(id.number)", kind: .stream)
     }
 
-    /// More attempts than claimants could spoil: what is in the name's folder is no entry.
-    private static let mostAttempts = 100
-
     /// Gives the name to the entry's port, in place of a dead port that has it. The port's own former entry stays until
     /// the new one is prepared.
     private func claim(_ entry: NameEntry, _ file: String, inPlaceOfFormer: Bool = false) throws(PortError) {
@@ -140,7 +135,8 @@ extension RegistryDirectory {
             try prepare(entry, file)
             guard remove(entry.right.id, file) else { throw failure("unlink", Self.file(file, of: entry.right.id)) }
         }
-        for attempt in 0..<Self.mostAttempts {
+        // More attempts than claimants could spoil: after them, what is in the name's folder is no entry.
+        for attempt in 0..<100 {
             // Between the former entry's end and the new one's claim, no descriptor is needed.
             if !inPlaceOfFormer || attempt > 0, let present = try read(file) {
                 if present.right.id == entry.right.id { return isPrepared = false }

@@ -214,7 +214,6 @@ final class RegistryDirectory: Sendable {
         if own.withLock({ $0.sockets.remove(file) }) != nil { _ = folder.remove(ownFile(file)) }
     }
 
-    /// The runtime ends.
     func removeOwnFiles(before deadline: MonotonicInstant) {
         // Entries are not to be restored any more.
         let former = own.withLock { exchange(&$0, with: Own(isEnded: true)) }

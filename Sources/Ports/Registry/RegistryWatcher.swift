@@ -1,11 +1,9 @@
 import RunLoopLocks
 import RunLoops
-import Synchronization
 
 /// Reports changes in a registry directory. There is one inotify instance a directory, while anybody listens.
 final class RegistryWatcher: Sendable {
     enum Change {
-        /// The entry in a file.
         case entry(String)
         /// No entry has changed, but a port that may have had a name is invalid.
         case portInvalidated
@@ -20,13 +18,8 @@ final class RegistryWatcher: Sendable {
     /// Listens as long as somebody keeps the object.
     final class Listener: Sendable {
         private let watcher: RegistryWatcher
-        fileprivate let isRemoved = Atomic(false)
-        fileprivate let handler: Handler
 
-        fileprivate init(_ watcher: RegistryWatcher, _ handler: @escaping Handler) {
-            self.watcher = watcher
-            self.handler = handler
-        }
+        fileprivate init(_ watcher: RegistryWatcher) { self.watcher = watcher }
 
         deinit {
             // Another thread may have held the lock at the fork.
@@ -34,11 +27,11 @@ final class RegistryWatcher: Sendable {
         }
 
         /// Whether the directory was removed or moved meanwhile.
-        var isDirectoryRemoved: Bool { isRemoved.load(ordering: .acquiring) }
+        var isDirectoryRemoved: Bool { watcher.state.withLock { $0.handlers[ObjectIdentifier(self)] == nil } }
     }
 
     private struct State {
-        var listeners: [ObjectIdentifier: Weak<Listener>] = [:]
+        var handlers: [ObjectIdentifier: Handler] = [:]
         var source: ThreadRunLoop.Source1?
     }
 
@@ -49,10 +42,10 @@ final class RegistryWatcher: Sendable {
 
     /// Reports changes in the folder of names, on the housekeeping thread, or on the thread that made a port invalid.
     func listen(to names: String, in directory: String, _ handler: @escaping Handler) throws(PortError) -> Listener {
-        let listener = Listener(self, handler)
+        let listener = Listener(self)
         try state.withLock { (state) throws(PortError) in
             if state.source == nil { state.source = try makeSource(names, directory) }
-            state.listeners[ObjectIdentifier(listener)] = Weak(listener)
+            state.handlers[ObjectIdentifier(listener)] = handler
         }
         return listener
     }
@@ -68,29 +61,27 @@ final class RegistryWatcher: Sendable {
     }
 
     private func remove(_ listener: ObjectIdentifier) {
-        let unused = state.withLock { state in
-            state.listeners[listener] = nil
-            return state.listeners.isEmpty ? state.source.take() : nil
+        // The handler is released after the lock.
+        let (_, unused) = state.withLock { state in
+            (state.handlers.removeValue(forKey: listener), state.handlers.isEmpty ? state.source.take() : nil)
         }
         unused?.invalidate()
     }
 
-    var listenerCount: Int { state.withLock { $0.listeners.count } }
+    var listenerCount: Int { state.withLock { $0.handlers.count } }
     var isWatching: Bool { state.withLock { $0.source != nil } }
 
     private func changed(_ change: ThreadRunLoop.FileChange) {
         if !change.events.isDisjoint(with: [.deleted, .unmounted, .moved]) {
-            state.withLock { $0.source.take() }?.invalidate()
-            tell(.directoryRemoved)
+            let (handlers, source) = state.withLock { (exchange(&$0.handlers, with: [:]), $0.source.take()) }
+            source?.invalidate()
+            for handler in handlers.values { handler(.directoryRemoved) }
         } else {
             tell(change.events.contains(.overflowed) ? .any : change.name.map { .entry($0) } ?? .any)
         }
     }
 
     func tell(_ change: Change) {
-        for listener in state.withLock({ $0.listeners.values.compactMap(\.object) }) {
-            if case .directoryRemoved = change { listener.isRemoved.store(true, ordering: .releasing) }
-            listener.handler(change)
-        }
+        for handler in state.withLock({ $0.handlers.values }) { handler(change) }
     }
 }

@@ -42,14 +42,13 @@ public final class PortRuntime: Sendable {
         Self.prepareProcess
         let directory = RegistryDirectory.withoutTrailingSlashes(directory ?? RegistryDirectory.defaultPath)
         self.directory = directory
-        let router = EventRouter()
-        let control = ControlConnectionTable(incarnation, housekeeping, router)
+        let control = ControlConnectionTable(incarnation, housekeeping)
         channels = ChannelTable(SendContext(control, SocketFactory()))
         registry = Registry(control) { [ports] in ports.port($0) }
         statistics = StatisticsCollector(ports, control)
         receiving = ReceiveContext(channels, ports, registry)
         replies = ReplyPorts(receiving, ownPath: directory)
-        router.setTarget(self)
+        control.events = self
         Self.live.withLock { $0[ObjectIdentifier(self)] = Weak(self) }
     }
 
@@ -128,12 +127,8 @@ public final class PortRuntime: Sendable {
 
     /// Terminates the context on a thread that is left behind at the deadline.
     private static func terminate(_ context: Context, before deadline: MonotonicInstant) {
-        let ended = Latch()
-        let thread = try? RunLoopThread(name: "ports end") { _ in
-            context.terminate()
-            ended.open()
-        }
-        if thread != nil { _ = ended.wait(until: deadline) }
+        let thread = try? RunLoopThread(name: "ports end") { _ in context.terminate() }
         thread?.stop()
+        thread?.join(before: deadline)
     }
 }

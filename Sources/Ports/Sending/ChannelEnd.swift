@@ -30,7 +30,7 @@ extension SendChannel {
     func invalidate() {
         shut()
         context.connections.remove(self)
-        context.events.channelBecameInvalid(id)
+        context.control.events?.channelBecameInvalid(id)
         invalidated.set(())
     }
 
@@ -40,7 +40,9 @@ extension SendChannel {
         let path = usedPath
         end(.closed)
         // The owner cannot ask for the count any more.
-        if !isLocal, sentCount > 0 { context.control.tellSent(sentCount, to: id) }
+        if !isLocal, sentCount > 0 {
+            context.control.send(.sent(id.number, count: UInt64(sentCount)), to: id.incarnation)
+        }
         return path
     }
 

@@ -346,9 +346,9 @@ final class SendChannel: Sendable, CustomStringConvertible {
     /// Tells the asker, to whom the channel leads, that its request gets no reply.
     func refuse(_ request: UInt64) {
         if isLocal {
-            context.events.requestUnanswered(request, by: context.incarnation)
+            context.control.events?.requestUnanswered(request, by: context.incarnation)
         } else {
-            context.control.tellUnanswered(request, to: id.incarnation)
+            context.control.send(.unanswered(request), to: id.incarnation)
         }
     }
 }

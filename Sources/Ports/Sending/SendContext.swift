@@ -28,5 +28,4 @@ final class SendContext: Sendable {
 
     var incarnation: Incarnation { control.incarnation }
     var housekeeping: Housekeeping { control.housekeeping }
-    var events: any RuntimeEvents { control.events }
 }

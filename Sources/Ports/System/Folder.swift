@@ -1,26 +1,20 @@
 import CRunLoopShims
 import Glibc
+import RunLoops
 
 /// An open directory. All operations use its descriptor, because its path may lead elsewhere by then.
 final class Folder: Sendable {
     let descriptor: Int32
     /// Identifies the directory, however its path is spelled.
-    let identity: Identity
+    let identity: FileIdentity
     /// The root of this process at the opening.
     private let root = Folder.identity(at: "/")
-
-    struct Identity: Equatable {
-        let device: dev_t
-        let number: ino_t
-
-        init(_ status: stat) { (device, number) = (status.st_dev, status.st_ino) }
-    }
 
     /// Opens a directory; nil, and an `errno`, when the path leads to none. A symbolic link is not followed.
     init?(_ path: String) {
         descriptor = Self.open(path)
         guard descriptor >= 0 else { return nil }
-        identity = Identity(Self.status(of: descriptor))
+        identity = FileIdentity(Self.status(of: descriptor))
     }
 
     deinit { close(descriptor) }
@@ -37,9 +31,9 @@ final class Folder: Sendable {
         return mount != 0 && mount != crl_mount(descriptor, "")
     }
 
-    private static func identity(at path: String) -> Identity? {
+    private static func identity(at path: String) -> FileIdentity? {
         var status = stat()
-        return lstat(path, &status) == 0 ? Identity(status) : nil
+        return lstat(path, &status) == 0 ? FileIdentity(status) : nil
     }
 
     /// The way to a file by the descriptor, where `/proc` is mounted.
@@ -90,7 +84,6 @@ final class Folder: Sendable {
     }
 
     func remove(_ file: String) -> Bool { unlinkat(descriptor, file, 0) == 0 }
-    /// Removes a folder if it is empty.
     func removeFolder(_ file: String) -> Bool { unlinkat(descriptor, file, AT_REMOVEDIR) == 0 }
     func rename(_ file: String, to other: String) -> Bool { renameat(descriptor, file, descriptor, other) == 0 }
 

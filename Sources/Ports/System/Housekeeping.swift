@@ -6,29 +6,23 @@ import RunLoops
 final class Housekeeping: Sendable {
     private let thread = Lock<RunLoopThread?>(nil)
 
-    func loop() throws(PortError) -> ThreadRunLoop {
-        try thread.withLock { (thread) throws(PortError) in try Self.loop(&thread) }
-    }
-
-    private static func loop(_ thread: inout RunLoopThread?) throws(PortError) -> ThreadRunLoop {
-        if let thread { return thread.loop }
-        let made = try runLoop { () throws(RunLoopError) in try RunLoopThread(name: "ports") }
-        thread = made
-        return made.loop
-    }
+    func loop() throws(PortError) -> ThreadRunLoop { try withLoop { $0 } }
 
     var isCurrent: Bool { thread.withLock { $0?.loop }?.isCurrent ?? false }
 
-    func perform(_ body: @escaping @Sendable () -> Void) throws(PortError) { try addWork { $0.perform(body) } }
-    func add(_ timer: ThreadRunLoop.Timer) throws(PortError) { try addWork { $0.add(timer) } }
+    func perform(_ body: @escaping @Sendable () -> Void) throws(PortError) { try withLoop { $0.perform(body) } }
+    func add(_ timer: ThreadRunLoop.Timer) throws(PortError) { try withLoop { $0.add(timer) } }
 
-    private func addWork(_ add: (ThreadRunLoop) -> Void) throws(PortError) {
+    @discardableResult
+    private func withLoop<Result>(_ use: (ThreadRunLoop) -> Result) throws(PortError) -> Result {
         // Under the lock, so that no work is added behind the thread's end.
         try thread.withLock { (thread) throws(PortError) in
-            let loop = try Self.loop(&thread)
-            add(loop)
+            func start() throws(RunLoopError) -> RunLoopThread { try RunLoopThread(name: "ports") }
+            let made = if let thread { thread } else { try runLoop(start) }
+            thread = made
             // Work that the thread itself adds does not wake its loop, which could sleep in spite of the work.
-            if loop.isCurrent { loop.wakeUp() }
+            defer { if made.loop.isCurrent { made.loop.wakeUp() } }
+            return use(made.loop)
         }
     }
 

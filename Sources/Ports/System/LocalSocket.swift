@@ -4,11 +4,9 @@ import RunLoops
 
 /// Unix-domain sockets without libzmq, whose `bind` steals a live owner's path, and whose `connect` reports no failure.
 enum LocalSocket {
-    struct Kind: Hashable {
-        let type: Int32
-
-        static let stream = Kind(type: Int32(SOCK_STREAM.rawValue))
-        static let sequencedPackets = Kind(type: Int32(SOCK_SEQPACKET.rawValue))
+    enum Kind {
+        case stream, sequencedPackets
+        fileprivate var type: Int32 { Int32((self == .stream ? SOCK_STREAM : SOCK_SEQPACKET).rawValue) }
     }
 
     static func make(_ kind: Kind) throws(PortError) -> Int32 {
@@ -60,12 +58,7 @@ enum LocalSocket {
     struct Connection {
         let path: String
         let original: Int32
-        private var copy: Int32 = -1
-
-        init(path: String, original: Int32) {
-            self.path = path
-            self.original = original
-        }
+        private(set) var copy: Int32 = -1
 
         /// Whether libzmq has its descriptor. The number may be another file's by now.
         var isOpen: Bool { peerPath(of: original).map(name) == name(of: path) }
@@ -85,7 +78,6 @@ enum LocalSocket {
         func drop() { close(copy) }
     }
 
-    /// This process's connections to some paths.
     static func connections(to paths: Set<String>) -> [Connection] {
         guard !paths.isEmpty else { return [] }
         var numbers = (Folder.files(in: "/proc/self/fd") ?? []).compactMap { Int32($0) }

@@ -6,19 +6,14 @@ import RunLoops
 
 let log = Log()
 
-/// The library's log.
-///
-/// Writing may block on a pipe that nobody reads, or raise SIGPIPE. So all threads append to a queue, and a separate
-/// thread writes. That thread exists while there are lines to write.
+/// The library's log. Writing may block on a pipe that nobody reads, or raise SIGPIPE. So all threads append to a queue,
+/// and a separate thread writes. That thread exists while there are lines to write.
 final class Log: Sendable {
-    private struct Line {
-        let level: Logger.Level
-        let text: String
-    }
+    private typealias Lines = [(level: Logger.Level, text: String)]
 
     private struct State {
         var limit = LogRateLimit()
-        var queue: [Line] = []
+        var queue: Lines = []
         /// The lines that found no room in the queue.
         var lost = 0
         /// Whether the thread exists.
@@ -30,8 +25,6 @@ final class Log: Sendable {
 
     private let state = Lock(State())
     private let standardError = StandardError()
-
-    private static let longestQueue = 256
 
     /// A line about a peer, or about this process. A kind of fault is written once for each subject.
     func warning(
@@ -48,10 +41,10 @@ final class Log: Sendable {
         guard let isAdmitted = state.withLockUnlessForked({ $0.limit.admits(subject, once: kind, at: .now) }) else {
             return
         }
-        let line = isAdmitted ? Line(level: level, text: text()) : nil
+        let line = isAdmitted ? (level, text()) : nil
         let (needsThread, rest) = state.withLock { state in
             if let line {
-                if state.queue.count < Self.longestQueue { state.queue.append(line) } else { state.lost += 1 }
+                if state.queue.count < 256 { state.queue.append(line) } else { state.lost += 1 }
             }
             // A line that is not written, and not counted as left out, is no work.
             let needsThread = !state.isWriting && (line != nil || state.limit.omitted > 0)
@@ -88,12 +81,12 @@ final class Log: Sendable {
     private var hasTaker: Bool { !(Self.logger.handler is StreamLogHandler) || standardError.isInPlace }
 
     /// The lines to write now, or the rest; nil when the thread may end.
-    private func nextStep() -> (lines: [Line], rest: (Latch, until: MonotonicInstant)?)? {
+    private func nextStep() -> (lines: Lines, rest: (Latch, until: MonotonicInstant)?)? {
         state.withLock { state in
             state.rest = nil
             var lines = state.queue
             if state.lost > 0 {
-                lines.append(.init(level: .warning, text: "\(state.lost) more lines were lost: the log was blocked"))
+                lines.append((.warning, "\(state.lost) more lines were lost: the log was blocked"))
             }
             (state.queue, state.lost) = ([], 0)
             if lines.isEmpty, state.limit.omitted > 0 {
@@ -103,7 +96,7 @@ final class Log: Sendable {
                     return ([], (latch, state.limit.end))
                 }
                 let count = state.limit.takeOmitted()
-                lines.append(.init(level: .warning, text: "\(count) more lines were left out by the rate limit"))
+                lines.append((.warning, "\(count) more lines were left out by the rate limit"))
             }
             state.isWriting = !lines.isEmpty
             return lines.isEmpty ? nil : (lines, nil)

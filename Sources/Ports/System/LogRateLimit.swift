@@ -51,6 +51,5 @@ struct LogRateLimit {
         return true
     }
 
-    /// The lines left out since the last call.
     mutating func takeOmitted() -> Int { exchange(&omitted, with: 0) }
 }

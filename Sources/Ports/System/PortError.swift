@@ -137,7 +137,6 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// The error of the system call that has just failed.
     static func last(_ call: String) -> PortError {
         errno == EMFILE || errno == ENFILE ? .descriptorsGone : .transport(call: call, errno: errno)
     }
@@ -145,17 +144,13 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
     /// The runtime is ending, most often with the process.
     static var isEnding: PortError { .unavailable(reason: "the process is ending") }
 
-    private static var descriptorsGone: PortError {
-        .outOfDescriptors(limit: Int(clamping: Descriptor.limit))
-    }
+    private static var descriptorsGone: PortError { .outOfDescriptors(limit: Int(clamping: Descriptor.limit)) }
 }
 
-/// Turns libzmq's errors into port errors.
 func zeroMQ<Result: ~Copyable>(_ body: () throws(ZeroMQError) -> Result) throws(PortError) -> Result {
     do { return try body() } catch { throw PortError(error) }
 }
 
-/// Turns run loop errors into port errors.
 @discardableResult
 func runLoop<Result: ~Copyable>(_ body: () throws(RunLoopError) -> Result) throws(PortError) -> Result {
     do { return try body() } catch { throw PortError(error) }

@@ -1,5 +1,6 @@
 import CRunLoopShims
 import Glibc
+import RunLoops
 
 /// The state of a process, from the kernel.
 enum ProcessStatus {
@@ -41,7 +42,7 @@ enum ProcessStatus {
 
     /// The fields of a stat file from the third on; the second, a name, may hold blanks and parentheses.
     private static func fields(_ path: String) -> [Substring]? {
-        guard let text = text(path), let end = text.lastIndex(of: ")") else { return nil }
+        guard let text = Descriptor.text(of: path), let end = text.lastIndex(of: ")") else { return nil }
         return text[text.index(after: end)...].split(separator: " ")
     }
 
@@ -58,18 +59,7 @@ enum ProcessStatus {
 
     /// The ids of a process, from the pid namespace that `/proc` shows to its own; nil when `/proc` does not show it.
     private static func ids(of process: String) -> [pid_t]? {
-        guard let lines = text("/proc/\(process)/status")?.split(separator: "\n") else { return nil }
+        guard let lines = Descriptor.text(of: "/proc/\(process)/status")?.split(separator: "\n") else { return nil }
         return lines.first { $0.hasPrefix("NSpid:") }?.split(separator: "\t").compactMap { pid_t($0) } ?? []
-    }
-
-    /// The first 4 KiB of a file in `/proc`.
-    private static func text(_ path: String) -> String? {
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else { return nil }
-        defer { close(descriptor) }
-        let bytes = [UInt8](unsafeUninitializedCapacity: 4096) { buffer, count in
-            count = max(read(descriptor, buffer.baseAddress, buffer.count), 0)
-        }
-        return String(decoding: bytes, as: UTF8.self)
     }
 }

@@ -6,52 +6,34 @@ import RunLoops
 final class Promise<Value: Sendable>: Sendable {
     typealias Handler = @Sendable (Value) -> Void
 
-    private enum Phase {
-        case pending
-        /// The value is fixed, and not visible yet.
-        case decided
-        /// The value is visible, and a thread is calling the handlers.
-        case telling(Value)
-        case told(Value)
-    }
-
     private struct State {
-        var phase = Phase.pending
+        /// Whether the value is fixed. It may not be visible yet.
+        var isDecided = false
+        var value: Value?
+        /// Whether all handlers were called, so that a later one is called at once.
+        var isTold = false
         var waiters: [any Waiter] = []
         var handlers: [Handler] = []
-
-        var value: Value? {
-            switch phase {
-            case .pending, .decided: nil
-            case .telling(let value), .told(let value): value
-            }
-        }
     }
 
     private let state = Lock(State())
 
-    /// Nil until the value is set.
     var value: Value? { state.withLock { $0.value } }
 
     /// Sets the value, wakes the waiters, and calls the handlers. Returns whether it was the first, which alone counts.
     /// - Parameter beforeTold: Called when the value is fixed and not visible yet.
     @discardableResult
     func set(_ value: Value, beforeTold: () -> Void = {}) -> Bool {
-        let isFirst = state.withLock { state in
-            guard case .pending = state.phase else { return false }
-            state.phase = .decided
-            return true
-        }
-        guard isFirst else { return false }
+        if state.withLock({ exchange(&$0.isDecided, with: true) }) { return false }
         beforeTold()
         let waiters = state.withLock { state in
-            state.phase = .telling(value)
+            state.value = value
             return exchange(&state.waiters, with: [])
         }
         for waiter in waiters { waiter.wake() }
         while true {
             let handlers = state.withLock { state in
-                if state.handlers.isEmpty { state.phase = .told(value) }
+                state.isTold = state.handlers.isEmpty
                 return exchange(&state.handlers, with: [])
             }
             if handlers.isEmpty { return true }
@@ -59,12 +41,10 @@ final class Promise<Value: Sendable>: Sendable {
         }
     }
 
-    /// Calls the handler when the value is set, or at once.
     func whenSet(_ handler: @escaping Handler) {
         let value = state.withLock { state -> Value? in
-            if case .told(let value) = state.phase { return value }
-            state.handlers.append(handler)
-            return nil
+            if !state.isTold { state.handlers.append(handler) }
+            return state.isTold ? state.value : nil
         }
         if let value { handler(value) }
     }
@@ -99,7 +79,6 @@ final class Promise<Value: Sendable>: Sendable {
         }
     }
 
-    /// Wakes the waiter when the value is set, or at once.
     func add(_ waiter: some Waiter) {
         let isSet = state.withLock { state in
             if state.value == nil { state.waiters.append(waiter) }

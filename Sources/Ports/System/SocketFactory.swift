@@ -7,61 +7,47 @@ import ZeroMQ
 final class SocketFactory: Sendable {
     private enum State {
         case unused
+        /// The spare descriptors are for the end of the runtime, when no other may be left.
         case open(Context, spares: [Int32])
         case closed
     }
 
     private let state = Lock(State.unused)
 
-    /// The descriptors that are kept for the end of the runtime, when no other may be left.
-    private static let spareCount = 8
-
     /// A socket that receives a port's messages, at an address inside the runtime.
     func makePull(_ address: String, highWaterMark: Int32, messageLimit: Int) throws(PortError) -> Socket {
-        try make(.pull) { (socket) throws(ZeroMQError) in
-            try socket.set(.receiveHighWaterMark(highWaterMark))
-            // The limit covers ZMTP's greeting: with less, no other process could connect.
-            try socket.set(.maxMessageSize(Int64(max(messageLimit, 64))))
-            try socket.set(.ipcPeerUser(geteuid()))
-            // Refuses ZMTP 1 and 2, whose messages come without the kernel's credentials.
-            try socket.set(.authenticationDomain("ports"))
-            try socket.set(.linger(0))
-            try socket.bind(address)
-        }
+        try make(
+            .pull, address,
+            [
+                .receiveHighWaterMark(highWaterMark), .ipcPeerUser(geteuid()), .linger(0),
+                // The limit covers ZMTP's greeting: with less, no other process could connect.
+                .maxMessageSize(Int64(max(messageLimit, 64))),
+                // Refuses ZMTP 1 and 2, whose messages come without the kernel's credentials.
+                .authenticationDomain("ports"),
+            ])
     }
 
     /// A socket that wakes a port of this runtime. It always has room: the port's list of messages has the limit.
     func makeBell(_ address: String) throws(PortError) -> Socket {
-        try make(.push) { (socket) throws(ZeroMQError) in
-            try socket.set(.sendHighWaterMark(0))
-            try socket.set(.linger(0))
-            try socket.connect(address)
-        }
+        try make(.push, address, [.sendHighWaterMark(0), .linger(0)])
     }
 
     /// A socket that sends to a port of another process.
     func makePush(_ address: String, highWaterMark: Int32) throws(PortError) -> Socket {
-        try make(.push) { (socket) throws(ZeroMQError) in
-            try socket.set(.sendHighWaterMark(highWaterMark))
-            try socket.set(.linger(-1))
-            // Never to a stranger that takes the path after the owner's death, and nothing queued for nobody.
-            try socket.set(.reconnectInterval(-1))
-            try socket.set(.immediate(true))
-            try socket.connect(address)
-        }
+        // Never to a stranger that takes the path after the owner's death, and nothing queued for nobody.
+        let toOwnerOnly: [Socket.Option] = [.reconnectInterval(-1), .immediate(true)]
+        return try make(.push, address, [.sendHighWaterMark(highWaterMark), .linger(-1)] + toOwnerOnly)
     }
 
     /// Makes a socket, unless only the reserve of descriptors is left.
-    private func make(
-        _ kind: Socket.Kind, _ prepare: (borrowing Socket) throws(ZeroMQError) -> Void
-    ) throws(PortError) -> Socket {
+    private func make(_ kind: Socket.Kind, _ address: String, _ options: [Socket.Option]) throws(PortError) -> Socket {
         try DescriptorReserve.check()
         let context = try context()
         do throws(ZeroMQError) {
             let socket = try Socket(kind, in: context)
             // A stopped process is waited for. When it goes on, libzmq looks at the time before it looks at what has come.
-            try socket.set(.handshakeInterval(0))
-            try prepare(socket)
+            for option in [.handshakeInterval(0)] + options { try socket.set(option) }
+            if kind == .pull { try socket.bind(address) } else { try socket.connect(address) }
             return socket
         } catch {
             // libzmq reports EMFILE also when the context has reached ZMQ_MAX_SOCKETS.
@@ -83,7 +69,7 @@ final class SocketFactory: Sendable {
                 let made = try zeroMQ { () throws(ZeroMQError) in
                     try Context(maxSockets: Int32(clamping: Descriptor.limit))
                 }
-                let spares = (0..<Self.spareCount).compactMap { _ in try? LocalSocket.make(.stream) }
+                let spares = (0..<8).compactMap { _ in try? LocalSocket.make(.stream) }
                 state = .open(made, spares: spares)
                 return made
             }
@@ -99,7 +85,6 @@ final class SocketFactory: Sendable {
 }
 
 extension Socket {
-    /// Sends without waiting.
     func sendNow(_ frame: inout Frame) throws(PortError) -> Bool {
         do throws(ZeroMQError) {
             // libzmq reads its commands only now and then; reading the events makes it look again for room.

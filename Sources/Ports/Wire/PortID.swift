@@ -2,10 +2,7 @@
 public struct Incarnation: Hashable, Sendable, CustomStringConvertible {
     let bits: UInt128
 
-    static func random() -> Incarnation {
-        var generator = SystemRandomNumberGenerator()
-        return Incarnation(bits: UInt128(generator.next()) << 64 | UInt128(generator.next()))
-    }
+    static func random() -> Incarnation { Incarnation(bits: .random(in: 0 ... .max)) }
 
     /// 32 hexadecimal digits.
     public var description: String {

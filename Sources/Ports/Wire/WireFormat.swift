@@ -103,7 +103,6 @@ struct WireHeader: Equatable {
 }
 
 extension WireHeader {
-    /// Reads the header and checks the whole frame.
     init(checking bytes: UnsafeRawBufferPointer) throws(Wire.Malformed) {
         guard bytes.count >= Wire.headerSize else { throw .tooShort }
         guard bytes[0] == Wire.magic else { throw .badMagic }

@@ -13,7 +13,6 @@ struct Progress: ~Copyable, Sendable {
     /// The number of watches that wait for the loop to go on.
     let waitingWatches = Atomic(0)
 
-    /// The innermost callout in progress.
     var currentCallout: Callout { Callout(bits: callout.value.load(ordering: .acquiring)) }
 
     var passStart: MonotonicInstant? {

@@ -13,6 +13,7 @@ final class StallWatch: Sendable {
 
     private struct State {
         var phase = Phase.checking
+        var timer: ThreadRunLoop.Timer?
         /// The stall in progress: its last report, the duration of the next, and the end when it was noticed.
         var stall: (report: StallMonitor.Stall, next: Duration, end: MonotonicInstant?)?
     }
@@ -21,7 +22,6 @@ final class StallWatch: Sendable {
     private let threshold: Duration
     private let handler: StallMonitor.Handler
     private let state = Mutex(State())
-    private let timer = Mutex<ThreadRunLoop.Timer?>(nil)
 
     /// The tick of the clock for the starts of passes: a start may be this much too early.
     static let tick = Duration.nanoseconds(Int64(clamping: crl_coarse_tick()))
@@ -37,21 +37,19 @@ final class StallWatch: Sendable {
             loop.progress.isWatched.store(true, ordering: .sequentiallyConsistent)
         }
         let check = ThreadRunLoop.Timer(at: .now, every: .seconds(1 << 30)) { [weak self] _ in self?.check() }
-        timer.withLock { $0 = check }
+        state.withLock { $0.timer = check }
         monitor.add(check)
     }
 
     func stop() {
-        let wasWaiting = state.withLock { state in
-            defer { state.phase = .stopped }
-            return state.phase == .waiting
+        if state.withLock({ exchange(&$0.phase, with: .stopped) }) == .waiting {
+            loop.progress.waitingWatches.subtract(1, ordering: .sequentiallyConsistent)
         }
-        if wasWaiting { loop.progress.waitingWatches.subtract(1, ordering: .sequentiallyConsistent) }
         loop.state.withLock { state in
             state.watches.removeAll { $0 === self }
             if state.watches.isEmpty { loop.progress.isWatched.store(false, ordering: .relaxed) }
         }
-        timer.withLock { $0 }?.invalidate()
+        state.withLock { $0.timer }?.invalidate()
     }
 
     /// Called by the loop's thread at the start and the end of a pass.
@@ -68,7 +66,7 @@ final class StallWatch: Sendable {
         schedule(date)
     }
 
-    private func schedule(_ date: MonotonicInstant) { timer.withLock { $0 }?.nextFireDate = date }
+    private func schedule(_ date: MonotonicInstant) { state.withLock { $0.timer }?.nextFireDate = date }
 
     /// Checks the loop, reports, and schedules the next check: on the monitor's thread.
     private func check() {

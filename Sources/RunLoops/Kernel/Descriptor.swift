@@ -1,4 +1,3 @@
-import CRunLoopShims
 import Glibc
 
 /// System calls on descriptors of others.
@@ -10,6 +9,17 @@ package enum Descriptor {
         let copy = fcntl(descriptor, F_DUPFD_CLOEXEC, 0)
         guard copy >= 0 else { throw .last("fcntl", descriptor: descriptor) }
         return copy
+    }
+
+    /// The first 4 KiB of a file, such as one in `/proc`; nil when it cannot be opened.
+    package static func text(of path: String) -> String? {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { return nil }
+        defer { close(descriptor) }
+        let bytes = [UInt8](unsafeUninitializedCapacity: 4096) { buffer, count in
+            count = max(read(descriptor, buffer.baseAddress, buffer.count), 0)
+        }
+        return String(decoding: bytes, as: UTF8.self)
     }
 
     /// Stops the process: a loop whose descriptors were closed would spin, or sleep for ever.
@@ -45,7 +55,6 @@ package enum Descriptor {
 }
 
 extension rlimit {
-    /// The limits of a resource for this process.
     package init(of resource: __rlimit_resource) {
         self.init()
         getrlimit(__rlimit_resource_t(resource.rawValue), &self)

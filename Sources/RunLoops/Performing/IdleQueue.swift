@@ -29,6 +29,7 @@ extension ThreadRunLoop {
             for mode in modes { loop.add(observer, forMode: mode) }
         }
 
+        // No task will be added any more.
         deinit { tasks?.abandon() }
 
         /// Adds a task behind the others, and wakes the loop if it sleeps. Any thread may call it.
@@ -52,10 +53,7 @@ extension ThreadRunLoop {
 }
 
 private final class IdleTasks: RequestHolder {
-    private struct Task {
-        let body: @Sendable () -> Void
-        let request: ThreadRunLoop.PerformRequest
-    }
+    private typealias Task = (body: @Sendable () -> Void, request: ThreadRunLoop.PerformRequest)
 
     private struct State {
         /// By number, below `end`. A cancelled task leaves a gap.
@@ -75,7 +73,7 @@ private final class IdleTasks: RequestHolder {
     func add(_ body: @escaping @Sendable () -> Void, _ request: ThreadRunLoop.PerformRequest) {
         let isFirst = state.withLock { state in
             request.isHeld(by: self, number: state.end)
-            state.tasks[state.end] = Task(body: body, request: request)
+            state.tasks[state.end] = (body, request)
             state.end += 1
             return state.tasks.count == 1
         }
@@ -108,12 +106,9 @@ private final class IdleTasks: RequestHolder {
 
     func release(_ number: UInt64) {
         // Released after the lock: what the task has captured may call back into the queue.
-        let task = state.withLock { $0.tasks.removeValue(forKey: number) }
-        withExtendedLifetime(task) {}
+        _ = state.withLock { $0.tasks.removeValue(forKey: number) }
     }
 
-    func cancelAll() { for task in state.withLock({ $0.tasks.values }) { task.request.cancel() } }
-
-    /// No task will be added any more.
     func abandon() { state.withLock { $0.isAbandoned = true } }
+    func cancelAll() { for task in state.withLock({ $0.tasks.values }) { task.request.cancel() } }
 }

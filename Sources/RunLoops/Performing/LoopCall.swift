@@ -44,20 +44,16 @@ extension ThreadRunLoop {
 final class LoopCall<Value: Sendable>: Sendable {
     typealias Outcome = Result<Value, any Error>
 
-    private enum Phase {
-        case waiting(@Sendable () throws -> Value)
-        case running
-        case over(Outcome)
-    }
-
     private struct State {
-        var phase: Phase
+        /// Nil once the call has begun, or was withdrawn.
+        var body: (@Sendable () throws -> Value)?
+        var outcome: Outcome?
         var tell: (@Sendable (Outcome) -> Void)?
     }
 
     private let state: Mutex<State>
 
-    init(_ body: @escaping @Sendable () throws -> Value) { state = Mutex(State(phase: .waiting(body))) }
+    init(_ body: @escaping @Sendable () throws -> Value) { state = Mutex(State(body: body)) }
 
     func send(to loop: ThreadRunLoop, inModes modes: [ThreadRunLoop.Mode]) {
         // In a function of its own, at whose end only the loop's block holds the reference.
@@ -70,16 +66,14 @@ final class LoopCall<Value: Sendable>: Sendable {
         whenOver { _ in latch.open() }
         send(to: loop, inModes: modes)
         _ = latch.wait(until: .distantFuture)
-        guard case .over(let outcome) = state.withLock({ $0.phase }) else { return .failure(RunLoopError.loopEnded) }
-        return outcome
+        return state.withLock { $0.outcome } ?? .failure(RunLoopError.loopEnded)
     }
 
     /// Calls `tell` with the outcome, at once if the call is over.
     func whenOver(_ tell: @escaping @Sendable (Outcome) -> Void) {
-        let outcome = state.withLock { state -> Outcome? in
-            if case .over(let outcome) = state.phase { return outcome }
-            state.tell = tell
-            return nil
+        let outcome = state.withLock { state in
+            if state.outcome == nil { state.tell = tell }
+            return state.outcome
         }
         if let outcome { tell(outcome) }
     }
@@ -89,17 +83,11 @@ final class LoopCall<Value: Sendable>: Sendable {
 
     private func run() { if let body = begin() { end(Result(catching: body)) } }
 
-    private func begin() -> (@Sendable () throws -> Value)? {
-        state.withLock { state in
-            guard case .waiting(let body) = state.phase else { return nil }
-            state.phase = .running
-            return body
-        }
-    }
+    private func begin() -> (@Sendable () throws -> Value)? { state.withLock { $0.body.take() } }
 
     private func end(_ outcome: Outcome) {
         let tell = state.withLock { state in
-            state.phase = .over(outcome)
+            state.outcome = outcome
             return state.tell.take()
         }
         tell?(outcome)

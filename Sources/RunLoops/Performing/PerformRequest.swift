@@ -36,7 +36,6 @@ extension ThreadRunLoop {
         /// times. The corresponding method is NSRunLoop's `cancelPerformSelector:target:argument:`.
         public func cancel() { if end() { releaseClosure() } }
 
-        /// Calls the body once, unless the request was cancelled.
         func perform(_ body: () -> Void) {
             let isWanted = isWanted
             guard end() else { return }
@@ -121,7 +120,6 @@ extension ThreadRunLoop {
 
 /// What retains the closures of requests: an item of a loop retains one, an ``ThreadRunLoop/IdleQueue`` many.
 protocol RequestHolder: AnyObject, Sendable {
-    /// Releases the closure with this number.
     func release(_ number: UInt64)
 }
 

@@ -44,27 +44,15 @@ extension ThreadRunLoop.Source1 {
 private final class OpenFile: Sendable {
     private let descriptor: Int32
     private let isOwned: Bool
-    private let identity: Identity?
-
-    private struct Identity: Equatable {
-        let device: dev_t
-        let inode: ino_t
-
-        init?(_ descriptor: Int32) {
-            var status = stat()
-            guard fstat(descriptor, &status) == 0 else { return nil }
-            (device, inode) = (status.st_dev, status.st_ino)
-        }
-    }
+    private let identity: FileIdentity?
 
     init(_ descriptor: Int32, isOwned: Bool) {
         self.descriptor = descriptor
         self.isOwned = isOwned
-        identity = Identity(descriptor)
+        identity = FileIdentity(of: descriptor)
     }
 
-    /// Whether the descriptor still names the file.
-    var isOpen: Bool { identity != nil && Identity(descriptor) == identity }
+    var isOpen: Bool { identity != nil && FileIdentity(of: descriptor) == identity }
 
     // An invalid source releases this after it has left its loops; a call of the handler retains it.
     deinit { if isOwned, isOpen { close(descriptor) } }

@@ -113,14 +113,9 @@ private final class FileWatch: Sendable {
             _ = try EventDescriptor()
             throw .outOfFileSources(limit: Self.limit(of: "instances"))
         }
-        for (path, events) in files { try add(path, events) }
-    }
-
-    deinit { close(descriptor) }
-
-    private func add(_ path: String, _ events: ThreadRunLoop.FileEvents) throws(RunLoopError) {
-        let mask = events.intersection(.all).union(.deleted).rawValue
-        guard !path.utf8.contains(0), inotify_add_watch(descriptor, path, mask) >= 0 else {
+        for (path, events) in files {
+            let mask = events.intersection(.all).union(.deleted).rawValue
+            if !path.utf8.contains(0), inotify_add_watch(descriptor, path, mask) >= 0 { continue }
             switch path.utf8.contains(0) ? ENOENT : errno {
             case ENOENT, ENOTDIR: throw .noSuchFile(path: path)
             case EACCES: throw .noPermission(path: path)
@@ -129,6 +124,8 @@ private final class FileWatch: Sendable {
             }
         }
     }
+
+    deinit { close(descriptor) }
 
     func next(_ turn: borrowing ThreadRunLoop.Turn) -> ThreadRunLoop.FileChange? {
         unread.withLock { unread in
@@ -156,10 +153,8 @@ private final class FileWatch: Sendable {
                 var events = ThreadRunLoop.FileEvents(rawValue: event.mask)
                 // Redundant for the watched directory itself.
                 if name.isEmpty { events.remove(.entryIsDirectory) }
-                changes.append(
-                    .init(
-                        events: events, name: name.isEmpty ? nil : String(decoding: name, as: UTF8.self),
-                        move: event.cookie))
+                let entry = name.isEmpty ? nil : String(decoding: name, as: UTF8.self)
+                changes.append(.init(events: events, name: entry, move: event.cookie))
             }
             return changes
         }
@@ -167,15 +162,7 @@ private final class FileWatch: Sendable {
 
     /// The user's limit, the lower of the whole system's and the user namespace's.
     private static func limit(of kind: String) -> Int {
-        min(number(in: "/proc/sys/fs/inotify/max_user_\(kind)"), number(in: "/proc/sys/user/max_inotify_\(kind)"))
-    }
-
-    private static func number(in path: String) -> Int {
-        let file = open(path, O_RDONLY | O_CLOEXEC)
-        guard file >= 0 else { return .max }
-        defer { close(file) }
-        var digits = [UInt8](repeating: 0, count: 20)
-        let count = Glibc.read(file, &digits, digits.count)
-        return Int(String(decoding: digits.prefix(max(count, 0)).prefix { $0 > 32 }, as: UTF8.self)) ?? .max
+        let limits = ["/proc/sys/fs/inotify/max_user_\(kind)", "/proc/sys/user/max_inotify_\(kind)"]
+        return limits.compactMap { Descriptor.text(of: $0).flatMap { Int($0.prefix { $0 != "\n" }) } }.min() ?? .max
     }
 }

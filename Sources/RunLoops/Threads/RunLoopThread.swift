@@ -56,10 +56,9 @@ public final class RunLoopThread: Sendable {
             while !current.isStoppedForGood, (try? current.runInMode(seconds: .infinity)) != nil {}
         }
         _ = ready.wait(until: .distantFuture)
-        switch outcome.withLock({ $0 }) {
-        case .success(let loop):
-            self.loop = loop
-        case .failure(let error):
+        do throws(RunLoopError) {
+            loop = try outcome.withLock { $0 }.get()
+        } catch {
             pthread_join(thread, nil)
             throw error
         }
@@ -132,7 +131,6 @@ public final class RunLoopThread: Sendable {
         if result != 0 { throw .nicenessRefused(niceness) }
     }
 
-    /// The new thread's argument.
     private final class Start: Sendable {
         let body: @Sendable () -> Void
 
@@ -168,7 +166,6 @@ public final class RunLoopThread: Sendable {
         return thread
     }
 
-    /// Whether the process can get this much memory now.
     private static func canAllocate(_ size: Int) -> Bool {
         guard let memory = mmap(nil, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
             memory != MAP_FAILED

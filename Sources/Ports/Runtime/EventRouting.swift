@@ -1,0 +1,61 @@
+/// Passes the reports of control connections and channels to the parts of the runtime that need them.
+extension PortRuntime: RuntimeEvents {
+    func channelBecameInvalid(_ port: PortID) {
+        replies.pending.portBecameInvalid(port)
+        statistics.portBecameInvalid(port, isOwn: port.incarnation == incarnation)
+        registry.notePortInvalidated()
+    }
+
+    func requestUnanswered(_ request: UInt64, by peer: Incarnation) { replies.pending.unanswered(request, by: peer) }
+
+    func received(_ message: ControlMessage, from peer: ControlConnection) {
+        let sender = peer.incarnation
+        func channel(_ number: UInt64) -> SendChannel? {
+            channels.existing(PortID(incarnation: sender, number: number))
+        }
+        switch message {
+        case .watch(let number):
+            // The port may have become invalid before, or on another thread just now.
+            if ports.port(number)?.isValid != true { peer.tellInvalidated(number) }
+        case .invalidated(let number): channel(number)?.invalidate()
+        case .unanswered(let request): requestUnanswered(request, by: sender)
+        case .credit(let number, let bytes): channel(number)?.returnCredit(Int(clamping: bytes))
+        case .count(let number): peer.send(.sent(number, count: UInt64(channel(number)?.sentCount ?? 0)))
+        case .sent(let number, let count): statistics.sent(Int(clamping: count), to: number, by: sender)
+        case .ask(let query, let number): statistics.collect(for: number) { [weak peer] in peer?.answer(query, $0) }
+        case .statistics(let query, let received, let waiting):
+            let answer = PortStatistics(received: Int(clamping: received), waiting: Int(clamping: waiting))
+            statistics.answered(query, answer, by: sender)
+        case .drained(let number, let probe): channel(number)?.drained(probe)
+        }
+    }
+
+    func processDied(_ address: ControlAddress) {
+        for channel in channels.channels(to: address) { channel.invalidate() }
+    }
+
+    func connectionBegan(_ peer: Incarnation, owing ports: Set<UInt64>) {
+        controlConnectionChanged(peer)
+        for number in ports { self.ports.port(number)?.returnUndeliveredCredit() }
+    }
+
+    private func controlConnectionChanged(_ peer: Incarnation) {
+        for channel in channels.channels(to: peer) { channel.controlConnectionChanged() }
+    }
+
+    func connectionEnded(_ peer: Incarnation, isLast: Bool) {
+        controlConnectionChanged(peer)
+        if isLast { statistics.connectionEnded(peer) }
+    }
+
+    func mayBeAlive(_ address: ControlAddress) -> Bool { registry.mayBeAlive(address) }
+
+    func rights(to peer: Incarnation) -> [PeerRight] {
+        channels.channels(to: peer).map { ($0.id, $0.controlAddress, $0.isWatched) }
+    }
+}
+
+extension SendChannel {
+    /// The runtime of the channel; nil after its end.
+    var runtime: PortRuntime? { context.control.events as? PortRuntime }
+}
