@@ -7,6 +7,7 @@
 #include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
+#include <dirent.h>
 #include <sched.h>
 #include <signal.h>
 #include <spawn.h>
@@ -67,12 +68,16 @@ int crl_timer_arm(int descriptor, uint64_t nanoseconds) {
     return timerfd_settime(descriptor, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
-static inline void pause_processor(void) {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
+bool crl_has_processors(void) {
+    cpu_set_t all, one;
+    CPU_ZERO(&all);
+    DIR *tasks = opendir("/proc/self/task");
+    for (struct dirent *task; tasks && (task = readdir(tasks));)
+        // With more processors than the set holds, the call fails.
+        if (atoi(task->d_name) > 0 && sched_getaffinity(atoi(task->d_name), sizeof one, &one) == 0)
+            CPU_OR(&all, &all, &one);
+    if (tasks) closedir(tasks);
+    return CPU_COUNT(&all) != 1;
 }
 
 void crl_lock_slowly(uint32_t *word) {
@@ -82,7 +87,7 @@ void crl_lock_slowly(uint32_t *word) {
         if (__atomic_load_n(word, __ATOMIC_RELAXED) == 0
             && __atomic_compare_exchange_n(word, &free_word, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
             return;
-        pause_processor();
+        crl_pause();
     }
     while (__atomic_exchange_n(word, 2, __ATOMIC_ACQUIRE) != 0)
         syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, 2, NULL, NULL, 0);

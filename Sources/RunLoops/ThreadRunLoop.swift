@@ -41,6 +41,7 @@ public final class ThreadRunLoop: Sendable {
         var hasEnded = false
         var whenEnded: (@Sendable () -> Void)?
         var wake: EventDescriptor?
+        var polling = Polling()
         var watches: [StallWatch] = []
     }
 
@@ -58,6 +59,8 @@ public final class ThreadRunLoop: Sendable {
     let changes = Atomic(0)
     /// The source whose turn it is, and that a run inside its handler has to find raised. For the loop's thread.
     let unraised = CacheLine<Unmanaged<Source1>?>(nil)
+    /// As ``pollingTime``, without its limit.
+    package let pollingNanoseconds = Atomic<UInt64>(0)
     let blocks = BlockQueue()
     let drainsMainQueue = Atomic(false)
     let servedMainQueueLast = Atomic(false)

@@ -23,8 +23,20 @@ enum PortBenchmarks {
         return rows(threads, "two threads", [.apart, .together])
             // Libzmq's own threads stand between the two ends, so that these are not together on one CPU either.
             + rows(processes, "two processes", [.apart])
-            + inFlightRows(threads, "two threads", [32]) + inFlightRows(processes, "two processes", [32])
+            + polledRows(frame) + inFlightRows(threads, "two threads", [32])
+            + inFlightRows(processes, "two processes", [32])
             + handOverRows(threads) + senderRows(threads) + crowdRows(frame) + memoryRows(frame)
+    }
+
+    /// Loops that stay awake for the next message.
+    private static func polledRows(_ frame: RawFrame) -> [Row] {
+        let threads = Shared { try Team.polledThreads(frame) }
+        return [Placement.apart, .together].map { placement in
+            Row(part: "two threads", work: "round trip, loops polled for 50 µs", placement: placement, payload: 32) {
+                let work = Work(payload: 32, placement)
+                return try threads.value.contest(Work.roundTrip) { work.roundTrip($0) }
+            }
+        }
     }
 
     private static func handOverRows(_ team: Shared<Team>) -> [Row] {
@@ -157,6 +169,13 @@ struct Team: Sendable {
             Member(name: "SwiftNIO execute", contender: try MailboxPeer<BlockMailbox<NIOThread>>()),
             Member(name: "Dispatch queues, unbound", contender: try MailboxPeer<BlockMailbox<QueueThread>>()),
             Member(name: "AsyncStream, unbound", contender: try MailboxPeer<StreamMailbox>()),
+        ])
+    }
+
+    static func polledThreads(_ frame: RawFrame) throws -> Team {
+        Team(members: [
+            Member(name: "ours", contender: try PortPeer.inThread(pollingTime: .microseconds(50))),
+            Member(name: raw, contender: try RawPeer.inThread("beside polled", frame)),
         ])
     }
 

@@ -18,9 +18,13 @@ final class PortPeer: HandingOver {
     }
 
     /// To another thread of this process.
-    static func inThread() throws -> PortPeer {
+    ///
+    /// - Parameter pollingTime: How long both loops stay awake for the next message.
+    static func inThread(pollingTime: Duration = .zero) throws -> PortPeer {
         let thread = try RunLoopThread(name: "port echo")
         let asker = try Asker()
+        thread.loop.pollingTime = pollingTime
+        asker.thread.loop.pollingTime = pollingTime
         let echo = try Self.echo(answering: asker.port.sendRight)
         try echo.schedule(in: thread.loop)
         try asker.begin(with: echo.sendRight)
@@ -115,7 +119,7 @@ private final class Asker: @unchecked Sendable {
     private var clock: TripClock?
     let port: MachPort
     let isOver = DispatchSemaphore(value: 0)
-    private let thread: RunLoopThread
+    let thread: RunLoopThread
 
     init() throws {
         thread = try RunLoopThread(name: "asker")

@@ -44,6 +44,17 @@ static inline uint64_t crl_coarse_tick(void) {
     return (uint64_t)tick.tv_sec * 1000000000u + (uint64_t)tick.tv_nsec;
 }
 
+// Tells the processor that the thread polls.
+static inline void crl_pause(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+// Whether the process's threads may run on more than one processor; true also when that cannot be known.
+bool crl_has_processors(void);
+
 // A lock in a word: 0 is free, 1 taken, 2 taken with waiters. Waiters sleep in the kernel.
 void crl_lock_slowly(uint32_t *word);
 void crl_wake_waiter(uint32_t *word);

@@ -17,6 +17,8 @@ struct Arrivals: ~Copyable {
     private var batch = LocalQueue.Batch()
     /// A frame that was taken from the socket to see whether there is one.
     private var heldFrame: Frame?
+    /// Whether the socket's descriptor reports the next frame: the last look at the socket has found none.
+    private var isSilent = false
     private var isLocalTurn = true
     private var leftInTurn = Self.turn
 
@@ -72,9 +74,20 @@ struct Arrivals: ~Copyable {
         if let held = heldFrame.take() { return held }
         var frame = Frame()
         repeat {
-            guard (try? socket?.receive(&frame)) == true else { return nil }
+            isSilent = (try? socket?.receive(&frame)) != true
+            if isSilent { return nil }
         } while Wire.isBell(frame, mark)
         return frame
+    }
+
+    /// Whether nothing waits, so that the open list and the socket's descriptor report what comes next.
+    ///
+    /// - Parameter isReported: Whether the descriptor has reported something since the last look at the socket.
+    mutating func hasNothing(_ socket: borrowing Socket?, isReported: inout Bool) -> Bool {
+        guard batch.isEmpty, !queue.hasMessages else { return false }
+        if isReported || !isSilent { heldFrame = nextFrame(socket) }
+        isReported = false
+        return heldFrame == nil
     }
 
     /// Whether no message waits. Silences the socket's descriptor until the next message.

@@ -28,7 +28,8 @@ extension Receiver {
             if let source = state.source { return source }
             // No duplicate is needed: the port removes the source before it closes the socket.
             let source = ThreadRunLoop.Source1(
-                descriptor: descriptor, label: id.description, duplicates: false
+                descriptor: descriptor, label: id.description, duplicates: false,
+                hasWork: { [queue = channel.localQueue] in queue?.hasMessages ?? true }
             ) { [self, face] turn in
                 withExtendedLifetime(face) { serve(&turn) }
             }
@@ -60,11 +61,19 @@ extension Receiver {
         var handlers = Handlers(generation: -1)
         // Whether the loop has to come back to this port, unless the turn finds nothing more.
         var mustRaise = false
+        var isReported = !turn.readiness.isEmpty
         while turn.next() {
             if let message = takeOfBatch(&handlers) {
                 handlers.handle(message, &used)
                 handled = true
                 continue
+            }
+            if turn.source.poll(during: turn) {
+                if leavesListOpen(&isReported) {
+                    mustRaise = false
+                    break
+                }
+                turn.source.raise()
             }
             guard var delivery = take(source: turn.source) else {
                 mustRaise = false
@@ -80,6 +89,16 @@ extension Receiver {
         turn.source.settleRaise(during: turn)
         if mustRaise { turn.source.raise(during: turn) }
         return handled
+    }
+
+    /// Whether nothing waits, and only the loop whose turn it is takes messages: while it polls, the list can stay open.
+    private func leavesListOpen(_ isReported: inout Bool) -> Bool {
+        let leavesOpen = state.withLock { state in
+            guard state.lifecycle.isOpen, state.mayHaveMore, state.waiters.isEmpty else { return false }
+            return state.arrivals.hasNothing(state.socket, isReported: &isReported)
+        }
+        if leavesOpen, limits.bytes != nil { returnAllCredit() }
+        return leavesOpen
     }
 
     // MARK: Who serves

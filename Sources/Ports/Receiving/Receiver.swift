@@ -362,16 +362,15 @@ final class Receiver: LocalPort, RegisteredPort {
 
     /// The statistics, with the last counts of senders in other processes.
     var statistics: PortStatistics {
-        let (statistics, isNews) = state.withLock { state in
+        let (statistics, isEmpty) = state.withLock { state in
             // Under the lock: messages that are taken meanwhile would look as if they had never been sent.
             let ownCount = channel.sentCount
             let isEmpty = state.arrivals.isEmpty(state.socket)
-            // The look has silenced the descriptor.
-            let isNews = !isEmpty && !state.mayHaveMore
-            if isNews { state.mayHaveMore = true }
-            return (state.counts.statistics(ownSent: ownCount, isEmpty: isEmpty, now: .now), isNews)
+            if !isEmpty { state.mayHaveMore = true }
+            return (state.counts.statistics(ownSent: ownCount, isEmpty: isEmpty, now: .now), isEmpty)
         }
-        if isNews { tellOthers() }
+        // The look has silenced the descriptor.
+        if !isEmpty { tellOthers() }
         return statistics
     }
 }

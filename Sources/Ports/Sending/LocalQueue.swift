@@ -101,6 +101,9 @@ final class LocalQueue: Sendable {
     /// Whether no message waits.
     var isEmpty: Bool { admittedCount == takenCount.value.load(ordering: .relaxed) }
 
+    /// Whether messages are on the list.
+    var hasMessages: Bool { front.value.newest.load(ordering: .relaxed) & ~Self.flags != 0 }
+
     /// Accepts messages: there is a bell.
     func open() { front.value.newest.bitwiseAnd(~Self.refusing, ordering: .releasing) }
 

@@ -27,6 +27,14 @@ extension ThreadRunLoop {
         /// Handles the work there is. Returns whether there was any.
         public typealias Perform = @Sendable (_ turn: inout Turn) -> Bool
 
+        /// What the source reports besides the descriptor.
+        private enum Report: UInt8, AtomicRepresentable {
+            case none
+            case work
+            /// There may be work, of which nobody else would be told: a loop polls for it.
+            case polled
+        }
+
         /// In a struct: a function that is itself the value of a generic type is wrapped anew at each access.
         private struct State {
             var perform: Perform?
@@ -34,7 +42,9 @@ extension ThreadRunLoop {
         }
 
         private let state: Mutex<State>
-        private let raised = Atomic(false)
+        /// Whether the source has work that the descriptor does not report.
+        let hasWork: @Sendable () -> Bool
+        private let report = Atomic(Report.none)
         let duplicates: Bool
         let membership = LoopMembership()
 
@@ -53,16 +63,19 @@ extension ThreadRunLoop {
                 perform: perform)
         }
 
-        /// - Parameter duplicates: False when the owner always invalidates the source before closing the descriptor.
+        /// - Parameters:
+        ///   - duplicates: False when the owner always invalidates the source before closing the descriptor.
+        ///   - hasWork: What a loop that polls asks. It must be quick, and is called on the loop's thread.
         package init(
             descriptor: Int32, interest: Readiness = .readable, order: Int = 0, label: String? = nil,
-            duplicates: Bool, perform: @escaping Perform
+            duplicates: Bool, hasWork: @escaping @Sendable () -> Bool = { true }, perform: @escaping Perform
         ) {
             self.descriptor = descriptor
             self.interest = interest
             self.order = order
             self.label = label
             self.duplicates = duplicates
+            self.hasWork = hasWork
             state = Mutex(State(perform: perform))
         }
 
@@ -78,13 +91,17 @@ extension ThreadRunLoop {
         /// Reports work whatever the state of the descriptor: every loop that has the source performs it, until
         /// ``clear()``. Wakes the loops that sleep. Any thread may call it.
         public func raise() {
-            guard !crl_is_forked(), !raised.exchange(true, ordering: .sequentiallyConsistent) else { return }
+            guard !crl_is_forked(), report.exchange(.work, ordering: .sequentiallyConsistent) == .none else { return }
             for loop in membership.loops { loop.noteRaised(self) }
         }
 
         /// ``raise()`` during the source's turn: usually the turn's loop is the only one to notify.
-        package func raise(during turn: borrowing Turn) {
-            guard !crl_is_forked(), !raised.exchange(true, ordering: .sequentiallyConsistent) else { return }
+        package func raise(during turn: borrowing Turn) { raise(.work, during: turn) }
+
+        private func raise(_ report: Report, during turn: borrowing Turn) {
+            guard !crl_is_forked(), self.report.exchange(report, ordering: .sequentiallyConsistent) == .none else {
+                return
+            }
             // Asked after the exchange: a loop that the source joins later sees that the source is raised.
             if membership.isOnly(turn.loop) { return turn.loop.noteRaised(self) }
             for loop in membership.loops { loop.noteRaised(self) }
@@ -106,7 +123,7 @@ extension ThreadRunLoop {
         package func settleRaise(during turn: borrowing Turn) { _ = turn.loop.unraised.exchange(nil) }
 
         /// Takes ``raise()`` back: from now on only the descriptor reports work.
-        public func clear() { raised.store(false, ordering: .sequentiallyConsistent) }
+        public func clear() { report.store(.none, ordering: .sequentiallyConsistent) }
 
         /// Whether the calling thread's loop has the source, and no other loop.
         package var isOnlyInCurrentLoop: Bool {
@@ -118,7 +135,21 @@ extension ThreadRunLoop {
 
         var callCount: Int { state.withLock { $0.callCount } }
 
-        var isRaised: Bool { raised.load(ordering: .sequentiallyConsistent) }
+        var isRaised: Bool { report.load(ordering: .sequentiallyConsistent) != .none }
+
+        /// Has the turn's loop poll for work before it serves the source, which is raised, once more. ``raise()`` ends
+        /// the polling at once.
+        ///
+        /// - Returns: False when there is work, or the loop does not poll now.
+        package func poll(during turn: borrowing Turn) -> Bool {
+            guard turn.loop.mayPoll, !hasWork(), membership.isOnly(turn.loop), turn.loop.beginPolling(for: self) else {
+                return false
+            }
+            raise(.polled, during: turn)
+            return true
+        }
+
+        var isPolled: Bool { report.load(ordering: .relaxed) == .polled }
 
         func perform(_ turn: inout Turn) -> Bool {
             let former = state.withLock { state in

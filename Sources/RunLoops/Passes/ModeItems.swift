@@ -233,6 +233,12 @@ struct ModeItems {
         return nil
     }
 
+    /// The source, if it is the only raised one.
+    mutating func onlyRaised(_ source: ObjectIdentifier) -> Watched? {
+        guard let first = firstRaised(), raised.count == 1, ObjectIdentifier(first.source) == source else { return nil }
+        return first
+    }
+
     /// Moves a source that has just had a turn to the end of the queue of raised sources.
     mutating func hadTurn(_ token: WaitSet.Token) {
         guard let index = raised.firstIndex(of: token) else { return }

@@ -68,7 +68,7 @@ extension ThreadRunLoop {
     // MARK: - Steps of a pass
 
     /// The mode of a run in progress, with the fields that a pass reads without the lock.
-    private struct OpenMode {
+    struct OpenMode {
         let index: Int
         let flags: ModeFlags
         let waitSet: WaitSet
@@ -77,7 +77,7 @@ extension ThreadRunLoop {
     }
 
     /// Not copied: the source would be retained once more.
-    private enum Event: ~Copyable {
+    enum Event: ~Copyable {
         case none
         case timers
         case mainQueue
@@ -192,6 +192,7 @@ extension ThreadRunLoop {
 
     private func sleep(_ mode: OpenMode, until limit: MonotonicInstant) -> Event {
         if crl_is_forked() { return .none }
+        if mayPoll, limit != .distantPast, let event = pollForWork(mode, until: limit) { return event }
         var (isRaised, isMainQueueAlone) = (false, true)
         // An event known without asking the kernel.
         var known: Event?
@@ -211,11 +212,9 @@ extension ThreadRunLoop {
                 known = state.modes[mode.index].hasTimerDue() ? .timers : Event.none
                 return true
             }
-            state.modes[mode.index].armTimer()
-            if isMain {
-                state.modes[mode.index].watchMainQueue(servesMainQueue(state, mode: mode.index))
-                isMainQueueAlone = state.modes[mode.index].hasNoSourceOrTimer
-            }
+            prepareWait(mode, &state)
+            if isMain { isMainQueueAlone = state.modes[mode.index].hasNoSourceOrTimer }
+            if !isPolling { state.polling.noteSleep() }
             return isPolling
         }
         if let known { return known }
@@ -243,7 +242,13 @@ extension ThreadRunLoop {
         return state.withLock { event(for: ready, mode.index, &$0) }
     }
 
-    private func event(for ready: WaitSet.Event?, _ mode: Int, _ state: inout State) -> Event {
+    /// Has the wait set report the mode's timers and, where the run serves it, the main queue.
+    func prepareWait(_ mode: OpenMode, _ state: inout State) {
+        state.modes[mode.index].armTimer()
+        if isMain { state.modes[mode.index].watchMainQueue(servesMainQueue(state, mode: mode.index)) }
+    }
+
+    func event(for ready: WaitSet.Event?, _ mode: Int, _ state: inout State) -> Event {
         switch ready?.token {
         case nil, ModeItems.wakeToken?:
             return state.modes[mode].raisedTurn().map { .source($0, []) } ?? .none

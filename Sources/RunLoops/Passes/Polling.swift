@@ -1,0 +1,129 @@
+import CRunLoopShims
+import Synchronization
+
+/// When a loop polls for a source's next work in place of a sleep. A value of the loop's state.
+///
+/// Polling pays when the work comes sooner than a sleeping thread would wake. When the work does not come in time, the
+/// loop sleeps at once the next time, then three times, then seven, and so on.
+struct Polling {
+    struct Target {
+        let source: ObjectIdentifier
+        let end: MonotonicInstant
+    }
+
+    /// The raised source whose work the loop polls for.
+    private(set) var target: Target?
+    /// The sleeps before the loop polls again.
+    private(set) var sleepsLeft = 0
+    private var sleepsAfterMiss = 1
+    /// Nil when that is to be looked up.
+    private var hasOtherProcessor: Bool?
+
+    private static let mostSleeps = 1023
+
+    /// Begins to poll, unless the loop is to sleep or its thread has only one processor: nobody could give it work.
+    mutating func begin(
+        _ source: ObjectIdentifier, for nanoseconds: UInt64, hasOtherProcessor: @autoclosure () -> Bool
+    ) -> Bool {
+        guard sleepsLeft == 0 else { return false }
+        let hasOther = self.hasOtherProcessor ?? hasOtherProcessor()
+        guard hasOther else {
+            miss()
+            return false
+        }
+        self.hasOtherProcessor = true
+        target = Target(source: source, end: MonotonicInstant(nanoseconds: crl_now() + nanoseconds))
+        return true
+    }
+
+    mutating func hit() { (target, sleepsAfterMiss) = (nil, 1) }
+
+    mutating func miss() {
+        (target, hasOtherProcessor) = (nil, nil)
+        sleepsLeft = sleepsAfterMiss
+        sleepsAfterMiss = min(sleepsAfterMiss * 2 + 1, Self.mostSleeps)
+    }
+
+    /// Somebody else has served the source.
+    mutating func giveUp() { target = nil }
+
+    mutating func noteSleep() { sleepsLeft = max(sleepsLeft - 1, 0) }
+}
+
+extension ThreadRunLoop {
+    /// How long the loop stays awake for a port's next message before it sleeps. Zero, the default: not at all.
+    ///
+    /// A message to a loop that is awake costs its sender no system call, and the loop no wake-up: a round trip between
+    /// two threads takes a fraction of the time. In exchange the loop uses its processor for that long. Some tens of
+    /// microseconds do for two threads that take turns.
+    ///
+    /// The loop stays awake after a turn of a ``MachPort`` that has nothing left, when no other loop and no thread takes
+    /// messages from the port. Timers, blocks and other sources are served meanwhile as ever. When no message comes in
+    /// time, the loop sleeps as if it did not poll, and polls seldom until a message comes in time again. On a single
+    /// processor the loop never polls. ``isWaiting`` is false while it does.
+    ///
+    /// Any thread may set the time. At most a second is used.
+    public var pollingTime: Duration {
+        get { .nanoseconds(Int64(pollingNanoseconds.load(ordering: .relaxed))) }
+        set {
+            let limited = min(max(newValue, .zero), .seconds(1))
+            pollingNanoseconds.store(UInt64(limited.attoseconds / 1_000_000_000), ordering: .relaxed)
+        }
+    }
+
+    var mayPoll: Bool { pollingNanoseconds.load(ordering: .relaxed) > 0 }
+
+    /// Begins to poll, if the loop is to poll now.
+    func beginPolling(for source: Source1) -> Bool {
+        let time = pollingNanoseconds.load(ordering: .relaxed)
+        return state.withLock {
+            $0.polling.begin(ObjectIdentifier(source), for: time, hasOtherProcessor: crl_has_processors())
+        }
+    }
+
+    /// Waits awake for the source that the loop polls for, and for all else that ends a sleep.
+    ///
+    /// - Returns: Nil when the pass goes on as without polling: the source has work, or has had its time.
+    func pollForWork(_ mode: OpenMode, until limit: MonotonicInstant) -> Event? {
+        let changes = changes.load(ordering: .acquiring)
+        let target = state.withLock { state -> (ModeItems.Watched, end: MonotonicInstant)? in
+            guard let target = state.polling.target else { return nil }
+            guard let watched = state.modes[mode.index].onlyRaised(target.source) else {
+                state.polling.giveUp()
+                return nil
+            }
+            prepareWait(mode, &state)
+            return (watched, target.end)
+        }
+        guard let (watched, end) = target else { return nil }
+        passEnds()
+        defer { passBegins() }
+        while true {
+            for _ in 0..<16 {
+                if watched.source.hasWork() {
+                    state.withLock { $0.polling.hit() }
+                    return nil
+                }
+                guard watched.source.isPolled, self.changes.load(ordering: .relaxed) == changes else {
+                    state.withLock { $0.polling.giveUp() }
+                    return nil
+                }
+                // The loop goes on to poll after the pass that the wake-up asks for.
+                if wakeState.value.load(ordering: .relaxed) == .woken { return Event.none }
+                crl_pause()
+            }
+            if let ready = mode.waitSet.wait(until: .distantPast), ready.token != ModeItems.wakeToken {
+                return state.withLock { state in
+                    if ready.token == watched.token { state.polling.hit() }
+                    return event(for: ready, mode.index, &state)
+                }
+            }
+            let now = MonotonicInstant.now
+            if limit <= now { return Event.none }
+            if end <= now {
+                state.withLock { $0.polling.miss() }
+                return nil
+            }
+        }
+    }
+}

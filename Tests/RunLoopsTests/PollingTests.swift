@@ -1,0 +1,191 @@
+import CRunLoopShims
+import Oracle
+import OwnThread
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import RunLoops
+
+/// How a loop waits awake for a source's work.
+@Suite(.ownThread) struct PollingTests {
+    /// A source whose work is a count, of which no descriptor tells.
+    private final class Work: Sendable {
+        let count = Atomic(0)
+        let handled = Atomic(0)
+        /// How often the source had a turn in vain.
+        let empty = Atomic(0)
+        private let event = madeEvent()
+
+        func source() -> ThreadRunLoop.Source1 {
+            ThreadRunLoop.Source1(
+                descriptor: event.descriptor, duplicates: false,
+                hasWork: { [self] in count.load(ordering: .acquiring) > 0 }
+            ) { [self] turn in
+                event.clear()
+                let work = count.exchange(0, ordering: .acquiringAndReleasing)
+                handled.add(work, ordering: .relaxed)
+                if work == 0 { empty.add(1, ordering: .relaxed) }
+                if !turn.source.poll(during: turn) { turn.source.clear() }
+                return work > 0
+            }
+        }
+
+        func add() { count.add(1, ordering: .releasing) }
+        func wake() { event.raise() }
+    }
+
+    private static var hasOtherProcessor: Bool { crl_has_processors() }
+
+    /// Longer than a test waits.
+    private func pollForAnHour(_ loop: ThreadRunLoop) {
+        loop.pollingNanoseconds.store(3_600_000_000_000, ordering: .relaxed)
+    }
+
+    /// A thread whose loop polls, by now. Without a time it does not stop to.
+    private func polling(_ work: Work, for time: Duration? = nil) throws -> RunLoopThread {
+        let thread = try RunLoopThread()
+        if let time { thread.loop.pollingTime = time } else { pollForAnHour(thread.loop) }
+        try thread.loop.add(work.source())
+        work.add()
+        work.wake()
+        #expect(waitUntil { work.handled.load(ordering: .relaxed) == 1 })
+        return thread
+    }
+
+    @Test func `work that no descriptor tells of is seen while the loop polls`() throws {
+        guard Self.hasOtherProcessor else { return }
+        let work = Work()
+        let thread = try polling(work)
+        for count in 2...100 {
+            work.add()
+            #expect(waitUntil { work.handled.load(ordering: .relaxed) == count })
+        }
+        thread.stop()
+    }
+
+    @Test func `a loop that has polled in vain gives the source one turn, and sleeps`() throws {
+        let work = Work()
+        let thread = try polling(work, for: .milliseconds(1))
+        #expect(waitUntil { thread.loop.isWaiting })
+        let turns = work.empty.load(ordering: .relaxed)
+        #expect(turns == (Self.hasOtherProcessor ? 1 : 0))
+        thread.stop()
+    }
+
+    @Test(arguments: [Duration.zero, .seconds(-1)])
+    func `a loop that is not to poll sleeps`(time: Duration) throws {
+        let work = Work()
+        let thread = try polling(work, for: time)
+        #expect(thread.loop.pollingTime == .zero)
+        #expect(waitUntil { thread.loop.isWaiting })
+        #expect(work.empty.load(ordering: .relaxed) == 0)
+        thread.stop()
+    }
+
+    @Test func `at most a second is polled`() throws {
+        let loop = try RunLoopThread().loop
+        loop.pollingTime = .seconds(1000)
+        #expect(loop.pollingTime == .seconds(1))
+        loop.pollingTime = .microseconds(50)
+        #expect(loop.pollingTime == .microseconds(50))
+    }
+
+    @Test func `blocks, timers, other sources and a stop do not wait for the polling to end`() throws {
+        let (work, other, performed, fired) = (Work(), madeEvent(), Latch(), Latch())
+        let thread = try polling(work)
+        let loop = thread.loop
+        loop.perform { performed.open() }
+        #expect(performed.wait(until: .patience))
+        loop.add(ThreadRunLoop.Timer(after: .milliseconds(1)) { _ in fired.open() })
+        #expect(fired.wait(until: .patience))
+        let served = Latch()
+        try loop.add(
+            ThreadRunLoop.Source1(descriptor: other.descriptor) { _ in
+                other.clear()
+                served.open()
+                return true
+            })
+        other.raise()
+        #expect(served.wait(until: .patience))
+        thread.stop()
+        #expect(thread.join(before: .patience))
+    }
+
+    @Test func `raising the source ends the polling`() throws {
+        let (event, turns) = (madeEvent(), Shared(0))
+        let thread = try RunLoopThread()
+        pollForAnHour(thread.loop)
+        let source = ThreadRunLoop.Source1(
+            descriptor: event.descriptor, duplicates: false, hasWork: { false }
+        ) { turn in
+            turns.withLock { $0 += 1 }
+            if !turn.source.poll(during: turn) { turn.source.clear() }
+            return false
+        }
+        try thread.loop.add(source)
+        for count in 1...20 {
+            source.raise()
+            #expect(waitUntil { turns.withLock { $0 } >= count })
+        }
+        source.invalidate()
+        thread.stop()
+    }
+
+    @Test func `a run ends at its deadline though it polls`() throws {
+        let result = onThread {
+            let (loop, work) = (ThreadRunLoop.current, Work())
+            pollForAnHour(loop)
+            add(work.source(), to: loop)
+            work.add()
+            work.wake()
+            let first = run(loop, seconds: 20, returning: true)
+            return [first, run(loop, seconds: 0.001)]
+        }
+        #expect(result == [.handledSource, .timedOut])
+    }
+
+    // MARK: The value
+
+    private let source = ObjectIdentifier(Polling.self)
+
+    @Test func `each miss doubles the sleeps before the next try, and a hit begins anew`() {
+        var polling = Polling()
+        func begins() -> Bool { polling.begin(source, for: 1, hasOtherProcessor: true) }
+        for sleeps in [1, 3, 7, 15, 31, 63, 127, 255, 511, 1023, 1023] {
+            #expect(begins())
+            polling.miss()
+            for _ in 0..<sleeps {
+                #expect(!begins())
+                polling.noteSleep()
+            }
+        }
+        #expect(begins())
+        polling.hit()
+        #expect(begins())
+        polling.miss()
+        polling.noteSleep()
+        #expect(begins())
+    }
+
+    @Test func `with one processor nothing is polled, and the number is looked up now and then`() {
+        var (polling, looks) = (Polling(), 0)
+        func begins(_ hasOther: Bool) -> Bool {
+            polling.begin(
+                source, for: 1,
+                hasOtherProcessor: {
+                    looks += 1
+                    return hasOther
+                }())
+        }
+        #expect(!begins(false))
+        #expect(polling.target == nil)
+        #expect(!begins(true))
+        polling.noteSleep()
+        #expect(begins(true))
+        #expect(polling.target?.source == source)
+        polling.hit()
+        #expect(begins(true))
+        #expect(looks == 2)
+    }
+}
