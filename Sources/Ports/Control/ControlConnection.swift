@@ -111,8 +111,7 @@ final class ControlConnection: Sendable {
         if state.withLock({ $0.watched.remove(number) }) != nil { send(.invalidated(number)) }
     }
 
-    /// Reads packets, until other connections have their turn. False at the end of the connection, or after a malformed
-    /// packet.
+    /// Reads packets until others have their turn. False at the end of the connection, or after a malformed packet.
     func receive() -> Bool {
         withUnsafeTemporaryAllocation(byteCount: 64, alignment: 8) { buffer in
             for _ in 0..<64 {

@@ -9,7 +9,7 @@ final class ControlConnectionTable: Sendable {
         /// Two processes that call each other at the same time may make two connections. Both are used.
         var connected: [Incarnation: [ControlConnection]] = [:]
         var handshakes: [ControlAddress: ControlHandshake] = [:]
-        /// Live processes that have refused a handshake or cut a connection. The next handshake is delayed.
+        /// Live processes that have refused a handshake or cut a connection. The next attempt has its time.
         var resting: Set<ControlAddress> = []
         /// The processes of connections that have ended, while there are rights to their ports.
         var formerPids: [Incarnation: pid_t] = [:]
@@ -18,6 +18,7 @@ final class ControlConnectionTable: Sendable {
         var isClosed = false
         var origins: Origins
         let incarnation: Incarnation
+        weak var events: (any RuntimeEvents)?
 
         mutating func hello(to peer: Incarnation, _ pid: pid_t) -> ControlHello {
             ControlHello(incarnation: incarnation, origin: origins.number(of: .init(incarnation: peer, pid: pid)))
@@ -40,16 +41,10 @@ final class ControlConnectionTable: Sendable {
     let housekeeping: Housekeeping
     private let state: Lock<State>
 
-    private struct WeakEvents {
-        weak var object: (any RuntimeEvents)?
-    }
-
-    private let runtime = Lock(WeakEvents())
-
     /// The runtime; nil before it is complete, and after its end.
     var events: (any RuntimeEvents)? {
-        get { runtime.withLock { $0.object } }
-        set { runtime.withLock { $0.object = newValue } }
+        get { state.withLock { $0.events } }
+        set { state.withLock { $0.events = newValue } }
     }
 
     static let most = 2048
@@ -126,7 +121,7 @@ final class ControlConnectionTable: Sendable {
             events?.processDied(address)
         // The next handshake would meet the same version.
         case .otherVersion: break
-        case .noConnection, .failed: reconnectLater(address)
+        case .noConnection, .failed: reconnect(address, now: false)
         }
         handshake.outcome.set(outcome)
     }
@@ -140,25 +135,15 @@ final class ControlConnectionTable: Sendable {
         return rights.contains { $0.address == address }
     }
 
-    /// Another handshake after a second, while there are rights to its ports, whose end only a connection reports.
-    private func reconnectLater(_ address: ControlAddress) {
+    /// Connects again, while there are rights to the process's ports, whose end only a connection reports: now or in a
+    /// second, and not more often than once a second.
+    private func reconnect(_ address: ControlAddress, now: Bool) {
         guard isWanted(address), state.withLock({ $0.resting.insert(address).inserted }) else { return }
         housekeeping.perform(after: .seconds(1)) {
             self.state.withLock { _ = $0.resting.remove(address) }
-            self.connectIfNeeded(address)
+            if !self.isConnected(to: address.incarnation) { self.reconnect(address, now: true) }
         }
-    }
-
-    /// Replaces a connection that has ended: at once, and after that at most once a second.
-    private func reconnect(_ address: ControlAddress) {
-        guard !state.withLock({ $0.resting.contains(address) }) else { return }
-        connectIfNeeded(address)
-        reconnectLater(address)
-    }
-
-    private func connectIfNeeded(_ address: ControlAddress) {
-        guard !isConnected(to: address.incarnation), isWanted(address) else { return }
-        if (try? handshake(address)) == nil { reconnectLater(address) }
+        if now { _ = try? handshake(address) }
     }
 
     /// Has the port's owner report the port's end: now, or when there is a connection. Never waits.
@@ -166,7 +151,7 @@ final class ControlConnectionTable: Sendable {
         if let connection = existing(port.incarnation) {
             connection.send(.watch(port.number))
         } else if (try? handshake(address)) == nil {
-            reconnectLater(address)
+            reconnect(address, now: false)
         }
     }
 
@@ -264,7 +249,7 @@ final class ControlConnectionTable: Sendable {
         } else {
             let addresses = Set(rights(to: peer).map(\.address))
             if !addresses.isEmpty { state.withLock { $0.formerPids[peer] = connection.pid } }
-            for address in addresses { reconnect(address) }
+            for address in addresses { reconnect(address, now: true) }
         }
     }
 

@@ -1,8 +1,7 @@
 import CRunLoopShims
 import Glibc
 
-/// The socket of a control connection. No forked child has the socket: a dead parent would seem alive. The last release
-/// closes the socket.
+/// The socket of a control connection, until the last release. No forked child has it: a dead parent would seem alive.
 final class ControlSocket: Sendable {
     let descriptor: Int32
 
@@ -25,8 +24,7 @@ final class ControlSocket: Sendable {
         }
     }
 
-    /// Receives a packet without waiting, and returns its size: 0 at the end of the connection, less than 0 and an `errno`
-    /// without a packet.
+    /// Receives a packet without waiting. Returns its size, 0 at the connection's end, -1 and an `errno` without one.
     func receive(into buffer: UnsafeMutableRawBufferPointer) -> Int {
         while true {
             let count = recv(descriptor, buffer.baseAddress, buffer.count, Int32(MSG_DONTWAIT))

@@ -1,7 +1,6 @@
 import Glibc
 
-/// The numbers that this runtime gives other processes, for their frames. No two live peers have the same number, and
-/// no process can guess another's.
+/// The numbers that other processes put in their frames. No two live peers have the same, and none can guess another's.
 struct Origins {
     struct Owner: Hashable {
         let incarnation: Incarnation

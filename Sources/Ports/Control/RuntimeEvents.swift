@@ -1,5 +1,4 @@
-/// A right to a port of another process: where the right says the process is, and whether somebody wants to know the
-/// port's end.
+/// A right to another process's port: where the process is said to be, and whether somebody waits for the port's end.
 typealias PeerRight = (port: PortID, address: ControlAddress, isWatched: Bool)
 
 /// What control connections and channels report to the runtime, and ask of it. All calls come with no lock held, those of

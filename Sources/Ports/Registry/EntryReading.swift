@@ -8,8 +8,7 @@ extension RegistryDirectory {
 
     /// The entry of a name, of a live port or a dead one.
     func entry(_ name: String) throws(PortError) -> NameEntry? {
-        let file = try NameEntry.fileName(for: name)
-        let found = try read(file)
+        let found = try read(NameEntry.fileName(for: name))
         return found?.name == name ? found : nil
     }
 
@@ -85,8 +84,7 @@ extension RegistryDirectory {
 }
 
 extension PortError {
-    /// Whether an entry may be where this process, without a descriptor for example, has found none. An entry of ours can
-    /// be opened; what cannot for one of these reasons was put there by others.
+    /// Whether an entry of ours may be there. What fails for one of these reasons was put there by others.
     var mayHideEntry: Bool {
         guard case .directory(_, _, let error) = self else { return false }
         return ![EACCES, EPERM, ELOOP, ENOTDIR, ENXIO, ENODEV].contains(error)

@@ -10,11 +10,9 @@ extension RegistryDirectory {
     /// Listens for the removal of our entries, as long as there are any.
     func watchOwnEntries() {
         let isNew = removalListener.withLock { listener in
-            guard own.withLock({ !$0.names.isEmpty }) else {
-                listener = nil
-                return false
-            }
-            guard listener == nil, isCurrent(at: path) else { return false }
+            let isNeeded = own.withLock { !$0.names.isEmpty }
+            if !isNeeded { listener = nil }
+            guard isNeeded, listener == nil, isCurrent(at: path) else { return false }
             do throws(PortError) {
                 listener = try listen { [weak self] in self?.changed($0) }
             } catch {

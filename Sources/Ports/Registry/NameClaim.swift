@@ -1,4 +1,5 @@
 import Glibc
+import RunLoops
 
 // Claiming names, taking over those of dead owners, and giving names up.
 
@@ -79,16 +80,13 @@ extension RegistryDirectory {
     func unregister(_ name: String, from port: PortID) throws(PortError) {
         let file = try NameEntry.fileName(for: name)
         try changing.withLock { _ throws(PortError) in
-            own.withLock { own in
-                if own.names[file]?.right.id == port { own.names[file] = nil }
-            }
+            own.withLock { if $0.names[file]?.right.id == port { $0.names[file] = nil } }
             try giveUp(port, file)
         }
         watchOwnEntries()
     }
 
-    /// Takes the name back from an invalid port of ours. The name is free at once, even while the file system refuses to
-    /// remove the entry.
+    /// Takes the name back from an invalid port of ours. The name is free at once, even if its entry stays for a while.
     func abandon(_ name: String, of port: PortID) {
         do throws(PortError) {
             try unregister(name, from: port)
@@ -174,12 +172,13 @@ extension RegistryDirectory {
     private func write(_ bytes: [UInt8], to file: String) throws(PortError) {
         let descriptor = folder.open(file, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK, 0o600)
         guard descriptor >= 0 else { throw failure("open", file) }
+        defer { close(descriptor) }
         // Whatever the umask.
         fchmod(descriptor, 0o600)
-        let written = bytes.isEmpty ? 0 : Folder.write(bytes, to: descriptor)
-        let error = written < 0 ? errno : ENOSPC
-        close(descriptor)
-        guard written == bytes.count else { throw .directory(path(file), call: "write", errno: error) }
+        // A write beyond the limit on the size of files would raise SIGXFSZ.
+        errno = bytes.count > rlimit(of: RLIMIT_FSIZE).rlim_cur ? EFBIG : 0
+        if errno == 0, Glibc.write(descriptor, bytes, bytes.count) == bytes.count { return }
+        throw .directory(path(file), call: "write", errno: errno == 0 ? ENOSPC : errno)
     }
 
     func giveUp(_ port: PortID, _ file: String) throws(PortError) {

@@ -24,9 +24,7 @@ struct NameEntry: Sendable, Equatable {
     static func fileName(for name: String) throws(PortError) -> String {
         let count = name.utf8.count
         guard count > 0 else { throw .badName(name, reason: "it is empty") }
-        guard count <= longestName else {
-            throw .badName(name, reason: "it has \(count) bytes, and \(longestName) is the most")
-        }
+        if count > longestName { throw .badName(name, reason: "it has \(count) bytes, and \(longestName) is the most") }
         guard !name.utf8.contains(0) else { throw .badName(name, reason: "it contains a NUL") }
         var encoded = percentEncoded(name)
         // Neither the directory itself, nor the one above it.

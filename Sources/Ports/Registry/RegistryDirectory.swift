@@ -80,11 +80,10 @@ final class RegistryDirectory: Sendable {
     }
 
     private static func openError(_ path: String, _ error: Int32) -> PortError {
-        guard error == ENOTDIR || error == ELOOP else { return .directory(path, call: "open", errno: error) }
-        var status = stat()
-        return lstat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFLNK
-            ? .untrustedDirectory(path, reason: "it is a symbolic link; name the directory itself")
-            : .untrustedDirectory(path, reason: "it is not a directory; name one")
+        [ENOTDIR, ELOOP].contains(error)
+            ? .untrustedDirectory(
+                path, reason: "it is no directory, or a symbolic link to one; name the directory itself")
+            : .directory(path, call: "open", errno: error)
     }
 
     /// The directory has to be this user's, and closed to all others: who can write to it can pose as any port's owner.
@@ -228,8 +227,7 @@ final class RegistryDirectory: Sendable {
 
     // MARK: Other processes
 
-    /// Whether the process lives: whether somebody listens at its control socket. The kernel closes that socket with the
-    /// process, however it ends.
+    /// Whether somebody listens at the process's control socket, which the kernel closes with the process.
     func isAlive(_ incarnation: Incarnation) -> Bool {
         incarnation == registry.incarnation || hasListener("\(incarnation)/c")
     }

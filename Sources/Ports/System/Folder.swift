@@ -87,25 +87,6 @@ final class Folder: Sendable {
     func removeFolder(_ file: String) -> Bool { unlinkat(descriptor, file, AT_REMOVEDIR) == 0 }
     func rename(_ file: String, to other: String) -> Bool { renameat(descriptor, file, descriptor, other) == 0 }
 
-    /// Writes to a file. Where files may not grow any more (RLIMIT_FSIZE), the call fails, without SIGXFSZ.
-    /// - Returns: The count of bytes written, or less than 0 and an `errno`.
-    static func write(_ bytes: [UInt8], to descriptor: Int32) -> Int {
-        var (limit, pending, former) = (sigset_t(), sigset_t(), sigset_t())
-        sigemptyset(&limit)
-        sigaddset(&limit, SIGXFSZ)
-        sigpending(&pending)
-        pthread_sigmask(SIG_BLOCK, &limit, &former)
-        let count = Glibc.write(descriptor, bytes, bytes.count)
-        let error = errno
-        if count < 0, error == EFBIG, sigismember(&pending, SIGXFSZ) == 0 {
-            var now = timespec()
-            while sigtimedwait(&limit, nil, &now) < 0, errno == EINTR {}
-        }
-        pthread_sigmask(SIG_SETMASK, &former, nil)
-        errno = error
-        return count
-    }
-
     /// The names in a folder of this folder; nil, and an `errno`, when they cannot be read.
     func files(in file: String) -> [String]? { Self.files(open(file, O_RDONLY | O_DIRECTORY)) }
     static func files(in path: String) -> [String]? { files(open(path)) }

@@ -29,10 +29,7 @@ enum Wire {
     static let longestSocketPath = 107
 
     enum Kind: UInt8 {
-        case message = 0
-        case request = 1
-        case reply = 2
-        case drainProbe = 3
+        case message = 0, request, reply, drainProbe
     }
 
     /// Reads an unchecked frame. A malformed frame may look like a probe.
@@ -62,14 +59,8 @@ enum Wire {
     }
 
     enum Malformed: Error, Equatable, CustomStringConvertible {
-        case tooShort
-        case badMagic
-        case badVersion(UInt8)
-        case badKind
-        case badSize
-        case badRight
-        case badRightVersion(UInt8)
-        case severalFrames
+        case tooShort, severalFrames, badMagic, badKind, badSize, badRight
+        case badVersion(UInt8), badRightVersion(UInt8)
 
         var description: String {
             switch self {
