@@ -13,20 +13,15 @@ extension MachPort {
     public var messages: Messages { Messages(port: self) }
 
     /// The messages of a port. See ``MachPort/messages``.
-    public struct Messages: AsyncSequence, Sendable {
+    public struct Messages: AsyncSequence, AsyncIteratorProtocol, Sendable {
         let port: MachPort
 
         /// Starts to take messages.
-        public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(port: port) }
+        public func makeAsyncIterator() -> Messages { self }
 
-        /// Takes messages from a port.
-        public struct AsyncIterator: AsyncIteratorProtocol {
-            let port: MachPort
-
-            /// Suspends until there is a message, and takes it; nil when the port is invalid or the task cancelled.
-            public mutating func next(isolation actor: isolated (any Actor)? = #isolation) async -> Message? {
-                try? await port.receive(before: .distantFuture)
-            }
+        /// Suspends until there is a message, and takes it; nil when the port is invalid or the task cancelled.
+        public mutating func next(isolation actor: isolated (any Actor)? = #isolation) async -> Message? {
+            try? await port.receive(before: .distantFuture)
         }
     }
 

@@ -56,13 +56,13 @@ public final class MachPort: Sendable, CustomStringConvertible {
     public var id: PortID { receiver.id }
 
     /// The messages of one sender that wait at the port before the sender waits.
-    public var queueLimit: Int { receiver.limits.queue }
+    public var queueLimit: Int { Int(receiver.channel.right.queueLimit) }
 
     /// The bytes of one sender's messages that wait before the sender waits; nil for any number.
-    public var byteLimit: Int? { receiver.limits.bytes }
+    public var byteLimit: Int? { receiver.hasByteLimit ? receiver.channel.right.byteLimit : nil }
 
     /// The largest message that the port takes, in bytes, components and a few dozen bytes of frame together.
-    public var messageLimit: Int { receiver.limits.message }
+    public var messageLimit: Int { receiver.channel.right.limit }
 
     /// The right to send to the port.
     public var sendRight: SendRight { SendRight(receiver.channel) }
@@ -75,7 +75,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
     private static func messageHandler(_ handler: @escaping Handler) -> Receiver.Handler {
         { (message: consuming ReceivedMessage) in
             // Requests and replies belong to message ports.
-            if message.kind == .message { handler(Message(message)) } else { message.refuse() }
+            if message.header.kind == .message { handler(Message(message)) } else { message.refuse() }
         }
     }
 

@@ -64,7 +64,7 @@ extension MachPort {
         }
 
         init(_ message: consuming ReceivedMessage) {
-            id = message.id
+            id = message.header.id
             content = .received(message)
         }
 
@@ -72,21 +72,13 @@ extension MachPort {
         public var description: String {
             let origin = sender.map { " of process \($0.pid)" } ?? ""
             let reply = replyPort.map { ", reply to \($0)" } ?? ""
-            let parts = componentDescriptions
-            return "message \(id)\(origin): \(parts.isEmpty ? "empty" : parts.joined(separator: ", "))\(reply)"
-        }
-
-        private var componentDescriptions: [String] {
-            switch content {
-            case .built(let components, _):
-                components.map { component in
-                    switch component {
-                    case .bytes(let bytes): "\(bytes.count) bytes"
-                    case .port(let right): right.description
-                    }
+            let parts = components.map { component in
+                switch component {
+                case .bytes(let bytes): "\(bytes.count) bytes"
+                case .port(let right): right.description
                 }
-            case .received(let message): message.componentDescriptions
             }
+            return "message \(id)\(origin): \(parts.isEmpty ? "empty" : parts.joined(separator: ", "))\(reply)"
         }
 
         /// The process that sent the message, by the kernel; nil when it was not received, or the kernel does not say.

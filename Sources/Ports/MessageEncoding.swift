@@ -18,11 +18,11 @@ enum MessageEncoding {
                 size += bytes.count
                 return .bytes(bytes)
             case .port(let right):
-                size += right.channel.wireSize
+                size += right.channel.right.size
                 return .port(right.channel)
             }
         }
-        size += WireHeader(kind: kind, count: components.count, replySize: reply?.wireSize ?? 0).componentsOffset
+        size += WireHeader(kind: kind, count: components.count, replySize: reply?.right.size ?? 0).componentsOffset
         return .local(
             LocalMessage(
                 kind: kind, id: message.id, request: request, components: components, replyRight: reply,
@@ -33,42 +33,35 @@ enum MessageEncoding {
     static func frame(
         id: UInt32, bytes: RawSpan, replyPort: MachPort.SendRight?, to port: SendChannel
     ) throws(PortError) -> Frame {
-        let reply = try wireRight(replyPort)
+        let reply = try replyPort?.channel.exposedRight()
         let header = WireHeader(id: id, count: 1, replySize: reply?.size ?? 0)
-        var frame = try emptyFrame(size: header.componentsOffset + bytes.byteCount, to: port)
-        frame.withUnsafeMutableBytes { target in
-            header.write(to: target)
+        return try frame(header, reply, size: bytes.byteCount, to: port) { target in
             target.setLittle(UInt32(bytes.byteCount), at: header.sizesOffset)
-            write(reply, to: target, at: header.replyOffset)
             bytes.withUnsafeBytes {
                 UnsafeMutableRawBufferPointer(rebasing: target[header.componentsOffset...]).copyMemory(from: $0)
             }
         }
-        return frame
     }
 
     static func frame(
         _ message: MachPort.Message, kind: Wire.Kind = .message, request: UInt64 = 0, to port: SendChannel
     ) throws(PortError) -> Frame {
         let components = message.components
-        let reply = try wireRight(message.replyPort)
+        let reply = try message.replyPort?.channel.exposedRight()
         var rights: [WireRight] = []
         var size = 0
         for component in components {
             switch component {
             case .bytes(let bytes): size += bytes.count
             case .port(let right):
-                let right = try right.channel.wireRight(leaving: true)
+                let right = try right.channel.exposedRight()
                 rights.append(right)
                 size += right.size
             }
         }
         let header = WireHeader(
             kind: kind, id: message.id, request: request, count: components.count, replySize: reply?.size ?? 0)
-        var frame = try emptyFrame(size: header.componentsOffset + size, to: port)
-        frame.withUnsafeMutableBytes { target in
-            header.write(to: target)
-            write(reply, to: target, at: header.replyOffset)
+        return try frame(header, reply, size: size, to: port) { target in
             var offset = header.componentsOffset
             var ports = rights.makeIterator()
             for (index, component) in components.enumerated() {
@@ -87,18 +80,21 @@ enum MessageEncoding {
                 target.setLittle(size, at: header.sizesOffset + 4 * index)
             }
         }
-        return frame
     }
 
-    /// A right on its way to another process.
-    private static func wireRight(_ right: MachPort.SendRight?) throws(PortError) -> WireRight? {
-        guard let right else { return nil }
-        return try right.channel.wireRight(leaving: true)
-    }
-
-    private static func emptyFrame(size: Int, to port: SendChannel) throws(PortError) -> Frame {
+    private static func frame(
+        _ header: WireHeader, _ reply: WireRight?, size componentsSize: Int, to port: SendChannel,
+        _ writeComponents: (UnsafeMutableRawBufferPointer) -> Void
+    ) throws(PortError) -> Frame {
+        let size = header.componentsOffset + componentsSize
         try port.check(size: size)
-        return try zeroMQ { () throws(ZeroMQError) in try Frame(count: size) }
+        var frame = try zeroMQ { () throws(ZeroMQError) in try Frame(count: size) }
+        frame.withUnsafeMutableBytes { target in
+            header.write(to: target)
+            write(reply, to: target, at: header.replyOffset)
+            writeComponents(target)
+        }
+        return frame
     }
 
     private static func write(_ right: WireRight?, to bytes: UnsafeMutableRawBufferPointer, at offset: Int) {

@@ -21,13 +21,13 @@ extension MachPort {
         public func hash(into hasher: inout Hasher) { hasher.combine(id) }
 
         /// The port's number and its process.
-        public var description: String { channel.description }
+        public var description: String { id.description }
 
         /// False once the port is known to be invalid.
         public var isValid: Bool { channel.isValid }
 
         /// The largest message that the port takes, in bytes.
-        public var messageLimit: Int { channel.messageLimit }
+        public var messageLimit: Int { channel.right.limit }
 
         /// Calls a handler when the port becomes invalid, or at once when the port is invalid already.
         ///

@@ -538,7 +538,7 @@ import Testing
             for _ in 0..<2 { #expect(peer.receive() == Samples.packet(.credit(port.id.number, bytes: 120))) }
         }
         // Nobody is called so.
-        for origin in [0, PortRuntime.shared.channels.context.mark] { try send(2, from: origin, to: port) }
+        for origin in [0, PortRuntime.shared.channels.mark] { try send(2, from: origin, to: port) }
         for (peer, _) in peers { #expect(!peer.isReadable(before: .now)) }
     }
 

@@ -22,7 +22,7 @@ import Testing
 
     private func ids(_ batch: consuming LocalQueue.Batch) -> [UInt32] {
         var ids: [UInt32] = []
-        while let message = batch.popFirst() { ids.append(message.id) }
+        while let message = batch.popFirst() { ids.append(message.header.id) }
         return ids
     }
 
@@ -238,8 +238,9 @@ import Testing
                 _ = queue.noteTaken()
                 message.readBytes(ofComponent: 0) { bytes in
                     let number = bytes.loadUnaligned(as: Int.self)
-                    if number != next[Int(message.id)] { Issue.record("\(number) of \(message.id) is out of order") }
-                    next[Int(message.id)] = number + 1
+                    let id = Int(message.header.id)
+                    if number != next[id] { Issue.record("\(number) of \(id) is out of order") }
+                    next[id] = number + 1
                 }
                 taken += 1
             }

@@ -332,7 +332,7 @@ import Testing
         #expect(waitUntil { slow.sendRight.channel.waiterCount == 100 })
         let answers = Shared<[UInt64]>([])
         for _ in 0..<full { _ = try slow.receive(before: .patience) }
-        slow.receiver.setHandlers(.init { message in answers.withLock { $0.append(message.request) } })
+        slow.receiver.setHandlers(.init { message in answers.withLock { $0.append(message.header.request) } })
         let thread = try RunLoopThread()
         try slow.schedule(in: thread.loop)
         #expect(waitUntil { answers.withLock { $0.count } == 100 })

@@ -106,7 +106,7 @@ import Testing
         let child = Child([Child.program, "hold", "held"], environment: ["PORTS_DIRECTORY": directory.path])
         let names = PortNameServer(directory: directory.path)
         let found = try names.waitForPort(forName: "held", before: .patience)
-        let wire = try found.channel.wireRight(leaving: false)
+        let wire = found.channel.right
         let one = runtime()
         let right = MachPort.SendRight(one.channels.channel(to: wire))
         let told = Latch()

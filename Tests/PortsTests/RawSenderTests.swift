@@ -103,7 +103,7 @@ import ZeroMQ
 
     @Test func `a peer that rings this process's bell is not taken for it`() throws {
         let (port, path) = try exposed(messageLimit: 1000)
-        var mark = PortRuntime.shared.channels.context.mark.littleEndian
+        var mark = PortRuntime.shared.channels.mark.littleEndian
         let bell = withUnsafeBytes(of: &mark) { Array($0) }
         let liar = try RawStream(to: path, saying: RawStream.announced(UInt64(bell.count)) + bell)
         #expect(throws: PortError.receiveTimedOut(port: port.id)) {

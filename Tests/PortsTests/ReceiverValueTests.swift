@@ -9,7 +9,7 @@ import Testing
     // MARK: Lifecycle
 
     @Test func `the last turn of other threads finishes an invalid port`() {
-        var lifecycle = ReceiverLifecycle.open(turns: [])
+        var lifecycle = ReceiverLifecycle()
         for thread in [1, 2, 2] as [Int32] { #expect(lifecycle.beginTurn(thread) == true) }
         #expect(lifecycle.hasTurn(2) && !lifecycle.hasTurn(3))
         #expect(lifecycle.invalidate() && !lifecycle.invalidate() && !lifecycle.isOpen)
@@ -24,7 +24,7 @@ import Testing
     }
 
     @Test func `a thread's own turns, and those of threads that have ended, hold up nobody`() {
-        var lifecycle = ReceiverLifecycle.open(turns: [])
+        var lifecycle = ReceiverLifecycle()
         for thread in [1, 2] as [Int32] { _ = lifecycle.beginTurn(thread) }
         #expect((lifecycle.isOthersTurn(on: 1) { _ in false }) == false)
         _ = lifecycle.invalidate()

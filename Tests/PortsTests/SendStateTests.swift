@@ -24,7 +24,7 @@ import Testing
         #expect(queue.mayTry(isLast: false) && queue.mayTry(isLast: true))
         queue.add(Sender())
         #expect(queue.mayTry(isLast: false) && !queue.mayTry(isLast: true))
-        queue.noteFull()
+        queue.isFull = true
         #expect(!queue.mayTry(isLast: false))
         queue.noteSent(1)
         #expect(queue.mayTry(isLast: false))
@@ -37,10 +37,10 @@ import Testing
         queue.add(sender)
         #expect(queue.takeCredit(100) == true)
         queue.noteSent(100)
-        #expect(!queue.takeCredit(1) && queue.credit.isLacking && queue.isFull)
+        #expect(!queue.takeCredit(1) && queue.lacksCredit && queue.isFull)
         #expect(queue.returnCredit(95) === sender)
         #expect(queue.takeCredit(5) && !queue.takeCredit(6))
-        #expect(queue.controlConnectionChanged() === sender && queue.credit.inFlight == 0)
+        #expect(queue.controlConnectionChanged() === sender && queue.inFlight == 0)
         #expect(queue.takeCredit(6) && queue.returnCredit(1) == nil)
     }
 
@@ -48,7 +48,7 @@ import Testing
         var queue = SendState(isLocal: false)
         queue.noteSent(.max)
         queue.noteSent(.max)
-        #expect(queue.takeCredit(.max) && queue.credit.inFlight == 0 && queue.sentCount == 2)
+        #expect(queue.takeCredit(.max) && queue.inFlight == 0 && queue.sentCount == 2)
     }
 
     @Test func `a socket to another process is connected when it has sent something`() {

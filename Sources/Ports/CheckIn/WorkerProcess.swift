@@ -77,10 +77,7 @@ public final class WorkerProcess: Sendable {
             throw .notLaunched(reason: "\(error)")
         }
         expectation.outcome.whenSet { [self] outcome in
-            switch outcome {
-            case .failure(.timedOut), .failure(.refused): send(signal: SIGKILL)
-            default: break
-            }
+            if case .failure = outcome { send(signal: SIGKILL) }
         }
     }
 
@@ -116,10 +113,7 @@ public final class WorkerProcess: Sendable {
             return try expectation.wait(before: deadline)
         } catch {
             // The worker is gone when its launcher learns the failure.
-            switch error {
-            case .timedOut, .refused: _ = ended.wait(until: .now + .seconds(1))
-            default: break
-            }
+            _ = ended.wait(until: .now + .seconds(1))
             throw error
         }
     }

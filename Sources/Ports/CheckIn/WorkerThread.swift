@@ -39,12 +39,9 @@ public final class WorkerThread: Sendable {
         let thread: RunLoopThread
         do {
             thread = try RunLoopThread(name: name) { _ in
-                do {
-                    try body(checkIn)
-                    expectation.fail(.failed(worker: worker, reason: "it returned without checking in"))
-                } catch {
-                    expectation.fail(.failed(worker: worker, reason: "\(error)"))
-                }
+                var reason = "it returned without checking in"
+                do { try body(checkIn) } catch { reason = "\(error)" }
+                expectation.fail(.failed(worker: worker, reason: reason))
             }
         } catch {
             throw .notLaunched(reason: "\(error)")

@@ -58,17 +58,18 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
             requestHandler(MessagePortRequest($0))
         }
         if let name { try nameServer.register(port, name: name) }
-        nameServer.runtime.localMessagePorts.add(self)
+        nameServer.runtime.localMessagePorts.entries.withLock { $0[port.id] = Weak(self) }
     }
 
-    deinit { nameServer.runtime.localMessagePorts.remove(port.id) }
+    deinit { nameServer.runtime.localMessagePorts.entries.withLockUnlessForked { $0[port.id] = nil } }
 
     /// The valid port of this process that has a name; nil when none has. A second port of the name cannot be made,
     /// where `CFMessagePortCreateLocal` returns the first.
     public static func existing(_ name: String, nameServer: PortNameServer = .shared) -> LocalMessagePort? {
-        nameServer.runtime.localMessagePorts.all.first {
-            $0.isValid && $0.name == name && $0.nameServer.isSame(as: nameServer)
-        }
+        let ports = nameServer.runtime.localMessagePorts
+        // The array keeps the ports, because none may be released under the lock.
+        let all = ports.entries.withLockUnlessForked { $0.values.compactMap(\.object) } ?? []
+        return all.first { $0.isValid && $0.name == name && $0.nameServer.isSame(as: nameServer) }
     }
 
     /// Gives the port another name; nil for none. The corresponding CF function is `CFMessagePortSetName`.
@@ -126,15 +127,8 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
     public func onInvalidation(_ handler: @escaping @Sendable () -> Void) { port.onInvalidation(handler) }
 }
 
-/// The message ports of a runtime.
 private final class LocalMessagePorts: Sendable {
-    private let entries = Lock<[PortID: Weak<LocalMessagePort>]>([:])
-
-    func add(_ port: LocalMessagePort) { entries.withLock { $0[port.sendRight.id] = Weak(port) } }
-    func remove(_ id: PortID) { entries.withLockUnlessForked { $0[id] = nil } }
-
-    /// The result keeps the ports, because none may be released under the lock.
-    var all: [LocalMessagePort] { entries.withLockUnlessForked { $0.values.compactMap(\.object) } ?? [] }
+    let entries = Lock<[PortID: Weak<LocalMessagePort>]>([:])
 }
 
 extension PortRuntime {

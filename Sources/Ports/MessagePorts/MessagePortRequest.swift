@@ -24,5 +24,5 @@ extension MachPort.Message {
         self.init(id: id, data.map { [.bytes($0)] } ?? [], replyPort: replyPort)
     }
 
-    var data: [UInt8]? { withBytes { $0.withUnsafeBytes { Array($0) } } }
+    var data: [UInt8]? { if case .bytes(let bytes)? = components.first { bytes } else { nil } }
 }

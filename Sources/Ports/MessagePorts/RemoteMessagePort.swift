@@ -94,7 +94,7 @@ public struct RemoteMessagePort: Sendable {
 
         let deadline = MonotonicInstant.now + replyTimeout
         while true {
-            if let result = pending.outcome.value { return try result.get().data }
+            if let result = pending.outcome.value { return MachPort.Message(try result.get()).data }
             guard !deadline.hasPassed else { throw channel.noAnswer(.receiveTimedOut(port: channel.id)) }
             let seconds = MonotonicInstant.now.duration(to: deadline) / .seconds(1)
             let result = try runLoop { () throws(RunLoopError) in
@@ -134,7 +134,7 @@ public struct RemoteMessagePort: Sendable {
         try await channel.send(Self.request(id, data, number, from: port, to: channel), before: .now + sendTimeout)
         let outcome = try await pending.outcome.value(before: .now + replyTimeout, on: runtime.housekeeping)
         guard let outcome else { throw channel.noAnswer(.receiveTimedOut(port: channel.id)) }
-        return try outcome.get().data
+        return MachPort.Message(try outcome.get()).data
     }
 
     /// As ``MachPort/SendRight/onInvalidation(_:)``. The corresponding CF function is

@@ -11,9 +11,9 @@ public final class ReplyRight: Sendable {
     private let isUsed = Lock(false)
 
     init?(_ message: ReceivedMessage) {
-        guard message.kind == .request, let asker = message.replyChannel else { return nil }
+        guard message.header.kind == .request, let asker = message.replyChannel else { return nil }
         self.asker = asker
-        request = message.request
+        request = message.header.request
     }
 
     deinit { if !isUsed.withLock({ $0 }) { refuse() } }

@@ -9,45 +9,51 @@ extension PortNameServer {
     public func port(
         forName name: String, before deadline: MonotonicInstant = .now + .seconds(5)
     ) throws(PortError) -> MachPort.SendRight {
-        try port(of: find(name), before: deadline)
-    }
-
-    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
-    func port(of found: FoundName, before deadline: MonotonicInstant) throws(PortError) -> MachPort.SendRight {
-        do throws(PortError) {
-            let owner = try found.right.channel.connectToOwner(before: deadline)
-            let probe = found.probe(owner)
-            _ = probe?.answered.wait(until: deadline)
-            return try found.checked(owner, probe)
-        } catch .isInvalid {
-            throw found.isGone()
-        }
+        if let right = try port(of: find(name), before: deadline) { return right }
+        throw .nameNotFound(name, directory: path)
     }
 
     /// Finds the port of a name as the form that blocks does, suspending the task. Throws also `CancellationError`.
     public nonisolated(nonsending) func port(
         forName name: String, before deadline: MonotonicInstant = .now + .seconds(5)
     ) async throws -> MachPort.SendRight {
-        try await port(of: find(name), before: deadline)
+        if let right = try await port(of: find(name), before: deadline) { return right }
+        throw PortError.nameNotFound(name, directory: path)
+    }
+
+    func find(_ name: String) throws(PortError) -> FoundName? {
+        let directory = try registryDirectory()
+        return try directory.entry(name).map { FoundName(entry: $0, directory: directory, runtime) }
+    }
+
+    /// The right to the port; nil when nobody has the name, or the port is gone.
+    @available(*, noasync)
+    func port(of found: FoundName?, before deadline: MonotonicInstant) throws(PortError) -> MachPort.SendRight? {
+        guard let found else { return nil }
+        do throws(PortError) {
+            let owner = try found.right.channel.connectToOwner(before: deadline)
+            let probe = found.probe(owner)
+            _ = probe?.answered.wait(until: deadline)
+            return try found.checked(owner, probe)
+        } catch .isInvalid {
+            found.directory.removeDead(found.entry)
+            return nil
+        }
     }
 
     nonisolated(nonsending) func port(
-        of found: FoundName, before deadline: MonotonicInstant
-    ) async throws -> MachPort.SendRight {
+        of found: FoundName?, before deadline: MonotonicInstant
+    ) async throws -> MachPort.SendRight? {
+        guard let found else { return nil }
         do {
             let owner = try await found.right.channel.connectToOwner(before: deadline)
             let probe = found.probe(owner)
             _ = try await probe?.answered.value(before: deadline, on: runtime.housekeeping)
             return try found.checked(owner, probe)
         } catch PortError.isInvalid {
-            throw found.isGone()
+            found.directory.removeDead(found.entry)
+            return nil
         }
-    }
-
-    func find(_ name: String) throws(PortError) -> FoundName {
-        let directory = try registryDirectory()
-        guard let entry = try directory.entry(name) else { throw .nameNotFound(name, directory: path) }
-        return FoundName(entry: entry, directory: directory, runtime)
     }
 }
 
@@ -80,10 +86,5 @@ struct FoundName {
                 port: right.id, reason: "the socket of “\(entry.name)” belongs to another process than \(entry.pid)")
         }
         return right
-    }
-
-    func isGone() -> PortError {
-        directory.removeDead(entry)
-        return .nameNotFound(entry.name, directory: directory.path)
     }
 }

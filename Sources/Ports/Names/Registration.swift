@@ -22,8 +22,7 @@ extension PortNameServer {
     /// The registrations of live owners, in no order.
     /// - Throws: ``PortError``: an error of the directory, also when an entry cannot be read now.
     public func registrations() throws(PortError) -> [Registration] {
-        let directory = try registryDirectory()
-        return try directory.liveEntries().map(Registration.init)
+        try registryDirectory().liveEntries().map(Registration.init)
     }
 
     /// The registration of a name; nil when nobody has it.

@@ -15,11 +15,10 @@ extension PortNameServer {
     public func waitForPort(
         forName name: String, before deadline: MonotonicInstant = .distantFuture
     ) throws(PortError) -> MachPort.SendRight {
-        if let right = try portIfAny(find(name), before: deadline) { return right }
+        if let right = try port(of: find(name), before: answerDeadline(deadline)) { return right }
         let changes = try NameChanges(of: name, self, ThreadWaiter())
         repeat {
-            if let found = try changes.newPort(), let right = try portIfAny(found, before: deadline) { return right }
-            try changes.check()
+            if let right = try port(of: changes.newPort(), before: answerDeadline(deadline)) { return right }
         } while changes.waiter.wait(for: nil, until: deadline)
         throw .nameNotFound(name, directory: path)
     }
@@ -30,11 +29,8 @@ extension PortNameServer {
     ) async throws -> MachPort.SendRight {
         let changes = try NameChanges(of: name, self, TaskWaiter(runtime.housekeeping))
         repeat {
-            if let found = try changes.newPort(), let right = try await portIfAny(found, before: deadline) {
-                return right
-            }
-            try changes.check()
-        } while try await changes.next(before: deadline)
+            if let right = try await port(of: changes.newPort(), before: answerDeadline(deadline)) { return right }
+        } while try await changes.waiter.wait(until: deadline)
         throw PortError.nameNotFound(name, directory: path)
     }
 
@@ -43,47 +39,23 @@ extension PortNameServer {
     /// - Throws: ``PortError``: `nameInUse` at the deadline, `outOfFileSources`, and as `port(forName:before:)`.
     @available(*, noasync, message: "it blocks its thread; `try await` the other one")
     public func waitForEnd(ofName name: String, before deadline: MonotonicInstant = .distantFuture) throws(PortError) {
-        guard let right = try portIfAny(find(name), before: deadline) else { return }
+        guard let right = try port(of: find(name), before: answerDeadline(deadline)) else { return }
         let changes = try NameChanges(of: name, self, ThreadWaiter())
-        repeat {
-            guard try changes.isHeld(by: right) else { return }
-            try changes.check()
-        } while changes.waiter.wait(for: nil, until: deadline)
-        try throwInUse(name)
+        while try changes.isHeld(by: right) {
+            guard changes.waiter.wait(for: nil, until: deadline) else { return try throwInUse(name) }
+        }
     }
 
     /// Waits for the end of a name as the form that blocks does, suspending the task. Throws also `CancellationError`.
     public func waitForEnd(ofName name: String, before deadline: MonotonicInstant = .distantFuture) async throws {
-        guard let right = try await portIfAny(find(name), before: deadline) else { return }
+        guard let right = try await port(of: find(name), before: answerDeadline(deadline)) else { return }
         let changes = try NameChanges(of: name, self, TaskWaiter(runtime.housekeeping))
-        repeat {
-            guard try changes.isHeld(by: right) else { return }
-            try changes.check()
-        } while try await changes.next(before: deadline)
-        try throwInUse(name)
-    }
-
-    /// The port; nil when nobody has the name, or the port is gone.
-    @available(*, noasync)
-    private func portIfAny(
-        _ found: @autoclosure () throws(PortError) -> FoundName, before deadline: MonotonicInstant
-    ) throws(PortError) -> MachPort.SendRight? {
-        do {
-            return try port(of: found(), before: max(deadline, .now + .seconds(1)))
-        } catch .nameNotFound {
-            return nil
+        while try changes.isHeld(by: right) {
+            guard try await changes.waiter.wait(until: deadline) else { return try throwInUse(name) }
         }
     }
 
-    private func portIfAny(
-        _ found: @autoclosure () throws(PortError) -> FoundName, before deadline: MonotonicInstant
-    ) async throws -> MachPort.SendRight? {
-        do {
-            return try await port(of: found(), before: max(deadline, .now + .seconds(1)))
-        } catch PortError.nameNotFound {
-            return nil
-        }
-    }
+    private func answerDeadline(_ deadline: MonotonicInstant) -> MonotonicInstant { max(deadline, .now + .seconds(1)) }
 
     private func throwInUse(_ name: String) throws(PortError) {
         // The owner may have given up the name at this very moment.
@@ -117,29 +89,23 @@ private final class NameChanges<Waiting: Waiter> {
     /// What the name's entry says, if that is another port than at the last call. An attempt goes to this port, because
     /// the name may be away for a moment.
     func newPort() throws(PortError) -> FoundName? {
-        guard let entry = try directory.entry(name), entry.right.id != tried else { return nil }
+        guard let entry = try directory.entry(name), entry.right.id != tried else {
+            try check()
+            return nil
+        }
         tried = entry.right.id
         return FoundName(entry: entry, directory: directory, runtime)
     }
 
     /// Whether the port still has the name.
     func isHeld(by right: MachPort.SendRight) throws(PortError) -> Bool {
-        guard right.isValid else { return false }
-        return try directory.entry(name)?.right.id == right.id
+        guard right.isValid, try directory.entry(name)?.right.id == right.id else { return false }
+        try check()
+        return true
     }
 
-    func check() throws(PortError) {
+    private func check() throws(PortError) {
         try directory.check()
         if listener.isDirectoryRemoved { throw .directory(directory.path, call: "inotify", errno: ENOENT) }
-    }
-}
-
-extension NameChanges<TaskWaiter> {
-    /// Suspends until the next change; false when the deadline comes first.
-    func next(before deadline: MonotonicInstant) async throws -> Bool {
-        if deadline.hasPassed { return false }
-        try await waiter.wait(until: deadline)
-        try Task.checkCancellation()
-        return true
     }
 }

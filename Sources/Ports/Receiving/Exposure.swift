@@ -20,7 +20,7 @@ extension Receiver {
     }
 
     func exposedRight() throws(PortError) -> WireRight {
-        var right = try channel.wireRight(leaving: false)
+        var right = channel.right
         right.path = try exposeInOwnDirectory().path
         return right
     }

@@ -16,7 +16,7 @@ extension Receiver {
         source?.invalidate()
         scheduling.withLock { _ in }
         // Otherwise a handler that waits for room in this port would never end.
-        channel.shut()
+        channel.end(.invalid)
         for (directory, name) in names { directory.abandon(name, of: id) }
         if waitForOtherTurns() { finish() }
     }
@@ -33,12 +33,9 @@ extension Receiver {
         }
         if isLater, mustNotWait { return false }
         // Polls, because a thread that ends inside its turn does not end the turn.
-        while isLater, !turnsEnded.wait(until: .now + .milliseconds(50)) {
-            let isOver = state.withLock { state in
-                !state.lifecycle.isOthersTurn(on: crl_thread_id()) { crl_thread_has_ended($0) }
-            }
-            if isOver { break }
-        }
+        while isLater, !turnsEnded.wait(until: .now + .milliseconds(50)),
+            state.withLock({ $0.lifecycle.isOthersTurn(on: crl_thread_id(), hasEnded: { crl_thread_has_ended($0) }) })
+        {}
         return true
     }
 
@@ -86,7 +83,6 @@ extension Receiver {
         }
     }
 
-    /// Calls the handler when the port becomes invalid, or at once.
     func onInvalidation(_ handler: @escaping @Sendable () -> Void) {
         if !Fork.isChild { invalidated.whenSet { handler() } }
     }

@@ -4,9 +4,7 @@ import RunLoops
 // Loops that handle a port's messages.
 
 extension Receiver {
-    /// Has a loop handle the messages in a mode.
-    ///
-    /// - Parameter face: Kept by the loop.
+    /// Has a loop handle the messages in a mode. The loop keeps the face.
     func schedule(
         in loop: ThreadRunLoop, forMode mode: ThreadRunLoop.Mode, keeping face: (any AnyObject & Sendable)? = nil
     ) throws(PortError) {
@@ -97,7 +95,7 @@ extension Receiver {
             guard state.lifecycle.isOpen, state.mayHaveMore, state.waiters.isEmpty else { return false }
             return state.arrivals.hasNothing(state.socket, isReported: &isReported)
         }
-        if leavesOpen, limits.bytes != nil { returnAllCredit() }
+        if leavesOpen, hasByteLimit { returnAllCredit() }
         return leavesOpen
     }
 

@@ -20,7 +20,6 @@ final class QueueService: Waiter {
 
     private let state = Lock(State())
 
-    /// - Parameter face: Kept as long as the service.
     init(_ port: Receiver, _ queue: DispatchQueue, keeping face: (any AnyObject & Sendable)?) {
         self.port = port
         self.face = face
@@ -61,22 +60,13 @@ final class QueueService: Waiter {
 
     /// Wakes the service when the descriptor becomes readable. The descriptor must be open during the call.
     func watch(_ descriptor: Int32) {
-        guard state.withLock({ $0.watch?.isValid != true && !$0.isStopped }) else { return }
-        let label = "a port that a queue serves"
-        let source = ThreadRunLoop.Source1(descriptor: descriptor, label: label) { [weak self] turn in
-            turn.source.invalidate()
-            self?.wake()
-            return true
+        let isWatched = state.withLock { state in
+            if state.isStopped || state.watch?.isValid == true { return true }
+            state.watch = try? port.context.housekeeping.watch(descriptor, "a port that a queue serves", for: self)
+            return state.watch != nil
         }
-        guard (try? port.context.housekeeping.add(source)) != nil else {
-            // No descriptor is left to watch with: poll.
-            return queue.asyncAfter(deadline: .now() + .milliseconds(10)) { self.wake() }
-        }
-        let isStopped = state.withLock { state in
-            if !state.isStopped { state.watch = source }
-            return state.isStopped
-        }
-        if isStopped { source.invalidate() }
+        // No descriptor is left to watch with: poll.
+        if !isWatched { queue.asyncAfter(deadline: .now() + .milliseconds(10)) { self.wake() } }
     }
 }
 

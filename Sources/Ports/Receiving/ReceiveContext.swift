@@ -10,6 +10,6 @@ final class ReceiveContext: Sendable {
         self.registry = registry
     }
 
-    var control: ControlConnectionTable { channels.context.control }
+    var control: ControlConnectionTable { channels.control }
     var housekeeping: Housekeeping { control.housekeeping }
 }

@@ -13,11 +13,7 @@ final class ReceivedFrame: Sendable {
         var header = WireHeader()
         var malformed: Wire.Malformed?
         frame.readBytes { bytes in
-            do throws(Wire.Malformed) {
-                header = try WireHeader(checking: bytes)
-            } catch {
-                malformed = error
-            }
+            do throws(Wire.Malformed) { header = try WireHeader(checking: bytes) } catch { malformed = error }
         }
         self.header = header
         self.malformed = malformed
@@ -25,36 +21,19 @@ final class ReceivedFrame: Sendable {
         self.channels = channels
     }
 
-    /// The channel to the reply port.
     var replyChannel: SendChannel? {
         guard header.replySize > 0 else { return nil }
         return frame.withUnsafeBytes { channel(in: $0, at: header.replyOffset, size: header.replySize) }
     }
 
     var components: [LocalMessage.Component] {
-        mapComponents { bytes, offset, size, isPort in
-            if isPort, let channel = channel(in: bytes, at: offset, size: size) { return .port(channel) }
-            return .bytes(Array(bytes[offset..<offset + size]))
-        }
-    }
-
-    /// The text for each component in a description of the message.
-    var componentDescriptions: [String] {
-        mapComponents { bytes, offset, size, isPort in
-            isPort ? right(in: bytes, at: offset, size: size)?.id.description ?? "" : "\(size) bytes"
-        }
-    }
-
-    private func mapComponents<Result>(
-        _ body: (_ bytes: UnsafeRawBufferPointer, _ offset: Int, _ size: Int, _ isPort: Bool) -> Result
-    ) -> [Result] {
         frame.withUnsafeBytes { bytes in
             var offset = header.componentsOffset
             return (0..<header.count).map { index in
-                let field = sizeField(index, in: bytes)
-                let size = Int(field & ~Wire.portBit)
+                let (size, isPort) = size(of: index, in: bytes)
                 defer { offset += size }
-                return body(bytes, offset, size, field & Wire.portBit != 0)
+                if isPort, let channel = channel(in: bytes, at: offset, size: size) { return .port(channel) }
+                return .bytes(Array(bytes[offset..<offset + size]))
             }
         }
     }
@@ -62,39 +41,30 @@ final class ReceivedFrame: Sendable {
     func readBytes(ofComponent index: Int, _ body: (UnsafeRawBufferPointer) -> Void) {
         guard (0..<header.count).contains(index) else { return }
         frame.readBytes { bytes in
-            let (offset, size, isPort) = place(of: index, in: bytes)
+            var offset = header.componentsOffset
+            for earlier in 0..<index { offset += size(of: earlier, in: bytes).bytes }
+            let (size, isPort) = size(of: index, in: bytes)
             if !isPort { body(UnsafeRawBufferPointer(rebasing: bytes[offset..<offset + size])) }
         }
     }
 
-    /// The process that has sent the frame, by the kernel's credentials of the connection that has brought the frame;
-    /// nil when the kernel does not say.
+    /// By the kernel's credentials of the connection that has brought the frame; nil when the kernel does not say.
     var sender: MessageSender? {
         // "localhost:UID:GID:PID"
-        let fields = (frame.property("Peer-Address") ?? "").split(separator: ":").suffix(3)
-        guard fields.count == 3, let uid = UInt32(fields[fields.startIndex]),
-            let gid = UInt32(fields[fields.startIndex + 1]), let pid = Int32(fields[fields.startIndex + 2])
+        let fields = Array((frame.property("Peer-Address") ?? "").split(separator: ":").suffix(3))
+        guard fields.count == 3, let uid = UInt32(fields[0]), let gid = UInt32(fields[1]), let pid = Int32(fields[2])
         else { return nil }
         return .init(pid: pid, uid: uid, gid: gid)
     }
 
-    private func place(of index: Int, in bytes: UnsafeRawBufferPointer) -> (offset: Int, size: Int, isPort: Bool) {
-        var offset = header.componentsOffset
-        for earlier in 0..<index { offset += Int(sizeField(earlier, in: bytes) & ~Wire.portBit) }
-        let size = sizeField(index, in: bytes)
-        return (offset, Int(size & ~Wire.portBit), size & Wire.portBit != 0)
-    }
-
-    private func sizeField(_ index: Int, in bytes: UnsafeRawBufferPointer) -> UInt32 {
-        bytes.little(at: header.sizesOffset + 4 * index)
+    private func size(of index: Int, in bytes: UnsafeRawBufferPointer) -> (bytes: Int, isPort: Bool) {
+        let field: UInt32 = bytes.little(at: header.sizesOffset + 4 * index)
+        return (Int(field & ~Wire.portBit), field & Wire.portBit != 0)
     }
 
     private func channel(in bytes: UnsafeRawBufferPointer, at offset: Int, size: Int) -> SendChannel? {
-        right(in: bytes, at: offset, size: size).map { channels.channel(to: $0) }
-    }
-
-    private func right(in bytes: UnsafeRawBufferPointer, at offset: Int, size: Int) -> WireRight? {
         // The rights were checked with the frame.
-        try? WireRight(checking: UnsafeRawBufferPointer(rebasing: bytes[offset..<offset + size]))
+        let right = try? WireRight(checking: UnsafeRawBufferPointer(rebasing: bytes[offset..<offset + size]))
+        return right.map { channels.channel(to: $0) }
     }
 }

@@ -7,25 +7,11 @@ enum ReceivedMessage: Sendable {
     /// From another process.
     case frame(ReceivedFrame)
 
-    var kind: Wire.Kind {
+    /// The kind, the id, and the number of a request or a reply.
+    var header: WireHeader {
         switch self {
-        case .local(let message): message.kind
-        case .frame(let frame): frame.header.kind
-        }
-    }
-
-    var id: UInt32 {
-        switch self {
-        case .local(let message): message.id
-        case .frame(let frame): frame.header.id
-        }
-    }
-
-    /// The number of a request or a reply.
-    var request: UInt64 {
-        switch self {
-        case .local(let message): message.request
-        case .frame(let frame): frame.header.request
+        case .local(let message): message.header
+        case .frame(let frame): frame.header
         }
     }
 
@@ -44,15 +30,6 @@ enum ReceivedMessage: Sendable {
         }
     }
 
-    /// The text for each component in a description of the message.
-    var componentDescriptions: [String] {
-        switch self {
-        case .local(let message): message.componentDescriptions
-        case .frame(let frame): frame.componentDescriptions
-        }
-    }
-
-    /// The process that has sent the message; nil when the kernel does not say.
     var sender: MessageSender? {
         switch self {
         case .local: MessageSender(pid: getpid(), uid: geteuid(), gid: getegid())
@@ -68,16 +45,8 @@ enum ReceivedMessage: Sendable {
         }
     }
 
-    /// A copy of the first component's bytes; nil without one.
-    var data: [UInt8]? {
-        if case .local(let message) = self, case .bytes(let bytes) = message.components.first { return bytes }
-        var data: [UInt8]?
-        readBytes(ofComponent: 0) { data = Array($0) }
-        return data
-    }
-
     /// Tells the asker of a request that no reply follows.
     func refuse() {
-        if kind == .request { replyChannel?.refuse(request) }
+        if header.kind == .request { replyChannel?.refuse(header.request) }
     }
 }

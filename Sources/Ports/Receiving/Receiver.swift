@@ -22,9 +22,7 @@ final class Receiver: LocalPort, RegisteredPort {
         /// Counts the changes.
         var generation = 0
 
-        /// Calls the handler of messages.
-        ///
-        /// - Parameter used: Gets the message if nobody has kept it.
+        /// Calls the handler of messages. If nobody has kept the message, `used` gets it.
         func handle(_ local: consuming LocalMessage, _ used: inout LocalQueue.Batch) {
             let depth: UnsafeMutablePointer<Int32> = crl_callout_depth()
             depth.pointee += 1
@@ -35,7 +33,7 @@ final class Receiver: LocalPort, RegisteredPort {
     }
 
     let id: PortID
-    let limits: PortLimits
+    let hasByteLimit: Bool
     let channel: SendChannel
     let context: ReceiveContext
     let state: Lock<ReceiverState>
@@ -49,25 +47,21 @@ final class Receiver: LocalPort, RegisteredPort {
     init(
         _ limits: PortLimits, directoryPath: String, _ context: ReceiveContext, handlers: Handlers = Handlers()
     ) throws(PortError) {
-        let limits = try limits.checked()
         let channels = context.channels
-        let id = PortID(incarnation: channels.context.incarnation, number: context.ports.nextNumber())
-        let socket = try channels.context.sockets.makePull(
-            "inproc://\(id.number)", highWaterMark: Int32(limits.queue), messageLimit: limits.message)
-        self.id = id
-        self.limits = limits
+        id = PortID(incarnation: channels.incarnation, number: context.ports.nextNumber())
+        let right = try limits.right(id)
+        let socket = try channels.sockets.makePull(
+            "inproc://\(id.number)", highWaterMark: Int32(right.queueLimit), messageLimit: right.limit)
+        hasByteLimit = right.byteLimit > 0
         self.context = context
         self.directoryPath = directoryPath
-        let queue = LocalQueue(limit: limits.queue)
+        let queue = LocalQueue(limit: Int(right.queueLimit))
         state = Lock(
             ReceiverState(
-                socket: socket, arrivals: Arrivals(queue, mark: channels.context.mark), handlers: handlers,
-                credit: CreditReturns(byteLimit: limits.bytes ?? 0)))
-        channel = channels.addOwnChannel(
-            WireRight(
-                id: id, queueLimit: UInt32(limits.queue), limit: limits.message, byteLimit: limits.bytes ?? 0,
-                path: ""), queue)
-        channel.setLocalPort(self)
+                socket: socket, arrivals: Arrivals(queue, mark: channels.mark), handlers: handlers,
+                credit: CreditReturns(byteLimit: right.byteLimit)))
+        channel = channels.addOwnChannel(right, queue)
+        channel.localPort = self
         context.ports.add(self)
     }
 
@@ -119,24 +113,15 @@ final class Receiver: LocalPort, RegisteredPort {
     /// A taken message, local or a frame, and its handler. A struct, because a function in a tuple is wrapped anew for
     /// each message.
     struct Delivery: ~Copyable {
-        private var local: LocalMessage?
-        private let frame: ReceivedFrame?
-        private let handler: Handler?
+        var local: LocalMessage?
+        var frame: ReceivedFrame?
+        let handler: Handler?
         /// Whether all other takers must be told before this message is handled.
         let isFirst: Bool
 
-        init(_ local: LocalMessage? = nil, _ frame: ReceivedFrame? = nil, to handler: Handler?, isFirst: Bool) {
-            self.local = local
-            self.frame = frame
-            self.handler = handler
-            self.isFirst = isFirst
-        }
-
         var message: ReceivedMessage? { local.map(ReceivedMessage.local) ?? frame.map(ReceivedMessage.frame) }
 
-        /// Calls the handler.
-        ///
-        /// - Parameter used: Gets the message if nobody has kept it.
+        /// Calls the handler. If nobody has kept the message, `used` gets it.
         mutating func handle(_ used: inout LocalQueue.Batch) {
             guard let handler else { return }
             if let local = local.take() { return Handlers(message: handler).handle(local, &used) }
@@ -149,12 +134,8 @@ final class Receiver: LocalPort, RegisteredPort {
     /// The most malformed frames that are dropped in one turn.
     private static let mostDropped = 1000
 
-    /// Takes the next message that is not malformed.
-    ///
-    /// - Parameters:
-    ///   - needsHandler: Whether the message goes to a handler.
-    ///   - source: The source that takes, to avoid the cost of the weak reference.
-    ///   - waiter: The waiter that takes, which needs no wake-up.
+    /// Takes the next message that is not malformed. The source or the waiter is the one that takes: the source avoids
+    /// the cost of the weak reference, and the waiter needs no wake-up.
     func take(
         needsHandler: Bool = true, source: ThreadRunLoop.Source1? = nil, waiter: (any Waiter)? = nil
     ) -> Delivery? {
@@ -162,12 +143,12 @@ final class Receiver: LocalPort, RegisteredPort {
         for _ in 0..<Self.mostDropped {
             switch takeNext(needsHandler, source, waiter) {
             case .nothing:
-                if limits.bytes != nil { returnAllCredit() }
+                if hasByteLimit { returnAllCredit() }
                 return nil
             case .local(let message, let handler, let isFirstNow, let makesRoom):
-                if limits.bytes != nil { channel.returnCredit(message.size) }
+                if hasByteLimit { channel.returnCredit(message.size) }
                 if makesRoom { channel.roomWasMade() }
-                return Delivery(message, to: handler, isFirst: isFirst || isFirstNow)
+                return Delivery(local: message, handler: handler, isFirst: isFirst || isFirstNow)
             case .part(let frame):
                 noteMalformed(.severalFrames, in: ReceivedFrame(frame, context.channels))
             case .frame(let frame, let handler, let isFirstNow, let isLast):
@@ -178,9 +159,9 @@ final class Receiver: LocalPort, RegisteredPort {
                     context.control.send(.drained(id.number, probe: frame.header.request), to: frame.header.origin)
                     continue
                 }
-                if limits.bytes != nil { collectCredit(size, for: frame.header.origin, isLast: isLast) }
+                if hasByteLimit { collectCredit(size, for: frame.header.origin, isLast: isLast) }
                 guard let error = frame.malformed else {
-                    return Delivery(nil, frame, to: handler, isFirst: isFirst)
+                    return Delivery(frame: frame, handler: handler, isFirst: isFirst)
                 }
                 noteMalformed(error, in: frame)
             }
@@ -189,11 +170,10 @@ final class Receiver: LocalPort, RegisteredPort {
         return nil
     }
 
-    /// Takes the next message of a batch for a handler. The short way of most messages inside the runtime.
-    ///
-    /// - Parameter handlers: Those of an earlier message. A copy for each message would cost a retain and a release.
+    /// Takes the next message of a batch for a handler. The short way of most messages inside the runtime. The handlers
+    /// are those of an earlier message: a copy for each message would cost a retain and a release.
     func takeOfBatch(_ handlers: inout Handlers) -> LocalMessage? {
-        guard limits.bytes == nil else { return nil }
+        guard !hasByteLimit else { return nil }
         var makesRoom = false
         // The former ones are released after the lock.
         var newHandlers: Handlers?
@@ -211,9 +191,7 @@ final class Receiver: LocalPort, RegisteredPort {
         return message
     }
 
-    private func takeNext(
-        _ needsHandler: Bool, _ source: ThreadRunLoop.Source1?, _ taker: (any Waiter)?
-    ) -> Taken {
+    private func takeNext(_ needsHandler: Bool, _ source: ThreadRunLoop.Source1?, _ taker: (any Waiter)?) -> Taken {
         // Released after the lock: the closure may hold the last reference to a delegate.
         var delegateHandler: Handler?
         // Woken after the lock: a task's executor may run the task at once.
@@ -225,8 +203,7 @@ final class Receiver: LocalPort, RegisteredPort {
                 delegateHandler = ofDelegate()
                 handler = delegateHandler
             }
-            let hasTaker = state.lifecycle.isOpen && (handler != nil || !needsHandler)
-            guard hasTaker else {
+            guard state.lifecycle.isOpen, handler != nil || !needsHandler else {
                 // A look silences the descriptor for all takers until the next message.
                 if !state.arrivals.isEmpty(state.socket) { others = state.waiters }
                 state.source?.clear()
@@ -251,7 +228,7 @@ final class Receiver: LocalPort, RegisteredPort {
                 state.mayHaveMore = true
                 // A drain probe is no message.
                 if !Wire.isDrainProbe(frame) { state.counts.noteTaken() }
-                let isLast = limits.bytes != nil && state.arrivals.isEmpty(state.socket)
+                let isLast = hasByteLimit && state.arrivals.isEmpty(state.socket)
                 return .frame(frame, handler, isFirst: isFirst, isLast: isLast)
             }
         }
@@ -282,13 +259,13 @@ final class Receiver: LocalPort, RegisteredPort {
     func receive(before deadline: MonotonicInstant) throws(PortError) -> ReceivedMessage {
         try beginTurn()
         defer { endTurn() }
-        if let frame = takeMessage() { return frame }
+        if let message = takeMessage() { return message }
         let waiter = ThreadWaiter()
         add(waiter)
         defer { remove(waiter) }
         while true {
             // A message that came before the waiter was added wakes nobody.
-            if let frame = takeMessage() { return frame }
+            if let message = takeMessage() { return message }
             let descriptor = try state.withLock { (state) throws(PortError) in
                 guard state.lifecycle.isOpen else { throw .becameInvalid(port: id) }
                 return try state.socket?.watchedDescriptor()
@@ -303,40 +280,29 @@ final class Receiver: LocalPort, RegisteredPort {
     /// As the form that blocks, suspending the task.
     nonisolated(nonsending) func receive(before deadline: MonotonicInstant) async throws -> ReceivedMessage {
         try Task.checkCancellation()
-        if let frame = try takeNow() { return frame }
+        if let message = try takeNow() { return message }
         let waiter = TaskWaiter(context.housekeeping)
         add(waiter)
         defer { remove(waiter) }
         while true {
             // A message that came before the waiter was added wakes nobody.
-            var isWatched = false
-            if let frame = try takeNow(orWatchWith: waiter, &isWatched) { return frame }
-            if deadline.hasPassed { throw PortError.receiveTimedOut(port: id) }
-            if isWatched {
-                try await waiter.wait(until: deadline)
-            } else {
-                // No descriptor is left to watch with: poll.
-                try await Task.sleep(for: .milliseconds(10))
-            }
-            try Task.checkCancellation()
+            if let message = try takeNow(orWatchWith: waiter) { return message }
+            guard try await waiter.wait(until: deadline) else { throw PortError.receiveTimedOut(port: id) }
         }
     }
 
-    private func takeNow() throws(PortError) -> ReceivedMessage? {
-        try beginTurn()
+    private func takeNow(orWatchWith waiter: TaskWaiter? = nil) throws(PortError) -> ReceivedMessage? {
+        do {
+            // The turn keeps the socket open until the waiter watches the descriptor.
+            try beginTurn()
+        } catch {
+            throw waiter != nil && error == .isInvalid(port: id) ? .becameInvalid(port: id) : error
+        }
         defer { endTurn() }
-        return takeMessage()
-    }
-
-    /// - Parameter isWatched: Whether the next message wakes the waiter; false when no descriptor is left.
-    private func takeNow(orWatchWith waiter: TaskWaiter, _ isWatched: inout Bool) throws(PortError) -> ReceivedMessage?
-    {
-        // The turn keeps the socket open until the waiter watches the descriptor.
-        do { try beginTurn() } catch { throw error == .isInvalid(port: id) ? .becameInvalid(port: id) : error }
-        defer { endTurn() }
-        if let frame = takeMessage() { return frame }
+        if let message = takeMessage() { return message }
+        guard let waiter else { return nil }
         let descriptor = try state.withLock { (state) throws(PortError) in try state.socket?.watchedDescriptor() }
-        if let descriptor { isWatched = (try? waiter.watch(descriptor)) != nil }
+        if let descriptor { waiter.watch(descriptor) }
         return nil
     }
 
@@ -344,7 +310,7 @@ final class Receiver: LocalPort, RegisteredPort {
         while let delivery = take(needsHandler: false) {
             if delivery.isFirst { tellOthers() }
             guard let message = delivery.message else { continue }
-            if message.kind == .message { return message }
+            if message.header.kind == .message { return message }
             message.refuse()
         }
         return nil
@@ -352,12 +318,10 @@ final class Receiver: LocalPort, RegisteredPort {
 
     // MARK: Statistics
 
-    /// Notes a sender's count of messages to the port.
     func note(sent count: Int, by sender: Incarnation) { state.withLock { $0.counts.note(sent: count, by: sender) } }
 
     func senderDied(_ sender: Incarnation) { state.withLock { $0.counts.senderDied(sender) } }
 
-    /// The processes whose counts are kept.
     var knownSenderCount: Int { state.withLock { $0.counts.knownSenderCount } }
 
     /// The statistics, with the last counts of senders in other processes.

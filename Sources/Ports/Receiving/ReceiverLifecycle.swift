@@ -1,46 +1,39 @@
 /// Whether a port receives, and the turns of threads. A thread takes and handles messages in a turn; while a turn
 /// lasts, the socket stays open.
-enum ReceiverLifecycle {
-    case open(turns: [Int32])
-    /// Invalidated. The end of the last turn calls `finish`.
-    case ending(turns: [Int32], finish: (@Sendable () -> Void)?)
-    case invalid
+struct ReceiverLifecycle {
+    private enum Phase {
+        case open
+        /// Invalidated, with turns that last.
+        case ending
+        case invalid
+    }
 
-    var isOpen: Bool { if case .open = self { true } else { false } }
+    private var phase = Phase.open
+    private var turns: [Int32] = []
+    /// Called at the end of the last turn.
+    private var atEnd: (@Sendable () -> Void)?
+
+    var isOpen: Bool { phase == .open }
 
     /// Whether the thread has a turn.
-    func hasTurn(_ thread: Int32) -> Bool { if case .open(let turns) = self { turns.contains(thread) } else { false } }
+    func hasTurn(_ thread: Int32) -> Bool { isOpen && turns.contains(thread) }
 
     /// - Returns: False when the port is invalid.
     mutating func beginTurn(_ thread: Int32) -> Bool {
-        guard case .open(var turns) = self else { return false }
-        // Without the old value, the array is not copied.
-        self = .invalid
-        turns.append(thread)
-        self = .open(turns: turns)
-        return true
+        if isOpen { turns.append(thread) }
+        return isOpen
     }
 
     /// - Returns: The closure to call after the last turn.
     mutating func endTurn(_ thread: Int32) -> (@Sendable () -> Void)? {
-        switch self {
-        case .open(var turns):
-            self = .invalid
-            turns.removeLast(thread)
-            self = .open(turns: turns)
-            return nil
-        case .ending(var turns, let finish):
-            turns.removeLast(thread)
-            self = .ending(turns: turns, finish: turns.isEmpty ? nil : finish)
-            return turns.isEmpty ? finish : nil
-        case .invalid: return nil
-        }
+        if let index = turns.lastIndex(of: thread) { turns.remove(at: index) }
+        return turns.isEmpty ? atEnd.take() : nil
     }
 
     /// - Returns: Whether this call has invalidated the port.
     mutating func invalidate() -> Bool {
-        guard case .open(let turns) = self else { return false }
-        self = .ending(turns: turns, finish: nil)
+        guard isOpen else { return false }
+        phase = .ending
         return true
     }
 
@@ -50,24 +43,17 @@ enum ReceiverLifecycle {
     mutating func finishLater(
         on thread: Int32, hasEnded: (Int32) -> Bool, _ finish: @escaping @Sendable () -> Void
     ) -> Bool {
-        guard isOthersTurn(on: thread, hasEnded: hasEnded), case .ending(let turns, _) = self else { return false }
-        self = .ending(turns: turns, finish: finish)
+        guard isOthersTurn(on: thread, hasEnded: hasEnded) else { return false }
+        atEnd = finish
         return true
     }
 
-    /// Whether another thread has a turn.
+    /// Whether another thread has a turn of an invalid port.
     mutating func isOthersTurn(on thread: Int32, hasEnded: (Int32) -> Bool) -> Bool {
-        guard case .ending(let turns, let finish) = self else { return false }
-        let live = turns.filter { !hasEnded($0) }
-        self = .ending(turns: live, finish: finish)
-        return live.contains { $0 != thread }
+        guard phase == .ending else { return false }
+        turns.removeAll(where: hasEnded)
+        return turns.contains { $0 != thread }
     }
 
-    mutating func finish() { self = .invalid }
-}
-
-extension [Int32] {
-    fileprivate mutating func removeLast(_ thread: Int32) {
-        if let index = lastIndex(of: thread) { remove(at: index) }
-    }
+    mutating func finish() { (phase, atEnd) = (.invalid, nil) }
 }

@@ -9,7 +9,7 @@ struct ReceiverState: ~Copyable {
     weak var source: ThreadRunLoop.Source1?
     /// Whether messages may wait that the socket's descriptor does not report.
     var mayHaveMore = false
-    var lifecycle = ReceiverLifecycle.open(turns: [])
+    var lifecycle = ReceiverLifecycle()
     var waiters: [any Waiter] = []
     /// The dispatch queue that handles messages; one of the waiters.
     var queue: QueueService?

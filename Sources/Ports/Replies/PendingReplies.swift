@@ -12,7 +12,7 @@ final class PendingReplies: Sendable {
     private let housekeeping: Housekeeping
     private let state = Lock(State())
     /// Makes numbers that other processes cannot guess: a process that knows a request's number can answer the request.
-    private let secret = (UInt64.random(in: 0 ... .max), UInt64.random(in: 0 ... .max))
+    private let secret = UInt128.random(in: 0 ... .max)
 
     init(_ housekeeping: Housekeeping) { self.housekeeping = housekeeping }
 
@@ -34,8 +34,7 @@ final class PendingReplies: Sendable {
 
     private func unguessable(_ number: UInt64) -> UInt64 {
         var hasher = Hasher()
-        hasher.combine(secret.0)
-        hasher.combine(secret.1)
+        hasher.combine(secret)
         hasher.combine(number)
         return UInt64(bitPattern: Int64(hasher.finalize()))
     }
@@ -45,7 +44,7 @@ final class PendingReplies: Sendable {
 
     func arrived(_ reply: ReceivedMessage) {
         let pending = state.withLock { state in
-            let pending = state.pending.remove(reply.request)
+            let pending = state.pending.remove(reply.header.request)
             if pending == nil { state.late += 1 }
             return pending
         }

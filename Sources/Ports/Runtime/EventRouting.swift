@@ -31,7 +31,9 @@ extension PortRuntime: RuntimeEvents {
     }
 
     func processDied(_ address: ControlAddress) {
-        for channel in channels.channels(to: address) { channel.invalidate() }
+        for channel in channels.channels(to: address.incarnation) where channel.controlAddress == address {
+            channel.invalidate()
+        }
     }
 
     func connectionBegan(_ peer: Incarnation, owing ports: Set<UInt64>) {
@@ -57,5 +59,5 @@ extension PortRuntime: RuntimeEvents {
 
 extension SendChannel {
     /// The runtime of the channel; nil after its end.
-    var runtime: PortRuntime? { context.control.events as? PortRuntime }
+    var runtime: PortRuntime? { channels.control.events as? PortRuntime }
 }

@@ -43,7 +43,7 @@ public final class PortRuntime: Sendable {
         let directory = RegistryDirectory.withoutTrailingSlashes(directory ?? RegistryDirectory.defaultPath)
         self.directory = directory
         let control = ControlConnectionTable(incarnation, housekeeping)
-        channels = ChannelTable(SendContext(control, SocketFactory()))
+        channels = ChannelTable(control)
         registry = Registry(control) { [ports] in ports.port($0) }
         statistics = StatisticsCollector(ports, control)
         receiving = ReceiveContext(channels, ports, registry)
@@ -60,7 +60,7 @@ public final class PortRuntime: Sendable {
         housekeeping.stop()
     }
 
-    var control: ControlConnectionTable { channels.context.control }
+    var control: ControlConnectionTable { channels.control }
 
     /// A table of a floor above, made at the first use and kept as long as the runtime.
     func attachment<Table: AnyObject & Sendable>(_ make: () -> Table) -> Table {
@@ -109,19 +109,18 @@ public final class PortRuntime: Sendable {
         guard !isClosed.exchange(true, ordering: .relaxed) else { return }
         let bound = flushMilliseconds.load(ordering: .relaxed)
         let deadline = MonotonicInstant.now + .milliseconds(bound)
-        let context = channels.context
         // The housekeeping thread sends posted frames, so it must not wait for them.
-        while context.postedCount.load(ordering: .relaxed) > 0, !housekeeping.isCurrent, !deadline.hasPassed {
+        while channels.postedCount.load(ordering: .relaxed) > 0, !housekeeping.isCurrent, !deadline.hasPassed {
             usleep(500)
         }
-        let zeroMQ = context.sockets.close()
+        let zeroMQ = channels.sockets.close()
         // First, so that no message is handled whose reply could not leave.
         for port in ports.all { port.close() }
         channels.close(before: deadline, linger: Int32(clamping: bound))
         if let zeroMQ { Self.terminate(zeroMQ, before: deadline) }
         registry.close(before: max(deadline, .now + .milliseconds(100)))
         control.close()
-        context.connections.close()
+        channels.connections.close()
         replies.close()
     }
 

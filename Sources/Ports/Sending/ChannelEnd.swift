@@ -5,9 +5,7 @@ extension SendChannel {
         state.withLockUnlessForked { $0.queue.lifecycle != .invalid && $0.queue.lifecycle != .closed } ?? false
     }
 
-    /// Whether somebody waits for the port's end.
     var isWatched: Bool { state.withLock { $0.queue.isWatched } }
-    func noteWatched() { state.withLock { $0.queue.watch() } }
 
     /// Calls the handler when the port becomes invalid, or at once.
     func onInvalidation(_ handler: @escaping @Sendable () -> Void) {
@@ -19,18 +17,15 @@ extension SendChannel {
     /// Asks the owner to report the port's end, now or when there is a connection. Never waits.
     func watch() {
         guard !isLocal else { return }
-        noteWatched()
-        context.control.watch(id, at: controlAddress)
+        state.withLock { $0.queue.isWatched = true }
+        channels.control.watch(id, at: controlAddress)
     }
-
-    /// Ends sending, and fails all waiters.
-    func shut() { end(.invalid) }
 
     /// The port is gone.
     func invalidate() {
-        shut()
-        context.connections.remove(self)
-        context.control.events?.channelBecameInvalid(id)
+        end(.invalid)
+        channels.connections.remove(self)
+        channels.control.events?.channelBecameInvalid(id)
         invalidated.set(())
     }
 
@@ -41,7 +36,7 @@ extension SendChannel {
         end(.closed)
         // The owner cannot ask for the count any more.
         if !isLocal, sentCount > 0 {
-            context.control.send(.sent(id.number, count: UInt64(sentCount)), to: id.incarnation)
+            channels.control.send(.sent(id.number, count: UInt64(sentCount)), to: id.incarnation)
         }
         return path
     }
@@ -55,7 +50,8 @@ extension SendChannel {
         invalidated.dropHandlers()
     }
 
-    private func end(_ end: SendState.Lifecycle) {
+    /// Ends sending, and fails all waiters.
+    func end(_ end: SendState.Lifecycle) {
         let waiters = state.withLock { state in
             localQueue?.refuse()
             if end != .closed { state.socket = nil }

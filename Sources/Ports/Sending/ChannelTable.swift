@@ -1,6 +1,8 @@
 import RunLoopLocks
+import Synchronization
 
-/// The channels of a runtime, at most one to each port. A channel lives as long as there are rights to its port.
+/// The channels of a runtime, at most one to each port, and what they share. A channel lives as long as there are
+/// rights to its port.
 final class ChannelTable: Sendable {
     /// The release of a channel takes the table's lock. So no strong reference ends under the lock.
     private struct State {
@@ -16,10 +18,24 @@ final class ChannelTable: Sendable {
         }
     }
 
-    let context: SendContext
+    /// The secret number in this runtime's bells.
+    let mark = UInt32.random(in: 1 ... .max)
+    let sockets = SocketFactory()
+    let control: ControlConnectionTable
+    let connections: ConnectionCache
+    /// The posted frames that wait for room or for a connection to another process. The exit waits for them.
+    let postedCount = Atomic(0)
+    /// A channel that looks whether its connection is lost asks for all descriptors.
+    let connectionLooks = LookLimit()
     private let state = Lock(State())
 
-    init(_ context: SendContext) { self.context = context }
+    init(_ control: ControlConnectionTable) {
+        self.control = control
+        connections = ConnectionCache(control.housekeeping)
+    }
+
+    var incarnation: Incarnation { control.incarnation }
+    var housekeeping: Housekeeping { control.housekeeping }
 
     /// The channel to a new port of this runtime.
     func addOwnChannel(_ right: WireRight, _ queue: LocalQueue) -> SendChannel {
@@ -35,7 +51,7 @@ final class ChannelTable: Sendable {
         if Fork.isChild { return .invalid(right, in: self) }
         // The first look avoids the cost of a new channel: each request brings its asker's right.
         let former = existing(right.id)
-        let isOwn = right.id.incarnation == context.incarnation
+        let isOwn = right.id.incarnation == incarnation
         if let former, !replacesInvalid || isOwn || former.isValid { return former }
         // A port of this runtime without a channel is gone. Without a path, nobody can find the owner.
         if isOwn || right.path.isEmpty { return .invalid(right, in: self) }
@@ -66,9 +82,5 @@ final class ChannelTable: Sendable {
     func channels(to peer: Incarnation) -> [SendChannel] {
         let channels = state.withLock { $0.entries[peer]?.values.compactMap(\.object) ?? [] }
         return channels.filter(\.isValid)
-    }
-
-    func channels(to address: ControlAddress) -> [SendChannel] {
-        channels(to: address.incarnation).filter { $0.path == address.directory }
     }
 }

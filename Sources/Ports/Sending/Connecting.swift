@@ -10,19 +10,12 @@ extension SendChannel {
     /// The path of the other process's socket, if something was sent to it.
     var usedPath: String? { !isLocal && state.withLock { $0.queue.lifecycle == .connected } ? socketPath : nil }
 
-    /// Whether something was sent to where the port is.
-    var isConnected: Bool { state.withLock { $0.queue.isConnected } }
-
-    var notAccepted: PortError { .cannotConnect(port: id, reason: "its owner accepts no connection") }
-
-    /// Closes a socket that was never accepted, for a new attempt.
     /// Closes the socket if its connection has ended, which libzmq does not say: a receiver without memory for a message
     /// ends it. Then the next send connects again.
     func dropLostConnection() {
         let count = sentCount
-        guard let path = usedPath, context.connectionLooks.mayLook(), LocalSocket.connections(to: [path]).isEmpty else {
-            return
-        }
+        guard let path = usedPath, channels.connectionLooks.mayLook(), LocalSocket.connections(to: [path]).isEmpty
+        else { return }
         let isLost = state.withLock { state in
             guard state.queue.loseConnection(sentCount: count) else { return false }
             state.socket = nil
@@ -30,8 +23,6 @@ extension SendChannel {
         }
         if isLost { log.warning("lost the connection to \(id), and the messages on their way there") }
     }
-
-    func dropUnaccepted() { state.withLock { if $0.queue.dropUnaccepted() { $0.socket = nil } } }
 
     func connect(before deadline: MonotonicInstant) throws(PortError) {
         if let owner = try connectToOwner(before: deadline) { try makeSocket(to: owner) }
@@ -66,7 +57,7 @@ extension SendChannel {
         switch try route() {
         case .connection(let owner): return owner
         case .handshake(let handshake):
-            _ = try await handshake.outcome.value(before: deadline, on: context.housekeeping)
+            _ = try await handshake.outcome.value(before: deadline, on: channels.housekeeping)
             return try owner(after: handshake)
         }
     }
@@ -79,9 +70,9 @@ extension SendChannel {
     }
 
     private func route(after former: ControlHandshake? = nil) throws(PortError) -> ControlConnectionTable.Route {
-        noteWatched()
+        state.withLock { $0.queue.isWatched = true }
         do {
-            let route = try context.control.route(to: id, at: controlAddress, after: former)
+            let route = try channels.control.route(to: id, at: controlAddress, after: former)
             if case .connection(let owner) = route { owner.send(.watch(id.number)) }
             return route
         } catch {
@@ -94,9 +85,10 @@ extension SendChannel {
         // An optional, because a closure cannot consume what it captures.
         var made: Socket?
         do throws(PortError) {
-            made = try context.sockets.makePush("ipc://" + socketPath, highWaterMark: queueLimit)
+            let highWaterMark = Int32(clamping: max(right.queueLimit, 1))
+            made = try channels.sockets.makePush("ipc://" + socketPath, highWaterMark: highWaterMark)
         } catch {
-            context.connections.makeRoom()
+            channels.connections.makeRoom()
             throw error
         }
         state.withLock { state in
@@ -104,6 +96,6 @@ extension SendChannel {
             swap(&state.socket, &made)
             state.queue.connect(origin: owner.ownOrigin)
         }
-        context.connections.opened(self)
+        channels.connections.opened(self)
     }
 }

@@ -1,19 +1,20 @@
 import RunLoopLocks
+import RunLoops
 
 /// The connections of a runtime to ports of other processes. The cache closes the least recently used ones.
 ///
 /// A connection stays open while its port lives, even when no right is left: messages of a new connection could
 /// overtake those of the old one. A connection is closed only when its port has answered a drain probe.
 final class ConnectionCache: Sendable {
-    struct Connection {
+    private struct Connection {
         let channel: SendChannel
         /// The count of sent messages in the last round.
-        let sentCount: Int
+        var sentCount: Int
         /// The last round that found the connection used.
-        let lastUsed: Int
+        var lastUsed: Int
     }
 
-    struct Contents {
+    private struct Contents {
         var open: [PortID: Connection] = [:]
         /// Channels to live ports whose owners may still ask for the count of sent messages.
         var closed: [PortID: SendChannel] = [:]
@@ -22,10 +23,13 @@ final class ConnectionCache: Sendable {
         var isMakingRoom = false
     }
 
-    let housekeeping: Housekeeping
-    let state = Lock(Contents())
+    private let housekeeping: Housekeeping
+    private let state = Lock(Contents())
 
     init(_ housekeeping: Housekeeping) { self.housekeeping = housekeeping }
+
+    /// The connections that stay open, about.
+    static var most: Int { min(1024, Int(clamping: Descriptor.limit) / 8) }
 
     func opened(_ channel: SendChannel) {
         let sentCount = channel.sentCount
@@ -65,4 +69,29 @@ final class ConnectionCache: Sendable {
     }
 
     func close() { _ = state.withLock { exchange(&$0, with: Contents()) } }
+
+    /// Closes idle connections when no descriptor was left for a new one, which would begin a round.
+    func makeRoom() {
+        let isUnderWay = state.withLock { exchange(&$0.isMakingRoom, with: true) }
+        if !isUnderWay { closeUnusedSoon(leaving: 0) }
+    }
+
+    private func closeUnusedSoon(leaving most: Int) { try? housekeeping.perform { self.closeUnused(leaving: most) } }
+
+    private func closeUnused(leaving most: Int) {
+        let unused = state.withLock { state in
+            state.isMakingRoom = false
+            state.round += 1
+            for (port, connection) in state.open {
+                let sentCount = connection.channel.sentCount
+                guard sentCount > connection.sentCount else { continue }
+                state.open[port]?.sentCount = sentCount
+                state.open[port]?.lastUsed = state.round
+            }
+            let surplus = max(0, state.open.count - most + most / 16)
+            return state.open.values.filter { $0.lastUsed < state.round }.sorted { $0.lastUsed < $1.lastUsed }
+                .prefix(surplus).map(\.channel)
+        }
+        for channel in unused { channel.closeIfIdle() }
+    }
 }

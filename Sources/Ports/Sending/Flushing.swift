@@ -13,7 +13,7 @@ extension ChannelTable {
         for (channel, path) in zip(open, paths) {
             let connections = path.flatMap { found[$0] } ?? []
             if connections.isEmpty { channel.close(linger: milliseconds) }
-            leaving += connections.map { LeavingChannel(channel, $0) }
+            leaving += connections.map { LeavingChannel(channel: channel, connection: $0) }
         }
         while !leaving.isEmpty, !deadline.hasPassed {
             leaving = leaving.compactMap { $0.next(linger: milliseconds) }
@@ -26,14 +26,9 @@ extension ChannelTable {
 
 /// A channel that ends when its port has read what was sent.
 private struct LeavingChannel {
-    private let channel: SendChannel
-    private var connection: LocalSocket.Connection
-    private var isClosed = false
-
-    init(_ channel: SendChannel, _ connection: LocalSocket.Connection) {
-        self.channel = channel
-        self.connection = connection
-    }
+    let channel: SendChannel
+    var connection: LocalSocket.Connection
+    var isClosed = false
 
     /// The channel after its next step; nil when the port has read everything, or the connection has ended.
     consuming func next(linger milliseconds: Int32) -> Self? {

@@ -1,40 +1,7 @@
-import RunLoopLocks
-import RunLoops
 import ZeroMQ
 
-// Closing idle connections: which of them and when, and how. Messages that are still on their way would be lost with the socket, or overtaken by those
-// of the next one: so the port is asked first whether it has taken everything.
-
-extension ConnectionCache {
-    /// The connections that stay open, about.
-    static var most: Int { min(1024, Int(clamping: Descriptor.limit) / 8) }
-
-    /// Closes idle connections when no descriptor was left for a new one, which would begin a round.
-    func makeRoom() {
-        let isUnderWay = state.withLock { exchange(&$0.isMakingRoom, with: true) }
-        if !isUnderWay { closeUnusedSoon(leaving: 0) }
-    }
-
-    func closeUnusedSoon(leaving most: Int) { try? housekeeping.perform { self.closeUnused(leaving: most) } }
-
-    private func closeUnused(leaving most: Int) {
-        let unused = state.withLock { state in
-            state.isMakingRoom = false
-            state.round += 1
-            for (port, connection) in state.open {
-                let sentCount = connection.channel.sentCount
-                if sentCount > connection.sentCount {
-                    state.open[port] = Connection(
-                        channel: connection.channel, sentCount: sentCount, lastUsed: state.round)
-                }
-            }
-            let surplus = max(0, state.open.count - most + most / 16)
-            return state.open.values.filter { $0.lastUsed < state.round }.sorted { $0.lastUsed < $1.lastUsed }
-                .prefix(surplus).map(\.channel)
-        }
-        for channel in unused { channel.closeIfIdle() }
-    }
-}
+// Closing an idle connection. Messages on their way would be lost with the socket, or overtaken by those of the next
+// one: so the port is asked first whether it has taken everything.
 
 extension SendChannel {
     var hasSocket: Bool { state.withLock { $0.socket != nil } }
@@ -67,7 +34,7 @@ extension SendChannel {
             state.socket = nil
             return true
         }
-        if isClosed { context.connections.closed(self) }
+        if isClosed { channels.connections.closed(self) }
     }
 }
 

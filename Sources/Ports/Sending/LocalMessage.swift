@@ -1,5 +1,5 @@
 /// A right in a message. Channels are the only rights; a message needs to know nothing of them.
-protocol MessageRight: AnyObject, Sendable, CustomStringConvertible {}
+protocol MessageRight: AnyObject, Sendable {}
 
 /// A message that stays in its runtime. The port gets what the sender has given, without a wire format.
 struct LocalMessage: @unchecked Sendable {
@@ -40,12 +40,7 @@ struct LocalMessage: @unchecked Sendable {
             start: storage.withUnsafeMutablePointerToElements { $0 }, count: Int(fields.pointee.byteCount))
     }
 
-    /// Makes a message of one component, whose bytes are copied.
-    ///
-    /// - Parameters:
-    ///   - replyRight: The right to the port for the answer.
-    ///   - size: The size that the message would have as a frame.
-    ///   - pool: Where to look for a used message.
+    /// Copies the bytes of one component into a used message of the pool, or a new one. The size is that of a frame.
     init(
         id: UInt32, bytes: RawSpan, replyRight: (any MessageRight)?, size: UInt32, from pool: borrowing MessagePool
     ) {
@@ -105,26 +100,15 @@ struct LocalMessage: @unchecked Sendable {
         storage = unsafeDowncast(made, to: Storage.self)
     }
 
-    var kind: Wire.Kind { fields.pointee.kind }
-    var id: UInt32 { fields.pointee.id }
-    /// The number of a request or a reply.
-    var request: UInt64 { fields.pointee.request }
+    /// The kind, the id, and the number of a request or a reply.
+    var header: WireHeader {
+        WireHeader(kind: fields.pointee.kind, id: fields.pointee.id, request: fields.pointee.request)
+    }
     var replyRight: (any MessageRight)? { fields.pointee.replyRight }
     /// The size that the message would have as a frame. Limits count it.
     var size: Int { Int(fields.pointee.size) }
 
     var components: [Component] { fields.pointee.components ?? [.bytes(Array(soleComponent))] }
-
-    /// The text for each component in a description of the message.
-    var componentDescriptions: [String] {
-        guard let components = fields.pointee.components else { return ["\(fields.pointee.byteCount) bytes"] }
-        return components.map { component in
-            switch component {
-            case .bytes(let bytes): "\(bytes.count) bytes"
-            case .port(let right): right.description
-            }
-        }
-    }
 
     /// Lets `body` read a component of bytes in place.
     @inline(__always) func readBytes(ofComponent index: Int, _ body: (UnsafeRawBufferPointer) -> Void) {
@@ -136,9 +120,7 @@ struct LocalMessage: @unchecked Sendable {
         }
     }
 
-    /// Drops what the message holds.
-    ///
-    /// - Returns: Whether the message may be used again: nobody else has it.
+    /// Drops what the message holds. Returns whether the message may be used again: nobody else has it.
     mutating func empty() -> Bool {
         guard fields.pointee.sizeClass != nil, isKnownUniquelyReferenced(&storage) else { return false }
         if fields.pointee.replyRight != nil { fields.pointee.replyRight = nil }

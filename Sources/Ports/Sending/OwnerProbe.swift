@@ -12,8 +12,9 @@ struct OwnerProbe {
     /// Sends the probe, now or when there is a connection to the owner.
     init(_ target: SendChannel) {
         let number = UInt64.max - Self.lastNumber.add(1, ordering: .relaxed).newValue
-        let id = PortID(incarnation: target.id.incarnation, number: number)
-        channel = target.channels.channel(to: WireRight(id: id, queueLimit: 1, limit: 0, path: target.path))
+        var right = target.right
+        right.id = PortID(incarnation: right.id.incarnation, number: number)
+        channel = target.channels.channel(to: right)
         channel.onInvalidation { [answered] in answered.set(()) }
     }
 }

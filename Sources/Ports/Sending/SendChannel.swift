@@ -3,15 +3,23 @@ import RunLoopLocks
 import RunLoops
 import ZeroMQ
 
+/// A port of this runtime, as seen by the channel to the port.
+protocol LocalPort: AnyObject, Sendable {
+    /// Whether only the calling thread takes messages from the port. Such a thread must not wait for room.
+    var isServedOnlyHere: Bool { get }
+    /// Lets other processes connect to the port, and returns the registry directory of its socket.
+    func expose() throws(PortError) -> String
+}
+
+/// A message on its way out: handed over inside the runtime, or a frame for another process.
+enum OutgoingMessage: ~Copyable {
+    case local(LocalMessage)
+    case frame(Frame)
+}
+
 /// This runtime's way to one port: one socket, shared by all rights to the port and all threads that use them.
-final class SendChannel: Sendable, CustomStringConvertible {
-    let id: PortID
-    let queueLimit: Int32
-    let messageLimit: Int
-    /// The most bytes in flight, beyond one message; 0: any number.
-    let byteLimit: Int
-    /// The owner's registry directory; empty for a port of this runtime.
-    let path: String
+final class SendChannel: Sendable {
+    let right: WireRight
     /// The messages to a port of this runtime; nil for a port of another process.
     let localQueue: LocalQueue?
     let channels: ChannelTable
@@ -26,54 +34,43 @@ final class SendChannel: Sendable, CustomStringConvertible {
     let state: Lock<ChannelState>
     let invalidated = Promise<Void>()
 
-    /// - Parameters:
-    ///   - localQueue: The messages to a port of this runtime.
-    ///   - sentCount: The messages that a former channel has sent to the port.
+    /// - Parameter sentCount: The messages that a former channel has sent to the port.
     init(_ right: WireRight, in channels: ChannelTable, localQueue: LocalQueue? = nil, sentCount: Int = 0) {
-        id = right.id
-        queueLimit = Int32(clamping: max(right.queueLimit, 1))
-        messageLimit = right.limit
-        byteLimit = right.byteLimit
-        path = right.path
+        self.right = right
         self.localQueue = localQueue
         self.channels = channels
-        let queue = SendState(byteLimit: byteLimit, isLocal: localQueue != nil, sentCount: sentCount)
+        let queue = SendState(byteLimit: right.byteLimit, isLocal: localQueue != nil, sentCount: sentCount)
         state = Lock(ChannelState(queue: queue))
     }
 
     /// A channel to a port that is gone.
     static func invalid(_ right: WireRight, in channels: ChannelTable) -> SendChannel {
         let channel = SendChannel(right, in: channels)
-        channel.shut()
+        channel.end(.invalid)
         channel.invalidated.set(())
         return channel
     }
 
     deinit { channels.remove(id) }
 
-    var context: SendContext { channels.context }
-
+    var id: PortID { right.id }
+    /// The owner's registry directory; empty for a port of this runtime.
+    var path: String { right.path }
     /// Whether the port is one of this runtime's.
     var isLocal: Bool { localQueue != nil }
 
-    var description: String { id.description }
-
-    /// The right as it travels.
-    ///
-    /// - Parameter leaving: Whether the right leaves this runtime. A port of this runtime is then exposed first.
-    func wireRight(leaving: Bool) throws(PortError) -> WireRight {
-        var path = path
-        if isLocal, leaving, let port = localPort { path = try port.expose() }
-        return WireRight(
-            id: id, queueLimit: UInt32(queueLimit), limit: messageLimit, byteLimit: byteLimit, path: path)
+    /// The right for other processes. A port of this runtime is exposed first.
+    func exposedRight() throws(PortError) -> WireRight {
+        var right = right
+        if isLocal, let port = localPort { right.path = try port.expose() }
+        return right
     }
 
-    /// The bytes of the right in a frame.
-    var wireSize: Int { WireRight.fixedSize + path.utf8.count }
-
-    func setLocalPort(_ port: any LocalPort) { state.withLock { $0.localPort = port } }
-
-    private var localPort: (any LocalPort)? { state.withLock { $0.localPort } }
+    /// Nil for a port of another process.
+    var localPort: (any LocalPort)? {
+        get { state.withLock { $0.localPort } }
+        set { state.withLock { $0.localPort = newValue } }
+    }
 
     /// The messages that were sent to the port.
     var sentCount: Int { localQueue?.admittedCount ?? state.withLock { $0.queue.sentCount } }
@@ -90,17 +87,25 @@ final class SendChannel: Sendable, CustomStringConvertible {
         let waiter = ThreadWaiter()
         join(waiter)
         defer { leave(waiter) }
-        try send(&message, as: waiter, before: deadline)
+        let deadlines = Self.deadlines(deadline)
+        while true {
+            switch try nextStep(&message, waiter, deadlines) {
+            case .done: return
+            case .connect: try connect(before: deadlines.connect)
+            case .wait(let descriptor, let limit):
+                if !waiter.wait(for: descriptor, until: limit) { try prepareRetry(of: waiter, deadlines) }
+            }
+        }
     }
 
     /// Sends a message of one component of bytes to a port of this runtime.
     func send(
         id: UInt32, bytes: RawSpan, replyRight: SendChannel?, before deadline: MonotonicInstant
     ) throws(PortError) {
-        let header = WireHeader(count: 1, replySize: replyRight?.wireSize ?? 0)
+        let header = WireHeader(count: 1, replySize: replyRight?.right.size ?? 0)
         let size = try check(size: header.componentsOffset + bytes.byteCount)
-        // Without a lock. A sender needs it to wait, for credit, or to learn why it cannot send.
-        if byteLimit == 0,
+        // Without a reference to the queue, which would cost a retain and a release.
+        if right.byteLimit == 0,
             let outcome = localQueue?.send(id: id, bytes: bytes, replyRight: replyRight, size: size),
             noteOutcome(outcome)
         {
@@ -115,7 +120,7 @@ final class SendChannel: Sendable, CustomStringConvertible {
     /// - Returns: The size of a message that the port takes.
     @discardableResult
     func check(size: Int) throws(PortError) -> UInt32 {
-        let limit = min(messageLimit, Wire.largestMessage)
+        let limit = min(right.limit, Wire.largestMessage)
         guard size <= limit else { throw .messageTooLarge(port: id, size: size, limit: limit) }
         return UInt32(truncatingIfNeeded: size)
     }
@@ -125,16 +130,14 @@ final class SendChannel: Sendable, CustomStringConvertible {
         _ message: consuming OutgoingMessage, before deadline: MonotonicInstant
     ) async throws {
         if try sendAtOnce(&message, before: deadline) { return }
-        let deferred = try DeferredSend(message, to: self, before: deadline)
-        try await deferred.send()
+        try await DeferredSend(message, to: self, before: deadline).send()
     }
 
     /// With so many waiters, a posted message is refused.
     private static let mostWaiting = 100
 
-    /// Sends the message now, or later when there is room and a connection. Returns at once.
-    ///
-    /// - Parameter failed: Called on the housekeeping thread when the message was not sent before the deadline.
+    /// Sends the message now, or later when there is room and a connection. Returns at once. The housekeeping thread calls
+    /// `failed` when the message was not sent before the deadline.
     func post(
         _ message: consuming OutgoingMessage, before deadline: MonotonicInstant,
         failed: @escaping @Sendable (any Error) -> Void
@@ -143,15 +146,11 @@ final class SendChannel: Sendable, CustomStringConvertible {
         guard waiterCount < Self.mostWaiting else { throw .sendTimedOut(port: id) }
         let deferred = try DeferredSend(message, to: self, before: deadline)
         // The exit waits only for messages to other processes.
-        let (context, count) = (context, isLocal ? 0 : 1)
-        context.postedCount.add(count, ordering: .relaxed)
-        deferred.start { end in
-            context.postedCount.subtract(count, ordering: .relaxed)
-            withExtendedLifetime(deferred) {}
-            switch end {
-            case .sent: break
-            case .failed(let error): failed(error)
-            }
+        let (channels, count) = (channels, isLocal ? 0 : 1)
+        channels.postedCount.add(count, ordering: .relaxed)
+        deferred.outcome.whenSet { outcome in
+            channels.postedCount.subtract(count, ordering: .relaxed)
+            if case .failure(let error) = outcome { failed(error) }
         }
     }
 
@@ -162,8 +161,12 @@ final class SendChannel: Sendable, CustomStringConvertible {
     ) throws(PortError) -> Bool {
         try Fork.check()
         switch message {
-        case .local(let message): if pushAtOnce(message) { return true }
         case .frame: break
+        case .local(let message):
+            // Without the lock: a sender needs it to connect, to wait, for credit, or to learn why it cannot send.
+            if right.byteLimit == 0, let localQueue, !localQueue.isHeld, noteOutcome(localQueue.push(message)) {
+                return true
+            }
         }
         return try state.withLock { (state) throws(PortError) in
             try state.queue.check(.isInvalid(port: id))
@@ -173,67 +176,58 @@ final class SendChannel: Sendable, CustomStringConvertible {
         }
     }
 
+    typealias Deadlines = (send: MonotonicInstant, connect: MonotonicInstant)
+
     /// A right's first use has to connect, whatever the deadline. A live owner needs far less than a second.
-    static func connectDeadline(_ deadline: MonotonicInstant) -> MonotonicInstant {
-        max(deadline, .now + .seconds(1))
-    }
+    static func deadlines(_ deadline: MonotonicInstant) -> Deadlines { (deadline, max(deadline, .now + .seconds(1))) }
 
     /// How long an ipc connection may take: libzmq neither retries nor reports one that was not accepted.
-    static let acceptPatience = Duration.milliseconds(100)
+    private static let acceptPatience = Duration.milliseconds(100)
 
     /// A waiter's next step.
     enum NextStep {
         case done
-        case waitForTurn(isConnected: Bool)
         case connect
-        case watch(Int32, isConnected: Bool)
+        /// Wait for a wake-up, and for the socket's descriptor.
+        case wait(Int32?, until: MonotonicInstant)
     }
 
-    private func send(
-        _ message: inout OutgoingMessage, as waiter: ThreadWaiter, before deadline: MonotonicInstant
-    ) throws(PortError) {
-        let connectDeadline = Self.connectDeadline(deadline)
-        while true {
-            switch try nextStep(&message, waiter) {
-            case .done:
-                return
-            case .waitForTurn(let isConnected):
-                guard waiter.wait(for: nil, until: isConnected ? deadline : connectDeadline) else {
-                    throw isConnected ? noAnswer(.sendTimedOut(port: id)) : notAccepted
-                }
-            case .connect:
-                try connect(before: connectDeadline)
-            case .watch(let descriptor, isConnected: true):
-                guard waiter.wait(for: descriptor, until: deadline) else { throw noAnswer(.sendTimedOut(port: id)) }
-            case .watch(let descriptor, isConnected: false):
-                if waiter.wait(for: descriptor, until: min(connectDeadline, .now + Self.acceptPatience)) { continue }
-                guard !connectDeadline.hasPassed else { throw notAccepted }
-                dropUnaccepted()
-            }
+    /// Throws when a waiter, which has waited in vain, has no time left. Otherwise closes a socket that was never accepted.
+    func prepareRetry(of waiter: some Waiter, _ deadlines: Deadlines) throws(PortError) {
+        let (isConnected, isOver) = state.withLock { state in
+            let isOver = (state.queue.isConnected ? deadlines.send : deadlines.connect).hasPassed
+            if !isOver, state.queue.isFirst(waiter), state.queue.dropUnaccepted() { state.socket = nil }
+            return (state.queue.isConnected, isOver)
         }
+        guard isOver else { return }
+        if isConnected { throw noAnswer(.sendTimedOut(port: id)) }
+        throw .cannotConnect(port: id, reason: "its owner accepts no connection")
     }
 
     /// The error for a wait in vain. The owner may be dead.
     func noAnswer(_ error: PortError) -> PortError {
         if !isLocal {
-            context.control.noteSilence(of: id.incarnation)
+            channels.control.noteSilence(of: id.incarnation)
             dropLostConnection()
         }
         return error
     }
 
-    func nextStep(_ message: inout OutgoingMessage, _ waiter: some Waiter) throws(PortError) -> NextStep {
+    func nextStep(
+        _ message: inout OutgoingMessage, _ waiter: some Waiter, _ deadlines: Deadlines
+    ) throws(PortError) -> NextStep {
         try Fork.check()
         return try state.withLock { (state) throws(PortError) -> NextStep in
             try state.queue.check(.becameInvalid(port: id))
-            let isConnected = state.queue.isConnected
-            guard state.queue.isFirst(waiter) else { return .waitForTurn(isConnected: isConnected) }
+            let limit = state.queue.isConnected ? deadlines.send : deadlines.connect
+            guard state.queue.isFirst(waiter) else { return .wait(nil, until: limit) }
             localQueue?.askForRoom()
             if try trySend(&message, &state) { return .done }
             // The port wakes the waiter, and the socket's descriptor does not.
-            if isLocal || state.queue.credit.isLacking { return .waitForTurn(isConnected: isConnected) }
+            if isLocal || state.queue.lacksCredit { return .wait(nil, until: limit) }
             guard let descriptor = try state.socket?.watchedDescriptor() else { return .connect }
-            return .watch(descriptor, isConnected: isConnected)
+            return .wait(
+                descriptor, until: state.queue.isConnected ? limit : min(limit, .now + Self.acceptPatience))
         }
     }
 
@@ -252,11 +246,11 @@ final class SendChannel: Sendable, CustomStringConvertible {
     }
 
     private func trySend(_ frame: inout Frame, _ state: inout ChannelState) throws(PortError) -> Bool {
-        let size = byteLimit > 0 ? frame.count : 0
+        let size = right.byteLimit > 0 ? frame.count : 0
         guard state.queue.takeCredit(size) else { return false }
-        if byteLimit > 0 { Wire.setOrigin(state.queue.origin, of: &frame) }
+        if right.byteLimit > 0 { Wire.setOrigin(state.queue.origin, of: &frame) }
         guard try state.socket?.sendNow(&frame) == true else {
-            state.queue.noteFull()
+            state.queue.isFull = true
             return false
         }
         state.queue.noteSent(size)
@@ -265,14 +259,6 @@ final class SendChannel: Sendable, CustomStringConvertible {
 
     // MARK: Inside the runtime
 
-    /// Sends without a lock.
-    ///
-    /// - Returns: False when the sender needs the lock: to connect, to wait, for credit, or to learn why it cannot send.
-    private func pushAtOnce(_ message: LocalMessage) -> Bool {
-        guard let localQueue, byteLimit == 0, !localQueue.isHeld else { return false }
-        return noteOutcome(localQueue.push(message))
-    }
-
     /// - Returns: Whether the message was sent.
     private func noteOutcome(_ outcome: LocalQueue.Outcome) -> Bool {
         switch outcome {
@@ -280,8 +266,7 @@ final class SendChannel: Sendable, CustomStringConvertible {
         case .opened:
             state.withLock { ring(&$0) }
             return true
-        case .full:
-            return false
+        case .full: return false
         case .refused:
             // The message was counted for a moment, and another sender may have found the queue full.
             roomWasMade()
@@ -292,17 +277,17 @@ final class SendChannel: Sendable, CustomStringConvertible {
     private func push(_ message: LocalMessage, _ state: inout ChannelState) throws(PortError) -> Bool {
         guard let localQueue else { return false }
         if state.socket == nil {
-            state.socket = try context.sockets.makeBell("inproc://\(id.number)")
+            state.socket = try channels.sockets.makeBell("inproc://\(id.number)")
             state.queue.connect()
             localQueue.open()
         }
-        let size = byteLimit > 0 ? message.size : 0
+        let size = right.byteLimit > 0 ? message.size : 0
         guard state.queue.takeCredit(size) else { return false }
         switch localQueue.push(message) {
         case .queued: break
         case .opened: ring(&state)
         case .full, .refused:
-            state.queue.noteFull()
+            state.queue.isFull = true
             return false
         }
         state.queue.noteSent(size)
@@ -311,7 +296,7 @@ final class SendChannel: Sendable, CustomStringConvertible {
 
     /// Wakes the takers of a port of this runtime.
     private func ring(_ state: inout ChannelState) {
-        guard var bell = try? Wire.bell(context.mark) else { return }
+        guard var bell = try? Wire.bell(channels.mark) else { return }
         // The socket has no high-water mark. It fails only when the runtime is ending.
         _ = try? state.socket?.send(&bell)
     }
@@ -346,9 +331,9 @@ final class SendChannel: Sendable, CustomStringConvertible {
     /// Tells the asker, to whom the channel leads, that its request gets no reply.
     func refuse(_ request: UInt64) {
         if isLocal {
-            context.control.events?.requestUnanswered(request, by: context.incarnation)
+            channels.control.events?.requestUnanswered(request, by: channels.incarnation)
         } else {
-            context.control.send(.unanswered(request), to: id.incarnation)
+            channels.control.send(.unanswered(request), to: id.incarnation)
         }
     }
 }

@@ -22,10 +22,15 @@ struct SendState {
     /// The waiters for room or for a connection, in the order they came. The first one watches the socket.
     private(set) var waiters: [any Waiter] = []
     /// Whether the last attempt found no room. Then only the first waiter touches the socket.
-    private(set) var isFull = false
-    private(set) var credit: SendCredit
+    var isFull = false
+    /// The most bytes in flight, beyond one message; 0: any number.
+    private let byteLimit: Int
+    /// Bytes that were sent and that the port has not taken; counted only with a byte limit.
+    private(set) var inFlight = 0
+    /// Whether the last attempt to send had no credit. The socket knows nothing of that.
+    private(set) var lacksCredit = false
     /// Whether somebody wants to know the port's end. Each new connection to the owner asks for it.
-    private(set) var isWatched = false
+    var isWatched = false
     /// The drain probe that has no answer yet, and how many messages had been sent before it.
     private var drainProbe: (number: UInt64, sentCount: Int)?
 
@@ -33,7 +38,7 @@ struct SendState {
     let isLocal: Bool
 
     init(byteLimit: Int = 0, isLocal: Bool, sentCount: Int = 0) {
-        credit = SendCredit(byteLimit: byteLimit)
+        self.byteLimit = byteLimit
         self.isLocal = isLocal
         self.sentCount = sentCount
     }
@@ -44,9 +49,10 @@ struct SendState {
     /// - Parameter isLast: Whether the waiters go first.
     func mayTry(isLast: Bool) -> Bool { waiters.isEmpty || !isLast && !isFull }
 
-    /// Whether there is credit for a message.
+    /// Whether there is credit for a message. Without a message in flight there always is.
     mutating func takeCredit(_ size: Int) -> Bool {
-        isFull = !credit.allows(size)
+        lacksCredit = byteLimit > 0 && inFlight > 0 && inFlight + size > byteLimit
+        isFull = lacksCredit
         return !isFull
     }
 
@@ -54,12 +60,9 @@ struct SendState {
     mutating func noteSent(_ size: Int) {
         isFull = false
         sentCount += 1
-        credit.spend(size)
+        if byteLimit > 0 { inFlight += size }
         lifecycle = .connected
     }
-
-    /// The socket has no room, or there is no socket.
-    mutating func noteFull() { isFull = true }
 
     /// Whether the owner is known to accept the channel. Only then do senders wait until their own deadlines.
     var isConnected: Bool { isLocal || lifecycle == .connected }
@@ -75,15 +78,14 @@ struct SendState {
 
     func isFirst(_ waiter: some Waiter) -> Bool { waiters.first === waiter }
 
+    /// The port has taken so many bytes.
     /// - Returns: The waiter to wake.
     mutating func returnCredit(_ bytes: Int) -> (any Waiter)? {
-        credit.restore(bytes)
-        return credit.isLacking ? waiters.first : nil
+        inFlight = max(0, inFlight - bytes)
+        return lacksCredit ? waiters.first : nil
     }
 
     // MARK: Connecting
-
-    mutating func watch() { isWatched = true }
 
     /// There is a socket to the port.
     mutating func connect(origin: UInt32 = 0) {
@@ -104,7 +106,7 @@ struct SendState {
     mutating func controlConnectionChanged() -> (any Waiter)? {
         // The answer may be lost.
         drainProbe = nil
-        return returnCredit(credit.inFlight)
+        return returnCredit(inFlight)
     }
 
     /// The connection is lost, though the port may live, and what was on its way with it.
@@ -112,8 +114,7 @@ struct SendState {
     /// - Returns: Whether the socket is to be closed.
     mutating func loseConnection(sentCount count: Int) -> Bool {
         guard lifecycle == .connected, sentCount == count else { return false }
-        (lifecycle, isFull, drainProbe) = (.unconnected, false, nil)
-        credit.restore(credit.inFlight)
+        (lifecycle, isFull, drainProbe, inFlight) = (.unconnected, false, nil, 0)
         return true
     }
 

@@ -71,12 +71,8 @@ final class Promise<Value: Sendable>: Sendable {
         let waiter = TaskWaiter(housekeeping)
         add(waiter)
         defer { remove(waiter) }
-        while true {
-            if let value { return value }
-            try Task.checkCancellation()
-            if deadline.hasPassed { return nil }
-            try await waiter.wait(until: deadline)
-        }
+        repeat { if let value { return value } } while try await waiter.wait(until: deadline)
+        return nil
     }
 
     func add(_ waiter: some Waiter) {

@@ -7,6 +7,8 @@ final class TaskWaiter: Waiter {
         var isWoken = false
         var continuation: CheckedContinuation<Void, Never>?
         var watch: ThreadRunLoop.Source1?
+        /// Whether the task polls, because no descriptor was left to watch with.
+        var polls = false
     }
 
     private let housekeeping: Housekeeping
@@ -25,25 +27,23 @@ final class TaskWaiter: Waiter {
     }
 
     /// Has the descriptor end the next wait, too. The descriptor must be open during the call.
-    func watch(_ descriptor: Int32) throws(PortError) {
-        let source = ThreadRunLoop.Source1(descriptor: descriptor, label: "a port that a task waits for") {
-            [weak self] turn in
-            turn.source.invalidate()
-            self?.wake()
-            return true
-        }
-        try housekeeping.add(source)
-        state.withLock { $0.watch = source }
+    func watch(_ descriptor: Int32) {
+        let source = try? housekeeping.watch(descriptor, "a port that a task waits for", for: self)
+        state.withLock { ($0.watch, $0.polls) = (source, source == nil) }
     }
 
     private func stopWatching() { state.withLock { $0.watch.take() }?.invalidate() }
 
-    /// Suspends until a wake-up, the watched descriptor, the deadline or the task's cancellation. The caller checks which.
-    nonisolated(nonsending) func wait(until deadline: MonotonicInstant) async throws(PortError) {
+    /// Suspends until a wake-up, the watched descriptor or the deadline. False when the deadline has passed before. Throws
+    /// also `CancellationError`.
+    nonisolated(nonsending) func wait(until deadline: MonotonicInstant) async throws -> Bool {
         defer { stopWatching() }
+        if deadline.hasPassed { return false }
+        let polls = state.withLock { exchange(&$0.polls, with: false) }
+        let limit = polls ? min(deadline, .now + .milliseconds(10)) : deadline
         var timer: ThreadRunLoop.Timer?
-        if deadline != .distantFuture {
-            let made = ThreadRunLoop.Timer(at: deadline, label: "a port's deadline") { [weak self] _ in self?.wake() }
+        if limit != .distantFuture {
+            let made = ThreadRunLoop.Timer(at: limit, label: "a port's deadline") { [weak self] _ in self?.wake() }
             try housekeeping.add(made)
             timer = made
         }
@@ -59,5 +59,7 @@ final class TaskWaiter: Waiter {
         } onCancel: {
             wake()
         }
+        try Task.checkCancellation()
+        return true
     }
 }

@@ -38,6 +38,21 @@ final class ThreadWaiter: Waiter {
     }
 }
 
+extension Housekeeping {
+    /// Wakes the waiter once, when the descriptor becomes readable. The descriptor must be open during the call.
+    func watch(
+        _ descriptor: Int32, _ label: String, for waiter: some Waiter
+    ) throws(PortError) -> ThreadRunLoop.Source1 {
+        let source = ThreadRunLoop.Source1(descriptor: descriptor, label: label) { [weak waiter] turn in
+            turn.source.invalidate()
+            waiter?.wake()
+            return true
+        }
+        try add(source)
+        return source
+    }
+}
+
 extension Socket {
     /// The edge-triggered descriptor to watch after a failed attempt.
     func watchedDescriptor() throws(PortError) -> Int32 {

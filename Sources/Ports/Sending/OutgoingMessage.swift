@@ -1,7 +1,0 @@
-import ZeroMQ
-
-/// A message on its way out: handed over inside the runtime, or a frame for another process.
-enum OutgoingMessage: ~Copyable {
-    case local(LocalMessage)
-    case frame(Frame)
-}
