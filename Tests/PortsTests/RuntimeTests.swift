@@ -93,22 +93,48 @@ import Testing
         #expect(try answers.receive(before: .patience).id == 7)
     }
 
-    @Test func `a sender connects again when libzmq has lost its connection`() throws {
+    /// How a sender tries until it learns that its connection is lost.
+    enum Patience: CaseIterable {
+        case none
+        case some
+        case endless
+        case endlessTask
+    }
+
+    @Test(arguments: Patience.allCases)
+    func `a sender is told that libzmq has lost its connection, and connects again`(patience: Patience) async throws {
         let (one, other) = (runtime(), runtime())
-        let port = try registered(one)
-        let right = try other.nameServer.port(forName: "test")
-        try right.send(MachPort.Message(id: 1), before: .patience)
-        #expect(try port.receive(before: .patience).id == 1)
+        let port = try MachPort(queueLimit: 10, nameServer: one.nameServer)
+        try one.nameServer.register(port, name: "test")
+        let right = try await other.nameServer.port(forName: "test")
+        try await right.send(MachPort.Message(id: 1), before: .patience)
+        #expect(try await port.receive(before: .patience).id == 1)
         for connection in LocalSocket.connections(to: [try #require(right.channel.usedPath)]) {
             shutdown(connection.original, Int32(SHUT_RDWR))
         }
         // Until libzmq knows of the end, it takes messages that are lost.
-        while right.channel.usedPath != nil {
-            let error = errorKind { try right.send(MachPort.Message(id: 2), before: .now + .milliseconds(50)) }
-            #expect(["none", "sendTimedOut"].contains(error))
+        var error: PortError?
+        let deadline = MonotonicInstant.patience
+        while error == nil || error == .sendTimedOut(port: port.id), !deadline.hasPassed {
+            do {
+                let limit: MonotonicInstant =
+                    switch patience {
+                    case .none: .distantPast
+                    case .some: .now + .milliseconds(50)
+                    case .endless, .endlessTask: .distantFuture
+                    }
+                if patience == .endlessTask {
+                    try await right.send(MachPort.Message(id: 2), before: limit)
+                } else {
+                    try onThread { Result { try right.send(MachPort.Message(id: 2), before: limit) } }.get()
+                }
+            } catch let caught as PortError {
+                error = caught
+            }
         }
-        try right.send(MachPort.Message(id: 3), before: .patience)
-        #expect(try port.receive(before: .patience).id == 3)
+        #expect(error == .connectionLost(port: port.id))
+        try await right.send(MachPort.Message(id: 3), before: .patience)
+        #expect(try await port.receive(before: .patience).id == 3)
         withExtendedLifetime((one, other)) {}
     }
 

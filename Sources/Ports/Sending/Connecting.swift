@@ -12,16 +12,19 @@ extension SendChannel {
 
     /// Closes the socket if its connection has ended, which libzmq does not say: a receiver without memory for a message
     /// ends it. Then the next send connects again.
-    func dropLostConnection() {
+    ///
+    /// - Returns: Whether the connection was lost: a sender has to be told.
+    func dropLostConnection() -> Bool {
         let count = sentCount
         guard let path = usedPath, channels.connectionLooks.mayLook(), LocalSocket.connections(to: [path]).isEmpty
-        else { return }
+        else { return false }
         let isLost = state.withLock { state in
             guard state.queue.loseConnection(sentCount: count) else { return false }
             state.socket = nil
             return true
         }
         if isLost { log.warning("lost the connection to \(id), and the messages on their way there") }
+        return isLost
     }
 
     func connect(before deadline: MonotonicInstant) throws(PortError) {

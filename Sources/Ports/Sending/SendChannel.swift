@@ -168,12 +168,13 @@ final class SendChannel: Sendable {
                 return true
             }
         }
-        return try state.withLock { (state) throws(PortError) in
+        let isSent = try state.withLock { (state) throws(PortError) -> Bool? in
             try state.queue.check(.isInvalid(port: id))
             if state.queue.mayTry(isLast: isLast), try trySend(&message, &state) { return true }
-            if state.queue.isConnected, deadline.hasPassed { throw .sendTimedOut(port: id) }
-            return false
+            return state.queue.isConnected && deadline.hasPassed ? nil : false
         }
+        guard let isSent else { throw dropLostConnection() ? .connectionLost(port: id) : .sendTimedOut(port: id) }
+        return isSent
     }
 
     typealias Deadlines = (send: MonotonicInstant, connect: MonotonicInstant)
@@ -184,6 +185,9 @@ final class SendChannel: Sendable {
     /// How long an ipc connection may take: libzmq neither retries nor reports one that was not accepted.
     private static let acceptPatience = Duration.milliseconds(100)
 
+    /// How often the first of those who wait for room looks after the connection: libzmq does not say that it is lost.
+    private static let lookPeriod = Duration.seconds(1)
+
     /// A waiter's next step.
     enum NextStep {
         case done
@@ -192,24 +196,26 @@ final class SendChannel: Sendable {
         case wait(Int32?, until: MonotonicInstant)
     }
 
-    /// Throws when a waiter, which has waited in vain, has no time left. Otherwise closes a socket that was never accepted.
+    /// Throws when a waiter, which has waited in vain, has no time left, or its connection is lost. Otherwise closes a
+    /// socket that was never accepted.
     func prepareRetry(of waiter: some Waiter, _ deadlines: Deadlines) throws(PortError) {
         let (isConnected, isOver) = state.withLock { state in
             let isOver = (state.queue.isConnected ? deadlines.send : deadlines.connect).hasPassed
             if !isOver, state.queue.isFirst(waiter), state.queue.dropUnaccepted() { state.socket = nil }
             return (state.queue.isConnected, isOver)
         }
-        guard isOver else { return }
-        if isConnected { throw noAnswer(.sendTimedOut(port: id)) }
-        throw .cannotConnect(port: id, reason: "its owner accepts no connection")
+        if isConnected {
+            let error = noAnswer(.sendTimedOut(port: id))
+            if dropLostConnection() { throw .connectionLost(port: id) }
+            if isOver { throw error }
+        } else if isOver {
+            throw .cannotConnect(port: id, reason: "its owner accepts no connection")
+        }
     }
 
     /// The error for a wait in vain. The owner may be dead.
     func noAnswer(_ error: PortError) -> PortError {
-        if !isLocal {
-            channels.control.noteSilence(of: id.incarnation)
-            dropLostConnection()
-        }
+        if !isLocal { channels.control.noteSilence(of: id.incarnation) }
         return error
     }
 
@@ -223,11 +229,12 @@ final class SendChannel: Sendable {
             guard state.queue.isFirst(waiter) else { return .wait(nil, until: limit) }
             localQueue?.askForRoom()
             if try trySend(&message, &state) { return .done }
+            if isLocal { return .wait(nil, until: limit) }
+            let retry = min(limit, .now + (state.queue.isConnected ? Self.lookPeriod : Self.acceptPatience))
             // The port wakes the waiter, and the socket's descriptor does not.
-            if isLocal || state.queue.lacksCredit { return .wait(nil, until: limit) }
+            if state.queue.lacksCredit { return .wait(nil, until: retry) }
             guard let descriptor = try state.socket?.watchedDescriptor() else { return .connect }
-            return .wait(
-                descriptor, until: state.queue.isConnected ? limit : min(limit, .now + Self.acceptPatience))
+            return .wait(descriptor, until: retry)
         }
     }
 

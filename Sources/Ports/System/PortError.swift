@@ -22,6 +22,9 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
     case messageTooLarge(port: PortID, size: Int, limit: Int)
     /// The owner's process may be alive, but no connection to it could be made.
     case cannotConnect(port: PortID, reason: String)
+    /// The connection to the port has ended though its owner lives, and messages on their way are lost. This message was
+    /// not sent. Later ones go by a new connection, and may overtake those that wait at the port.
+    case connectionLost(port: PortID)
     /// The other side speaks another major version.
     case incompatibleVersion(what: String, ours: Int, theirs: Int)
     /// Nobody has registered the name.
@@ -84,6 +87,8 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
         case .messageTooLarge(let port, let size, let limit):
             "a message of \(size) bytes is too large for \(port), whose limit is \(limit): raise its limits"
         case .cannotConnect(let port, let reason): "cannot connect to \(port): \(reason)"
+        case .connectionLost(let port):
+            "the connection to \(port) was lost, and messages on their way with it: send again what has to arrive"
         case .incompatibleVersion(let what, let ours, let theirs):
             "\(what) has version \(theirs), and this library speaks version \(ours): update the older of the two"
         case .nameNotFound(let name, let directory): "nobody has registered the name \(quoted(name)) in \(directory)"
