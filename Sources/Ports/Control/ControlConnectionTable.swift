@@ -82,12 +82,10 @@ final class ControlConnectionTable: Sendable {
     }
 
     /// The connection to a port's owner, or the handshake that is to make one. Takes the last call's handshake.
-    func route(
-        to port: PortID, at address: ControlAddress, after former: ControlHandshake? = nil
-    ) throws(PortError) -> Route {
+    func route(to port: PortID, at address: ControlAddress, after last: ControlHandshake?) throws(PortError) -> Route {
         if let connection = existing(port.incarnation) { return .connection(connection) }
-        guard let former else { return .handshake(try handshake(address)) }
-        guard let outcome = former.outcome.value else { return .handshake(former) }
+        guard let last else { return .handshake(try handshake(address)) }
+        guard let outcome = last.outcome.value else { return .handshake(last) }
         return .connection(try outcome.connection(for: port))
     }
 

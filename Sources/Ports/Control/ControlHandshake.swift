@@ -54,7 +54,7 @@ final class ControlHandshake: Sendable {
         phase = Lock(.connecting(ControlSocket(try LocalSocket.makeControl())))
     }
 
-    deinit { stopAwaiting() }
+    deinit { if case .awaitingHello(_, _, let answer)? = phase.withLockUnlessForked({ $0 }) { answer.invalidate() } }
 
     func wait(until deadline: MonotonicInstant) -> Outcome? {
         // A handler on the housekeeping thread blocks the loop that would continue the handshake.
@@ -93,20 +93,8 @@ final class ControlHandshake: Sendable {
             var isDead = false
             if case .awaitingHello(_, let pid, _) = phase.withLock({ $0 }) { isDead = ProcessStatus.isEnding(pid) }
             if !isDead, connections.isWanted(address) { return abandonIfUnwanted() }
-            guard stopAwaiting() else { return }
             end(isDead ? .dead : failure(ETIMEDOUT))
         }
-    }
-
-    /// - Returns: False when the handshake is over, or the process is a forked child.
-    @discardableResult
-    private func stopAwaiting() -> Bool {
-        switch phase.withLockUnlessForked({ $0 }) {
-        case nil, .over: return false
-        case .connecting: break
-        case .awaitingHello(_, _, let answer): answer.invalidate()
-        }
-        return true
     }
 
     // MARK: On the housekeeping thread
@@ -169,9 +157,9 @@ final class ControlHandshake: Sendable {
             let connection = ControlConnection(socket, hello, pid, connections)
             do throws(PortError) {
                 try connections.add(connection)
-                connections.ended(self, .connected(connection))
+                end(.connected(connection))
             } catch {
-                connections.ended(self, .failed(error))
+                end(.failed(error))
             }
         case nil:
             switch LocalSocket.listening(at: address.path) {
@@ -196,14 +184,13 @@ final class ControlHandshake: Sendable {
     }
 
     private func end(_ outcome: Outcome) {
-        _ = phase.withLock { exchange(&$0, with: .over) }
+        let former = phase.withLock { exchange(&$0, with: .over) }
+        if case .awaitingHello(_, _, let answer) = former { answer.invalidate() }
         connections.ended(self, outcome)
     }
 }
 
 extension ControlHello {
-    struct Malformed: Error {}
-
     /// The first packet of a connection has room, but the kernel may lack memory: then false, and an `errno`.
     func send(to socket: ControlSocket) -> Bool {
         socket.send(upTo: Self.size) { buffer in
@@ -213,12 +200,12 @@ extension ControlHello {
     }
 
     /// Reads the peer's hello without waiting; nil at the end of the connection.
-    static func receive(from socket: ControlSocket) -> Result<ControlHello, Malformed>? {
+    static func receive(from socket: ControlSocket) -> Result<ControlHello, Wire.Malformed>? {
         withUnsafeTemporaryAllocation(byteCount: 256, alignment: 8) { buffer in
             let count = socket.receive(into: buffer)
             guard count > 0 else { return nil }
             return ControlHello(UnsafeRawBufferPointer(rebasing: buffer[..<count])).map { .success($0) }
-                ?? .failure(Malformed())
+                ?? .failure(.badMagic)
         }
     }
 }

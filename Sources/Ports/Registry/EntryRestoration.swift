@@ -103,8 +103,7 @@ extension RegistryDirectory {
     private func tellRemoval() {
         let count = own.withLock { $0.names.count }
         if count > 0 {
-            log.error(
-                once: path, "somebody has removed or moved \(path): nobody can find the \(count) names that were in it")
+            log.error(once: path, "somebody has removed or moved \(path): nobody can find its \(count) names")
         }
     }
 }

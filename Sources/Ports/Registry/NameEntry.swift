@@ -73,8 +73,7 @@ struct NameEntry: Sendable, Equatable {
         pid = try fact("pid") { pid_t($0) }
         startTime = try fact("start") { UInt64($0) }
         right = WireRight(
-            id: PortID(
-                incarnation: try fact("process") { Incarnation($0) }, number: try fact("port") { UInt64($0) }),
+            id: PortID(incarnation: try fact("process") { Incarnation($0) }, number: try fact("port") { UInt64($0) }),
             queueLimit: try fact("queue") { UInt32($0) }, limit: try fact("limit") { Int($0) },
             byteLimit: try fact("bytes") { Int($0) }, path: try fact("directory", Self.percentDecoded))
         guard (try? Self.fileName(for: name)) != nil, right.limit >= 0, right.byteLimit >= 0,

@@ -82,7 +82,7 @@ final class RegistryDirectory: Sendable {
     private static func openError(_ path: String, _ error: Int32) -> PortError {
         [ENOTDIR, ELOOP].contains(error)
             ? .untrustedDirectory(
-                path, reason: "it is no directory, or a symbolic link to one; name the directory itself")
+                path, reason: "it is no directory, or a link to one; name the directory itself")
             : .directory(path, call: "open", errno: error)
     }
 

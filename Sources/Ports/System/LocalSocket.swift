@@ -24,26 +24,24 @@ enum LocalSocket {
     }
 
     static func listenForControl(at path: String) throws(PortError) -> Int32 {
-        try listening(makeControl(), at: path, elseClose: crl_unforked_close)
+        try listening(makeControl(), at: path, close: crl_unforked_close)
     }
 
     static func listen(at path: String, kind: Kind) throws(PortError) -> Int32 {
-        try listening(make(kind), at: path) { close($0) }
+        try listening(make(kind), at: path) { Glibc.close($0) }
     }
 
     /// Listens at a free path, for the socket's own user alone.
-    private static func listening(
-        _ descriptor: Int32, at path: String, elseClose: (Int32) -> Void
-    ) throws(PortError) -> Int32 {
+    private static func listening(_ socket: Int32, at path: String, close: (Int32) -> Void) throws(PortError) -> Int32 {
         // Set before `bind`, which takes the umask's rights away, so that others have none from the first moment.
-        fchmod(descriptor, 0o600)
+        fchmod(socket, 0o600)
         let isTooLong = path.utf8.count > Wire.longestSocketPath
-        if !isTooLong, withAddress(path, { bind(descriptor, $0, $1) }) == 0 {
+        if !isTooLong, withAddress(path, { bind(socket, $0, $1) }) == 0 {
             Folder.ignoreUmask(path, 0o600)
-            if Glibc.listen(descriptor, SOMAXCONN) == 0 { return descriptor }
+            if Glibc.listen(socket, SOMAXCONN) == 0 { return socket }
         }
         let error = errno
-        elseClose(descriptor)
+        close(socket)
         throw isTooLong
             ? .pathTooLong(path, limit: Wire.longestSocketPath) : .directory(path, call: "bind", errno: error)
     }

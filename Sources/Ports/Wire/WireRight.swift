@@ -58,8 +58,7 @@ extension WireRight {
             bytes.setLittle(id.incarnation.bits, at: 16)
             bytes.setLittle(UInt64(limit), at: 32)
             bytes.setLittle(UInt64(byteLimit), at: 40)
-            UnsafeMutableRawBufferPointer(rebasing: bytes[Self.fixedSize...]).copyMemory(
-                from: UnsafeRawBufferPointer(path))
+            UnsafeMutableRawBufferPointer(rebasing: bytes[Self.fixedSize...]).copyBytes(from: path)
         }
     }
 }

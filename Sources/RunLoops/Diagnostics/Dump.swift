@@ -109,8 +109,7 @@ extension Item {
             if let interval = timer.interval { parts.append("every \(seconds(interval))") }
             if timer.isValid {
                 let date = timer.nextFireDate
-                parts.append(
-                    date == .distantFuture ? "never due" : "due in \(seconds(MonotonicInstant.now.duration(to: date)))")
+                parts.append(date == .distantFuture ? "never due" : "due in \(seconds(date - .now))")
             }
             parts += ["order \(timer.order)", "fired \(counted(timer.callCount, "time"))"]
         case .observer(let observer):

@@ -28,9 +28,7 @@ extension ThreadRunLoop {
         _ body: @escaping @MainActor (repeat each Argument) -> Value
     ) -> @Sendable (repeat each Argument) -> Value {
         { (arguments: repeat each Argument) in
-            contract(
-                main.isCurrent,
-                "a handler made by ThreadRunLoop.mainActor was called on another thread than the main thread")
+            contract(main.isCurrent, "a handler made by ThreadRunLoop.mainActor was called off the main thread")
             return MainActor.assumeIsolated { body(repeat each arguments) }
         }
     }

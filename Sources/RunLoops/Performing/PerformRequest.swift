@@ -10,18 +10,17 @@ extension ThreadRunLoop {
         private let holder = Mutex(WeakHolder())
         fileprivate weak let owner: (any AnyObject & Sendable)?
         /// Where the loop notes the request; nil without an owner.
-        private let note: (owner: ObjectIdentifier, requests: OwnedRequests)?
+        private let noted: OwnedRequests?
 
         private struct WeakHolder {
             weak var holder: (any RequestHolder)?
             var number: UInt64 = 0
         }
 
-        /// Makes a request, which is noted if there is an owner.
         init(owner: (any AnyObject & Sendable)? = nil, in requests: OwnedRequests? = nil) {
             self.owner = owner
-            note = if let owner, let requests { (ObjectIdentifier(owner), requests) } else { nil }
-            if let owner { requests?.insert(self, of: owner) }
+            noted = owner == nil ? nil : requests
+            noted?.insert(self)
         }
 
         // A request that its loop has dropped is still noted.
@@ -54,12 +53,12 @@ extension ThreadRunLoop {
         }
 
         /// Whether the owner, if there is one, is still there.
-        private var isWanted: Bool { note == nil || owner != nil }
+        private var isWanted: Bool { noted == nil || owner != nil }
 
         /// False when the closure was called already, or the request was cancelled.
         private func end() -> Bool {
             guard !isOver.exchange(true, ordering: .acquiringAndReleasing) else { return false }
-            if let note { note.requests.remove(self, of: note.owner) }
+            noted?.remove(self)
             return true
         }
     }
@@ -118,7 +117,7 @@ extension ThreadRunLoop {
     }
 }
 
-/// What retains the closures of requests: an item of a loop retains one, an ``ThreadRunLoop/IdleQueue`` many.
+/// What retains the closures of requests: an item of a loop retains one, an ``ThreadRunLoop/IdleQueue`` many, by number.
 protocol RequestHolder: AnyObject, Sendable {
     func release(_ number: UInt64)
 }
@@ -127,30 +126,23 @@ extension ThreadRunLoop.Source0: RequestHolder { func release(_: UInt64) { inval
 
 extension ThreadRunLoop.Timer: RequestHolder { func release(_: UInt64) { invalidate() } }
 
-/// The requests of a loop that are for an object, by object.
+/// The requests of a loop that are for an object.
 final class OwnedRequests: Sendable {
-    private struct Entry {
-        weak var request: ThreadRunLoop.PerformRequest?
-        let identity: ObjectIdentifier
+    /// A class: a dictionary corrupts weak references inside its values (Swift 6.3, debug).
+    private final class Entry: Sendable {
+        weak let request: ThreadRunLoop.PerformRequest?
+        init(_ request: ThreadRunLoop.PerformRequest) { self.request = request }
     }
 
-    /// An object may have been released meanwhile, and another may have its address.
-    private let entries = Mutex<[ObjectIdentifier: [Entry]]>([:])
+    private let entries = Mutex<[ObjectIdentifier: Entry]>([:])
 
-    func insert(_ request: ThreadRunLoop.PerformRequest, of owner: any AnyObject & Sendable) {
-        let entry = Entry(request: request, identity: ObjectIdentifier(request))
-        entries.withLock { $0[ObjectIdentifier(owner), default: []].append(entry) }
+    func insert(_ request: ThreadRunLoop.PerformRequest) {
+        entries.withLock { $0[ObjectIdentifier(request)] = Entry(request) }
     }
 
-    func remove(_ request: ThreadRunLoop.PerformRequest, of owner: ObjectIdentifier) {
-        entries.withLock { entries in
-            entries[owner]?.removeAll { $0.identity == ObjectIdentifier(request) }
-            if entries[owner]?.isEmpty == true { entries[owner] = nil }
-        }
-    }
+    func remove(_ request: ThreadRunLoop.PerformRequest) { entries.withLock { $0[ObjectIdentifier(request)] = nil } }
 
     func all(of owner: any AnyObject & Sendable) -> [ThreadRunLoop.PerformRequest] {
-        let requests = entries.withLock { $0[ObjectIdentifier(owner)]?.compactMap(\.request) ?? [] }
-        return requests.filter { $0.owner === owner }
+        entries.withLock { $0.values.compactMap(\.request) }.filter { $0.owner === owner }
     }
 }

@@ -167,10 +167,7 @@ public final class RunLoopThread: Sendable {
     }
 
     private static func canAllocate(_ size: Int) -> Bool {
-        guard let memory = mmap(nil, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
-            memory != MAP_FAILED
-        else { return false }
-        munmap(memory, size)
-        return true
+        let memory = mmap(nil, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+        return memory != MAP_FAILED && munmap(memory, size) == 0
     }
 }
