@@ -31,6 +31,31 @@ import Testing
         #expect(!met(7, 7, geteuid() + 1))
     }
 
+    @Test func `a worker that takes its time to take the welcome gets it, and gets it first`() throws {
+        let runtimes = (PortRuntime(directory: sandbox.path), PortRuntime(directory: sandbox.path))
+        let (launcher, other) = (runtimes.0.nameServer, runtimes.1.nameServer)
+        let (parent, mine) = (try MachPort(nameServer: launcher), try MachPort(nameServer: other))
+        // The welcome has no room yet.
+        let worker = runtimes.0.channels.channel(to: try mine.receiver.exposedRight())
+        let waiter = ThreadWaiter()
+        worker.join(waiter)
+        let expectation = CheckInExpectation("it", pid: getpid(), parent: parent.sendRight)
+        let desk = runtimes.0.checkInDesk
+        let name = try desk.registeredName(launcher)
+        let number = try desk.expect(expectation, launcher).number
+        let checkIn = CheckIn(desk: try other.port(forName: name), number: number)
+        let check = Helper { Result { try checkIn.complete(with: mine, before: .patience) } }
+        let right = try expectation.wait(before: .patience)
+        #expect(check.value(before: .now + .milliseconds(1500)) == nil)
+        let sender = Helper { portError { try right.send(MachPort.Message(id: 5), before: .patience) } }
+        #expect(waitUntil { worker.waiterCount == 3 })
+        worker.leave(waiter)
+        #expect(try check.value()?.get().id == parent.id)
+        #expect(sender.value() == .some(nil))
+        #expect(try mine.receive(before: .patience).id == 5)
+        withExtendedLifetime(runtimes) {}
+    }
+
     @Test func `whoever checks in and takes no answer holds up nobody`() throws {
         let name = try sandbox.names.runtime.checkInDesk.registeredName(sandbox.names)
         let desk = try sandbox.names.port(forName: name)

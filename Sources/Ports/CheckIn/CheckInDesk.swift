@@ -56,21 +56,29 @@ final class CheckInDesk: Sendable {
             log.warning(
                 about: .process(sender.pid), once: "unexpected",
                 "refused the check-in of process \(sender.pid): no worker is expected")
-            return answer(worker, of: sender.pid, MachPort.Message(id: CheckIn.refusalID))
+            return refuse(worker, of: sender.pid)
         }
         guard expectation.isMet(by: sender) else {
-            answer(worker, of: sender.pid, MachPort.Message(id: CheckIn.refusalID))
+            refuse(worker, of: sender.pid)
             return expectation.fail(.refused(worker: expectation.worker, pid: sender.pid, uid: sender.uid))
         }
         // The outcome is fixed before the welcome, because the worker may end right after the welcome. The outcome is
-        // visible after the welcome, because no message of the launcher may arrive before the welcome.
+        // visible after the welcome, because no message of the launcher may arrive before the welcome. Without a deadline:
+        // the worker may be stopped.
         expectation.outcome.set(.success(worker)) {
-            answer(worker, of: sender.pid, MachPort.Message(id: CheckIn.welcomeID, [.port(expectation.parent)]))
+            let welcome = MachPort.Message(id: CheckIn.welcomeID, [.port(expectation.parent)])
+            answer(worker, of: sender.pid, welcome, before: .distantFuture)
         }
     }
 
+    private func refuse(_ worker: MachPort.SendRight, of pid: pid_t) {
+        answer(worker, of: pid, MachPort.Message(id: CheckIn.refusalID), before: .now + .seconds(1))
+    }
+
     /// Posts an answer, because the housekeeping thread must not wait for room.
-    private func answer(_ worker: MachPort.SendRight, of pid: pid_t, _ message: MachPort.Message) {
+    private func answer(
+        _ worker: MachPort.SendRight, of pid: pid_t, _ message: MachPort.Message, before deadline: MonotonicInstant
+    ) {
         let channel = worker.channel
         let fail: @Sendable (any Error) -> Void = { error in
             log.warning(
@@ -78,7 +86,7 @@ final class CheckInDesk: Sendable {
                 "the check-in of process \(pid) cannot be answered: \(error)")
         }
         do throws(PortError) {
-            try channel.post(MessageEncoding.outgoing(message, to: channel), before: .now + .seconds(1), failed: fail)
+            try channel.post(MessageEncoding.outgoing(message, to: channel), before: deadline, failed: fail)
         } catch {
             fail(error)
         }
