@@ -116,6 +116,24 @@ import Testing
         withExtendedLifetime(port) {}
     }
 
+    @Test func `a process that was stopped while a caller said hello lets the caller in`() throws {
+        let target = try Target(sandbox)
+        let older = try Raw(callingAt: target.controlPath)
+        _ = try target.right.ping(before: .patience)
+        #expect(!older.isReadable(before: .now + .seconds(1)))
+        let caller = try Raw(callingAt: target.controlPath)
+        // It has accepted the caller by then.
+        _ = try target.right.ping(before: .patience)
+        target.child.stop()
+        // The time of the older one is over, and then the caller's.
+        #expect(!caller.isReadable(before: .now + .milliseconds(4200)))
+        caller.send(Samples.hello(.random()))
+        #expect(!caller.isReadable(before: .now + .milliseconds(1500)))
+        target.child.signal(SIGCONT)
+        #expect(caller.receive()?.count == ControlHello.size)
+        withExtendedLifetime(older) {}
+    }
+
     @Test func `a peer that sends without end leaves others their turn`() throws {
         var pair: [Int32] = [-1, -1]
         #expect(socketpair(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue), 0, &pair) == 0)

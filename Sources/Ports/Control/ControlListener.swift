@@ -73,7 +73,8 @@ final class ControlListener: Sendable {
         }
         connections.callers.add(1, ordering: .relaxed)
         connections.housekeeping.perform(after: .seconds(5)) { [weak hello] in
-            guard let hello, hello.isValid else { return }
+            // This process may have been stopped meanwhile. What has come is read next.
+            guard let hello, hello.isValid, crl_poll(hello.descriptor, -1, 0) <= 0 else { return }
             hello.invalidate()
             connections.callers.subtract(1, ordering: .relaxed)
             connections.refuse(credentials, "it sent no hello")
