@@ -116,6 +116,39 @@ import Testing
         withExtendedLifetime(port) {}
     }
 
+    @Test func `a peer that was not connected is told on its next connection that a request has no answer`() throws {
+        let (port, path) = try exposed()
+        let (control, incarnation) = (PortRuntime.shared.control, Incarnation.random())
+        func connected() throws -> Raw {
+            let peer = try Raw(callingAt: path)
+            peer.send(Samples.hello(incarnation))
+            #expect(peer.receive()?.count == ControlHello.size)
+            return peer
+        }
+        do { _ = try connected() }
+        #expect(waitUntil { !control.isConnected(to: incarnation) })
+        control.send(.unanswered(1), to: incarnation)
+        // The end of a connection may not be known yet.
+        let (isHeld, isOver) = (Latch(), Latch())
+        do {
+            let peer = try connected()
+            #expect(peer.receive() == Samples.packet(.unanswered(1)))
+            try PortRuntime.shared.housekeeping.perform {
+                isHeld.open()
+                _ = isOver.wait(until: .patience)
+            }
+            #expect(isHeld.wait(until: .patience))
+        }
+        control.send(.unanswered(2), to: incarnation)
+        control.send(.unanswered(3), to: incarnation)
+        isOver.open()
+        #expect(waitUntil { !control.isConnected(to: incarnation) })
+        let peer = try connected()
+        #expect(peer.receive() == Samples.packet(.unanswered(2)))
+        #expect(peer.receive() == Samples.packet(.unanswered(3)))
+        withExtendedLifetime(port) {}
+    }
+
     @Test func `a process that was stopped while a caller said hello lets the caller in`() throws {
         let target = try Target(sandbox)
         let older = try Raw(callingAt: target.controlPath)

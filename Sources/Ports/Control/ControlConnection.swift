@@ -46,9 +46,11 @@ final class ControlConnection: Sendable {
     }
 
     func send(_ message: ControlMessage) {
+        var isLate = false
         let isOverrun = state.withLock { state in
             if case .watch(let number) = message, !state.asked.insert(number).inserted { return false }
-            guard !state.isClosed else { return false }
+            isLate = state.isClosed
+            guard !isLate else { return false }
             if state.outbox.isEmpty, write(message) { return false }
             // Skip statistics queries for a peer with a full socket: unanswered queries would accumulate without bound.
             if case .count = message { return false }
@@ -60,11 +62,12 @@ final class ControlConnection: Sendable {
             return false
         }
         if isOverrun { cut() }
+        if isLate { control.sendAgain([message], to: incarnation) }
     }
 
-    /// - Returns: Whether the packet was sent, or can never be.
+    /// - Returns: Whether the packet was sent.
     private func write(_ message: ControlMessage) -> Bool {
-        socket.send(upTo: ControlMessage.largestSize, message.write) || errno != EAGAIN && errno != ENOBUFS
+        socket.send(upTo: ControlMessage.largestSize, message.write)
     }
 
     private func startFlushing(_ state: inout State) {
@@ -100,7 +103,9 @@ final class ControlConnection: Sendable {
                 state.outbox.removeFirst()
                 control.waitingPackets.subtract(1, ordering: .relaxed)
             }
-            if state.outbox.isEmpty { stopFlushing(&state) } else if state.flush == nil { startFlushing(&state) }
+            // After the end of the connection the rest stays for the next one.
+            let isOver = state.outbox.isEmpty || errno != EAGAIN && errno != ENOBUFS
+            if isOver { stopFlushing(&state) } else if state.flush == nil { startFlushing(&state) }
         }
     }
 
@@ -153,12 +158,14 @@ final class ControlConnection: Sendable {
         send(.statistics(query: query, received: UInt64(statistics.received), waiting: UInt64(statistics.waiting)))
     }
 
-    func closed() {
+    /// - Returns: The packets that were not sent.
+    @discardableResult
+    func closed() -> Deque<ControlMessage> {
         state.withLock { state in
             state.isClosed = true
             control.waitingPackets.subtract(state.outbox.count, ordering: .relaxed)
-            state.outbox = []
             stopFlushing(&state)
+            return exchange(&state.outbox, with: [])
         }
     }
 

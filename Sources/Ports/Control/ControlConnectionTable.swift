@@ -1,3 +1,4 @@
+import DequeModule
 import Glibc
 import RunLoopLocks
 import RunLoops
@@ -15,6 +16,8 @@ final class ControlConnectionTable: Sendable {
         var formerPids: [Incarnation: pid_t] = [:]
         /// The ports that could not return credit, because a connection had ended.
         var owing: Set<UInt64> = []
+        /// The requests without an answer that their askers could not be told of, because a connection had ended.
+        var unanswered: Deque<(peer: Incarnation, request: UInt64)> = []
         var isClosed = false
         var origins: Origins
         let incarnation: Incarnation
@@ -28,6 +31,20 @@ final class ControlConnectionTable: Sendable {
             guard let owner = origins.owner(of: origin) else { return nil }
             // The newest: the end of an older one may not be known yet.
             return connected[owner.incarnation]?.last { $0.pid == owner.pid }
+        }
+
+        /// Askers that never come back take no room beyond this.
+        private static let mostUnanswered = 1024
+
+        mutating func keepUnanswered(_ request: UInt64, of peer: Incarnation) {
+            if unanswered.count == Self.mostUnanswered { unanswered.removeFirst() }
+            unanswered.append((peer, request))
+        }
+
+        mutating func takeUnanswered(by peer: Incarnation) -> [UInt64] {
+            let requests = unanswered.filter { $0.peer == peer }.map(\.request)
+            if !requests.isEmpty { unanswered.removeAll { $0.peer == peer } }
+            return requests
         }
 
         /// Forgets a process that has neither a connection nor a handshake.
@@ -217,6 +234,9 @@ final class ControlConnectionTable: Sendable {
             throw error
         }
         renewWatches(at: connection)
+        for request in state.withLock({ $0.takeUnanswered(by: connection.incarnation) }) {
+            connection.send(.unanswered(request))
+        }
         events?.connectionBegan(connection.incarnation, owing: state.withLock { exchange(&$0.owing, with: []) })
     }
 
@@ -228,7 +248,7 @@ final class ControlConnectionTable: Sendable {
     }
 
     private func remove(_ connection: ControlConnection) {
-        connection.closed()
+        defer { sendAgain(connection.closed(), to: connection.incarnation) }
         state.withLock { state in
             let others = state.connected[connection.incarnation]?.filter { $0 !== connection } ?? []
             state.connected[connection.incarnation] = others.isEmpty ? nil : others
@@ -273,7 +293,20 @@ final class ControlConnectionTable: Sendable {
 
     func tellInvalidated(_ number: UInt64) { for connection in all { connection.tellInvalidated(number) } }
 
-    func send(_ message: ControlMessage, to peer: Incarnation) { existing(peer)?.send(message) }
+    /// The news that a request has no answer waits for the next connection when there is none.
+    func send(_ message: ControlMessage, to peer: Incarnation) {
+        let connection = state.withLock { state in
+            let connection = state.connected[peer]?.first
+            if connection == nil, case .unanswered(let request) = message { state.keepUnanswered(request, of: peer) }
+            return connection
+        }
+        connection?.send(message)
+    }
+
+    /// A connection has ended with these messages unsent. All others are renewed, or asked for again.
+    func sendAgain(_ unsent: some Sequence<ControlMessage>, to peer: Incarnation) {
+        for message in unsent { if case .unanswered = message { send(message, to: peer) } }
+    }
 
     /// - Returns: False when there is no connection.
     @discardableResult
