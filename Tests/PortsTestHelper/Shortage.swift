@@ -13,6 +13,35 @@ private func withoutDescriptors<R>(_ body: () throws -> R) rethrows -> R {
     return try body()
 }
 
+/// Asks servers in directories of their own, which are removed.
+func askInManyDirectories() throws -> Never {
+    let thread = try RunLoopThread()
+    func visit() throws {
+        let folder = TemporaryFolder()
+        let server = try LocalMessagePort(
+            name: "here", nameServer: PortRuntime(directory: folder.path).nameServer
+        ) { _, data in data }
+        try server.schedule(in: thread.loop)
+        let remote = try RemoteMessagePort(name: "here", nameServer: PortNameServer(directory: folder.path))
+        guard try remote.request(id: 1, [7]) == [7] else { fail("no answer") }
+        let answered = Latch()
+        Task {
+            _ = try await remote.request(id: 1, [7])
+            answered.open()
+        }
+        check(answered.wait(until: .now + .seconds(20)), "no answer for a task")
+        server.invalidate()
+    }
+    for _ in 0..<20 { try visit() }
+    let before = openDescriptors()
+    for _ in 0..<40 { try visit() }
+    // libzmq's own thread gives them back.
+    check(
+        waitUntil(before: .now + .seconds(20)) { openDescriptors() <= before + 10 },
+        "\(before) descriptors have become \(openDescriptors())")
+    exit(0)
+}
+
 /// A process that may open no more files, as in a sandbox, waits as long as it should, and is woken.
 func waitWithFewDescriptors() throws -> Never {
     let (port, full) = (try MachPort(), try MachPort(queueLimit: 1))

@@ -234,6 +234,9 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
     case "few-descriptors":
         try waitWithFewDescriptors()
 
+    case "many-directories":
+        try askInManyDirectories()
+
     case "no-descriptors-own":
         try keepNameWithoutDescriptors()
 

@@ -128,6 +128,10 @@ import Testing
         #expect(Child("few-descriptors", in: sandbox).wait() == 0)
     }
 
+    @Test func `whoever asks in one directory after another keeps nothing of those that are gone`() {
+        #expect(Child("many-directories", in: sandbox).wait() == 0)
+    }
+
     @Test(arguments: ["own", "watch"])
     func `no name is lost, or reported so, when no descriptor is left to read its entry with`(_ names: String) throws {
         let desk = try Desk(sandbox)

@@ -184,7 +184,7 @@ import Testing
 
     @Test func `a port for replies refuses requests`() throws {
         let port = try MachPort()
-        let replies = try PortRuntime.shared.replies.port(for: port.sendRight.channel, isForTasks: true)
+        let replies = try PortRuntime.shared.replies.use(for: port.sendRight.channel, isForTasks: true).port
         #expect(
             errorKind {
                 _ = try RemoteMessagePort(MachPort.SendRight(replies.channel)).request(

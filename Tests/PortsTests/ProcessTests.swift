@@ -51,7 +51,7 @@ import Testing
         }
         #expect(try remote.request(id: 1, nil) == nil)
         // The replies came to a port in the same directory: it may be the only one that both can use.
-        let replies = try PortRuntime.shared.replies.port(for: remote.sendRight.channel)
+        let replies = try PortRuntime.shared.replies.use(for: remote.sendRight.channel).port
         let socket = "\(sandbox.path)/\(PortRuntime.shared.incarnation)/\(replies.id.number)"
         #expect(access(socket, F_OK) == 0)
         let askers = (0..<3).map { asker in

@@ -70,7 +70,9 @@ public struct RemoteMessagePort: Sendable {
         // Its end would leave the request without a reply.
         defer { withExtendedLifetime(runtime) {} }
         let replies = runtime.replies
-        let port = try replies.port(for: channel)
+        let use = try replies.use(for: channel)
+        defer { replies.end(use) }
+        let port = use.port
         let source = ThreadRunLoop.Source0 {}
         let pending = PendingReply(to: channel.id)
         pending.outcome.whenSet { _ in
@@ -126,12 +128,13 @@ public struct RemoteMessagePort: Sendable {
         guard let runtime = channel.runtime else { throw PortError.isEnding }
         defer { withExtendedLifetime(runtime) {} }
         let replies = runtime.replies
-        let port = try replies.port(for: channel, isForTasks: true)
+        let use = try replies.use(for: channel, isForTasks: true)
+        defer { replies.end(use) }
         let pending = PendingReply(to: channel.id)
         let number = replies.pending.add(pending)
         defer { replies.pending.remove(number) }
 
-        try await channel.send(Self.request(id, data, number, from: port, to: channel), before: .now + sendTimeout)
+        try await channel.send(Self.request(id, data, number, from: use.port, to: channel), before: .now + sendTimeout)
         let outcome = try await pending.outcome.value(before: .now + replyTimeout, on: runtime.housekeeping)
         guard let outcome else { throw channel.noAnswer(.receiveTimedOut(port: channel.id)) }
         return MachPort.Message(try outcome.get()).data

@@ -46,6 +46,8 @@ final class Registry: Sendable {
             // Asked once: a directory that is removed in between would keep its listener.
             let removed = directories.all.filter(\.folder.isRemoved)
             directories.all.removeAll { former in removed.contains { $0 === former } }
+            // What is ours moves to the directory that the path leads to when it is used again.
+            directories.byPath = directories.byPath.filter { !$0.value.folder.isRemoved || $0.value.hasPorts }
             // One directory may have several paths.
             let same = directories.all.first { $0.folder.identity == opened.folder.identity }
             directories.byPath[path] = same ?? opened

@@ -158,6 +158,9 @@ final class RegistryDirectory: Sendable {
 
     private func isOpen(_ own: Own) -> Bool { own.listener != nil && folder.isSocket(ownFile("c")) }
 
+    /// Whether ports of ours have names or sockets here.
+    var hasPorts: Bool { own.withLock { !$0.names.isEmpty || $0.sockets.contains { $0 != "c" } } }
+
     func closeListener() { own.withLock { $0.listener.take() }?.close() }
 
     private func makeListener() throws(PortError) -> ControlListener {

@@ -3,12 +3,45 @@ import RunLoopLocks
 /// The ports for replies: two for each registry directory, in which the asked process can certainly reach them. The
 /// asking threads serve one port, and the housekeeping thread serves the other, for tasks.
 final class ReplyPorts: Sendable {
+    fileprivate struct Key: Hashable {
+        let path: String
+        let isForTasks: Bool
+    }
+
+    private struct State {
+        var ports: [Key: (port: Receiver, users: Int, lastUse: Int)] = [:]
+        var uses = 0
+
+        mutating func use(_ key: Key) -> Receiver? {
+            uses += 1
+            ports[key]?.users += 1
+            ports[key]?.lastUse = uses
+            return ports[key]?.port
+        }
+
+        /// The ports that nobody uses, beyond ``most``: the least recently used. Programs may use any number of directories.
+        mutating func removeSurplus() -> [Receiver] {
+            let unused = ports.filter { $0.value.users == 0 }.sorted { $0.value.lastUse < $1.value.lastUse }
+            let surplus = unused.prefix(max(0, ports.count - ReplyPorts.most))
+            for key in surplus.map(\.key) { ports[key] = nil }
+            return surplus.map(\.value.port)
+        }
+    }
+
+    /// A port for replies that stays until the use ends.
+    struct Use {
+        let port: Receiver
+        fileprivate let key: Key
+    }
+
     let pending: PendingReplies
     private let context: ReceiveContext
     /// The registry directory for requests inside the runtime.
     private let ownPath: String
-    /// By whether they are for tasks, and by the path of the registry directory.
-    private let ports = Lock<[Bool: [String: Receiver]]>([:])
+    private let state = Lock(State())
+
+    /// The most ports that stay without a user.
+    private static let most = 16
 
     init(_ context: ReceiveContext, ownPath: String) {
         self.context = context
@@ -16,25 +49,27 @@ final class ReplyPorts: Sendable {
         pending = PendingReplies(context.housekeeping)
     }
 
-    /// The port for replies from the channel's owner.
-    func port(for channel: SendChannel, isForTasks: Bool = false) throws(PortError) -> Receiver {
-        let path = channel.isLocal ? ownPath : channel.path
-        if let port = ports.withLock({ $0[isForTasks]?[path] }) { return port }
+    /// The port for replies from the channel's owner. ``end(_:)`` ends the use.
+    func use(for channel: SendChannel, isForTasks: Bool = false) throws(PortError) -> Use {
+        let key = Key(path: channel.isLocal ? ownPath : channel.path, isForTasks: isForTasks)
+        if let port = state.withLock({ $0.use(key) }) { return Use(port: port, key: key) }
         let made = try Receiver(
-            .init(), directoryPath: path, context,
+            .init(), directoryPath: key.path, context,
             handlers: .init(message: { [pending] message in
                 if message.header.kind == .reply { pending.arrived(message) } else { message.refuse() }
             }))
         if isForTasks { try made.schedule(in: context.housekeeping.loop(), forMode: .default) }
-        let port = ports.withLock { ports in
-            if let port = ports[isForTasks]?[path] { return port }
-            ports[isForTasks, default: [:]][path] = made
-            return made
+        let (port, surplus) = state.withLock { state in
+            if let port = state.use(key) { return (port, [made]) }
+            state.ports[key] = (made, 0, 0)
+            return (state.use(key) ?? made, state.removeSurplus())
         }
-        // The loop would keep the surplus port.
-        if port !== made { made.invalidate() }
-        return port
+        // Loops would keep the surplus ports.
+        for port in surplus { port.invalidate() }
+        return Use(port: port, key: key)
     }
 
-    func close() { _ = ports.withLock { exchange(&$0, with: [:]) } }
+    func end(_ use: Use) { state.withLockUnlessForked { $0.ports[use.key]?.users -= 1 } }
+
+    func close() { _ = state.withLock { exchange(&$0.ports, with: [:]) } }
 }
