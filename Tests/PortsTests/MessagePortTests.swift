@@ -195,7 +195,7 @@ import Testing
 
     @Test func `only the process that was asked can refuse a request, and the first outcome stands`() {
         let replies = PortRuntime.shared.replies.pending
-        let pending = PendingReply(to: PortID(incarnation: .random(), number: 1))
+        let pending = PendingReply(to: PortID(incarnation: .random(), number: 1), at: 1)
         let request = replies.add(pending)
         replies.unanswered(request, by: .random())
         #expect(pending.outcome.value == nil)
@@ -255,6 +255,33 @@ import Testing
         #expect(asker.value() == "becameInvalid")
         #expect(!remote.isValid)
         rights.withLock { $0 = [] }
+    }
+
+    @Test func `a reply that was sent before the end of its port arrives, however long it takes`() throws {
+        let runtimes = (PortRuntime(directory: sandbox.path), PortRuntime(directory: sandbox.path))
+        let (asked, right) = (Latch(), Shared<ReplyRight?>(nil))
+        let port = try LocalMessagePort(
+            name: "slow", nameServer: runtimes.0.nameServer,
+            requestHandler: { request in
+                right.withLock { $0 = request.replyRight }
+                asked.open()
+            })
+        let thread = try RunLoopThread()
+        try port.schedule(in: thread.loop)
+        let remote = try RemoteMessagePort(name: "slow", nameServer: runtimes.1.nameServer)
+        let asker = Helper { Result { try remote.request(id: 1, replyTimeout: .seconds(60)) } }
+        #expect(asked.wait(until: .patience))
+        // The reply has no room yet.
+        let channel = try #require(runtimes.0.channels.channels(to: runtimes.1.incarnation).first)
+        let waiter = ThreadWaiter()
+        channel.join(waiter)
+        try right.withLock { $0 }?.reply(with: [7])
+        port.invalidate()
+        #expect(waitUntil { !remote.isValid })
+        #expect(asker.value(before: .now + .milliseconds(500)) == nil)
+        channel.leave(waiter)
+        #expect(try asker.value()?.get() == [7])
+        withExtendedLifetime((runtimes, thread)) {}
     }
 
     @Test func `the end of the asking thread's loop ends its request`() throws {

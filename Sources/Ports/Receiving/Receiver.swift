@@ -328,7 +328,7 @@ final class Receiver: LocalPort, RegisteredPort {
     var statistics: PortStatistics {
         let (statistics, isEmpty) = state.withLock { state in
             // Under the lock: messages that are taken meanwhile would look as if they had never been sent.
-            let ownCount = channel.sentCount
+            let ownCount = channel.acceptedCount
             let isEmpty = state.arrivals.isEmpty(state.socket)
             if !isEmpty { state.mayHaveMore = true }
             return (state.counts.statistics(ownSent: ownCount, isEmpty: isEmpty, now: .now), isEmpty)

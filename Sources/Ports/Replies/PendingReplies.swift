@@ -10,11 +10,18 @@ final class PendingReplies: Sendable {
     }
 
     private let housekeeping: Housekeeping
+    private let statistics: StatisticsCollector
     private let state = Lock(State())
     /// Makes numbers that other processes cannot guess: a process that knows a request's number can answer the request.
     private let secret = UInt128.random(in: 0 ... .max)
 
-    init(_ housekeeping: Housekeeping) { self.housekeeping = housekeeping }
+    /// The longest wait for replies that were sent before their port's end: as long as a reply may wait for room.
+    private static let longestTransit = Duration.seconds(10)
+
+    init(_ housekeeping: Housekeeping, _ statistics: StatisticsCollector) {
+        self.housekeeping = housekeeping
+        self.statistics = statistics
+    }
 
     /// The replies that came after their requests had ended.
     var lateCount: Int { state.withLockUnlessForked { $0.late } ?? 0 }
@@ -61,9 +68,28 @@ final class PendingReplies: Sendable {
 
     func portBecameInvalid(_ port: PortID) {
         guard pendingCount(to: port) > 0 else { return }
-        // Replies that were sent before travel by another connection than the news of the end.
-        let timer = ThreadRunLoop.Timer(after: .milliseconds(50)) { _ in self.fail(port) }
-        if (try? housekeeping.add(timer)) == nil { fail(port) }
+        let deadline = MonotonicInstant.now + Self.longestTransit
+        if (try? housekeeping.perform { self.settle(port, before: deadline) }) == nil { fail(port) }
+    }
+
+    /// Fails the port's requests when no reply is on its way. Replies that were sent before the end travel by another
+    /// connection than the news of the end.
+    private func settle(_ port: PortID, before deadline: MonotonicInstant) {
+        let replyPorts = Set(state.withLock { $0.pending.all(to: port).map(\.replyPort) })
+        settle(port, Array(replyPorts), before: deadline)
+    }
+
+    private func settle(_ port: PortID, _ replyPorts: [UInt64], before deadline: MonotonicInstant) {
+        guard let first = replyPorts.first else {
+            // What was taken last may not have been handled.
+            return housekeeping.perform(after: .milliseconds(50)) { self.fail(port) }
+        }
+        statistics.collect(for: first) { found in
+            guard let found, found.waiting > 0, !deadline.hasPassed else {
+                return self.settle(port, Array(replyPorts.dropFirst()), before: deadline)
+            }
+            self.housekeeping.perform(after: .milliseconds(50)) { self.settle(port, before: deadline) }
+        }
     }
 
     private func fail(_ port: PortID) {
@@ -75,7 +101,12 @@ final class PendingReplies: Sendable {
 /// One request that waits for its reply.
 final class PendingReply: Request {
     let port: PortID
+    /// The number of the port for the reply.
+    let replyPort: UInt64
     let outcome = Promise<Result<ReceivedMessage, PortError>>()
 
-    init(to port: PortID) { self.port = port }
+    init(to port: PortID, at replyPort: UInt64) {
+        self.port = port
+        self.replyPort = replyPort
+    }
 }

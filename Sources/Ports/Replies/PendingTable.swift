@@ -10,6 +10,8 @@ struct PendingTable<Waiting: Request> {
 
     subscript(number: UInt64) -> Waiting? { requests[number] }
 
+    func all(to port: PortID) -> [Waiting] { numbers[port, default: []].compactMap { requests[$0] } }
+
     func count(to port: PortID) -> Int { numbers[port]?.count ?? 0 }
 
     mutating func add(_ request: Waiting, _ number: UInt64) {

@@ -43,10 +43,10 @@ final class ReplyPorts: Sendable {
     /// The most ports that stay without a user.
     private static let most = 16
 
-    init(_ context: ReceiveContext, ownPath: String) {
+    init(_ context: ReceiveContext, _ statistics: StatisticsCollector, ownPath: String) {
         self.context = context
         self.ownPath = ownPath
-        pending = PendingReplies(context.housekeeping)
+        pending = PendingReplies(context.housekeeping, statistics)
     }
 
     /// The port for replies from the channel's owner. ``end(_:)`` ends the use.

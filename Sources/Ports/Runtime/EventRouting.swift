@@ -20,7 +20,7 @@ extension PortRuntime: RuntimeEvents {
         case .invalidated(let number): channel(number)?.invalidate()
         case .unanswered(let request): requestUnanswered(request, by: sender)
         case .credit(let number, let bytes): channel(number)?.returnCredit(Int(clamping: bytes))
-        case .count(let number): peer.send(.sent(number, count: UInt64(channel(number)?.sentCount ?? 0)))
+        case .count(let number): peer.send(.sent(number, count: UInt64(channel(number)?.acceptedCount ?? 0)))
         case .sent(let number, let count): statistics.sent(Int(clamping: count), to: number, by: sender)
         case .ask(let query, let number): statistics.collect(for: number) { [weak peer] in peer?.answer(query, $0) }
         case .statistics(let query, let received, let waiting):

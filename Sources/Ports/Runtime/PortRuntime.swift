@@ -47,7 +47,7 @@ public final class PortRuntime: Sendable {
         registry = Registry(control) { [ports] in ports.port($0) }
         statistics = StatisticsCollector(ports, control)
         receiving = ReceiveContext(channels, ports, registry)
-        replies = ReplyPorts(receiving, ownPath: directory)
+        replies = ReplyPorts(receiving, statistics, ownPath: directory)
         control.events = self
         Self.live.withLock { $0[ObjectIdentifier(self)] = Weak(self) }
     }

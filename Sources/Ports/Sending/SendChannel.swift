@@ -1,6 +1,7 @@
 import Glibc
 import RunLoopLocks
 import RunLoops
+import Synchronization
 import ZeroMQ
 
 /// A port of this runtime, as seen by the channel to the port.
@@ -75,6 +76,11 @@ final class SendChannel: Sendable {
     /// The messages that were sent to the port.
     var sentCount: Int { localQueue?.admittedCount ?? state.withLock { $0.queue.sentCount } }
 
+    private let postedCount = Atomic(0)
+
+    /// The messages that were sent to the port, or wait for room without a sender.
+    var acceptedCount: Int { postedCount.load(ordering: .acquiring) + sentCount }
+
     /// The threads and tasks that wait for room or for a connection.
     var waiterCount: Int { state.withLock { $0.queue.waiters.count } }
 
@@ -145,11 +151,15 @@ final class SendChannel: Sendable {
         if try sendAtOnce(&message, before: deadline, isLast: true) { return }
         guard waiterCount < Self.mostWaiting else { throw .sendTimedOut(port: id) }
         let deferred = try DeferredSend(message, to: self, before: deadline)
+        // The port asks only processes that watch it what they have sent.
+        watch()
         // The exit waits only for messages to other processes.
         let (channels, count) = (channels, isLocal ? 0 : 1)
         channels.postedCount.add(count, ordering: .relaxed)
+        postedCount.add(1, ordering: .relaxed)
         deferred.outcome.whenSet { outcome in
             channels.postedCount.subtract(count, ordering: .relaxed)
+            self.postedCount.subtract(1, ordering: .releasing)
             if case .failure(let error) = outcome { failed(error) }
         }
     }
