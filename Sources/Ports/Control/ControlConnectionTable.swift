@@ -271,6 +271,13 @@ final class ControlConnectionTable: Sendable {
         }
     }
 
+    /// Whether the process lives as far as the kernel knows: it has the other end of a connection, and is not exiting.
+    func isAlive(_ peer: Incarnation) -> Bool {
+        let connections = connections(to: peer)
+        return !connections.isEmpty
+            && connections.allSatisfy { !$0.socket.hasHungUp && !ProcessStatus.isEnding($0.pid) }
+    }
+
     /// A process has not answered in time. A dead one's connections may be open in a child before its exec.
     func noteSilence(of peer: Incarnation) {
         for connection in connections(to: peer) where ProcessStatus.isEnding(connection.pid) { connection.cut() }

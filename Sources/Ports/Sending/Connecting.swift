@@ -16,7 +16,9 @@ extension SendChannel {
     /// - Returns: Whether the connection was lost: a sender has to be told.
     func dropLostConnection() -> Bool {
         let count = sentCount
-        guard let path = usedPath, channels.connectionLooks.mayLook(), LocalSocket.connections(to: [path]).isEmpty
+        // Asked last: a process that is killed begins to exit before the kernel closes its sockets.
+        guard let path = usedPath, channels.connectionLooks.mayLook(), LocalSocket.connections(to: [path]).isEmpty,
+            channels.control.isAlive(id.incarnation)
         else { return false }
         let isLost = state.withLock { state in
             guard state.queue.loseConnection(sentCount: count) else { return false }
