@@ -42,7 +42,8 @@ func goOnWithoutThreads() throws -> Never {
 private func refuses(threads: Int, _ body: () throws -> Void) {
     allowThreads(UInt(threads))
     let outcome = Result(catching: body)
-    guard case .failure(let error as PortError) = outcome, error == .outOfThreads(limit: threads) else {
+    guard case .failure(let error as PortError) = outcome, error == .runLoop(.outOfThreads(limit: UInt64(threads)))
+    else {
         fail("with \(threads) threads: \(outcome)")
     }
 }

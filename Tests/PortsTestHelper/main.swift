@@ -371,7 +371,7 @@ func watchWithoutInstances() throws -> Never {
     let wait = Result { () throws(PortError) in
         try PortNameServer.shared.waitForPort(forName: "nobody", before: .now + .seconds(30))
     }
-    guard wait == .failure(.outOfFileSources(limit: 0)) else { fail("\(wait)") }
+    guard wait == .failure(.runLoop(.outOfFileSources(limit: 0))) else { fail("\(wait)") }
     let port = try MachPort()
     try PortNameServer.shared.register(port, name: "nobody")
     guard try PortNameServer.shared.waitForPort(forName: "nobody", before: .distantPast) == port.sendRight else {

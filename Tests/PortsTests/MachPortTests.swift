@@ -485,8 +485,10 @@ import Testing
         let thread = try RunLoopThread()
         thread.stop()
         #expect(thread.join(before: .patience))
-        #expect(throws: PortError.loopEnded) { try port.schedule(in: thread.loop) }
-        #expect(throws: PortError.loopEnded) { try LocalMessagePort { _, _ in nil }.schedule(in: thread.loop) }
+        #expect(throws: PortError.runLoop(.loopEnded)) { try port.schedule(in: thread.loop) }
+        #expect(throws: PortError.runLoop(.loopEnded)) {
+            try LocalMessagePort { _, _ in nil }.schedule(in: thread.loop)
+        }
         #expect(!port.isScheduled(in: thread.loop))
         // Another loop takes it.
         let other = try RunLoopThread()

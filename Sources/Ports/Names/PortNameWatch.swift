@@ -38,7 +38,7 @@ public final class PortNameWatch: Sendable {
     private let listener: RegistryWatcher.Listener
     private let state = Lock(State())
 
-    /// Begins to watch. Throws `outOfFileSources` without an inotify instance left, or an error of the directory.
+    /// Begins to watch. Throws `runLoop(.outOfFileSources)` without an inotify instance, or an error of the directory.
     public init(_ nameServer: PortNameServer = .shared) throws(PortError) {
         runtime = nameServer.runtime
         directory = try nameServer.registryDirectory()

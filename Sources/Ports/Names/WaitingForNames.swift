@@ -10,7 +10,8 @@ extension PortNameServer {
     ///
     /// While any thread waits, the process uses one inotify instance for each registry directory; a user has
     /// `fs.inotify.max_user_instances` of them.
-    /// - Throws: ``PortError``: `nameNotFound` at the deadline, `outOfFileSources`, and as `port(forName:before:)`.
+    /// - Throws: ``PortError``: `nameNotFound` at the deadline, `runLoop(.outOfFileSources)`, and as
+    ///   `port(forName:before:)`.
     @available(*, noasync, message: "it blocks its thread; `try await` the other one")
     public func waitForPort(
         forName name: String, before deadline: MonotonicInstant = .distantFuture
@@ -36,7 +37,8 @@ extension PortNameServer {
 
     /// Waits until the owner of a name has given up the name or is gone. Returns at once when nobody has the name. After
     /// the deadline, a live owner has up to a second more to answer.
-    /// - Throws: ``PortError``: `nameInUse` at the deadline, `outOfFileSources`, and as `port(forName:before:)`.
+    /// - Throws: ``PortError``: `nameInUse` at the deadline, `runLoop(.outOfFileSources)`, and as
+    ///   `port(forName:before:)`.
     @available(*, noasync, message: "it blocks its thread; `try await` the other one")
     public func waitForEnd(ofName name: String, before deadline: MonotonicInstant = .distantFuture) throws(PortError) {
         guard let right = try port(of: find(name), before: answerDeadline(deadline)) else { return }

@@ -43,14 +43,9 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
     case outOfDescriptors(limit: Int)
     /// libzmq's limit on sockets is reached. Each port takes one, and each port that is sent to.
     case outOfSockets(limit: Int)
-    /// The user, the container or the system has no thread left. The ports of a process take three.
-    case outOfThreads(limit: Int)
-    /// The user has no inotify instance left. A process takes one for each watched registry directory.
-    case outOfFileSources(limit: Int)
-    /// The user has no inotify watch left.
-    case outOfFileWatches(limit: Int)
-    /// The run loop's thread was stopped or has ended.
-    case loopEnded
+    /// A run loop's error: its thread has ended, or no thread, inotify instance or inotify watch is left. The ports of a
+    /// process take three threads, and an inotify instance for each watched registry directory.
+    case runLoop(RunLoopError)
     /// A limit of a port is less than 1.
     case invalidLimit(name: String, value: Int)
     /// The process is a forked child of the one that used the library, or the process is ending.
@@ -104,11 +99,7 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
             "no descriptor is left for a port (the limit is \(limit)): close some, or raise the limit with ulimit -n"
         case .outOfSockets(let limit):
             "libzmq has no socket left (the limit is \(limit)): invalidate some ports, or use several processes"
-        case .outOfThreads(let limit):
-            RunLoopError.outOfThreads(limit: limit == .max ? .max : UInt64(limit)).description
-        case .outOfFileSources(let limit): RunLoopError.outOfFileSources(limit: limit).description
-        case .outOfFileWatches(let limit): RunLoopError.outOfFileWatches(limit: limit).description
-        case .loopEnded: RunLoopError.loopEnded.description
+        case .runLoop(let error): error.description
         case .invalidLimit(let name, let value): "a port cannot have a \(name) of \(value): ask for 1 or more"
         case .unavailable(let reason): "ports are unavailable: \(reason)"
         case .transport(let call, let errno): "\(call) failed: \(String(cString: strerror(errno)))"
@@ -131,15 +122,13 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
     }
 
     init(_ error: RunLoopError) {
-        switch error {
-        case .outOfDescriptors(let limit): self = .outOfDescriptors(limit: Int(clamping: limit))
-        case .outOfFileSources(let limit): self = .outOfFileSources(limit: limit)
-        case .outOfFileWatches(let limit): self = .outOfFileWatches(limit: limit)
-        case .loopEnded: self = .loopEnded
-        case .system(let call, let errno): self = .transport(call: call, errno: errno)
-        case .outOfThreads(let limit): self = .outOfThreads(limit: Int(clamping: limit))
-        default: self = .unavailable(reason: error.description)
-        }
+        self =
+            switch error {
+            case .outOfDescriptors(let limit): .outOfDescriptors(limit: Int(clamping: limit))
+            case .outOfThreads, .outOfFileSources, .outOfFileWatches, .loopEnded: .runLoop(error)
+            case .system(let call, let errno): .transport(call: call, errno: errno)
+            default: .unavailable(reason: error.description)
+            }
     }
 
     static func last(_ call: String) -> PortError {
