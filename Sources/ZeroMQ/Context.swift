@@ -61,7 +61,5 @@ public final class Context: @unchecked Sendable {
 
     /// Ends the context. The call blocks until all sockets are closed and have flushed or dropped their messages.
     /// The corresponding C function is `zmq_ctx_term`.
-    public func terminate() {
-        while zmq_ctx_term(handle) != 0, zmq_errno() == EINTR {}
-    }
+    public func terminate() { while zmq_ctx_term(handle) != 0, zmq_errno() == EINTR {} }
 }

@@ -11,9 +11,7 @@ struct Doctor: ParsableCommand {
     @OptionGroup var output: JSONFlag
 
     private struct Finding {
-        enum State: String {
-            case ok, warning, error
-        }
+        enum State: String { case ok, warning, error }
 
         var state = State.ok
         let text: String

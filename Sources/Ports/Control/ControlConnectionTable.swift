@@ -130,13 +130,12 @@ final class ControlConnectionTable: Sendable {
             state.removeIfGone(address.incarnation)
         }
         switch outcome {
-        case .connected: break
         case .dead:
             state.withLock { $0.formerPids[address.incarnation] = nil }
             events?.processDied(address)
-        // The next handshake would meet the same version.
-        case .otherVersion: break
         case .noConnection, .failed: reconnect(address, now: false)
+        // The next handshake would meet the same version.
+        case .connected, .otherVersion: break
         }
         handshake.outcome.set(outcome)
     }

@@ -67,7 +67,11 @@ final class RegistryDirectory: Sendable {
         guard path.hasPrefix("/") else { throw .untrustedDirectory(path, reason: "its path has to begin with /") }
         guard path.utf8.count <= Self.longestPath else { throw .pathTooLong(path, limit: Self.longestPath) }
         if !Folder.make(path) { throw .directory(path, call: "mkdir", errno: errno) }
-        guard let folder = Folder(path) else { throw Self.openError(path, errno) }
+        guard let folder = Folder(path) else {
+            let error = errno
+            guard error == ENOTDIR || error == ELOOP else { throw .directory(path, call: "open", errno: error) }
+            throw .untrustedDirectory(path, reason: "it is no directory, or a link to one; name the directory itself")
+        }
         self.folder = folder
         currentPath = Lock(path)
         self.registry = registry
@@ -77,13 +81,6 @@ final class RegistryDirectory: Sendable {
         flock(folder.descriptor, LOCK_SH | LOCK_NB)
         // Without the permission to write, lookups still work.
         _ = folder.makeFolder(Self.names)
-    }
-
-    private static func openError(_ path: String, _ error: Int32) -> PortError {
-        [ENOTDIR, ELOOP].contains(error)
-            ? .untrustedDirectory(
-                path, reason: "it is no directory, or a link to one; name the directory itself")
-            : .directory(path, call: "open", errno: error)
     }
 
     /// The directory has to be this user's, and closed to all others: who can write to it can pose as any port's owner.
@@ -130,9 +127,7 @@ final class RegistryDirectory: Sendable {
     }
 
     /// Whether others find this runtime by the directory's path. Looks at most ten times a second.
-    var isInPlace: Bool {
-        !looks.mayLook() || isCurrent(at: path) && folder.isSocket(ownFile("c"))
-    }
+    var isInPlace: Bool { !looks.mayLook() || isCurrent(at: path) && folder.isSocket(ownFile("c")) }
 
     // MARK: This runtime's files
 
@@ -231,9 +226,7 @@ final class RegistryDirectory: Sendable {
     // MARK: Other processes
 
     /// Whether somebody listens at the process's control socket, which the kernel closes with the process.
-    func isAlive(_ incarnation: Incarnation) -> Bool {
-        incarnation == registry.incarnation || hasListener("\(incarnation)/c")
-    }
+    func isAlive(_ owner: Incarnation) -> Bool { owner == registry.incarnation || hasListener("\(owner)/c") }
 
     /// Whether anybody listens at a socket in this directory, or may do so: the directory's path need not lead here.
     func hasListener(_ file: String, kind: LocalSocket.Kind = .sequencedPackets) -> Bool {

@@ -81,7 +81,5 @@ final class RegistryWatcher: Sendable {
         }
     }
 
-    func tell(_ change: Change) {
-        for handler in state.withLock({ $0.handlers.values }) { handler(change) }
-    }
+    func tell(_ change: Change) { for handler in state.withLock({ $0.handlers.values }) { handler(change) } }
 }

@@ -85,9 +85,7 @@ final class Log: Sendable {
         state.withLock { state in
             state.rest = nil
             var lines = state.queue
-            if state.lost > 0 {
-                lines.append((.warning, "\(state.lost) more lines were lost: the log was blocked"))
-            }
+            if state.lost > 0 { lines.append((.warning, "\(state.lost) more lines were lost: the log was blocked")) }
             (state.queue, state.lost) = ([], 0)
             if lines.isEmpty, state.limit.omitted > 0 {
                 guard state.isClosing || state.limit.end.hasPassed else {

@@ -7,9 +7,7 @@ struct PeerCredentials {
     private(set) var pid: pid_t = 0
     private(set) var uid: uid_t = 0
 
-    init?(of descriptor: Int32) {
-        guard crl_peer_credentials(descriptor, &pid, &uid) else { return nil }
-    }
+    init?(of descriptor: Int32) { guard crl_peer_credentials(descriptor, &pid, &uid) else { return nil } }
 
     var isOwnUser: Bool { uid == geteuid() }
 }

@@ -28,9 +28,7 @@ enum Wire {
     /// The longest path that the address of a local socket holds.
     static let longestSocketPath = 107
 
-    enum Kind: UInt8 {
-        case message = 0, request, reply, drainProbe
-    }
+    enum Kind: UInt8 { case message = 0, request, reply, drainProbe }
 
     /// Reads an unchecked frame. A malformed frame may look like a probe.
     static func isDrainProbe(_ frame: borrowing Frame) -> Bool {
@@ -120,9 +118,7 @@ extension WireHeader {
             end += length
         }
         guard end == bytes.count else { throw .badSize }
-        if replySize > 0 {
-            _ = try WireRight(checking: UnsafeRawBufferPointer(rebasing: bytes[replyOffset..<start]))
-        }
+        if replySize > 0 { _ = try WireRight(checking: UnsafeRawBufferPointer(rebasing: bytes[replyOffset..<start])) }
     }
 
     func write(to bytes: UnsafeMutableRawBufferPointer) {

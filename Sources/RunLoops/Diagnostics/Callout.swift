@@ -1,9 +1,7 @@
 /// The kind of a callout, and its item if there is one. Both in one word, so that a reader never sees the kind of one
 /// callout and the item of another.
 struct Callout: Equatable {
-    enum Kind: UInt {
-        case none, block, job, mainQueue, source0, source1, timer, observer
-    }
+    enum Kind: UInt { case none, block, job, mainQueue, source0, source1, timer, observer }
 
     let bits: UInt
 

@@ -25,9 +25,7 @@ extension ThreadRunLoop: CustomStringConvertible {
         for mode in modes {
             let isCommon = mode.flags.isCommon.load(ordering: .acquiring)
             lines.append("  mode \(mode.name)\(isCommon ? ", common" : ""): \(counted(mode.items.count, "item"))")
-            for item in mode.items {
-                lines.append("    \(item.dump)\(callout.isOf(item.id) ? ", being called" : "")")
-            }
+            for item in mode.items { lines.append("    \(item.dump)\(callout.isOf(item.id) ? ", being called" : "")") }
             let count = blocks.dueCount(in: mode.flags.blockModes)
             if count > 0 { lines.append("    \(counted(count, "block")) to perform") }
         }

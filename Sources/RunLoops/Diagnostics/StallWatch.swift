@@ -114,9 +114,7 @@ final class StallWatch: Sendable {
         tell(report)
     }
 
-    private func tell(_ stall: StallMonitor.Stall) {
-        if !state.withLock({ $0.phase == .stopped }) { handler(stall) }
-    }
+    private func tell(_ stall: StallMonitor.Stall) { if !state.withLock({ $0.phase == .stopped }) { handler(stall) } }
 }
 
 extension StallMonitor.Stall.Phase {

@@ -36,9 +36,7 @@ extension ThreadRunLoop: SerialExecutor {
         fileprivate init(loop: ThreadRunLoop) { self.loop = loop }
 
         /// Queues a task's job. Called by Swift's concurrency, on any thread.
-        public func enqueue(_ job: consuming ExecutorJob) {
-            loop.queue(Job(job: UnownedJob(job), preference: self))
-        }
+        public func enqueue(_ job: consuming ExecutorJob) { loop.queue(Job(job: UnownedJob(job), preference: self)) }
     }
 
     /// A job of an actor or a task, with its executor: with the wrong executor Swift hops once more.

@@ -118,9 +118,7 @@ extension ThreadRunLoop {
 }
 
 /// What retains the closures of requests: an item of a loop retains one, an ``ThreadRunLoop/IdleQueue`` many, by number.
-protocol RequestHolder: AnyObject, Sendable {
-    func release(_ number: UInt64)
-}
+protocol RequestHolder: AnyObject, Sendable { func release(_ number: UInt64) }
 
 extension ThreadRunLoop.Source0: RequestHolder { func release(_: UInt64) { invalidate() } }
 

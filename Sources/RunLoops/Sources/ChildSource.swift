@@ -47,9 +47,7 @@ private final class ProcessDescriptor: Sendable {
 
     init(_ pid: pid_t) throws(RunLoopError) {
         descriptor = crl_pidfd_open(pid)
-        guard descriptor >= 0 else {
-            throw [ESRCH, EINVAL].contains(errno) ? .notAChild(pid) : .last("pidfd_open")
-        }
+        guard descriptor >= 0 else { throw [ESRCH, EINVAL].contains(errno) ? .notAChild(pid) : .last("pidfd_open") }
         // The wait for another process's child would only fail after its end.
         guard crl_pidfd_is_child(descriptor) else { throw .notAChild(pid) }
     }
