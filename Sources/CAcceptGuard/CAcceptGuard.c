@@ -126,6 +126,8 @@ static void keep_spare(void) {
 void cag_begin(int kept, void (*told)(int, unsigned, enum cag_reason)) {
     reserve = kept;
     atomic_store(&refused, told);
+    // Early: its number is still low, and so below a limit that the program sets later.
+    keep_spare();
     take_calls();
 }
 

@@ -12,8 +12,12 @@ private final class Seen: @unchecked Sendable {
 }
 
 /// A port that others do harm to, and that can be asked what it has seen of it.
-func standAsTarget() throws -> Never {
+///
+/// - Parameter others: How many descriptors of others the process has before it has the port.
+func standAsTarget(others: Int) throws -> Never {
     alarm(1800)
+    PortRuntime.shared.flushBound = .seconds(1)
+    for _ in 0..<others { _ = open("/dev/null", O_RDONLY | O_CLOEXEC) }
     let seen = Seen()
     let port = try MachPort()
     port.setHandler { [weak port] message in
@@ -36,6 +40,9 @@ func standAsTarget() throws -> Never {
             seen.hoard = []
         case 5:
             exit(0)
+        case 6:
+            var limit = rlimit(rlim_cur: 50, rlim_max: 50)
+            setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
         default:
             seen.handled += 1
         }

@@ -220,7 +220,7 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
         try mourn(arguments.first ?? "")
 
     case "target":
-        try standAsTarget()
+        try standAsTarget(others: Int(arguments.first ?? "") ?? 0)
 
     case "large-names":
         try refuseLargeNames()

@@ -1,3 +1,4 @@
+import CRunLoopShims
 import Foundation
 import Glibc
 import OwnThread
@@ -75,6 +76,23 @@ import Testing
         try target.hoard(false)
         #expect(try waitUntil { try target.newPort() == "made" })
         #expect(try waitUntil { try greet(target) })
+    }
+
+    @Test(arguments: [LocalSocket.Kind.stream, .sequencedPackets])
+    func `whoever calls a process that has set its limit lower than its descriptors is refused`(
+        _ kind: LocalSocket.Kind
+    ) throws {
+        let target = try Target(sandbox, setUp: "set -- \"$@\" 100")
+        try target.lowerLimit()
+        #expect(try target.seen().malformed == 0)
+        let caller = try LocalSocket.make(kind)
+        defer { close(caller) }
+        #expect(LocalSocket.connect(caller, to: kind == .stream ? target.path : target.controlPath) == 0)
+        #expect(crl_poll(caller, -1, MonotonicInstant.patience.timeout) > 0)
+        var byte: UInt8 = 0
+        #expect(recv(caller, &byte, 1, 0) <= 0)
+        #expect(waitUntil { target.hasLogged("process \(getpid())", "no descriptor is left") })
+        #expect(try target.seen().malformed == 0)
     }
 
     /// Links the helper program again, as a library.

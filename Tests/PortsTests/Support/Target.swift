@@ -58,6 +58,9 @@ final class Target: Sendable {
     /// Has it take all descriptors that there are, or let go of them.
     func hoard(_ isOn: Bool) throws { try right.send(MachPort.Message(id: isOn ? 3 : 4), before: .patience) }
 
+    /// Has it set its limit lower than the descriptors that it has.
+    func lowerLimit() throws { try right.send(MachPort.Message(id: 6), before: .patience) }
+
     /// Has it end by itself.
     func exit() throws { try right.send(MachPort.Message(id: 5), before: .patience) }
 
