@@ -125,3 +125,35 @@ func watchWithoutDescriptors() throws -> Never {
     if let change = try next(before: .now + .milliseconds(300)) { fail("\(change)") }
     exit(0)
 }
+
+/// Nobody may read the names for a while.
+func watchUnreadableNames() throws -> Never {
+    // Root may read everything.
+    if geteuid() == 0 {
+        guard setgroups(0, nil) == 0, setgid(65534) == 0, setuid(65534) == 0 else { fail("still root") }
+    }
+    do {
+        let folder = TemporaryFolder()
+        let names = PortNameServer(directory: folder.path)
+        let port = try MachPort(nameServer: names)
+        try names.register(port, name: "known")
+        let watch = try PortNameWatch(names)
+        guard case .came? = try watch.next(before: .now + .seconds(20)) else { fail("not come") }
+        let path = folder.path + "/names"
+        check(chmod(path, 0) == 0, "cannot be closed")
+        // Of a port that ends, a watch cannot know whether it had a name.
+        try MachPort(nameServer: names).invalidate()
+        do throws(PortError) {
+            let change = try watch.next(before: .now + .seconds(20))
+            fail("\(String(describing: change))")
+        } catch {
+            guard error == .directory(path, call: "open", errno: EACCES) else { fail("\(error)") }
+        }
+        check(chmod(path, 0o700) == 0, "cannot be opened")
+        try names.register(port, name: "new")
+        guard case .came(let new)? = try watch.next(before: .now + .seconds(20)), new.name == "new" else {
+            fail("the new name has not come")
+        }
+    }
+    exit(0)
+}

@@ -237,6 +237,9 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
     case "many-directories":
         try askInManyDirectories()
 
+    case "unreadable-names":
+        try watchUnreadableNames()
+
     case "no-descriptors-own":
         try keepNameWithoutDescriptors()
 

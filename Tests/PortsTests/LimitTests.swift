@@ -95,6 +95,10 @@ import Testing
         #expect(try target.seen().malformed == 0)
     }
 
+    @Test func `whoever watches names that cannot be read any more is told so`() {
+        #expect(Child("unreadable-names", in: sandbox).wait() == 0)
+    }
+
     /// Links the helper program again, as a library.
     private func linkLibrary() throws -> String {
         let linker = Process()

@@ -47,8 +47,8 @@ public final class PortNameWatch: Sendable {
     }
 
     /// Waits for the next change; nil when the deadline came first. Any thread may call this method; each change is
-    /// returned once. While the directory cannot be read, for want of descriptors for example, nothing changes.
-    /// - Throws: ``PortError`` when the directory was removed.
+    /// returned once. While the directory cannot be read for want of descriptors or memory, nothing changes.
+    /// - Throws: ``PortError`` when the directory was removed, or must not be read.
     @available(*, noasync, message: "it blocks its thread")
     public func next(before deadline: MonotonicInstant = .distantFuture) throws(PortError) -> Change? {
         try Fork.check()
@@ -61,13 +61,25 @@ public final class PortNameWatch: Sendable {
             if let change { return change }
             if listener.isDirectoryRemoved { throw .directory(directory.path, call: "inotify", errno: ENOENT) }
             guard waiter.wait(for: nil, until: deadline) else { return nil }
-            state.withLock { look(&$0) }
+            do throws(PortError) {
+                try state.withLock { (state) throws(PortError) in try look(&state) }
+            } catch {
+                // No event reports that the directory can be read again, so the next call looks at once.
+                waiter.wake()
+                throw error
+            }
         }
     }
 
     /// Compares the entries with the last ones. What cannot be read now is neither gone nor new.
-    private func look(_ state: inout State) {
-        guard let entries = try? directory.entries() else { return lookAgain(&state) }
+    private func look(_ state: inout State) throws(PortError) {
+        let entries: [NameEntry]
+        do throws(PortError) {
+            entries = try directory.entries()
+        } catch {
+            guard error.mayHideEntry else { throw error }
+            return lookAgain(&state)
+        }
         let (known, gone) = (state.held, state.gone)
         (state.held, state.gone) = ([:], [])
         for entry in entries {
