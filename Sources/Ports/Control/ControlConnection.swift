@@ -31,11 +31,6 @@ final class ControlConnection: Sendable {
 
     private let state = Lock(State())
 
-    /// The connection is cut when more packets wait for a peer that does not read.
-    private var longestOutbox: Int {
-        control.waitingPackets.load(ordering: .relaxed) < ControlConnectionTable.manyPackets ? 65_536 : 1024
-    }
-
     /// - Parameter hello: The peer's hello, which has come already.
     init(_ socket: ControlSocket, _ hello: ControlHello, _ pid: pid_t, _ control: ControlConnectionTable) {
         self.socket = socket
@@ -54,8 +49,9 @@ final class ControlConnection: Sendable {
             if state.outbox.isEmpty, write(message) { return false }
             // Skip statistics queries for a peer with a full socket: unanswered queries would accumulate without bound.
             if case .count = message { return false }
-            // Watches are bounded by the rights of this process, so the outbox has room for them.
-            guard state.outbox.count < longestOutbox + state.asked.count else { return true }
+            // A peer that does not read is cut off. Watches have room: the rights of this process bound their count.
+            let hasRoom = control.waitingPackets.load(ordering: .relaxed) < ControlConnectionTable.manyPackets
+            guard state.outbox.count < (hasRoom ? 65_536 : 1024) + state.asked.count else { return true }
             state.outbox.append(message)
             control.waitingPackets.add(1, ordering: .relaxed)
             if state.flush == nil { startFlushing(&state) }

@@ -74,13 +74,9 @@ final class Folder: Sendable {
 
     static func make(_ path: String, in folder: Int32 = AT_FDCWD) -> Bool {
         guard mkdirat(folder, path, 0o700) == 0 else { return errno == EEXIST }
-        ignoreUmask(path, in: folder, 0o700)
+        // A strict umask may have taken rights from the folder's own user.
+        fchmodat(folder, path, 0o700, AT_SYMLINK_NOFOLLOW)
         return true
-    }
-
-    /// Gives a file that was just made the rights that a strict umask has taken from its own user.
-    static func ignoreUmask(_ path: String, in folder: Int32 = AT_FDCWD, _ mode: mode_t) {
-        fchmodat(folder, path, mode, AT_SYMLINK_NOFOLLOW)
     }
 
     func remove(_ file: String) -> Bool { unlinkat(descriptor, file, 0) == 0 }

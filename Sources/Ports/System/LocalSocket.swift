@@ -37,7 +37,7 @@ enum LocalSocket {
         fchmod(socket, 0o600)
         let isTooLong = path.utf8.count > Wire.longestSocketPath
         if !isTooLong, withAddress(path, { bind(socket, $0, $1) }) == 0 {
-            Folder.ignoreUmask(path, 0o600)
+            fchmodat(AT_FDCWD, path, 0o600, AT_SYMLINK_NOFOLLOW)
             if Glibc.listen(socket, SOMAXCONN) == 0 { return socket }
         }
         let error = errno

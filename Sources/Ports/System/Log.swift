@@ -52,12 +52,10 @@ final class Log: Sendable {
             return (needsThread, line == nil ? nil : state.rest.take())
         }
         rest?.open()
+        guard needsThread else { return }
+        let thread = try? RunLoopThread.startThread { self.write() }
         // Without a thread, the lines wait for the next attempt.
-        if needsThread, !startThread() { state.withLock { $0.isWriting = false } }
-    }
-
-    private func startThread() -> Bool {
-        (try? RunLoopThread.startThread { log.write() }).map { pthread_detach($0) } == 0
+        if let thread { pthread_detach(thread) } else { state.withLock { $0.isWriting = false } }
     }
 
     /// Made with the first line: until then, the program may set up its logging system.

@@ -29,9 +29,6 @@ struct LogRateLimit {
     /// Faults that were written, and are not written again.
     private var said: Set<Fault> = []
 
-    /// The set is emptied at this size: otherwise peers that come and go would make the set grow without bound.
-    private static let mostSaid = 1024
-
     /// - Parameter kind: The kind of fault, for a line that is written once for each subject; otherwise nil.
     mutating func admits(_ subject: Subject, once kind: String?, at now: MonotonicInstant) -> Bool {
         let fault = kind.map { Fault(subject: subject, kind: $0) }
@@ -45,7 +42,8 @@ struct LogRateLimit {
         if !isOwn { count += 1 }
         counts[subject, default: 0] += 1
         if let fault {
-            if said.count >= Self.mostSaid { said.removeAll() }
+            // Peers that come and go must not make the set grow without bound.
+            if said.count >= 1024 { said.removeAll() }
             said.insert(fault)
         }
         return true

@@ -42,9 +42,7 @@ extension ThreadRunLoop {
     @discardableResult
     public static func performOnMain(
         inModes modes: [Mode] = [.common], _ body: @escaping @MainActor () -> Void
-    ) -> Bool {
-        main.perform(inModes: modes, mainActor(body))
-    }
+    ) -> Bool { main.perform(inModes: modes, mainActor(body)) }
 
     private static let notItsThread =
         "only the loop's own thread can add a closure that is not @Sendable: elsewhere, add a Timer or an Observer with "

@@ -17,9 +17,7 @@ extension ThreadRunLoop.Source1 {
     public static func file(
         _ path: String, _ events: ThreadRunLoop.FileEvents = .all,
         handler: @escaping @Sendable (ThreadRunLoop.FileChange) -> Void
-    ) throws(RunLoopError) -> ThreadRunLoop.Source1 {
-        try files([(path, events)], handler: handler)
-    }
+    ) throws(RunLoopError) -> ThreadRunLoop.Source1 { try files([(path, events)], handler: handler) }
 
     /// A source for several files, which takes one inotify instance, and is invalid when the first of them is deleted.
     package static func files(

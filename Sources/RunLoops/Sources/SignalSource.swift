@@ -28,11 +28,10 @@ private final class SignalWatch: Sendable {
     let event: EventDescriptor
     let signal: Int32
 
-    /// A fault that a handler does not repair happens again at once, for ever.
-    private static let faults = [SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS]
-
     init(_ signal: Int32) throws(RunLoopError) {
-        if Self.faults.contains(signal) { throw .signalNotWatchable(signal) }
+        // A fault that a handler does not repair happens again at once, for ever.
+        let isFault = [SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS].contains(signal)
+        if isFault { throw .signalNotWatchable(signal) }
         event = try EventDescriptor()
         self.signal = signal
         guard crl_signal_watch(signal, event.descriptor) == 0 else {
