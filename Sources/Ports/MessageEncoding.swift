@@ -7,9 +7,7 @@ enum MessageEncoding {
     static func outgoing(
         _ message: MachPort.Message, kind: Wire.Kind = .message, request: UInt64 = 0, to port: SendChannel
     ) throws(PortError) -> OutgoingMessage {
-        guard port.isLocal else {
-            return .frame(try frame(message, kind: kind, request: request, to: port))
-        }
+        guard port.isLocal else { return .frame(try frame(message, kind: kind, request: request, to: port)) }
         let reply = message.replyPort?.channel
         var size = 0
         let components = message.components.map { component -> LocalMessage.Component in

@@ -12,9 +12,10 @@ extension MachPort.SendRight {
         guard isValid, let runtime = channel.runtime else { throw .isInvalid(port: id) }
         defer { withExtendedLifetime(runtime) {} }
         let start = MonotonicInstant.now
-        let probe = OwnerProbe(channel)
+        let probe = channel.probeOwner()
+        defer { withExtendedLifetime(probe) {} }
         try channel.connectToOwner(before: max(deadline, .now + .seconds(1)))
-        guard probe.answered.wait(until: deadline) != nil else { throw channel.noAnswer(.receiveTimedOut(port: id)) }
+        guard probe.invalidated.wait(until: deadline) != nil else { throw channel.noAnswer(.receiveTimedOut(port: id)) }
         let end = MonotonicInstant.now
         guard isValid else { throw .becameInvalid(port: id) }
         return end - start

@@ -35,9 +35,7 @@ extension MachPort {
         /// - Parameter handler: Called once, on the thread that invalidates a port of this process, otherwise on a
         ///   thread of the library. The handler must neither block nor end that thread, which serves all peers. It is
         ///   kept as long as somebody keeps the right.
-        public func onInvalidation(_ handler: @escaping @Sendable () -> Void) {
-            channel.onInvalidation(handler)
-        }
+        public func onInvalidation(_ handler: @escaping @Sendable () -> Void) { channel.onInvalidation(handler) }
 
         /// Sends a message. The corresponding method is NSPortMessage's `sendBeforeDate:`.
         ///
@@ -85,9 +83,9 @@ extension MachPort {
             if channel.isLocal {
                 return try channel.send(id: id, bytes: bytes, replyRight: replyPort?.channel, before: deadline)
             }
-            let message = try MessageEncoding.frame(id: id, bytes: bytes, replyPort: replyPort, to: channel)
-            var outgoing = OutgoingMessage.frame(message)
-            try channel.send(&outgoing, before: deadline)
+            let frame = try MessageEncoding.frame(id: id, bytes: bytes, replyPort: replyPort, to: channel)
+            var message = OutgoingMessage.frame(frame)
+            try channel.send(&message, before: deadline)
         }
     }
 }

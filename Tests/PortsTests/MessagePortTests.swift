@@ -195,7 +195,7 @@ import Testing
 
     @Test func `only the process that was asked can refuse a request, and the first outcome stands`() {
         let replies = PortRuntime.shared.replies.pending
-        let pending = PendingReply(to: PortID(incarnation: .random(), number: 1), at: 1)
+        let pending = PendingReply(port: PortID(incarnation: .random(), number: 1), replyPort: 1)
         let request = replies.add(pending)
         replies.unanswered(request, by: .random())
         #expect(pending.outcome.value == nil)

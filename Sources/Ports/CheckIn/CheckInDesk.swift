@@ -31,18 +31,16 @@ final class CheckInDesk: Sendable {
 
     private func port(_ nameServer: PortNameServer) throws(PortError) -> MachPort {
         let loop = try nameServer.runtime.housekeeping.loop()
-        if let port = state.withLock({ $0.ports[nameServer.path] }) {
-            // The thread that made the port may not have scheduled it yet, or may have failed to.
-            if !port.isScheduled(in: loop) { try port.schedule(in: loop) }
+        let known = state.withLock { $0.ports[nameServer.path] }
+        let made =
+            if let known { known } else { try MachPort(nameServer: nameServer) { [weak self] in self?.checkIn($0) } }
+        let port = state.withLock { state in
+            let port = state.ports[nameServer.path] ?? made
+            state.ports[nameServer.path] = port
             return port
         }
-        let made = try MachPort(nameServer: nameServer) { [weak self] message in self?.checkIn(message) }
-        let port = state.withLock { state in
-            if let port = state.ports[nameServer.path] { return port }
-            state.ports[nameServer.path] = made
-            return made
-        }
-        try port.schedule(in: loop)
+        // The thread that made the port may not have scheduled it yet, or may have failed to.
+        if !port.isScheduled(in: loop) { try port.schedule(in: loop) }
         return port
     }
 

@@ -129,9 +129,7 @@ public final class WorkerProcess: Sendable {
 
     /// Calls a handler once, when the child has ended, or at once when it has ended already. The handler must not block
     /// its thread, which is the library's.
-    public func onExit(_ handler: @escaping @Sendable (ThreadRunLoop.ExitStatus) -> Void) {
-        ended.whenSet(handler)
-    }
+    public func onExit(_ handler: @escaping @Sendable (ThreadRunLoop.ExitStatus) -> Void) { ended.whenSet(handler) }
 
     /// Sends the child a signal. Nothing happens when the child has ended: a pidfd never names another process.
     public func send(signal: Int32) { _ = crl_pidfd_signal(descriptor, signal) }

@@ -74,7 +74,7 @@ public struct RemoteMessagePort: Sendable {
         defer { replies.end(use) }
         let port = use.port
         let source = ThreadRunLoop.Source0 {}
-        let pending = PendingReply(to: channel.id, at: port.id.number)
+        let pending = PendingReply(port: channel.id, replyPort: port.id.number)
         pending.outcome.whenSet { _ in
             source.signal()
             if !loop.isCurrent { loop.wakeUp() }
@@ -130,7 +130,7 @@ public struct RemoteMessagePort: Sendable {
         let replies = runtime.replies
         let use = try replies.use(for: channel, isForTasks: true)
         defer { replies.end(use) }
-        let pending = PendingReply(to: channel.id, at: use.port.id.number)
+        let pending = PendingReply(port: channel.id, replyPort: use.port.id.number)
         let number = replies.pending.add(pending)
         defer { replies.pending.remove(number) }
 

@@ -33,7 +33,7 @@ extension PortNameServer {
         do throws(PortError) {
             let owner = try found.right.channel.connectToOwner(before: deadline)
             let probe = found.probe(owner)
-            _ = probe?.answered.wait(until: deadline)
+            _ = probe?.invalidated.wait(until: deadline)
             return try found.checked(owner, probe)
         } catch .isInvalid {
             found.directory.removeDead(found.entry)
@@ -48,7 +48,7 @@ extension PortNameServer {
         do {
             let owner = try await found.right.channel.connectToOwner(before: deadline)
             let probe = found.probe(owner)
-            _ = try await probe?.answered.value(before: deadline, on: runtime.housekeeping)
+            _ = try await probe?.invalidated.value(before: deadline, on: runtime.housekeeping)
             return try found.checked(owner, probe)
         } catch PortError.isInvalid {
             found.directory.removeDead(found.entry)
@@ -73,10 +73,12 @@ struct FoundName {
     }
 
     /// The owner reports the end of the port before the owner answers the probe. Nil when no probe is needed.
-    func probe(_ owner: ControlConnection?) -> OwnerProbe? { isKnown || owner == nil ? nil : OwnerProbe(right.channel) }
+    func probe(_ owner: ControlConnection?) -> SendChannel? {
+        isKnown || owner == nil ? nil : right.channel.probeOwner()
+    }
 
-    func checked(_ owner: ControlConnection?, _ probe: OwnerProbe?) throws(PortError) -> MachPort.SendRight {
-        if let probe, probe.answered.value == nil {
+    func checked(_ owner: ControlConnection?, _ probe: SendChannel?) throws(PortError) -> MachPort.SendRight {
+        if let probe, probe.invalidated.value == nil {
             let reason = "the owner of “\(entry.name)” does not answer in time"
             throw right.channel.noAnswer(.cannotConnect(port: right.id, reason: reason))
         }

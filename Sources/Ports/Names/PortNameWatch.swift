@@ -105,9 +105,7 @@ public final class PortNameWatch: Sendable {
 
     /// Nil when the port is gone.
     private func stillHeld(_ known: Held?, _ entry: NameEntry) -> Held? {
-        if let known, known.right.id == entry.right.id {
-            return known.right.isValid ? known : nil
-        }
+        if let known, known.right.id == entry.right.id { return known.right.isValid ? known : nil }
         let owner = entry.right.id.incarnation
         guard runtime.control.isConnected(to: owner) || directory.isAlive(owner) else { return nil }
         let right = MachPort.SendRight(runtime.channels.channel(to: entry.right, replacesInvalid: true))

@@ -36,9 +36,7 @@ extension PortNameServer {
     /// does so, too. Returns the count of processes whose files were removed, and the removed names.
     /// - Throws: ``PortError``: an error of the directory, also when an entry cannot be read now.
     @discardableResult
-    public func sweep() throws(PortError) -> (processes: Int, names: [String]) {
-        try registryDirectory().sweepAll()
-    }
+    public func sweep() throws(PortError) -> (processes: Int, names: [String]) { try registryDirectory().sweepAll() }
 
     /// The registry's facts about a name.
     public struct Registration: Sendable, Hashable {

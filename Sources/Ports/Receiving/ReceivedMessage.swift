@@ -46,7 +46,5 @@ enum ReceivedMessage: Sendable {
     }
 
     /// Tells the asker of a request that no reply follows.
-    func refuse() {
-        if header.kind == .request { replyChannel?.refuse(header.request) }
-    }
+    func refuse() { if header.kind == .request { replyChannel?.refuse(header.request) } }
 }

@@ -75,15 +75,13 @@ final class Receiver: LocalPort, RegisteredPort {
     func setHandlers(_ handlers: Handlers) {
         guard !Fork.isChild else { return }
         var former = handlers
-        let source = state.withLock { state in
+        state.withLock { state in
             // The former handler is released after the lock: the release may call back in here.
             former.generation = state.handlers.generation + 1
             if state.lifecycle.isOpen { swap(&state.handlers, &former) }
-            return state.source
         }
         // The descriptor does not report earlier messages.
-        source?.raise()
-        wakeWaiters()
+        tellOthers()
     }
 
     // MARK: Turns

@@ -74,12 +74,8 @@ final class PendingReplies: Sendable {
 
     /// Fails the port's requests when no reply is on its way. Replies that were sent before the end travel by another
     /// connection than the news of the end.
-    private func settle(_ port: PortID, before deadline: MonotonicInstant) {
-        let replyPorts = Set(state.withLock { $0.pending.all(to: port).map(\.replyPort) })
-        settle(port, Array(replyPorts), before: deadline)
-    }
-
-    private func settle(_ port: PortID, _ replyPorts: [UInt64], before deadline: MonotonicInstant) {
+    private func settle(_ port: PortID, _ rest: [UInt64]? = nil, before deadline: MonotonicInstant) {
+        let replyPorts = rest ?? Array(Set(state.withLock { $0.pending.all(to: port).map(\.replyPort) }))
         guard let first = replyPorts.first else {
             // What was taken last may not have been handled.
             return housekeeping.perform(after: .milliseconds(50)) { self.fail(port) }
@@ -99,14 +95,9 @@ final class PendingReplies: Sendable {
 }
 
 /// One request that waits for its reply.
-final class PendingReply: Request {
+struct PendingReply: Request {
     let port: PortID
     /// The number of the port for the reply.
     let replyPort: UInt64
     let outcome = Promise<Result<ReceivedMessage, PortError>>()
-
-    init(to port: PortID, at replyPort: UInt64) {
-        self.port = port
-        self.replyPort = replyPort
-    }
 }

@@ -46,7 +46,7 @@ public final class PortRuntime: Sendable {
         channels = ChannelTable(control)
         registry = Registry(control) { [ports] in ports.port($0) }
         statistics = StatisticsCollector(ports, control)
-        receiving = ReceiveContext(channels, ports, registry)
+        receiving = ReceiveContext(channels: channels, ports: ports, registry: registry)
         replies = ReplyPorts(receiving, statistics, ownPath: directory)
         control.events = self
         Self.live.withLock { $0[ObjectIdentifier(self)] = Weak(self) }

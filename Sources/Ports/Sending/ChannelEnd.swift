@@ -1,3 +1,5 @@
+import Synchronization
+
 // The end of a channel: that of its port, or of the runtime.
 
 extension SendChannel {
@@ -48,6 +50,20 @@ extension SendChannel {
             state.socket = nil
         }
         invalidated.dropHandlers()
+    }
+
+    /// The probed ports count down from the largest number; ports count up from one.
+    private static let lastProbe = Atomic<UInt64>(0)
+
+    /// Watches for the end of a port that does not exist. The owner's library reports it on its own thread, after all
+    /// earlier packets, as long as the returned channel is kept.
+    func probeOwner() -> SendChannel {
+        var probed = right
+        let number = UInt64.max - Self.lastProbe.add(1, ordering: .relaxed).newValue
+        probed.id = PortID(incarnation: id.incarnation, number: number)
+        let probe = channels.channel(to: probed)
+        probe.onInvalidation {}
+        return probe
     }
 
     /// Ends sending, and fails all waiters.

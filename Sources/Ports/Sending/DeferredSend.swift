@@ -55,9 +55,7 @@ final class DeferredSend: Waiter {
         onLoop { [weak self] in self?.step() }
     }
 
-    private func onLoop(_ body: @escaping @Sendable () -> Void) {
-        try? channel.channels.housekeeping.perform(body)
-    }
+    private func onLoop(_ body: @escaping @Sendable () -> Void) { try? channel.channels.housekeeping.perform(body) }
 
     // MARK: On the housekeeping thread
 

@@ -41,24 +41,16 @@ struct LocalMessage: @unchecked Sendable {
     }
 
     /// Copies the bytes of one component into a used message of the pool, or a new one. The size is that of a frame.
-    init(
-        id: UInt32, bytes: RawSpan, replyRight: (any MessageRight)?, size: UInt32, from pool: borrowing MessagePool
-    ) {
-        storage = Self.make(id, bytes, replyRight, size, pool).takeRetainedValue()
+    init(id: UInt32, bytes: RawSpan, replyRight: (any MessageRight)?, size: UInt32, from pool: borrowing MessagePool) {
+        let made = Self.makeRetained(id: id, bytes: bytes, replyRight: replyRight, size: size, from: pool)
+        storage = Unmanaged<Storage>.fromOpaque(made).takeRetainedValue()
     }
 
     /// As ``init(id:bytes:replyRight:size:from:)``. Returns the address of the message, for ``init(released:)``.
+    @inline(__always)
     static func makeRetained(
         id: UInt32, bytes: RawSpan, replyRight: (any MessageRight)?, size: UInt32, from pool: borrowing MessagePool
-    ) -> UInt {
-        UInt(bitPattern: make(id, bytes, replyRight, size, pool).toOpaque())
-    }
-
-    @inline(__always)
-    private static func make(
-        _ id: UInt32, _ bytes: RawSpan, _ replyRight: (any MessageRight)?, _ size: UInt32,
-        _ pool: borrowing MessagePool
-    ) -> Unmanaged<Storage> {
+    ) -> UnsafeMutableRawPointer {
         let byteCount = bytes.byteCount
         let sizeClass = MessagePool.SizeClass(capacity: byteCount)
         var isBusy = false
@@ -85,7 +77,7 @@ struct LocalMessage: @unchecked Sendable {
                 }
             }
         }
-        return unmanaged
+        return unmanaged.toOpaque()
     }
 
     /// Makes a message of any components, which are not copied.
@@ -140,22 +132,16 @@ extension LocalMessage {
     }
 
     /// The link of the message at an address: the address of another message; 0 for none.
-    static func link(of address: UInt) -> UInt {
-        withStorage(at: address) { $0.withUnsafeMutablePointerToHeader { $0.pointee.link } } ?? 0
-    }
-
-    static func setLink(of address: UInt, to link: UInt) {
-        withStorage(at: address) { $0.withUnsafeMutablePointerToHeader { $0.pointee.link = link } }
-    }
-
-    static func sizeClass(of address: UInt) -> MessagePool.SizeClass? {
-        withStorage(at: address) { $0.withUnsafeMutablePointerToHeader { $0.pointee.sizeClass } } ?? nil
-    }
+    static func link(of address: UInt) -> UInt { fields(at: address)?.pointee.link ?? 0 }
+    static func setLink(of address: UInt, to link: UInt) { fields(at: address)?.pointee.link = link }
+    static func sizeClass(of address: UInt) -> MessagePool.SizeClass? { fields(at: address)?.pointee.sizeClass }
 
     /// Without a retain and a release.
-    @discardableResult @inline(__always)
-    private static func withStorage<Result>(at address: UInt, _ body: (Storage) -> Result) -> Result? {
+    @inline(__always)
+    private static func fields(at address: UInt) -> UnsafeMutablePointer<Fields>? {
         guard let pointer = UnsafeRawPointer(bitPattern: address) else { return nil }
-        return Unmanaged<Storage>.fromOpaque(pointer)._withUnsafeGuaranteedRef(body)
+        return Unmanaged<Storage>.fromOpaque(pointer)._withUnsafeGuaranteedRef {
+            $0.withUnsafeMutablePointerToHeader { $0 }
+        }
     }
 }

@@ -56,7 +56,8 @@ final class LocalQueue: Sendable {
     /// - Returns: Also full when other senders wait.
     func send(id: UInt32, bytes: RawSpan, replyRight: (any MessageRight)?, size: UInt32) -> Outcome {
         guard !isHeld, admit() else { return .full }
-        return add(LocalMessage.makeRetained(id: id, bytes: bytes, replyRight: replyRight, size: size, from: pool))
+        let made = LocalMessage.makeRetained(id: id, bytes: bytes, replyRight: replyRight, size: size, from: pool)
+        return add(UInt(bitPattern: made))
     }
 
     func push(_ message: LocalMessage) -> Outcome { admit() ? add(message.retained()) : .full }

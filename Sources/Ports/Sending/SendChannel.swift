@@ -16,6 +16,13 @@ protocol LocalPort: AnyObject, Sendable {
 enum OutgoingMessage: ~Copyable {
     case local(LocalMessage)
     case frame(Frame)
+
+    var size: Int {
+        switch self {
+        case .local(let message): message.size
+        case .frame(let frame): frame.count
+        }
+    }
 }
 
 /// This runtime's way to one port: one socket, shared by all rights to the port and all threads that use them.
@@ -250,28 +257,33 @@ final class SendChannel: Sendable {
 
     /// Sends if there is a socket, credit and room.
     private func trySend(_ message: inout OutgoingMessage, _ state: inout ChannelState) throws(PortError) -> Bool {
+        if let localQueue, state.socket == nil {
+            state.socket = try channels.sockets.makeBell("inproc://\(id.number)")
+            state.queue.connect()
+            localQueue.open()
+        }
+        let size = right.byteLimit == 0 ? 0 : message.size
+        guard state.queue.takeCredit(size) else { return false }
+        let isSent: Bool
         switch consume message {
         case .local(let local):
             message = .local(local)
-            return try push(local, &state)
+            let outcome = localQueue?.push(local)
+            if outcome == .opened { ring(&state) }
+            isSent = outcome == .queued || outcome == .opened
         case .frame(var frame):
+            if right.byteLimit > 0 { Wire.setOrigin(state.queue.origin, of: &frame) }
             let result: Result<Bool, PortError>
-            do throws(PortError) { result = .success(try trySend(&frame, &state)) } catch { result = .failure(error) }
+            do throws(PortError) {
+                result = .success(try state.socket?.sendNow(&frame) == true)
+            } catch {
+                result = .failure(error)
+            }
             message = .frame(frame)
-            return try result.get()
+            isSent = try result.get()
         }
-    }
-
-    private func trySend(_ frame: inout Frame, _ state: inout ChannelState) throws(PortError) -> Bool {
-        let size = right.byteLimit > 0 ? frame.count : 0
-        guard state.queue.takeCredit(size) else { return false }
-        if right.byteLimit > 0 { Wire.setOrigin(state.queue.origin, of: &frame) }
-        guard try state.socket?.sendNow(&frame) == true else {
-            state.queue.isFull = true
-            return false
-        }
-        state.queue.noteSent(size)
-        return true
+        if isSent { state.queue.noteSent(size) } else { state.queue.isFull = true }
+        return isSent
     }
 
     // MARK: Inside the runtime
@@ -289,26 +301,6 @@ final class SendChannel: Sendable {
             roomWasMade()
             return false
         }
-    }
-
-    private func push(_ message: LocalMessage, _ state: inout ChannelState) throws(PortError) -> Bool {
-        guard let localQueue else { return false }
-        if state.socket == nil {
-            state.socket = try channels.sockets.makeBell("inproc://\(id.number)")
-            state.queue.connect()
-            localQueue.open()
-        }
-        let size = right.byteLimit > 0 ? message.size : 0
-        guard state.queue.takeCredit(size) else { return false }
-        switch localQueue.push(message) {
-        case .queued: break
-        case .opened: ring(&state)
-        case .full, .refused:
-            state.queue.isFull = true
-            return false
-        }
-        state.queue.noteSent(size)
-        return true
     }
 
     /// Wakes the takers of a port of this runtime.

@@ -14,17 +14,18 @@ struct SendState {
         case closed
     }
 
+    /// The most bytes in flight, beyond one message; 0: any number.
+    private(set) var byteLimit = 0
+    /// Whether the port is one of this runtime's.
+    let isLocal: Bool
+    private(set) var sentCount = 0
     private(set) var lifecycle = Lifecycle.unconnected
-    /// The messages that were sent to the port.
-    private(set) var sentCount: Int
     /// The number that the owner gave this process, for frames to the owner.
     private(set) var origin: UInt32 = 0
     /// The waiters for room or for a connection, in the order they came. The first one watches the socket.
     private(set) var waiters: [any Waiter] = []
     /// Whether the last attempt found no room. Then only the first waiter touches the socket.
     var isFull = false
-    /// The most bytes in flight, beyond one message; 0: any number.
-    private let byteLimit: Int
     /// Bytes that were sent and that the port has not taken; counted only with a byte limit.
     private(set) var inFlight = 0
     /// Whether the last attempt to send had no credit. The socket knows nothing of that.
@@ -32,16 +33,7 @@ struct SendState {
     /// Whether somebody wants to know the port's end. Each new connection to the owner asks for it.
     var isWatched = false
     /// The drain probe that has no answer yet, and how many messages had been sent before it.
-    private var drainProbe: (number: UInt64, sentCount: Int)?
-
-    /// Whether the port is one of this runtime's.
-    let isLocal: Bool
-
-    init(byteLimit: Int = 0, isLocal: Bool, sentCount: Int = 0) {
-        self.byteLimit = byteLimit
-        self.isLocal = isLocal
-        self.sentCount = sentCount
-    }
+    private(set) var drainProbe: (number: UInt64, sentCount: Int)?
 
     // MARK: Sending
 
@@ -160,10 +152,7 @@ struct SendState {
 
     /// Throws when sending has ended.
     func check(_ invalid: @autoclosure () -> PortError) throws(PortError) {
-        switch lifecycle {
-        case .unconnected, .connecting, .connected: return
-        case .invalid: throw invalid()
-        case .closed: throw .isEnding
-        }
+        if lifecycle == .invalid { throw invalid() }
+        if lifecycle == .closed { throw .isEnding }
     }
 }
