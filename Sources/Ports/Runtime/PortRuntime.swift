@@ -110,7 +110,7 @@ public final class PortRuntime: Sendable {
         let bound = flushMilliseconds.load(ordering: .relaxed)
         let deadline = MonotonicInstant.now + .milliseconds(bound)
         // The housekeeping thread sends posted frames, so it must not wait for them.
-        while channels.postedCount.load(ordering: .relaxed) > 0, !housekeeping.isCurrent, !deadline.hasPassed {
+        while channels.all.contains(where: \.mustFlush), !housekeeping.isCurrent, !deadline.hasPassed {
             usleep(500)
         }
         let zeroMQ = channels.sockets.close()

@@ -1,5 +1,4 @@
 import RunLoopLocks
-import Synchronization
 
 /// The channels of a runtime, at most one to each port, and what they share. A channel lives as long as there are
 /// rights to its port.
@@ -23,8 +22,6 @@ final class ChannelTable: Sendable {
     let sockets = SocketFactory()
     let control: ControlConnectionTable
     let connections: ConnectionCache
-    /// The posted frames that wait for room or for a connection to another process. The exit waits for them.
-    let postedCount = Atomic(0)
     /// A channel that looks whether its connection is lost asks for all descriptors.
     let connectionLooks = LookLimit()
     private let state = Lock(State())

@@ -85,6 +85,9 @@ final class SendChannel: Sendable {
 
     private let postedCount = Atomic(0)
 
+    /// Whether messages to another process wait for room without a sender. The exit waits for them.
+    var mustFlush: Bool { !isLocal && postedCount.load(ordering: .acquiring) > 0 }
+
     /// The messages that were sent to the port, or wait for room without a sender.
     var acceptedCount: Int { postedCount.load(ordering: .acquiring) + sentCount }
 
@@ -160,12 +163,8 @@ final class SendChannel: Sendable {
         let deferred = try DeferredSend(message, to: self, before: deadline)
         // The port asks only processes that watch it what they have sent.
         watch()
-        // The exit waits only for messages to other processes.
-        let (channels, count) = (channels, isLocal ? 0 : 1)
-        channels.postedCount.add(count, ordering: .relaxed)
         postedCount.add(1, ordering: .relaxed)
         deferred.outcome.whenSet { outcome in
-            channels.postedCount.subtract(count, ordering: .relaxed)
             self.postedCount.subtract(1, ordering: .releasing)
             if case .failure(let error) = outcome { failed(error) }
         }
