@@ -5,7 +5,7 @@ PREFIX ?= /usr/local
 SHELL := /bin/bash
 FORMATTED := Package.swift .ci/floors.swift Sources Tests Examples Benchmarks/Package.swift Benchmarks/Sources
 
-.PHONY: help run test test-tsan test-asan examples install soak soak-ports fuzz bench bench-check docs format lint clean \
+.PHONY: help run test test-tsan test-asan examples install soak soak-ports fuzz bench bench-all bench-check docs format lint clean \
 	dependencies
 
 help:
@@ -18,6 +18,7 @@ help:
 	@echo "              for half an hour, or SOAK_MINUTES"
 	@echo "make fuzz     try to break what decodes other processes' bytes, FUZZ_SECONDS=60 for each of three"
 	@echo "make bench    measure ports and the run loop beside what people would use instead, for some three minutes"
+	@echo "make bench-all  the same with more peers between processes: sd-bus, libqb, as far as they are there"
 	@echo "make bench-check  count the instructions and allocations of a message with valgrind, and fail if they have grown"
 	@echo "make docs     build the documentation, in .build/documentation"
 	@echo "make format   lay the source text out"
@@ -139,6 +140,23 @@ fuzz: dependencies
 bench: dependencies
 	@$(SWIFT) build -c release --package-path Benchmarks --product bench
 	@"$$($(SWIFT) build -c release --package-path Benchmarks --show-bin-path)/bench" $(BENCH)
+
+# A build of its own, as what else `bench` is made of changes with the peers. The output names those that are missing.
+BENCH_ALL = $(SWIFT) build -c release --package-path Benchmarks --scratch-path Benchmarks/.build/all --product bench
+bench-all: dependencies
+	@for library in libsystemd libqb; do \
+		if ! pkg-config --exists $$library; then missing+=" $$library-dev"; fi; \
+	done; \
+	if [ -n "$$missing" ]; then \
+		echo "installing$$missing"; \
+		sudo=; if [ "$$(id -u)" != 0 ]; then sudo=sudo; fi; export DEBIAN_FRONTEND=noninteractive; \
+		$$sudo apt-get update -qq && $$sudo apt-get install -y -qq $$missing >/dev/null || \
+			echo "not installed:$$missing; see what is said above" >&2; \
+	fi
+	@if pkg-config --exists libsystemd; then BENCH_PEERS+=" sd-bus"; fi; \
+	if pkg-config --exists libqb; then BENCH_PEERS+=" libqb"; fi; \
+	export BENCH_PEERS; \
+	$(BENCH_ALL) && "$$($(BENCH_ALL) --show-bin-path)/bench" $(BENCH)
 
 # Builds only what the check needs. UPDATE=--update keeps the new counts.
 bench-check: dependencies

@@ -1,6 +1,22 @@
 // swift-tools-version: 6.1
 import PackageDescription
 
+// The peers that `make bench-all` adds: those that the machine has the libraries of.
+let peers = Set((Context.environment["BENCH_PEERS"] ?? "").split(separator: " ").map(String.init))
+var peerTargets: [Target] = []
+var peerDependencies: [Target.Dependency] = []
+var peerConditions: [SwiftSetting] = []
+if peers.contains("sd-bus") {
+    peerTargets.append(.systemLibrary(name: "CSystemd", providers: [.apt(["libsystemd-dev"])]))
+    peerDependencies.append("CSystemd")
+    peerConditions.append(.define("SD_BUS"))
+}
+if peers.contains("libqb") {
+    peerTargets.append(.systemLibrary(name: "CLibQB", providers: [.apt(["libqb-dev"])]))
+    peerDependencies.append("CLibQB")
+    peerConditions.append(.define("LIBQB"))
+}
+
 // A package of its own, so that who uses the library builds none of it.
 let package = Package(
     name: "Benchmarks",
@@ -26,10 +42,11 @@ let package = Package(
                 .product(name: "RunLoops", package: "swift-ports"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
-            ],
+            ] + peerDependencies,
+            swiftSettings: peerConditions,
             // Where CFRunLoop is: `import CoreFoundation` declares it, and links nothing.
             linkerSettings: [.linkedLibrary("Foundation")]
         ),
-    ],
+    ] + peerTargets,
     swiftLanguageModes: [.v6]
 )

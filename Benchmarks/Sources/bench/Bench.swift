@@ -72,7 +72,7 @@ struct Bench: ParsableCommand {
 
         var report = Report(rounds: rounds)
         print(report.machine)
-        print(PortBenchmarks.conditions)
+        print(PortBenchmarks.conditions + ExtraPeers.conditions)
         fflush(nil)
         for (index, row) in rows.enumerated() {
             Progress.show("\(index + 1) of \(rows.count): \(row.name)")

@@ -3,8 +3,9 @@ import Glibc
 
 /// The floor under processes: one SEQPACKET socket, an epoll set, and nothing else.
 final class PacketPeer: Contender {
-    private let socket: PacketSocket
+    // Goes first: a child that saw the socket end would call that an error.
     let child: Child?
+    private let socket: PacketSocket
 
     private init(_ socket: PacketSocket, child: Child) {
         self.socket = socket

@@ -180,12 +180,14 @@ struct Team: Sendable {
     }
 
     static func inProcesses(_ frame: RawFrame, _ directory: String) throws -> Team {
-        Team(members: [
+        let members = [
             Member(name: "ours", contender: try PortPeer.inChild()),
             Member(name: raw, contender: try RawPeer.inChild(directory, frame)),
             Member(name: "SEQPACKET, epoll", contender: try PacketPeer.inChild(directory, frame)),
             Member(name: "SwiftNIO, unix socket", contender: try NIOPeer.inChild(directory)),
-        ])
+        ]
+        let extra = try ExtraPeers.built.map { Member(name: $0.name, contender: try $0.inChild(directory)) }
+        return Team(members: members + extra)
     }
 
     /// - Parameter limits: For the ratio of ours to raw libzmq.

@@ -8,7 +8,11 @@ final class Child: Sendable {
     let pid: pid_t
     private let input: Int32
 
-    init(_ role: String) throws {
+    /// Where a child finds the descriptor that it was handed.
+    static let handed: Int32 = 3
+
+    /// - Parameter descriptor: What the child gets besides its role.
+    init(_ role: String, handing descriptor: Int32? = nil) throws {
         var ends: [Int32] = [-1, -1]
         guard pipe(&ends) == 0 else { throw BenchError.system("pipe", errno: errno) }
         input = ends[1]
@@ -17,6 +21,7 @@ final class Child: Sendable {
         posix_spawn_file_actions_init(&actions)
         defer { posix_spawn_file_actions_destroy(&actions) }
         posix_spawn_file_actions_adddup2(&actions, ends[0], STDIN_FILENO)
+        if let descriptor { posix_spawn_file_actions_adddup2(&actions, descriptor, Self.handed) }
         var arguments: [UnsafeMutablePointer<CChar>?] = []
         for argument in ["bench", Self.argument, role] { arguments.append(strdup(argument)) }
         arguments.append(nil)
@@ -45,7 +50,11 @@ final class Child: Sendable {
         case (RawPeer.role, 3): try RawPeer.serve(words[2], RawFrame(overhead: Int(words[1]) ?? 0))
         case (PacketPeer.role, 3): try PacketPeer.serve(words[2], RawFrame(overhead: Int(words[1]) ?? 0))
         case (NIOPeer.role, 2): try NIOPeer.serve(words[1])
-        default: throw BenchError.role(role)
+        default:
+            guard let peer = ExtraPeers.built.first(where: { $0.role == words[0] }), words.count == 2 else {
+                throw BenchError.role(role)
+            }
+            try peer.serve(words[1])
         }
     }
 

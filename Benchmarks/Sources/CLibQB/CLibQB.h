@@ -1,0 +1,3 @@
+#include <qb/qbipcc.h>
+#include <qb/qbipcs.h>
+#include <qb/qbloop.h>
