@@ -49,6 +49,12 @@ func waitWithFewDescriptors() throws -> Never {
     try port.sendRight.send(MachPort.Message(id: 1))
     _ = try port.receive(before: .now + .seconds(20))
     while (try? full.sendRight.send(MachPort.Message(id: 1), before: .distantPast)) != nil {}
+    let other = PortRuntime(directory: PortNameServer.shared.path)
+    let far = try MachPort(queueLimit: 1, nameServer: other.nameServer)
+    try other.nameServer.register(far, name: "far")
+    let right = try PortNameServer.shared.port(forName: "far")
+    try right.send(MachPort.Message(id: 1), before: .now + .seconds(20))
+    while (try? right.send(MachPort.Message(id: 1), before: .now + .milliseconds(100))) != nil {}
     var limit = rlimit(rlim_cur: 1, rlim_max: 1)
     setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
     let waits: [(name: String, wait: () throws -> Void, end: @Sendable () throws -> Void)] = [
@@ -67,6 +73,12 @@ func waitWithFewDescriptors() throws -> Never {
         try wait()
         check(began.duration(to: .now) > .milliseconds(90), "\(name) has not waited")
     }
+    // Longer than a sender waits before it looks whether its connection is lost.
+    thread.loop.add(
+        ThreadRunLoop.Timer(after: .milliseconds(1500)) { _ in
+            while (try? far.receive(before: .now + .milliseconds(100))) != nil {}
+        })
+    try right.send(MachPort.Message(id: 2), before: .now + .seconds(20))
     let began = MonotonicInstant.now
     check((try? port.receive(before: began + .milliseconds(100))) == nil, "a message")
     check(began.duration(to: .now) > .milliseconds(90), "the wait has ended before its time")

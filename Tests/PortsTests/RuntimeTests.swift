@@ -138,6 +138,47 @@ import Testing
         withExtendedLifetime((one, other)) {}
     }
 
+    @Test func `all that wait for room are told that the connection is lost`() throws {
+        let (one, other) = (runtime(), runtime())
+        let port = try MachPort(queueLimit: 5, nameServer: one.nameServer)
+        try one.nameServer.register(port, name: "test")
+        let right = try other.nameServer.port(forName: "test")
+        while errorKind({ try right.send(MachPort.Message(), before: .now + .milliseconds(100)) }) == "none" {}
+        // Until libzmq knows of the end, it takes messages that are lost.
+        let threads = (0..<3).map { _ in Helper { errorKind { while true { try right.send(MachPort.Message()) } } } }
+        let tasks = Helper {
+            let kinds = Shared<[String]>([])
+            for _ in 0..<3 {
+                Task {
+                    do {
+                        while true { try await right.send(MachPort.Message()) }
+                    } catch {
+                        kinds.withLock { $0.append(kind(error as? PortError)) }
+                    }
+                }
+            }
+            #expect(waitUntil { kinds.withLock { $0.count } == 3 })
+            return kinds.withLock { $0 }
+        }
+        #expect(waitUntil { right.channel.waiterCount == 6 })
+        // Whoever tries another full port often keeps nobody from looking.
+        let full = try MachPort(queueLimit: 1, nameServer: one.nameServer)
+        try one.nameServer.register(full, name: "full")
+        let rightToFull = try other.nameServer.port(forName: "full")
+        let isOver = Shared(false)
+        let poller = Helper {
+            while !isOver.withLock({ $0 }) { try? rightToFull.send(MachPort.Message(), before: .distantPast) }
+        }
+        for connection in LocalSocket.connections(to: [try #require(right.channel.usedPath)]) {
+            shutdown(connection.original, Int32(SHUT_RDWR))
+        }
+        for thread in threads { #expect(thread.value() == "connectionLost") }
+        #expect(tasks.value() == ["connectionLost", "connectionLost", "connectionLost"])
+        isOver.withLock { $0 = true }
+        poller.join()
+        withExtendedLifetime((one, other, port)) {}
+    }
+
     @Test func `a request to another runtime is answered, and one that is dropped is refused`() throws {
         let (one, other) = (runtime(), runtime())
         let server = try LocalMessagePort(name: "server", nameServer: one.nameServer) { (request: MessagePortRequest) in

@@ -73,6 +73,23 @@ import Testing
         thread.stop()
     }
 
+    @Test func `a loop with several sources that poll sleeps when their time is over`() throws {
+        let thread = try RunLoopThread()
+        thread.loop.pollingTime = .milliseconds(1)
+        let works = (0..<3).map { _ in Work() }
+        for work in works { try thread.loop.add(work.source()) }
+        for _ in 0..<10 {
+            let handled = works.map { $0.handled.load(ordering: .relaxed) }
+            for work in works {
+                work.add()
+                work.wake()
+            }
+            #expect(waitUntil { zip(works, handled).allSatisfy { $0.handled.load(ordering: .relaxed) > $1 } })
+            #expect(waitUntil { thread.loop.isWaiting })
+        }
+        thread.stop()
+    }
+
     @Test(arguments: [Duration.zero, .seconds(-1)])
     func `a loop that is not to poll sleeps`(time: Duration) throws {
         let work = Work()
@@ -166,6 +183,21 @@ import Testing
         polling.miss()
         polling.noteSleep()
         #expect(begins())
+    }
+
+    @Test func `one source is polled for at a time, and a turn in vain gives it no more time`() {
+        var polling = Polling()
+        func begins(_ source: ObjectIdentifier, for nanoseconds: UInt64 = 1000) -> Bool {
+            polling.begin(source, for: nanoseconds, hasOtherProcessor: true)
+        }
+        let other = ObjectIdentifier(ThreadRunLoop.self)
+        #expect(begins(source))
+        let end = polling.target?.end
+        #expect(!begins(other))
+        #expect(begins(source, for: 1_000_000))
+        #expect(polling.target?.end == end)
+        polling.hit()
+        #expect(begins(other))
     }
 
     @Test func `with one processor nothing is polled, and the number is looked up now and then`() {

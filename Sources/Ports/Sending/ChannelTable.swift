@@ -22,8 +22,6 @@ final class ChannelTable: Sendable {
     let sockets = SocketFactory()
     let control: ControlConnectionTable
     let connections: ConnectionCache
-    /// A channel that looks whether its connection is lost asks for all descriptors.
-    let connectionLooks = LookLimit()
     private let state = Lock(State())
 
     init(_ control: ControlConnectionTable) {

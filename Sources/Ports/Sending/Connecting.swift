@@ -13,20 +13,23 @@ extension SendChannel {
     /// Closes the socket if its connection has ended, which libzmq does not say: a receiver without memory for a message
     /// ends it. Then the next send connects again.
     ///
-    /// - Returns: Whether the connection was lost: a sender has to be told.
+    /// - Returns: Whether the connection was lost: this sender has to be told, and all that wait.
     func dropLostConnection() -> Bool {
         let count = sentCount
+        guard let path = usedPath, state.withLock({ $0.connection })?.isOpen != true else { return false }
+        let found = LocalSocket.connections(to: [path]).first
+        state.withLock { $0.connection = found }
         // Asked last: a process that is killed begins to exit before the kernel closes its sockets.
-        guard let path = usedPath, channels.connectionLooks.mayLook(), LocalSocket.connections(to: [path]).isEmpty,
-            channels.control.isAlive(id.incarnation)
-        else { return false }
-        let isLost = state.withLock { state in
-            guard state.queue.loseConnection(sentCount: count) else { return false }
+        guard found == nil, channels.control.isAlive(id.incarnation) else { return false }
+        let waiters = state.withLock { state -> [any Waiter]? in
+            guard state.queue.loseConnection(sentCount: count) else { return nil }
             state.socket = nil
-            return true
+            return state.queue.waiters
         }
-        if isLost { log.warning("lost the connection to \(id), and the messages on their way there") }
-        return isLost
+        guard let waiters else { return false }
+        log.warning("lost the connection to \(id), and the messages on their way there")
+        for waiter in waiters { waiter.wake() }
+        return true
     }
 
     func connect(before deadline: MonotonicInstant) throws(PortError) {

@@ -32,7 +32,7 @@ final class DeferredSend: Waiter {
     ) throws(PortError) {
         loop = try channel.channels.housekeeping.loop()
         self.channel = channel
-        deadlines = SendChannel.deadlines(deadline)
+        deadlines = channel.deadlines(deadline)
         attempt = Lock(Attempt(message: message))
         channel.join(self)
         wake()

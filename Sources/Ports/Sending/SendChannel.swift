@@ -36,6 +36,8 @@ final class SendChannel: Sendable {
         var queue: SendState
         /// Nil unless the queue is connecting or connected.
         var socket: Socket?
+        /// The socket's connection, once somebody has looked for it: that asks for all descriptors.
+        var connection: LocalSocket.Connection?
         weak var localPort: (any LocalPort)?
     }
 
@@ -103,7 +105,7 @@ final class SendChannel: Sendable {
         let waiter = ThreadWaiter()
         join(waiter)
         defer { leave(waiter) }
-        let deadlines = Self.deadlines(deadline)
+        let deadlines = deadlines(deadline)
         while true {
             switch try nextStep(&message, waiter, deadlines) {
             case .done: return
@@ -193,10 +195,19 @@ final class SendChannel: Sendable {
         return isSent
     }
 
-    typealias Deadlines = (send: MonotonicInstant, connect: MonotonicInstant)
+    /// When a send ends in vain.
+    struct Deadlines {
+        let send: MonotonicInstant
+        /// A right's first use has to connect, whatever the deadline. A live owner needs far less than a second.
+        let connect: MonotonicInstant
+        /// The losses of the connection before the send. With another the send ends.
+        fileprivate let losses: Int
+    }
 
-    /// A right's first use has to connect, whatever the deadline. A live owner needs far less than a second.
-    static func deadlines(_ deadline: MonotonicInstant) -> Deadlines { (deadline, max(deadline, .now + .seconds(1))) }
+    func deadlines(_ deadline: MonotonicInstant) -> Deadlines {
+        Deadlines(
+            send: deadline, connect: max(deadline, .now + .seconds(1)), losses: state.withLock { $0.queue.losses })
+    }
 
     /// How long an ipc connection may take: libzmq neither retries nor reports one that was not accepted.
     private static let acceptPatience = Duration.milliseconds(100)
@@ -241,6 +252,7 @@ final class SendChannel: Sendable {
         try Fork.check()
         return try state.withLock { (state) throws(PortError) -> NextStep in
             try state.queue.check(.becameInvalid(port: id))
+            if deadlines.losses != state.queue.losses { throw .connectionLost(port: id) }
             let limit = state.queue.isConnected ? deadlines.send : deadlines.connect
             guard state.queue.isFirst(waiter) else { return .wait(nil, until: limit) }
             localQueue?.askForRoom()

@@ -20,6 +20,8 @@ struct SendState {
     let isLocal: Bool
     private(set) var sentCount = 0
     private(set) var lifecycle = Lifecycle.unconnected
+    /// How often the connection was lost.
+    private(set) var losses = 0
     /// The number that the owner gave this process, for frames to the owner.
     private(set) var origin: UInt32 = 0
     /// The waiters for room or for a connection, in the order they came. The first one watches the socket.
@@ -107,6 +109,7 @@ struct SendState {
     mutating func loseConnection(sentCount count: Int) -> Bool {
         guard lifecycle == .connected, sentCount == count else { return false }
         (lifecycle, isFull, drainProbe, inFlight) = (.unconnected, false, nil, 0)
+        losses += 1
         return true
     }
 

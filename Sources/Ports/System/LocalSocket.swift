@@ -79,8 +79,9 @@ enum LocalSocket {
     static func connections(to paths: Set<String>) -> [Connection] {
         guard !paths.isEmpty else { return [] }
         var numbers = (Folder.files(in: "/proc/self/fd") ?? []).compactMap { Int32($0) }
-        // Without /proc, or a descriptor to read it with. The bound is the kernel's, unless an administrator raises it.
-        if numbers.isEmpty { numbers = Array(0..<Int32(min(Descriptor.limit, 1 << 20))) }
+        // Without /proc, or a descriptor to read it with. The limit may have been lowered below numbers in use. The upper
+        // bound is the kernel's, unless an administrator raises it.
+        if numbers.isEmpty { numbers = Array(0..<Int32(min(max(Descriptor.limit, 1 << 16), 1 << 20))) }
         let wanted = Dictionary(paths.map { (name(of: $0), $0) }) { path, _ in path }
         return numbers.compactMap { number in
             guard let peer = peerPath(of: number), let path = wanted[name(of: peer)] else { return nil }

@@ -21,18 +21,22 @@ struct Polling {
 
     private static let mostSleeps = 1023
 
-    /// Begins to poll, unless the loop is to sleep or its thread has only one processor: nobody could give it work.
+    /// Begins to poll, unless the loop is to sleep, polls for another source, or has only one processor: nobody could
+    /// give it work.
     mutating func begin(
         _ source: ObjectIdentifier, for nanoseconds: UInt64, hasOtherProcessor: @autoclosure () -> Bool
     ) -> Bool {
-        guard sleepsLeft == 0 else { return false }
+        guard sleepsLeft == 0, target == nil || target?.source == source else { return false }
         let hasOther = self.hasOtherProcessor ?? hasOtherProcessor()
         guard hasOther else {
             miss()
             return false
         }
         self.hasOtherProcessor = true
-        target = Target(source: source, end: MonotonicInstant(nanoseconds: crl_now() + nanoseconds))
+        // A source that had a turn in vain has no more time than before.
+        if target == nil {
+            target = Target(source: source, end: MonotonicInstant(nanoseconds: crl_now() + nanoseconds))
+        }
         return true
     }
 
@@ -57,7 +61,7 @@ extension ThreadRunLoop {
     /// two threads takes a fraction of the time. In exchange the loop uses its processor for that long. Some tens of
     /// microseconds do for two threads that take turns.
     ///
-    /// The loop stays awake after a turn of a ``MachPort`` that has nothing left, when no other loop and no thread takes
+    /// The loop stays awake after a turn of a `MachPort` that has nothing left, when no other loop and no thread takes
     /// messages from the port. Timers, blocks and other sources are served meanwhile as ever. When no message comes in
     /// time, the loop sleeps as if it did not poll, and polls seldom until a message comes in time again. On a single
     /// processor the loop never polls. ``isWaiting`` is false while it does.
