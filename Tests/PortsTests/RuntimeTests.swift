@@ -179,6 +179,28 @@ import Testing
         withExtendedLifetime((one, other, port)) {}
     }
 
+    @Test func `a sender that waits is told so also while others try a full port again and again`() throws {
+        let (one, other) = (runtime(), runtime())
+        let ports = try ["full", "test"].map { name in
+            let port = try MachPort(queueLimit: 1, nameServer: one.nameServer)
+            try one.nameServer.register(port, name: name)
+            return port
+        }
+        let (full, right) = (try other.nameServer.port(forName: "full"), try other.nameServer.port(forName: "test"))
+        for right in [full, right] { try right.send(MachPort.Message(id: 1), before: .patience) }
+        let thread = try RunLoopThread()
+        thread.loop.add(
+            ThreadRunLoop.Timer(after: .milliseconds(1), repeats: true) { _ in
+                try? full.send(MachPort.Message(id: 1), before: .distantPast)
+            })
+        for connection in LocalSocket.connections(to: [try #require(right.channel.usedPath)]) {
+            shutdown(connection.original, Int32(SHUT_RDWR))
+        }
+        let sender = Helper { portError { while true { try right.send(MachPort.Message(id: 2)) } } }
+        #expect(sender.value() == .connectionLost(port: right.id))
+        withExtendedLifetime((one, other, ports, thread)) {}
+    }
+
     @Test func `a request to another runtime is answered, and one that is dropped is refused`() throws {
         let (one, other) = (runtime(), runtime())
         let server = try LocalMessagePort(name: "server", nameServer: one.nameServer) { (request: MessagePortRequest) in
