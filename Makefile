@@ -18,7 +18,7 @@ help:
 	@echo "              for half an hour, or SOAK_MINUTES"
 	@echo "make fuzz     try to break what decodes other processes' bytes, FUZZ_SECONDS=60 for each of three"
 	@echo "make bench    measure ports and the run loop beside what people would use instead, for some three minutes"
-	@echo "make bench-all  the same with more peers between processes: sd-bus, libqb, as far as they are there"
+	@echo "make bench-all  the same with more peers between processes: sd-bus, libqb, grpc-swift, SocketPort"
 	@echo "make bench-check  count the instructions and allocations of a message with valgrind, and fail if they have grown"
 	@echo "make docs     build the documentation, in .build/documentation"
 	@echo "make format   lay the source text out"
@@ -142,7 +142,8 @@ bench: dependencies
 	@"$$($(SWIFT) build -c release --package-path Benchmarks --show-bin-path)/bench" $(BENCH)
 
 # A build of its own, as what else `bench` is made of changes with the peers. The output names those that are missing.
-BENCH_ALL = $(SWIFT) build -c release --package-path Benchmarks --scratch-path Benchmarks/.build/all --product bench
+BENCH_ALL_IN = --package-path Benchmarks --scratch-path Benchmarks/.build/all
+BENCH_ALL = $(SWIFT) build -c release $(BENCH_ALL_IN) --product bench
 bench-all: dependencies
 	@for library in libsystemd libqb; do \
 		if ! pkg-config --exists $$library; then missing+=" $$library-dev"; fi; \
@@ -153,8 +154,12 @@ bench-all: dependencies
 		$$sudo apt-get update -qq && $$sudo apt-get install -y -qq $$missing >/dev/null || \
 			echo "not installed:$$missing; see what is said above" >&2; \
 	fi
-	@if pkg-config --exists libsystemd; then BENCH_PEERS+=" sd-bus"; fi; \
+	@BENCH_PEERS=SocketPort; \
+	if pkg-config --exists libsystemd; then BENCH_PEERS+=" sd-bus"; fi; \
 	if pkg-config --exists libqb; then BENCH_PEERS+=" libqb"; fi; \
+	if BENCH_PEERS="$$BENCH_PEERS grpc-swift" $(SWIFT) package $(BENCH_ALL_IN) resolve; then \
+		BENCH_PEERS+=" grpc-swift"; \
+	fi; \
 	export BENCH_PEERS; \
 	$(BENCH_ALL) && "$$($(BENCH_ALL) --show-bin-path)/bench" $(BENCH)
 

@@ -3,6 +3,7 @@ import PackageDescription
 
 // The peers that `make bench-all` adds: those that the machine has the libraries of.
 let peers = Set((Context.environment["BENCH_PEERS"] ?? "").split(separator: " ").map(String.init))
+var peerPackages: [Package.Dependency] = []
 var peerTargets: [Target] = []
 var peerDependencies: [Target.Dependency] = []
 var peerConditions: [SwiftSetting] = []
@@ -10,6 +11,14 @@ if peers.contains("sd-bus") {
     peerTargets.append(.systemLibrary(name: "CSystemd", providers: [.apt(["libsystemd-dev"])]))
     peerDependencies.append("CSystemd")
     peerConditions.append(.define("SD_BUS"))
+}
+if peers.contains("SocketPort") { peerConditions.append(.define("SOCKET_PORT")) }
+if peers.contains("grpc-swift") {
+    peerPackages.append(.package(url: "https://github.com/grpc/grpc-swift-nio-transport", from: "2.9.2"))
+    peerPackages.append(.package(url: "https://github.com/grpc/grpc-swift-2", from: "2.4.3"))
+    peerDependencies.append(.product(name: "GRPCCore", package: "grpc-swift-2"))
+    peerDependencies.append(.product(name: "GRPCNIOTransportHTTP2Posix", package: "grpc-swift-nio-transport"))
+    peerConditions.append(.define("GRPC"))
 }
 if peers.contains("libqb") {
     peerTargets.append(.systemLibrary(name: "CLibQB", providers: [.apt(["libqb-dev"])]))
@@ -25,7 +34,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
         .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", from: "0.2.0"),
-    ],
+    ] + peerPackages,
     targets: [
         .target(name: "CBench", linkerSettings: [.linkedLibrary("zmq")]),
         .executableTarget(

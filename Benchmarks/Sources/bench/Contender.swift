@@ -26,14 +26,18 @@ protocol Contender: Sendable {
     /// Whether the ends can be bound. A pool's threads cannot: the pool chooses them.
     var canBind: Bool { get }
 
-    /// The largest payload that gets through.
-    var payloadLimit: Int { get }
+    /// The sizes of the payloads that get through.
+    var payloads: ClosedRange<Int> { get }
+
+    /// How many messages may be under way; one way, there is no telling.
+    var inFlightLimit: Int { get }
 }
 
 extension Contender {
     var child: Child? { nil }
     var canBind: Bool { true }
-    var payloadLimit: Int { .max }
+    var payloads: ClosedRange<Int> { 0...(.max) }
+    var inFlightLimit: Int { .max }
 
     /// The time on CPUs that the processes of both ends have used.
     var cpuSeconds: Double { cb_cpu_seconds(0) + (child.map { cb_cpu_seconds($0.pid) } ?? 0) }

@@ -17,7 +17,7 @@ extension ExtraPeer {
 }
 
 enum ExtraPeers {
-    private static let roles = ["sd-bus", "libqb"]
+    private static let roles = ["sd-bus", "libqb", "SocketPort", "grpc-swift"]
 
     /// Those whose libraries were there when this program was built.
     static var built: [any ExtraPeer.Type] {
@@ -27,6 +27,12 @@ enum ExtraPeers {
         #endif
         #if LIBQB
             peers.append(QBPeer.self)
+        #endif
+        #if SOCKET_PORT
+            peers.append(SocketPortPeer.self)
+        #endif
+        #if GRPC
+            peers.append(GRPCPeer.self)
         #endif
         return peers
     }

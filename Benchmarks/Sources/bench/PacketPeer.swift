@@ -28,7 +28,7 @@ final class PacketPeer: Contender {
         try socket.echo(to: socket)
     }
 
-    var payloadLimit: Int { socket.payloadLimit }
+    var payloads: ClosedRange<Int> { 0...socket.payloadLimit }
 
     func bind(_ placement: Placement) throws {
         placement.bindNear()

@@ -35,6 +35,11 @@ final class Child: Sendable {
 
     deinit {
         close(input)
+        waitForEnd()
+    }
+
+    /// By itself, or because its input has ended.
+    func waitForEnd() {
         var status: Int32 = 0
         waitpid(pid, &status, 0)
     }

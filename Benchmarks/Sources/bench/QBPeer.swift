@@ -16,6 +16,7 @@
 
         deinit {
             qb_ipcc_disconnect(connection)
+            child?.waitForEnd()
             buffer.deallocate()
         }
 
@@ -39,7 +40,9 @@
             try QBEcho().serve(name, messageLimit: UInt32(messageLimit))
         }
 
-        var payloadLimit: Int { Self.messageLimit - MemoryLayout<qb_ipc_response_header>.size }
+        var payloads: ClosedRange<Int> {
+            0...(Self.messageLimit - MemoryLayout<qb_ipc_response_header>.size)
+        }
 
         func bind(_ placement: Placement) throws {
             placement.bindNear()
@@ -102,6 +105,8 @@
                 }
                 return 0
             }
+            // The child ends once the loop has removed the shared memory.
+            handlers.connection_destroyed = { _ in qb_loop_stop(nil) }
             // The default loop is what a nil loop means.
             let loop = qb_loop_create()
             var polls = qb_ipcs_poll_handlers(

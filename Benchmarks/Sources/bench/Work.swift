@@ -31,7 +31,7 @@ struct Work {
     }
 
     func rate(_ contender: some Contender, inFlight: Int) -> Measurement {
-        rate(contender) {
+        rate(contender, inFlight: inFlight) {
             try contender.roundTrips($0, inFlight: min(inFlight, $0), payload: payload, clock: nil)
         }
     }
@@ -48,12 +48,13 @@ struct Work {
 
     private func rate(
         _ contender: some Contender, atLeast least: Int? = nil, atMost most: Int? = nil, multipleOf factor: Int = 1,
+        inFlight: Int = .max,
         _ run: @escaping (_ messages: Int) throws -> Void
     ) -> Measurement {
         // Many times what the queues hold, where that is not too much.
         let amount = Amount(
             atLeast: least ?? min(4000, byteLimit / 8), atMost: most ?? byteLimit, multipleOf: factor)
-        return bound(contender, quantities: Self.rate.count) {
+        return bound(contender, inFlight: inFlight, quantities: Self.rate.count) {
             let messages = try amount.found(run)
             let cpu = contender.cpuSeconds
             let time = try bench.seconds { try run(messages) }
@@ -70,7 +71,7 @@ struct Work {
     func roundTrip(_ contender: some Contender) -> Measurement {
         let amount = Amount(atLeast: min(200, byteLimit / 8), atMost: byteLimit)
         let all = Trips()
-        var measurement = bound(contender, quantities: Self.roundTrip.count) {
+        var measurement = bound(contender, inFlight: 1, quantities: Self.roundTrip.count) {
             let isWarmUp = !amount.isKnown
             let trips = try amount.found {
                 try contender.roundTrips($0, inFlight: 1, payload: payload, clock: nil)
@@ -97,9 +98,11 @@ struct Work {
 
     /// Runs the work where it belongs, if the contender can do it.
     private func bound(
-        _ contender: some Contender, quantities: Int, _ work: @escaping () throws -> [Double?]
+        _ contender: some Contender, inFlight: Int, quantities: Int, _ work: @escaping () throws -> [Double?]
     ) -> Measurement {
-        guard payload.count <= contender.payloadLimit, contender.canBind || placement == .apart else {
+        guard contender.payloads.contains(payload.count), inFlight <= contender.inFlightLimit,
+            contender.canBind || placement == .apart
+        else {
             return Measurement { [Double?](repeating: nil, count: quantities) }
         }
         return Measurement {
