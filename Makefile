@@ -142,6 +142,7 @@ bench: dependencies
 	@"$$($(SWIFT) build -c release --package-path Benchmarks --show-bin-path)/bench" $(BENCH)
 
 # A build of its own, as what else `bench` is made of changes with the peers. The output names those that are missing.
+# What is pinned for them is not kept: `make bench` would fetch all of it.
 BENCH_ALL_IN = --package-path Benchmarks --scratch-path Benchmarks/.build/all
 BENCH_ALL = $(SWIFT) build -c release $(BENCH_ALL_IN) --product bench
 bench-all: dependencies
@@ -154,7 +155,9 @@ bench-all: dependencies
 		$$sudo apt-get update -qq && $$sudo apt-get install -y -qq $$missing >/dev/null || \
 			echo "not installed:$$missing; see what is said above" >&2; \
 	fi
-	@BENCH_PEERS=SocketPort; \
+	@pins=Benchmarks/Package.resolved; kept=Benchmarks/.build/Package.resolved; mkdir -p Benchmarks/.build; \
+	cp $$pins $$kept 2>/dev/null; trap 'mv -f $$kept $$pins 2>/dev/null || rm -f $$pins' EXIT; \
+	BENCH_PEERS=SocketPort; \
 	if pkg-config --exists libsystemd; then BENCH_PEERS+=" sd-bus"; fi; \
 	if pkg-config --exists libqb; then BENCH_PEERS+=" libqb"; fi; \
 	if BENCH_PEERS="$$BENCH_PEERS grpc-swift" $(SWIFT) package $(BENCH_ALL_IN) resolve; then \
