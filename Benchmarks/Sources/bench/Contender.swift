@@ -56,6 +56,9 @@ enum Request {
     /// Send the payload back.
     static let answer: UInt32 = 1
 
+    /// End, with all that the end that answers has made.
+    static let end = firstExpected - 1
+
     /// Run there from now on.
     static func bind(_ placement: Placement) -> UInt32 { 2 + placement.rawValue }
 

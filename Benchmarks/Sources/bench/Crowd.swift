@@ -80,6 +80,7 @@ final class PortCrowd: Crowd {
 final class RawCrowd: Crowd {
     private let outboxes: [RawSocket]
     private let count = Count()
+    private let thread: PlainThread
 
     init(_ size: Int, _ frame: RawFrame) throws {
         let set = cb_set()
@@ -91,19 +92,31 @@ final class RawCrowd: Crowd {
                 throw BenchError.system("epoll_ctl", errno: errno)
             }
         }
-        try PlainThread.start { [count] in
+        thread = try PlainThread.start { [count] in
             do { try Self.serve(inboxes, set, count) } catch { fail(error) }
+            close(set)
         }
+    }
+
+    deinit {
+        do { try send(Request.end) } catch { fail(error) }
+        thread.join()
     }
 
     private static func serve(_ inboxes: [RawSocket], _ set: Int32, _ count: Count) throws {
         var ready = [UInt32](repeating: 0, count: 256)
-        while true {
+        var isOver = false
+        while !isOver {
             let number = cb_set_wait(set, &ready, Int32(ready.count))
             for index in ready.prefix(Int(max(number, 0))) {
                 try inboxes[Int(index)].drain { number, _ in
-                    if let placement = Request.placement(number) { return placement.bindFar() }
-                    count.count()
+                    if number == Request.end {
+                        isOver = true
+                    } else if let placement = Request.placement(number) {
+                        placement.bindFar()
+                    } else {
+                        count.count()
+                    }
                 }
             }
         }
@@ -111,7 +124,11 @@ final class RawCrowd: Crowd {
 
     func bind(_ placement: Placement) throws {
         placement.bindNear()
-        try outboxes[0].send(Request.bind(placement), UnsafeRawBufferPointer(start: nil, count: 0))
+        try send(Request.bind(placement))
+    }
+
+    private func send(_ number: UInt32) throws {
+        try outboxes[0].send(number, UnsafeRawBufferPointer(start: nil, count: 0))
     }
 
     func oneWay(_ messages: Int, payload: [UInt8]) throws {

@@ -119,11 +119,13 @@ final class TemporaryDirectory {
     }
 }
 
-/// As many descriptors as a user may have.
-func raiseDescriptorLimit() {
+/// Lets this process have as many descriptors as a user may, and says how many that are.
+@discardableResult
+func raiseDescriptorLimit() -> Int {
     var limit = rlimit()
     let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
     getrlimit(resource, &limit)
     limit.rlim_cur = limit.rlim_max
     setrlimit(resource, &limit)
+    return Int(clamping: limit.rlim_cur)
 }
