@@ -61,6 +61,27 @@ import Testing
         #expect(try waitUntil { try received() == 3 } && channel.hasSocket)
     }
 
+    @Test func `a connection is closed though nobody is just taking from its port, unless messages wait there`() throws
+    {
+        let port = try MachPort(nameServer: sandbox.names)
+        let runtime = PortRuntime(directory: sandbox.path)
+        try sandbox.names.register(port, name: "seldom")
+        let sender = try runtime.nameServer.port(forName: "seldom")
+        func closes() -> Bool {
+            sender.channel.closeIfIdle()
+            return !sender.channel.hasSocket
+        }
+        for id in 1...3 as ClosedRange<UInt32> {
+            try sender.send(MachPort.Message(id: id), before: .patience)
+            // The port's answer would have come before those to these questions.
+            for _ in 0..<3 where waitUntil(before: .now + .seconds(5), { port.receiver.statistics.waiting == 1 }) {
+                #expect(try !closes() && sender.statistics(before: .patience).waiting == 1 && sender.channel.hasSocket)
+            }
+            #expect(try port.receive(before: .patience).id == id)
+            #expect(waitUntil(closes))
+        }
+    }
+
     @Test(.enabled(if: Descriptor.limit >= 2000))
     func `a process without a descriptor left closes what has become unused`() throws {
         let desk = try Desk(sandbox)

@@ -71,7 +71,7 @@ import Testing
         queue.noteSent(0)
         #expect(queue.closeIfIdle() == .probe)
         queue.noteProbe(1)
-        #expect(queue.closeIfIdle() == .nothing && !queue.drained(2))
+        #expect(queue.closeIfIdle() == .wait && !queue.drained(2))
         queue.noteSent(0)
         #expect(!queue.drained(1) && queue.closeIfIdle() == .probe)
         queue.noteProbe(3)
@@ -99,7 +99,7 @@ import Testing
         queue.connect()
         queue.noteSent(0)
         queue.noteProbe(1)
-        #expect(queue.closeIfIdle() == .nothing)
+        #expect(queue.closeIfIdle() == .wait)
         _ = queue.controlConnectionChanged()
         #expect(!queue.drained(1) && queue.closeIfIdle() == .probe)
     }

@@ -90,6 +90,15 @@ struct Arrivals: ~Copyable {
         return heldFrame == nil
     }
 
+    /// Takes the next frame if it is a drain probe.
+    mutating func nextProbe(_ socket: borrowing Socket?) -> Frame? {
+        guard let frame = nextFrame(socket) else { return nil }
+        let isProbe = !frame.isFollowed && Wire.isDrainProbe(frame)
+        if isProbe { return consume frame }
+        heldFrame = consume frame
+        return nil
+    }
+
     /// Whether no message waits. Silences the socket's descriptor until the next message.
     mutating func isEmpty(_ socket: borrowing Socket?) -> Bool {
         // The bells first: what they announce is on the list by then.

@@ -154,7 +154,7 @@ final class Receiver: LocalPort, RegisteredPort {
                 let size = frame.count
                 let frame = ReceivedFrame(frame, context.channels)
                 guard frame.header.kind != .drainProbe else {
-                    context.control.send(.drained(id.number, probe: frame.header.request), to: frame.header.origin)
+                    answer(frame)
                     continue
                 }
                 if hasByteLimit { collectCredit(size, for: frame.header.origin, isLast: isLast) }
@@ -312,6 +312,36 @@ final class Receiver: LocalPort, RegisteredPort {
             message.refuse()
         }
         return nil
+    }
+
+    // MARK: Drain probes
+
+    /// Answers the probes before which nothing waits: perhaps nobody takes from the port just now.
+    func answerProbesSoon() {
+        if answerProbes() { return }
+        // The probe travels by another connection than the news of it.
+        context.housekeeping.perform(after: .milliseconds(100)) { [weak self] in _ = self?.answerProbes() }
+    }
+
+    private func answerProbes() -> Bool {
+        var probes: [ReceivedFrame] = []
+        let isEmpty = state.withLock { state in
+            guard state.lifecycle.isOpen, !state.isSkipping else { return true }
+            while let probe = state.arrivals.nextProbe(state.socket) {
+                probes.append(ReceivedFrame(probe, context.channels))
+            }
+            let isEmpty = state.arrivals.isEmpty(state.socket)
+            if !isEmpty { state.mayHaveMore = true }
+            return isEmpty
+        }
+        // The look has silenced the descriptor.
+        if !isEmpty { tellOthers() }
+        for probe in probes { answer(probe) }
+        return !probes.isEmpty
+    }
+
+    private func answer(_ probe: ReceivedFrame) {
+        context.control.send(.drained(id.number, probe: probe.header.request), to: probe.header.origin)
     }
 
     // MARK: Statistics

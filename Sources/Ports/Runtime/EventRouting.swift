@@ -27,6 +27,7 @@ extension PortRuntime: RuntimeEvents {
             let answer = PortStatistics(received: Int(clamping: received), waiting: Int(clamping: waiting))
             statistics.answered(query, answer, by: sender)
         case .drained(let number, let probe): channel(number)?.drained(probe)
+        case .probed(let number): ports.port(number)?.answerProbesSoon()
         }
     }
 

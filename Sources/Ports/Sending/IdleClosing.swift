@@ -8,10 +8,14 @@ extension SendChannel {
 
     /// Closes the connection, now or when the answer to a drain probe comes.
     func closeIfIdle() {
+        var isProbed = false
         closeSocket { state in
             switch state.queue.closeIfIdle() {
             case .nothing: return false
             case .close: return true
+            case .wait:
+                isProbed = true
+                return false
             case .probe:
                 let number = UInt64.random(in: 0 ... .max)
                 // Without room, the next round tries again.
@@ -19,10 +23,12 @@ extension SendChannel {
                     (try? state.socket?.sendNow(&frame)) == true
                 {
                     state.queue.noteProbe(number)
+                    isProbed = true
                 }
                 return false
             }
         }
+        if isProbed { channels.control.send(.probed(id.number), to: id.incarnation) }
     }
 
     /// The port has answered a drain probe: everything before it was taken.

@@ -121,6 +121,8 @@ struct SendState {
         case close
         /// Send a drain probe.
         case probe
+        /// A drain probe is under way.
+        case wait
     }
 
     /// The next step to close an idle connection. A socket is closed only when the port has taken everything: otherwise
@@ -128,7 +130,8 @@ struct SendState {
     mutating func closeIfIdle() -> IdleStep {
         guard waiters.isEmpty else { return .nothing }
         if dropUnaccepted() { return .close }
-        return lifecycle == .connected && drainProbe?.sentCount != sentCount ? .probe : .nothing
+        guard lifecycle == .connected else { return .nothing }
+        return drainProbe?.sentCount == sentCount ? .wait : .probe
     }
 
     mutating func noteProbe(_ number: UInt64) { drainProbe = (number, sentCount) }

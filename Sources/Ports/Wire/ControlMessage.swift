@@ -19,6 +19,8 @@ enum ControlMessage: Equatable {
     case statistics(query: UInt64, received: UInt64, waiting: UInt64)
     /// This port of mine has taken everything before this probe.
     case drained(UInt64, probe: UInt64)
+    /// A drain probe is on its way to this port of yours, from which perhaps nobody takes.
+    case probed(UInt64)
 
     static let largestSize = 25
 
@@ -36,6 +38,7 @@ enum ControlMessage: Equatable {
         case (7, 2): self = .ask(query: field(0), field(1))
         case (8, 3): self = .statistics(query: field(0), received: field(1), waiting: field(2))
         case (9, 2): self = .drained(field(0), probe: field(1))
+        case (10, 1): self = .probed(field(0))
         default: return nil
         }
     }
@@ -53,6 +56,7 @@ enum ControlMessage: Equatable {
             case .ask(let query, let number): (7, [query, number])
             case .statistics(let query, let received, let waiting): (8, [query, received, waiting])
             case .drained(let number, let probe): (9, [number, probe])
+            case .probed(let number): (10, [number])
             }
         bytes[0] = kind
         for (index, field) in fields.enumerated() { bytes.setLittle(field, at: 1 + 8 * index) }
