@@ -14,6 +14,10 @@ protocol ExtraPeer: Contender {
 
 extension ExtraPeer {
     static var note: String? { nil }
+
+    func oneWay(_ messages: Int, payload: [UInt8], from threads: SenderThreads) throws {
+        preconditionFailure("only threads of one process send side by side")
+    }
 }
 
 enum ExtraPeers {

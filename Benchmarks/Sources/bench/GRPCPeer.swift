@@ -66,10 +66,6 @@
             }
         }
 
-        func oneWay(_ messages: Int, payload: [UInt8], from threads: SenderThreads) throws {
-            preconditionFailure("only threads of one process send side by side")
-        }
-
         func roundTrips(_ questions: Int, inFlight: Int, payload: [UInt8], clock: TripClock?) throws {
             try executor.run { [client] in
                 clock?.start()

@@ -57,10 +57,6 @@
             _ = try receive()
         }
 
-        func oneWay(_ messages: Int, payload: [UInt8], from threads: SenderThreads) throws {
-            preconditionFailure("only threads of one process send side by side")
-        }
-
         func roundTrips(_ questions: Int, inFlight: Int, payload: [UInt8], clock: TripClock?) throws {
             var left = Questions(questions, asked: inFlight)
             try payload.withUnsafeBytes { payload in

@@ -58,10 +58,6 @@
             preconditionFailure("only one message is under way")
         }
 
-        func oneWay(_ messages: Int, payload: [UInt8], from threads: SenderThreads) throws {
-            preconditionFailure("only threads of one process send side by side")
-        }
-
         func roundTrips(_ questions: Int, inFlight: Int, payload: [UInt8], clock: TripClock?) throws {
             (self.questions, self.clock, isOver) = (Questions(questions, asked: 1), clock, false)
             defer { self.clock = nil }
