@@ -73,6 +73,26 @@ import Testing
         thread.stop()
     }
 
+    @Test func `a source that is served before one with work does not keep the loop awake with it`() throws {
+        guard Self.hasOtherProcessor else { return }
+        let (first, second) = (Work(), Work())
+        let thread = try polling(first)
+        let loop = thread.loop
+        try loop.add(second.source())
+        // A turn of a raised source, after which a ready descriptor comes first.
+        first.add()
+        #expect(waitUntil { first.handled.load(ordering: .relaxed) == 2 })
+        loop.perform {
+            loop.pollingTime = .milliseconds(1)
+            first.add()
+            second.add()
+            second.wake()
+        }
+        #expect(waitUntil { first.handled.load(ordering: .relaxed) + second.handled.load(ordering: .relaxed) == 4 })
+        #expect(waitUntil { loop.isWaiting })
+        thread.stop()
+    }
+
     @Test func `a loop with several sources that poll sleeps when their time is over`() throws {
         let thread = try RunLoopThread()
         thread.loop.pollingTime = .milliseconds(1)

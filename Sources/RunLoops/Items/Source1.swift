@@ -142,7 +142,9 @@ extension ThreadRunLoop {
         ///
         /// - Returns: False when there is work, or the loop does not poll now.
         package func poll(during turn: borrowing Turn) -> Bool {
-            guard turn.loop.mayPoll, !hasWork(), membership.isOnly(turn.loop), turn.loop.beginPolling(for: self) else {
+            guard turn.loop.mayPoll, !hasWork(), membership.isOnly(turn.loop),
+                turn.loop.beginPolling(for: self, turn.mode)
+            else {
                 return false
             }
             raise(.polled, during: turn)
@@ -171,7 +173,7 @@ extension ThreadRunLoop {
         /// The source whose turn it is.
         public let source: Source1
 
-        private let mode: Int
+        fileprivate let mode: Int
         private var left: Int
         private var changes: Int
 

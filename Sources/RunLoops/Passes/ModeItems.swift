@@ -233,6 +233,12 @@ struct ModeItems {
         return nil
     }
 
+    func hasRaised(otherThan source: ThreadRunLoop.Source1) -> Bool {
+        raised.contains { token in
+            sources1[token].map { $0.source !== source && $0.source.isRaised } ?? false
+        }
+    }
+
     /// The source, if it is the only raised one.
     mutating func onlyRaised(_ source: ObjectIdentifier) -> Watched? {
         guard let first = firstRaised(), raised.count == 1, ObjectIdentifier(first.source) == source else { return nil }

@@ -78,10 +78,12 @@ extension ThreadRunLoop {
     var mayPoll: Bool { pollingNanoseconds.load(ordering: .relaxed) > 0 }
 
     /// Begins to poll, if the loop is to poll now.
-    func beginPolling(for source: Source1) -> Bool {
+    func beginPolling(for source: Source1, _ mode: Int) -> Bool {
         let time = pollingNanoseconds.load(ordering: .relaxed)
-        return state.withLock {
-            $0.polling.begin(ObjectIdentifier(source), for: time, hasOtherProcessor: crl_has_processors())
+        return state.withLock { state in
+            // Two raised sources would have their turns in turn, and none of them its time.
+            !state.modes[mode].hasRaised(otherThan: source)
+                && state.polling.begin(ObjectIdentifier(source), for: time, hasOtherProcessor: crl_has_processors())
         }
     }
 
