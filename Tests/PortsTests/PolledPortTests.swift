@@ -140,6 +140,20 @@ import Testing
         for thread in [first, second] { thread.stop() }
     }
 
+    @Test func `a loop that polls gets what a thread leaves of several messages`() throws {
+        let handled = Shared(0)
+        let port = try MachPort { _ in handled.withLock { $0 += 1 } }
+        let thread = try polled(port)
+        var (sent, received) = (0, 0)
+        for _ in 0..<2000 {
+            for _ in 0..<3 { try port.sendRight.send(MachPort.Message()) }
+            sent += 3
+            if (try? port.receive(before: .distantPast)) != nil { received += 1 }
+            #expect(waitUntil { handled.withLock { $0 } + received == sent })
+        }
+        thread.stop()
+    }
+
     @Test func `a port that leaves a loop that polls is served by the next`() throws {
         let handled = Shared<[UInt32]>([])
         let port = try MachPort { message in handled.withLock { $0.append(message.id) } }

@@ -71,7 +71,7 @@ extension Receiver {
                     mustRaise = false
                     break
                 }
-                turn.source.raise()
+                turn.source.stopPolling(during: turn)
             }
             guard var delivery = take(source: turn.source) else {
                 mustRaise = false
@@ -92,8 +92,12 @@ extension Receiver {
     /// Whether nothing waits, and only the loop whose turn it is takes messages: while it polls, the list can stay open.
     private func leavesListOpen(_ isReported: inout Bool) -> Bool {
         let leavesOpen = state.withLock { state in
-            guard state.lifecycle.isOpen, state.mayHaveMore, state.waiters.isEmpty else { return false }
-            return state.arrivals.hasNothing(state.socket, isReported: &isReported)
+            guard state.lifecycle.isOpen, state.mayHaveMore, state.waiters.isEmpty,
+                state.arrivals.hasNothing(state.socket, isReported: &isReported)
+            else { return false }
+            // Whoever takes the next message tells the others, which the open list does not.
+            state.mayHaveMore = false
+            return true
         }
         if leavesOpen, hasByteLimit { returnAllCredit() }
         return leavesOpen

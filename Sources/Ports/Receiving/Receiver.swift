@@ -101,7 +101,7 @@ final class Receiver: LocalPort, RegisteredPort {
     // MARK: Taking
 
     private enum Taken: ~Copyable {
-        case local(LocalMessage, Handler?, isFirst: Bool, makesRoom: Bool)
+        case local(LocalMessage, Handler?, isFirst: Bool, makesRoom: Bool, isLast: Bool)
         case frame(Frame, Handler?, isFirst: Bool, isLast: Bool)
         /// A part of a multipart message.
         case part(Frame)
@@ -143,8 +143,9 @@ final class Receiver: LocalPort, RegisteredPort {
             case .nothing:
                 if hasByteLimit { returnAllCredit() }
                 return nil
-            case .local(let message, let handler, let isFirstNow, let makesRoom):
+            case .local(let message, let handler, let isFirstNow, let makesRoom, let isLast):
                 if hasByteLimit { channel.returnCredit(message.size) }
+                if isLast { returnAllCredit() }
                 if makesRoom { channel.roomWasMade() }
                 return Delivery(local: message, handler: handler, isFirst: isFirst || isFirstNow)
             case .part(let frame):
@@ -217,7 +218,8 @@ final class Receiver: LocalPort, RegisteredPort {
             case .local(let message):
                 state.mayHaveMore = true
                 state.counts.noteTaken()
-                return .local(message, handler, isFirst: isFirst, makesRoom: makesRoom)
+                let isLast = hasByteLimit && state.arrivals.isEmpty(state.socket)
+                return .local(message, handler, isFirst: isFirst, makesRoom: makesRoom, isLast: isLast)
             case .frame(let frame):
                 if state.isSkipping || frame.isFollowed {
                     state.isSkipping = frame.isFollowed
@@ -318,16 +320,20 @@ final class Receiver: LocalPort, RegisteredPort {
 
     /// Answers the probes before which nothing waits: perhaps nobody takes from the port just now.
     func answerProbesSoon() {
-        if answerProbes() { return }
+        answerProbes()
         // The probe travels by another connection than the news of it.
-        context.housekeeping.perform(after: .milliseconds(100)) { [weak self] in _ = self?.answerProbes() }
+        guard !state.withLock({ exchange(&$0.looksForProbes, with: true) }) else { return }
+        context.housekeeping.perform(after: .milliseconds(100)) { [weak self] in
+            self?.state.withLock { $0.looksForProbes = false }
+            self?.answerProbes()
+        }
     }
 
-    private func answerProbes() -> Bool {
+    private func answerProbes() {
         var probes: [ReceivedFrame] = []
         let isEmpty = state.withLock { state in
             guard state.lifecycle.isOpen, !state.isSkipping else { return true }
-            while let probe = state.arrivals.nextProbe(state.socket) {
+            while probes.count < Self.mostDropped, let probe = state.arrivals.nextProbe(state.socket) {
                 probes.append(ReceivedFrame(probe, context.channels))
             }
             let isEmpty = state.arrivals.isEmpty(state.socket)
@@ -335,9 +341,8 @@ final class Receiver: LocalPort, RegisteredPort {
             return isEmpty
         }
         // The look has silenced the descriptor.
-        if !isEmpty { tellOthers() }
+        if !isEmpty { tellOthers() } else if hasByteLimit { returnAllCredit() }
         for probe in probes { answer(probe) }
-        return !probes.isEmpty
     }
 
     private func answer(_ probe: ReceivedFrame) {

@@ -21,4 +21,6 @@ struct ReceiverState: ~Copyable {
     /// Whether the rest of a multipart message is being skipped. This library sends none.
     var isSkipping = false
     var malformedCount = 0
+    /// Whether the housekeeping thread is to look for drain probes.
+    var looksForProbes = false
 }

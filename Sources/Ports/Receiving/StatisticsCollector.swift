@@ -25,7 +25,7 @@ final class StatisticsCollector: Sendable {
     }
 
     private let ports: PortTable
-    private let control: ControlConnectionTable
+    let control: ControlConnectionTable
     private let state = Lock(State())
 
     init(_ ports: PortTable, _ control: ControlConnectionTable) {

@@ -68,7 +68,9 @@ final class PendingReplies: Sendable {
 
     func portBecameInvalid(_ port: PortID) {
         guard pendingCount(to: port) > 0 else { return }
-        let deadline = MonotonicInstant.now + Self.longestTransit
+        // What a dead process has sent is here.
+        let patience = statistics.control.isAlive(port.incarnation) ? Self.longestTransit : .zero
+        let deadline = MonotonicInstant.now + patience
         if (try? housekeeping.perform { self.settle(port, before: deadline) }) == nil { fail(port) }
     }
 

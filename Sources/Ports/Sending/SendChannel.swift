@@ -154,18 +154,24 @@ final class SendChannel: Sendable {
     /// With so many waiters, a posted message is refused.
     private static let mostWaiting = 100
 
-    /// Sends the message now, or later when there is room and a connection. Returns at once. The housekeeping thread calls
-    /// `failed` when the message was not sent before the deadline.
+    /// Sends the message now, or later when there is room and a connection. Returns at once. `failed` is called
+    /// when the message was not sent before the deadline, most often on the housekeeping thread.
     func post(
         _ message: consuming OutgoingMessage, before deadline: MonotonicInstant,
         failed: @escaping @Sendable (any Error) -> Void
     ) throws(PortError) {
         if try sendAtOnce(&message, before: deadline, isLast: true) { return }
         guard waiterCount < Self.mostWaiting else { throw .sendTimedOut(port: id) }
-        let deferred = try DeferredSend(message, to: self, before: deadline)
         // The port asks only processes that watch it what they have sent.
         watch()
         postedCount.add(1, ordering: .relaxed)
+        let deferred: DeferredSend
+        do throws(PortError) {
+            deferred = try DeferredSend(message, to: self, before: deadline)
+        } catch {
+            postedCount.subtract(1, ordering: .releasing)
+            throw error
+        }
         deferred.outcome.whenSet { outcome in
             self.postedCount.subtract(1, ordering: .releasing)
             if case .failure(let error) = outcome { failed(error) }

@@ -71,8 +71,14 @@ final class Promise<Value: Sendable>: Sendable {
         let waiter = TaskWaiter(housekeeping)
         add(waiter)
         defer { remove(waiter) }
-        repeat { if let value { return value } } while try await waiter.wait(until: deadline)
-        return nil
+        do {
+            repeat { if let value { return value } } while try await waiter.wait(until: deadline)
+            return nil
+        } catch {
+            // The value may have come with the cancellation.
+            if let value { return value }
+            throw error
+        }
     }
 
     func add(_ waiter: some Waiter) {

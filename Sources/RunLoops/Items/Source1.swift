@@ -151,6 +151,12 @@ extension ThreadRunLoop {
             return true
         }
 
+        /// Takes ``poll(during:)`` back: there is work.
+        package func stopPolling(during turn: borrowing Turn) {
+            turn.loop.state.withLock { $0.polling.giveUp() }
+            raise(during: turn)
+        }
+
         var isPolled: Bool { report.load(ordering: .relaxed) == .polled }
 
         func perform(_ turn: inout Turn) -> Bool {
