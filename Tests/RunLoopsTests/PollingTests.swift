@@ -156,8 +156,9 @@ import Testing
         let source = ThreadRunLoop.Source1(
             descriptor: event.descriptor, duplicates: false, hasWork: { false }
         ) { turn in
-            turns.withLock { $0 += 1 }
             if !turn.source.poll(during: turn) { turn.source.clear() }
+            // Last: a raise before the source is polled would be this turn's.
+            turns.withLock { $0 += 1 }
             return false
         }
         try thread.loop.add(source)

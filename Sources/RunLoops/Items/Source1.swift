@@ -138,7 +138,7 @@ extension ThreadRunLoop {
         var isRaised: Bool { report.load(ordering: .sequentiallyConsistent) != .none }
 
         /// Has the turn's loop poll for work before it serves the source, which is raised, once more. ``raise()`` ends
-        /// the polling at once.
+        /// the polling at once. The caller looks for work afterwards: a ``raise()`` before the call is forgotten.
         ///
         /// - Returns: False when there is work, or the loop does not poll now.
         package func poll(during turn: borrowing Turn) -> Bool {
