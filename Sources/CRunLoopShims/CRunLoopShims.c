@@ -1,13 +1,13 @@
 #define _GNU_SOURCE
 #include "CRunLoopShims.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
-#include <dirent.h>
 #include <sched.h>
 #include <signal.h>
 #include <spawn.h>

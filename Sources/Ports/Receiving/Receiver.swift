@@ -336,9 +336,7 @@ final class Receiver: LocalPort, RegisteredPort {
             while probes.count < Self.mostDropped, let probe = state.arrivals.nextProbe(state.socket) {
                 probes.append(ReceivedFrame(probe, context.channels))
             }
-            let isEmpty = state.arrivals.isEmpty(state.socket)
-            if !isEmpty { state.mayHaveMore = true }
-            return isEmpty
+            return state.looksEmpty()
         }
         // The look has silenced the descriptor.
         if !isEmpty { tellOthers() } else if hasByteLimit { returnAllCredit() }
@@ -362,8 +360,7 @@ final class Receiver: LocalPort, RegisteredPort {
         let (statistics, isEmpty) = state.withLock { state in
             // Under the lock: messages that are taken meanwhile would look as if they had never been sent.
             let ownCount = channel.acceptedCount
-            let isEmpty = state.arrivals.isEmpty(state.socket)
-            if !isEmpty { state.mayHaveMore = true }
+            let isEmpty = state.looksEmpty()
             return (state.counts.statistics(ownSent: ownCount, isEmpty: isEmpty, now: .now), isEmpty)
         }
         // The look has silenced the descriptor.

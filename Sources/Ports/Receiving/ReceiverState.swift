@@ -23,4 +23,11 @@ struct ReceiverState: ~Copyable {
     var malformedCount = 0
     /// Whether the housekeeping thread is to look for drain probes.
     var looksForProbes = false
+
+    /// Whether no message waits. A look silences the descriptor: if there is one, all takers are to be told.
+    mutating func looksEmpty() -> Bool {
+        let isEmpty = arrivals.isEmpty(socket)
+        if !isEmpty { mayHaveMore = true }
+        return isEmpty
+    }
 }

@@ -233,16 +233,16 @@ struct ModeItems {
         return nil
     }
 
-    func hasRaised(otherThan source: ThreadRunLoop.Source1) -> Bool {
+    func hasRaised(otherThan source: ObjectIdentifier) -> Bool {
         raised.contains { token in
-            sources1[token].map { $0.source !== source && $0.source.isRaised } ?? false
+            sources1[token].map { ObjectIdentifier($0.source) != source && $0.source.isRaised } ?? false
         }
     }
 
     /// The source, if it is the only raised one.
-    mutating func onlyRaised(_ source: ObjectIdentifier) -> Watched? {
-        guard let first = firstRaised(), raised.count == 1, ObjectIdentifier(first.source) == source else { return nil }
-        return first
+    func onlyRaised(_ source: ObjectIdentifier) -> Watched? {
+        guard let watched = tokens[source].flatMap({ sources1[$0] }), watched.source.isRaised else { return nil }
+        return hasRaised(otherThan: source) ? nil : watched
     }
 
     /// Moves a source that has just had a turn to the end of the queue of raised sources.

@@ -16,8 +16,8 @@ struct Polling {
     /// The sleeps before the loop polls again.
     private(set) var sleepsLeft = 0
     private var sleepsAfterMiss = 1
-    /// Nil when that is to be looked up.
-    private var hasOtherProcessor: Bool?
+    /// False when that is to be looked up.
+    private var hasOtherProcessor = false
 
     private static let mostSleeps = 1023
 
@@ -27,12 +27,11 @@ struct Polling {
         _ source: ObjectIdentifier, for nanoseconds: UInt64, hasOtherProcessor: @autoclosure () -> Bool
     ) -> Bool {
         guard sleepsLeft == 0, target == nil || target?.source == source else { return false }
-        let hasOther = self.hasOtherProcessor ?? hasOtherProcessor()
-        guard hasOther else {
+        self.hasOtherProcessor = self.hasOtherProcessor || hasOtherProcessor()
+        guard self.hasOtherProcessor else {
             miss()
             return false
         }
-        self.hasOtherProcessor = true
         // A source that had a turn in vain has no more time than before.
         if target == nil {
             target = Target(source: source, end: MonotonicInstant(nanoseconds: crl_now() + nanoseconds))
@@ -43,7 +42,7 @@ struct Polling {
     mutating func hit() { (target, sleepsAfterMiss) = (nil, 1) }
 
     mutating func miss() {
-        (target, hasOtherProcessor) = (nil, nil)
+        (target, hasOtherProcessor) = (nil, false)
         sleepsLeft = sleepsAfterMiss
         sleepsAfterMiss = min(sleepsAfterMiss * 2 + 1, Self.mostSleeps)
     }
@@ -82,7 +81,7 @@ extension ThreadRunLoop {
         let time = pollingNanoseconds.load(ordering: .relaxed)
         return state.withLock { state in
             // Two raised sources would have their turns in turn, and none of them its time.
-            !state.modes[mode].hasRaised(otherThan: source)
+            !state.modes[mode].hasRaised(otherThan: ObjectIdentifier(source))
                 && state.polling.begin(ObjectIdentifier(source), for: time, hasOtherProcessor: crl_has_processors())
         }
     }
