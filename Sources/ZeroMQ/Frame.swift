@@ -5,10 +5,10 @@ import CZeroMQ
 /// The bytes of a small frame are inside the value itself, so they can be read only in place.
 public struct Frame: ~Copyable, @unchecked Sendable {
     // Sound: one owner at a time, and libzmq's reference counts are atomic.
-    var message = zmq_msg_t()
+    @usableFromInline var message = zmq_msg_t()
 
     /// An empty frame, to receive into. The corresponding C function is `zmq_msg_init`.
-    public init() { zmq_msg_init(&message) }
+    @inlinable public init() { zmq_msg_init(&message) }
 
     /// A frame of uninitialized bytes. Throws when no memory is left. The corresponding C function is
     /// `zmq_msg_init_size`.
@@ -20,19 +20,20 @@ public struct Frame: ~Copyable, @unchecked Sendable {
         }
     }
 
-    deinit {
+    @inlinable deinit {
         // A message may be moved in memory. The last owner closes the message.
         var message = message
         zmq_msg_close(&message)
     }
 
     /// The count of bytes. The corresponding C function is `zmq_msg_size`.
-    public var count: Int { withUnsafePointer(to: message) { zmq_msg_size($0) } }
+    @inlinable public var count: Int { withUnsafePointer(to: message) { zmq_msg_size($0) } }
 
     /// Whether more frames of the same ZeroMQ message follow. The corresponding C function is `zmq_msg_more`.
-    public var isFollowed: Bool { withUnsafePointer(to: message) { zmq_msg_more($0) != 0 } }
+    @inlinable public var isFollowed: Bool { withUnsafePointer(to: message) { zmq_msg_more($0) != 0 } }
 
     /// Lets `body` read the bytes in place. The buffer is invalid after the call.
+    @inlinable
     public func withUnsafeBytes<R, E: Error>(_ body: (UnsafeRawBufferPointer) throws(E) -> R) throws(E) -> R {
         try withUnsafePointer(to: message) { (pointer) throws(E) -> R in
             let pointer = UnsafeMutablePointer(mutating: pointer)
@@ -40,11 +41,8 @@ public struct Frame: ~Copyable, @unchecked Sendable {
         }
     }
 
-    /// As ``withUnsafeBytes(_:)``, for the path of every message: a generic function of another module is not
-    /// specialized, and costs a small message a tenth of its time.
-    public func readBytes(_ body: (UnsafeRawBufferPointer) -> Void) { withUnsafeBytes(body) }
-
     /// Lets `body` write the bytes in place. The buffer is invalid after the call.
+    @inlinable
     public mutating func withUnsafeMutableBytes(_ body: (UnsafeMutableRawBufferPointer) -> Void) {
         withUnsafeMutablePointer(to: &message) { pointer in
             body(UnsafeMutableRawBufferPointer(start: zmq_msg_data(pointer), count: zmq_msg_size(pointer)))

@@ -180,6 +180,22 @@ import Testing
         #expect(try port.receive(before: .patience).id == 2)
     }
 
+    /// `zmq_bind` reads what the descriptor would report; it also makes the descriptor readable again.
+    @Test func `a message waits at a port that becomes known to other processes`() throws {
+        let names = PortNameServer(directory: sandbox.path)
+        let handled = Shared(0)
+        let port = try MachPort(nameServer: names) { _ in handled.withLock { $0 += 1 } }
+        try port.schedule(in: .current)
+        for count in 1...2 {
+            try port.sendRight.send(MachPort.Message())
+            if count == 2 { try names.register(port, name: "known") }
+            try ThreadRunLoop.current.runInMode(.default, seconds: 5, returnAfterSourceHandled: true)
+            #expect(handled.withLock { $0 } == count)
+            // The port finds nothing more, and closes its list.
+            try ThreadRunLoop.current.runInMode(.default, seconds: 0)
+        }
+    }
+
     @Test func `an invalid port lets go of what waits for it`() throws {
         weak var channel: SendChannel?
         let isReleased = Shared(false)

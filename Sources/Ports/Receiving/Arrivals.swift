@@ -33,12 +33,15 @@ struct Arrivals: ~Copyable {
     ///
     /// - Parameters:
     ///   - hasPeers: Whether other processes can send.
+    ///   - isReported: False when the descriptor has reported nothing since the last look at the socket.
     ///   - makesRoom: Set when the senders that wait for room are to be woken.
     /// - Returns: Nothing when the list is closed and the socket is empty: then the next message wakes the takers.
-    mutating func next(_ socket: borrowing Socket?, hasPeers: Bool, makesRoom: inout Bool) -> Next {
+    mutating func next(
+        _ socket: borrowing Socket?, hasPeers: Bool, isReported: Bool = true, makesRoom: inout Bool
+    ) -> Next {
         if hasPeers { changeTurns() }
         if !isLocalTurn {
-            if let frame = nextFrame(socket) { return .frame(frame) }
+            if let frame = nextFrame(socket, isReported) { return .frame(frame) }
             isLocalTurn = true
         }
         while true {
@@ -46,16 +49,31 @@ struct Arrivals: ~Copyable {
                 makesRoom = queue.noteTaken()
                 return .local(message)
             }
-            if let frame = nextFrame(socket) { return .frame(frame) }
+            if let frame = nextFrame(socket, isReported) { return .frame(frame) }
             if queue.close() { return .nothing }
         }
     }
 
-    /// Takes the next message that is off the list already. The short way of most messages to a port without peers.
-    mutating func nextOfBatch(makesRoom: inout Bool) -> LocalMessage? {
+    /// Takes the next message, if it is off the list already, or a frame of a message: the short way of most messages.
+    ///
+    /// - Parameter isReported: Set to false after a look at the socket that has found nothing.
+    mutating func nextAtHand(
+        _ socket: borrowing Socket?, hasPeers: Bool, isReported: inout Bool, makesRoom: inout Bool
+    ) -> Next? {
+        if hasPeers {
+            changeTurns()
+            if !isLocalTurn || batch.isEmpty && !queue.hasMessages {
+                if let frame = nextFrame(socket, isReported) {
+                    if !frame.isFollowed, !Wire.isDrainProbe(frame) { return .frame(frame) }
+                    heldFrame = consume frame
+                    return nil
+                }
+                isReported = false
+            }
+        }
         guard let message = batch.popFirst() else { return nil }
         makesRoom = queue.noteTaken()
-        return message
+        return .local(message)
     }
 
     private mutating func changeTurns() {
@@ -70,8 +88,9 @@ struct Arrivals: ~Copyable {
         return batch.popFirst()
     }
 
-    private mutating func nextFrame(_ socket: borrowing Socket?) -> Frame? {
+    private mutating func nextFrame(_ socket: borrowing Socket?, _ isReported: Bool = true) -> Frame? {
         if let held = heldFrame.take() { return held }
+        if isSilent, !isReported { return nil }
         var frame = Frame()
         repeat {
             isSilent = (try? socket?.receive(&frame)) != true
@@ -85,7 +104,7 @@ struct Arrivals: ~Copyable {
     /// - Parameter isReported: Whether the descriptor has reported something since the last look at the socket.
     mutating func hasNothing(_ socket: borrowing Socket?, isReported: inout Bool) -> Bool {
         guard batch.isEmpty, !queue.hasMessages else { return false }
-        if isReported || !isSilent { heldFrame = nextFrame(socket) }
+        heldFrame = nextFrame(socket, isReported)
         isReported = false
         return heldFrame == nil
     }

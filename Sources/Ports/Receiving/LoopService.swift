@@ -61,10 +61,17 @@ extension Receiver {
         var mustRaise = false
         var isReported = !turn.readiness.isEmpty
         while turn.next() {
-            if let message = takeOfBatch(&handlers) {
+            switch takeAtHand(&handlers, &isReported) {
+            case .local(let message):
                 handlers.handle(message, &used)
                 handled = true
                 continue
+            case .frame(let frame):
+                guard let frame = checked(frame) else { continue }
+                handlers.handle(frame)
+                handled = true
+                continue
+            default: break
             }
             if turn.source.poll(during: turn) {
                 if leavesListOpen(&isReported) {
@@ -73,7 +80,7 @@ extension Receiver {
                 }
                 turn.source.stopPolling(during: turn)
             }
-            guard var delivery = take(source: turn.source) else {
+            guard var delivery = take(source: turn.source, isReported: isReported) else {
                 mustRaise = false
                 break
             }

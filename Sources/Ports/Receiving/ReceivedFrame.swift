@@ -12,7 +12,7 @@ final class ReceivedFrame: Sendable {
     init(_ frame: consuming Frame, _ channels: ChannelTable) {
         var header = WireHeader()
         var malformed: Wire.Malformed?
-        frame.readBytes { bytes in
+        frame.withUnsafeBytes { bytes in
             do throws(Wire.Malformed) { header = try WireHeader(checking: bytes) } catch { malformed = error }
         }
         self.header = header
@@ -40,7 +40,7 @@ final class ReceivedFrame: Sendable {
 
     func readBytes(ofComponent index: Int, _ body: (UnsafeRawBufferPointer) -> Void) {
         guard (0..<header.count).contains(index) else { return }
-        frame.readBytes { bytes in
+        frame.withUnsafeBytes { bytes in
             var offset = header.componentsOffset
             for earlier in 0..<index { offset += size(of: earlier, in: bytes).bytes }
             let (size, isPort) = size(of: index, in: bytes)

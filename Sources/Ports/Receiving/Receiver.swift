@@ -30,6 +30,12 @@ final class Receiver: LocalPort, RegisteredPort {
             depth.pointee -= 1
             if local.empty() { used.prepend(local) }
         }
+
+        func handle(_ frame: ReceivedFrame) {
+            crl_callout_depth().pointee += 1
+            message?(.frame(frame))
+            crl_callout_depth().pointee -= 1
+        }
     }
 
     let id: PortID
@@ -121,11 +127,9 @@ final class Receiver: LocalPort, RegisteredPort {
 
         /// Calls the handler. If nobody has kept the message, `used` gets it.
         mutating func handle(_ used: inout LocalQueue.Batch) {
-            guard let handler else { return }
-            if let local = local.take() { return Handlers(message: handler).handle(local, &used) }
-            crl_callout_depth().pointee += 1
-            if let frame { handler(.frame(frame)) }
-            crl_callout_depth().pointee -= 1
+            let handlers = Handlers(message: handler)
+            if let local = local.take() { handlers.handle(local, &used) }
+            if let frame { handlers.handle(frame) }
         }
     }
 
@@ -134,12 +138,15 @@ final class Receiver: LocalPort, RegisteredPort {
 
     /// Takes the next message that is not malformed. The source or the waiter is the one that takes: the source avoids
     /// the cost of the weak reference, and the waiter needs no wake-up.
+    ///
+    /// - Parameter isReported: False when the descriptor has reported nothing since the last look at the socket.
     func take(
-        needsHandler: Bool = true, source: ThreadRunLoop.Source1? = nil, waiter: (any Waiter)? = nil
+        needsHandler: Bool = true, source: ThreadRunLoop.Source1? = nil, waiter: (any Waiter)? = nil,
+        isReported: Bool = true
     ) -> Delivery? {
         var isFirst = false
         for _ in 0..<Self.mostDropped {
-            switch takeNext(needsHandler, source, waiter) {
+            switch takeNext(needsHandler, source, waiter, isReported) {
             case .nothing:
                 if hasByteLimit { returnAllCredit() }
                 return nil
@@ -169,17 +176,17 @@ final class Receiver: LocalPort, RegisteredPort {
         return nil
     }
 
-    /// Takes the next message of a batch for a handler. The short way of most messages inside the runtime. The handlers
-    /// are those of an earlier message: a copy for each message would cost a retain and a release.
-    func takeOfBatch(_ handlers: inout Handlers) -> LocalMessage? {
+    /// Takes the next message for a handler, unless it may be the first or the last. The short way of most messages. The
+    /// handlers are those of an earlier message: a copy for each message would cost a retain and a release.
+    func takeAtHand(_ handlers: inout Handlers, _ isReported: inout Bool) -> Arrivals.Next? {
         guard !hasByteLimit else { return nil }
         var makesRoom = false
         // The former ones are released after the lock.
         var newHandlers: Handlers?
-        let message: LocalMessage? = state.withLock { state in
-            guard state.mayHaveMore, state.exposedIn == nil, state.lifecycle.isOpen,
-                state.handlers.message != nil,
-                let message = state.arrivals.nextOfBatch(makesRoom: &makesRoom)
+        let message: Arrivals.Next? = state.withLock { state in
+            guard state.mayHaveMore, state.lifecycle.isOpen, state.handlers.message != nil, !state.isSkipping,
+                let message = state.arrivals.nextAtHand(
+                    state.socket, hasPeers: state.exposedIn != nil, isReported: &isReported, makesRoom: &makesRoom)
             else { return nil }
             if handlers.generation != state.handlers.generation { newHandlers = state.handlers }
             state.counts.noteTaken()
@@ -190,7 +197,17 @@ final class Receiver: LocalPort, RegisteredPort {
         return message
     }
 
-    private func takeNext(_ needsHandler: Bool, _ source: ThreadRunLoop.Source1?, _ taker: (any Waiter)?) -> Taken {
+    /// The received frame, unless it is malformed.
+    func checked(_ frame: consuming Frame) -> ReceivedFrame? {
+        let frame = ReceivedFrame(frame, context.channels)
+        guard let error = frame.malformed else { return frame }
+        noteMalformed(error, in: frame)
+        return nil
+    }
+
+    private func takeNext(
+        _ needsHandler: Bool, _ source: ThreadRunLoop.Source1?, _ taker: (any Waiter)?, _ isReported: Bool
+    ) -> Taken {
         // Released after the lock: the closure may hold the last reference to a delegate.
         var delegateHandler: Handler?
         // Woken after the lock: a task's executor may run the task at once.
@@ -210,7 +227,10 @@ final class Receiver: LocalPort, RegisteredPort {
             }
             let isFirst = !state.mayHaveMore
             var makesRoom = false
-            switch state.arrivals.next(state.socket, hasPeers: state.exposedIn != nil, makesRoom: &makesRoom) {
+            let hasPeers = state.exposedIn != nil
+            switch state.arrivals.next(
+                state.socket, hasPeers: hasPeers, isReported: isReported, makesRoom: &makesRoom)
+            {
             case .nothing:
                 state.mayHaveMore = false
                 if let source { source.clear() } else { state.source?.clear() }

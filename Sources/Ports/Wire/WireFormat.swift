@@ -32,9 +32,7 @@ enum Wire {
 
     /// Reads an unchecked frame. A malformed frame may look like a probe.
     static func isDrainProbe(_ frame: borrowing Frame) -> Bool {
-        var kind: UInt8?
-        frame.readBytes { if $0.count >= headerSize { kind = $0[2] } }
-        return kind == Kind.drainProbe.rawValue
+        frame.withUnsafeBytes { $0.count >= headerSize && $0[2] == Kind.drainProbe.rawValue }
     }
 
     /// The message that wakes a port whose list of local messages was closed. No other frame is so short.
@@ -46,10 +44,8 @@ enum Wire {
 
     /// Whether a frame is the bell of the runtime that has the mark. No connection has brought a bell.
     static func isBell(_ frame: borrowing Frame, _ mark: UInt32) -> Bool {
-        guard frame.count == MemoryLayout.size(ofValue: mark) else { return false }
-        var isBell = false
-        frame.readBytes { isBell = $0.little(at: 0) == mark }
-        return isBell && frame.property("Peer-Address") == nil
+        frame.withUnsafeBytes { $0.count == MemoryLayout.size(ofValue: mark) && $0.little(at: 0) == mark }
+            && frame.property("Peer-Address") == nil
     }
 
     static func setOrigin(_ origin: UInt32, of frame: inout Frame) {
