@@ -1,10 +1,13 @@
+import CRunLoopShims
+import Glibc
+
 /// Watches a loop from a thread of its own, and reports passes that take too long, and what blocks them.
 ///
 ///     let monitor = try StallMonitor(.main, threshold: .milliseconds(250)) { stall in print(stall) }
 ///
-/// A pass begins when the loop wakes up, or has ended the pass before, and ends when the loop goes to sleep. The passes
-/// of a run inside a callout count as passes of their own. The monitor checks a busy loop once per threshold, and a
-/// sleeping loop never. It stops when its owner releases it.
+/// A pass begins when the loop wakes up, or has ended the pass before, and ends when the loop goes to sleep. A run
+/// inside a callout has passes of its own. The monitor checks a busy loop once per threshold, and a sleeping loop
+/// never. It stops when its owner releases it.
 public final class StallMonitor: Sendable {
     /// A pass that takes, or has taken, longer than the threshold.
     public struct Stall: Sendable, CustomStringConvertible {
@@ -51,26 +54,24 @@ public final class StallMonitor: Sendable {
     /// Called on the monitor's thread.
     public typealias Handler = @Sendable (Stall) -> Void
 
-    private let thread: RunLoopThread
     private let watch: StallWatch
 
-    /// Watches a loop. The handler is called when a pass has taken longer than the threshold, again when it has taken
-    /// twice as long, four times, and so on, and when it is over. The threshold is at least the clock's tick, which is
-    /// 4 ms on most systems.
-    /// - Throws: ``RunLoopError`` when the loop's thread has ended, or no thread or descriptor is left for the monitor.
+    /// Watches a loop. The handler is called when a pass has taken longer than the threshold, again at twice that time,
+    /// at four times, and so on, and when it is over. The threshold is at least the clock's tick, mostly 4 ms.
+    /// - Throws: ``RunLoopError`` when the loop's thread has ended, or no thread is left for the monitor.
     public init(
         _ loop: ThreadRunLoop, threshold: Duration = .milliseconds(250), handler: @escaping Handler
     ) throws(RunLoopError) {
+        if crl_is_forked() { throw .forked }
         if loop.hasEnded { throw .loopEnded }
-        thread = try RunLoopThread(name: "stall monitor")
-        watch = StallWatch(loop, threshold: max(threshold, StallWatch.tick), monitor: thread.loop, handler: handler)
+        let watch = StallWatch(loop, threshold: threshold, handler: handler)
+        self.watch = watch
+        // When this throws, the deinit stops the watch.
+        pthread_detach(try RunLoopThread.startThread { watch.run() })
     }
 
     deinit { stop() }
 
     /// Stops watching. No call of the handler begins afterwards; one may be in progress. Any thread may call it.
-    public func stop() {
-        watch.stop()
-        thread.stop()
-    }
+    public func stop() { watch.stop() }
 }

@@ -1,21 +1,14 @@
 import CRunLoopShims
 import Synchronization
 
-/// The state that a monitor and its loop share.
+/// A monitor's watch over a loop. The loop ends the waits of the monitor's thread when the monitor asks for that.
 final class StallWatch: Sendable {
-    private enum Phase {
-        /// The monitor's timer has the next check.
-        case checking
-        /// The loop counts the watch as waiting, and notifies it when the loop goes on.
-        case waiting
-        case stopped
-    }
-
     private struct State {
-        var phase = Phase.checking
-        var timer: ThreadRunLoop.Timer?
-        /// The stall in progress: its last report, the duration of the next, and the end when it was noticed.
-        var stall: (report: StallMonitor.Stall, next: Duration, end: MonotonicInstant?)?
+        var isStopped = false
+        /// The monitor's thread waits here.
+        var wait: Latch?
+        /// When the loop went on and so ended the last wait.
+        var end: MonotonicInstant?
     }
 
     private let loop: ThreadRunLoop
@@ -24,11 +17,11 @@ final class StallWatch: Sendable {
     private let state = Mutex(State())
 
     /// The tick of the clock for the starts of passes: a start may be this much too early.
-    static let tick = Duration.nanoseconds(Int64(clamping: crl_coarse_tick()))
+    private static let tick = Duration.nanoseconds(Int64(clamping: crl_coarse_tick()))
 
-    init(_ loop: ThreadRunLoop, threshold: Duration, monitor: ThreadRunLoop, handler: @escaping StallMonitor.Handler) {
+    init(_ loop: ThreadRunLoop, threshold: Duration, handler: @escaping StallMonitor.Handler) {
         self.loop = loop
-        self.threshold = threshold
+        self.threshold = max(threshold, Self.tick)
         self.handler = handler
         loop.state.withLock { state in
             // A pass that was not watched to its end has left its start.
@@ -36,85 +29,79 @@ final class StallWatch: Sendable {
             state.watches.append(self)
             loop.progress.isWatched.store(true, ordering: .sequentiallyConsistent)
         }
-        let check = ThreadRunLoop.Timer(at: .now, every: .seconds(1 << 30)) { [weak self] _ in self?.check() }
-        state.withLock { $0.timer = check }
-        monitor.add(check)
     }
 
     func stop() {
-        if state.withLock({ exchange(&$0.phase, with: .stopped) }) == .waiting {
-            loop.progress.waitingWatches.subtract(1, ordering: .sequentiallyConsistent)
-        }
         loop.state.withLock { state in
             state.watches.removeAll { $0 === self }
             if state.watches.isEmpty { loop.progress.isWatched.store(false, ordering: .relaxed) }
         }
-        state.withLock { $0.timer }?.invalidate()
+        let wait = state.withLock { state in
+            state.isStopped = true
+            return state.wait.take()
+        }
+        wait?.open()
     }
 
     /// Called by the loop's thread at the start and the end of a pass.
     func loopGoesOn() {
-        let start = loop.progress.passStart
-        let date = state.withLock { state -> MonotonicInstant? in
-            guard state.phase == .waiting, state.stall != nil || start != nil else { return nil }
-            state.phase = .checking
-            state.stall?.end = .now
-            return state.stall == nil ? (start ?? .now) + threshold : .now
+        let wait = state.withLock { state in
+            if state.wait != nil { state.end = .now }
+            return state.wait.take()
         }
-        guard let date else { return }
-        loop.progress.waitingWatches.subtract(1, ordering: .sequentiallyConsistent)
-        schedule(date)
+        wait?.open()
     }
 
-    private func schedule(_ date: MonotonicInstant) { state.withLock { $0.timer }?.nextFireDate = date }
-
-    /// Checks the loop, reports, and schedules the next check: on the monitor's thread.
-    private func check() {
-        reportEnd()
-        guard let start = loop.progress.passStart else { return waitForLoop() }
-        let duration = start.duration(to: .now)
-        let next = state.withLock { $0.stall?.next } ?? threshold
-        if duration > next + Self.tick {
-            let callout = loop.progress.currentCallout
-            let stall = StallMonitor.Stall(
-                mode: loop.currentMode, phase: .init(callout.kind), item: loop.name(of: callout), since: start,
-                duration: duration, isOver: false)
-            state.withLock { $0.stall = (stall, duration * 2, nil) }
-            tell(stall)
-            schedule(start + duration * 2)
-            return waitForLoop()
+    /// Checks the loop and reports until the watch is stopped: the work of the monitor's thread.
+    func run() {
+        crl_thread_set_name("stall monitor")
+        var (stall, next): (StallMonitor.Stall?, Duration) = (nil, threshold)
+        while !isStopped {
+            let start = loop.progress.passStart
+            if var over = stall, over.since != start {
+                (stall, next) = (nil, threshold)
+                over.duration = over.since.duration(to: state.withLock { $0.end } ?? .now)
+                over.isOver = true
+                tell(over)
+            }
+            guard let start else {
+                wait(until: .distantFuture, asksLoop: true)
+                // A loop that wakes up often is checked once per threshold.
+                wait(until: .now + threshold)
+                continue
+            }
+            let duration = start.duration(to: .now)
+            if duration > next + Self.tick {
+                let callout = loop.progress.currentCallout
+                let report = StallMonitor.Stall(
+                    mode: loop.currentMode, phase: .init(callout.kind), item: loop.name(of: callout), since: start,
+                    duration: duration, isOver: false)
+                (stall, next) = (report, duration * 2)
+                tell(report)
+            }
+            wait(until: start + next + Self.tick + .milliseconds(1), asksLoop: stall != nil, since: start)
         }
-        schedule(start + next + Self.tick + .milliseconds(1))
     }
 
-    /// Waits until the loop goes on. If the loop has gone on already, schedules a check at once.
-    private func waitForLoop() {
-        // Counted first: the loop may end the wait, and subtract, at any time.
-        loop.progress.waitingWatches.add(1, ordering: .sequentiallyConsistent)
-        let waits = state.withLock { state in
-            guard state.phase == .checking else { return false }
-            state.phase = .waiting
-            return true
-        }
-        guard waits else {
-            loop.progress.waitingWatches.subtract(1, ordering: .sequentiallyConsistent)
-            return
-        }
-        let start = loop.progress.passStart
-        if start != state.withLock({ $0.stall?.report.since }) { loopGoesOn() }
-    }
+    private var isStopped: Bool { state.withLock { $0.isStopped } }
 
-    private func reportEnd() {
-        let (former, start) = (state.withLock { $0.stall }, loop.progress.passStart)
-        guard let former, former.end != nil || former.report.since != start else { return }
-        state.withLock { $0.stall = nil }
-        var report = former.report
-        report.duration = report.since.duration(to: former.end ?? .now)
-        report.isOver = true
-        tell(report)
-    }
+    private func tell(_ stall: StallMonitor.Stall) { if !isStopped { handler(stall) } }
 
-    private func tell(_ stall: StallMonitor.Stall) { if !state.withLock({ $0.phase == .stopped }) { handler(stall) } }
+    /// Waits until the deadline, or until the watch is stopped. With `asksLoop`, the loop also ends the wait when it
+    /// goes on from the pass with this start, or, without a start, from a sleep.
+    private func wait(until deadline: MonotonicInstant, asksLoop: Bool = false, since start: MonotonicInstant? = nil) {
+        let latch = Latch()
+        let isStopped = state.withLock { state in
+            (state.wait, state.end) = (latch, nil)
+            return state.isStopped
+        }
+        if isStopped { return }
+        let asking = asksLoop ? 1 : 0
+        // Counted first: the loop may go on at any time.
+        loop.progress.waitingWatches.add(asking, ordering: .sequentiallyConsistent)
+        if !asksLoop || loop.progress.passStart == start { _ = latch.wait(until: deadline) }
+        loop.progress.waitingWatches.subtract(asking, ordering: .sequentiallyConsistent)
+    }
 }
 
 extension StallMonitor.Stall.Phase {
@@ -136,10 +123,7 @@ extension ThreadRunLoop {
     /// The callout's item, if there is one and it is still in the loop.
     fileprivate func name(of callout: Callout) -> String? {
         state.withLock { state in
-            for mode in state.modes {
-                if let item = mode.items.first(where: { callout.isOf($0.id) }) { return item.name }
-            }
-            return nil
+            state.modes.lazy.flatMap(\.items).first { callout.isOf($0.id) }?.name
         }
     }
 }
