@@ -1,3 +1,4 @@
+import DequeModule
 import Synchronization
 
 extension ThreadRunLoop {
@@ -7,19 +8,15 @@ extension ThreadRunLoop {
     ///     for page in pages { idle.add { page.draw() } }
     ///
     /// The tasks of one pass have a time budget. When it is used up, the loop goes through another pass, which serves
-    /// new events, before the remaining tasks. An empty queue costs the loop one call before each sleep, and never
-    /// wakes it.
+    /// new events, before the remaining tasks. An empty queue costs one call before each sleep, and no wake-up.
     ///
     /// Tasks keep no mode from being empty. Runs that only poll (a timeout of zero), or inside a task, call no tasks.
-    ///
-    /// Any thread may add and cancel tasks. Tasks left when the queue's owner releases it are still called; tasks left
-    /// when the loop's thread ends are not.
+    /// Any thread may add and cancel tasks. When the queue is released, the rest is called; when the thread ends, not.
     public final class IdleQueue: Sendable {
         /// Retained by the loop, so the tasks end with the loop's items.
         private weak let tasks: IdleTasks?
 
-        /// Makes a queue, and adds it to a loop. The budget is the time for the tasks of one pass: at least one task is
-        /// called, and no task is interrupted.
+        /// Adds a queue to a loop. The budget is for the tasks of one pass: one at least, and none is interrupted.
         public init(in loop: ThreadRunLoop, modes: [Mode] = [.default], budget: Duration = .milliseconds(4)) {
             let tasks = IdleTasks(loop)
             self.tasks = tasks
@@ -36,13 +33,13 @@ extension ThreadRunLoop {
         /// - Returns: A request that can cancel the task. It is not pending when the loop's thread has ended.
         @discardableResult
         public func add(_ task: @escaping @Sendable () -> Void) -> PerformRequest {
-            let request = PerformRequest()
-            tasks?.add(task, request)
+            let request = PerformRequest(task)
+            if let tasks { tasks.add(request) } else { request.cancel() }
             return request
         }
 
         /// The number of tasks that wait.
-        public var count: Int { tasks?.count ?? 0 }
+        public var count: Int { tasks?.pending.count ?? 0 }
 
         /// Whether no task waits.
         public var isEmpty: Bool { count == 0 }
@@ -52,14 +49,10 @@ extension ThreadRunLoop {
     }
 }
 
-private final class IdleTasks: RequestHolder {
-    private typealias Task = (body: @Sendable () -> Void, request: ThreadRunLoop.PerformRequest)
-
+private final class IdleTasks: Sendable {
     private struct State {
-        /// By number, below `end`. A cancelled task leaves a gap.
-        var tasks: [UInt64: Task] = [:]
-        var first: UInt64 = 0
-        var end: UInt64 = 0
+        /// Cancelled tasks, too, until their turn.
+        var tasks = Deque<ThreadRunLoop.PerformRequest>()
         var isAbandoned = false
     }
 
@@ -68,13 +61,14 @@ private final class IdleTasks: RequestHolder {
 
     init(_ loop: ThreadRunLoop) { self.loop = loop }
 
-    var count: Int { state.withLock { $0.tasks.count } }
+    // The loop has ended.
+    deinit { cancelAll() }
 
-    func add(_ body: @escaping @Sendable () -> Void, _ request: ThreadRunLoop.PerformRequest) {
+    var pending: [ThreadRunLoop.PerformRequest] { state.withLock { Array($0.tasks) }.filter(\.isPending) }
+
+    func add(_ task: ThreadRunLoop.PerformRequest) {
         let isFirst = state.withLock { state in
-            request.isHeld(by: self, number: state.end)
-            state.tasks[state.end] = (body, request)
-            state.end += 1
+            state.tasks.append(task)
             return state.tasks.count == 1
         }
         // With other tasks the loop is awake, or was woken, or sleeps in another mode.
@@ -83,32 +77,18 @@ private final class IdleTasks: RequestHolder {
 
     func perform(budget: Duration, _ observer: ThreadRunLoop.Observer) {
         // Only the tasks there now: events get their turn even if each task adds another.
-        let (isEmpty, end, isAbandoned) = state.withLock { ($0.tasks.isEmpty, $0.end, $0.isAbandoned) }
-        if isEmpty && isAbandoned { observer.invalidate() }
-        if isEmpty { return }
+        let (count, isAbandoned) = state.withLock { ($0.tasks.count, $0.isAbandoned) }
+        if count == 0 && isAbandoned { observer.invalidate() }
+        if count == 0 { return }
         let deadline = MonotonicInstant.now + budget
-        while let task = next(before: end) {
-            task.request.perform(task.body)
+        for _ in 0..<count {
+            guard let task = state.withLock({ $0.tasks.popFirst() }), task.isPending else { continue }
+            task.perform()
             if deadline.hasPassed { break }
         }
         loop?.wakeUp()
     }
 
-    private func next(before end: UInt64) -> Task? {
-        state.withLock { state in
-            while state.first < end {
-                defer { state.first += 1 }
-                if let task = state.tasks.removeValue(forKey: state.first) { return task }
-            }
-            return nil
-        }
-    }
-
-    func release(_ number: UInt64) {
-        // Released after the lock: what the task has captured may call back into the queue.
-        _ = state.withLock { $0.tasks.removeValue(forKey: number) }
-    }
-
     func abandon() { state.withLock { $0.isAbandoned = true } }
-    func cancelAll() { for task in state.withLock({ $0.tasks.values }) { task.request.cancel() } }
+    func cancelAll() { for task in pending { task.cancel() } }
 }

@@ -21,8 +21,7 @@ extension ThreadRunLoop {
     ///
     ///     let count = try await loop.execute { window.count }
     ///
-    /// - Throws: The closure's error; ``RunLoopError/loopEnded`` when the loop's thread ends, or has ended, before the
-    ///   closure was called; `CancellationError` when the task was cancelled before.
+    /// - Throws: The closure's error; before its call, ``RunLoopError/loopEnded`` and `CancellationError`.
     @discardableResult
     public func execute<Value: Sendable>(
         inModes modes: [Mode] = [.common], _ body: @escaping @Sendable () throws -> Value
@@ -39,8 +38,7 @@ extension ThreadRunLoop {
     }
 }
 
-/// A closure that a loop calls for a caller who waits for the outcome. Every call gets an outcome: a loop that ends
-/// releases its blocks, and thereby withdraws the calls in them.
+/// A closure that a loop calls for a caller who waits for the outcome, which every call gets.
 final class LoopCall<Value: Sendable>: Sendable {
     typealias Outcome = Result<Value, any Error>
 
@@ -81,7 +79,7 @@ final class LoopCall<Value: Sendable>: Sendable {
     /// Ends a call that has not begun with this error.
     func withdraw(_ error: any Error) { if begin() != nil { end(.failure(error)) } }
 
-    private func run() { if let body = begin() { end(Result(catching: body)) } }
+    func run() { if let body = begin() { end(Result(catching: body)) } }
 
     private func begin() -> (@Sendable () throws -> Value)? { state.withLock { $0.body.take() } }
 
@@ -92,13 +90,17 @@ final class LoopCall<Value: Sendable>: Sendable {
         }
         tell?(outcome)
     }
+}
 
-    /// The loop's reference to the call: its release withdraws a call that has not begun.
-    private final class LoopReference: Sendable {
-        let call: LoopCall
+protocol Cancellable: AnyObject, Sendable { func cancel() }
 
-        init(_ call: LoopCall) { self.call = call }
+extension LoopCall: Cancellable { func cancel() { withdraw(RunLoopError.loopEnded) } }
 
-        deinit { call.withdraw(RunLoopError.loopEnded) }
-    }
+/// The loop's reference to a call: a loop that ends releases it, which cancels a call that has not begun.
+final class LoopReference<Call: Cancellable>: Sendable {
+    let call: Call
+
+    init(_ call: Call) { self.call = call }
+
+    deinit { call.cancel() }
 }
