@@ -1,6 +1,6 @@
 import Synchronization
 
-/// The loops that have a source. Unowned: a loop retains its items, and leaves them when it ends. With a weak reference
+/// The loops that have an item. Unowned: a loop retains its items, and leaves them when it ends. With a weak reference
 /// each retain of the loop would cost ten times as much.
 final class LoopMembership: Sendable {
     private struct Member {
@@ -12,15 +12,22 @@ final class LoopMembership: Sendable {
 
     var loops: [ThreadRunLoop] { members.withLock { $0.map(\.loop) } }
 
-    /// Whether this loop alone has the source.
+    /// The loop of a timer or an observer.
+    var owner: ThreadRunLoop? { members.withLock { $0.first?.loop } }
+
+    /// Whether this loop alone has the item.
     func isOnly(_ loop: ThreadRunLoop) -> Bool {
         members.withLock { $0.count == 1 && $0[0].identity == ObjectIdentifier(loop) }
     }
 
-    func join(_ loop: ThreadRunLoop) {
+    /// False when the item may be in one loop only, and is another loop's.
+    @discardableResult
+    func join(_ loop: ThreadRunLoop, alone: Bool = false) -> Bool {
         members.withLock { members in
-            if members.contains(where: { $0.loop === loop }) { return }
+            if members.contains(where: { $0.loop === loop }) { return true }
+            if alone, !members.isEmpty { return false }
             members.append(Member(loop: loop, identity: ObjectIdentifier(loop)))
+            return true
         }
     }
 

@@ -1,7 +1,6 @@
 import CRunLoopShims
 
-// How items join and leave modes: one mode after another, each with its callout, as in CFRunLoop. So the change of a
-// mode sees what the callout of the mode before has done.
+// How items join and leave modes: one mode after another, as in CFRunLoop, so that each sees the callout of the last.
 
 extension ThreadRunLoop {
     /// The modes that an item still has to join or leave.
@@ -109,7 +108,7 @@ extension ThreadRunLoop {
     func contains(_ item: Item, _ mode: Mode) -> Bool {
         if crl_is_forked() { return false }
         // A common timer that was removed from the last of its modes has no owner.
-        if case .timer(let timer) = item, timer.owner !== self { return false }
+        if case .timer(let timer) = item, timer.membership.owner !== self { return false }
         return state.withLock { state in
             if mode == .common { return state.commonItems.contains { $0.id == item.id } }
             return state.index(of: mode).map { state.modes[$0].contains(item) } ?? false

@@ -9,11 +9,9 @@ extension ThreadRunLoop {
         /// Called on the loop's thread with the point that the run has come to.
         public typealias Handler = @Sendable (Observer, Activity) -> Void
 
-        /// The points at which the observer is called. The corresponding CF function is
-        /// `CFRunLoopObserverGetActivities`.
+        /// The points to call it at. The corresponding CF function is `CFRunLoopObserverGetActivities`.
         public let activities: Activity
-        /// Whether the observer stays valid after the first call. The corresponding CF function is
-        /// `CFRunLoopObserverDoesRepeat`.
+        /// Whether it is called more than once. The corresponding CF function is `CFRunLoopObserverDoesRepeat`.
         public let repeats: Bool
         /// Observers of lower order are called first; observers of equal order in the order they were added.
         /// The corresponding CF function is `CFRunLoopObserverGetOrder`.
@@ -25,11 +23,10 @@ extension ThreadRunLoop {
             var handler: Handler?
             var callCount = 0
             var isTold = false
-            /// Unowned: a loop retains its items, and leaves them when it ends.
-            unowned var owner: ThreadRunLoop?
         }
 
         private let state: Mutex<State>
+        let membership = LoopMembership()
 
         /// Makes an observer. The corresponding CF function is `CFRunLoopObserverCreateWithHandler`.
         public init(
@@ -43,26 +40,13 @@ extension ThreadRunLoop {
             state = Mutex(State(handler: handler))
         }
 
-        /// False once the observer was invalidated, or was called and does not repeat.
-        /// The corresponding CF function is `CFRunLoopObserverIsValid`.
+        /// False after ``invalidate()`` or the only call. The corresponding CF function is `CFRunLoopObserverIsValid`.
         public var isValid: Bool { !crl_is_forked() && state.withLock { $0.handler != nil } }
 
         /// Removes the observer from its loop for good. Any thread may call it.
         /// The corresponding CF function is `CFRunLoopObserverInvalidate`.
         public func invalidate() { Item.observer(self).invalidate { state.withLock { $0.handler.take() } } }
 
-        var owner: ThreadRunLoop? { state.withLock { $0.owner } }
-
-        /// Makes the loop the owner. False when the observer is another loop's, or invalid.
-        func join(_ loop: ThreadRunLoop) -> Bool {
-            state.withLock { state in
-                guard state.handler != nil, state.owner == nil || state.owner === loop else { return false }
-                state.owner = loop
-                return true
-            }
-        }
-
-        func leave() { state.withLock { $0.owner = nil } }
         var callCount: Int { state.withLock { $0.callCount } }
 
         /// Calls the handler, unless a call is in progress.
@@ -82,8 +66,7 @@ extension ThreadRunLoop {
 }
 
 extension ThreadRunLoop {
-    /// The points of a run at which observers are called. The corresponding CF type is `CFRunLoopActivity`, and the
-    /// bits are the same.
+    /// Points of a run at which observers are called. The corresponding CF type is `CFRunLoopActivity`, of equal bits.
     public struct Activity: OptionSet, Sendable, Hashable {
         /// The bits.
         public let rawValue: UInt32

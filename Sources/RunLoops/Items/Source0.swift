@@ -5,7 +5,7 @@ extension ThreadRunLoop {
     /// A source that the program signals. The corresponding CF type is a `CFRunLoopSource` of version 0.
     ///
     /// Signalling does not wake a loop that sleeps; ``ThreadRunLoop/wakeUp()`` does. A source can be in several loops
-    /// and modes; the first pass that finds it signalled performs it.
+    /// and modes; the first pass that finds it signalled performs it. Any thread may call all methods.
     public final class Source0: Sendable {
         /// Sources of lower order are performed first; sources of equal order in the order they were signalled.
         /// The corresponding CF function is `CFRunLoopSourceGetOrder`.
@@ -34,9 +34,8 @@ extension ThreadRunLoop {
 
         /// Makes a source. The corresponding CF function is `CFRunLoopSourceCreate`.
         ///
-        /// `schedule` is called on the thread that has added the source to a mode; `cancel` on the thread that has
-        /// removed the source, or at the end of the loop's thread; `perform` on the loop's thread, once for all signals
-        /// that came before.
+        /// `schedule` is called on the thread that has added the source to a mode; `cancel` on the one that has removed
+        /// it, or at the end of the loop's thread; `perform` on the loop's thread, once for all signals until then.
         public convenience init(
             order: Int = 0, label: String? = nil, schedule: Callback? = nil, cancel: Callback? = nil,
             perform: @escaping @Sendable () -> Void
@@ -55,8 +54,7 @@ extension ThreadRunLoop {
             state = Mutex(State(perform: perform, schedule: schedule, cancel: cancel))
         }
 
-        /// Marks the source for the next pass of a loop that has it. Any thread may call it.
-        /// The corresponding CF function is `CFRunLoopSourceSignal`.
+        /// Marks the source for a loop's next pass. The corresponding CF function is `CFRunLoopSourceSignal`.
         public func signal() {
             if crl_is_forked() { return }
             state.withLock { state in
@@ -77,8 +75,7 @@ extension ThreadRunLoop {
         /// False once the source was invalidated. The corresponding CF function is `CFRunLoopSourceIsValid`.
         public var isValid: Bool { !crl_is_forked() && state.withLock { $0.perform != nil } }
 
-        /// Removes the source from all loops for good. Any thread may call it.
-        /// The corresponding CF function is `CFRunLoopSourceInvalidate`.
+        /// Removes the source from all loops for good. The corresponding CF function is `CFRunLoopSourceInvalidate`.
         public func invalidate() {
             let wasValid = Item.source0(self).invalidate {
                 state.withLock { state in

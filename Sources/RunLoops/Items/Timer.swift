@@ -10,11 +10,9 @@ extension ThreadRunLoop {
         /// Called on the loop's thread.
         public typealias Handler = @Sendable (Timer) -> Void
 
-        /// The time between two fire times; nil for a timer that fires once.
-        /// The corresponding CF function is `CFRunLoopTimerGetInterval`.
+        /// Nil for a timer that fires once. The corresponding CF function is `CFRunLoopTimerGetInterval`.
         public let interval: Duration?
-        /// Kept, and not used, as by CFRunLoop: timers fire in the order of their times.
-        /// The corresponding CF function is `CFRunLoopTimerGetOrder`.
+        /// Not used, as in CFRunLoop. The corresponding CF function is `CFRunLoopTimerGetOrder`.
         public let order: Int
         /// The item's name in dumps and stall reports. The corresponding CF callback is `copyDescription`.
         public let label: String?
@@ -25,12 +23,11 @@ extension ThreadRunLoop {
             var tolerance = Duration.zero
             var callCount = 0
             var isFiring = false
-            /// Unowned: a loop retains its items, and leaves them when it ends.
-            unowned var owner: ThreadRunLoop?
         }
 
         private let state: Mutex<State>
         private let step: UInt64
+        let membership = LoopMembership()
 
         /// Makes a timer. A fire date in the past counts as now. Without an interval, or with one of less than a
         /// nanosecond, the timer fires once, and is then invalid.
@@ -64,12 +61,8 @@ extension ThreadRunLoop {
             set {
                 if crl_is_forked() { return }
                 let date = max(newValue, .now)
-                let loop = state.withLock { state -> ThreadRunLoop? in
-                    guard state.handler != nil else { return nil }
-                    state.fireDate = date
-                    return state.owner
-                }
-                loop?.requeue(self)
+                state.withLock { if $0.handler != nil { $0.fireDate = date } }
+                membership.owner?.requeue(self)
             }
         }
 
@@ -85,8 +78,7 @@ extension ThreadRunLoop {
             }
         }
 
-        /// False once the timer was invalidated, or has fired and does not repeat.
-        /// The corresponding CF function is `CFRunLoopTimerIsValid`.
+        /// False after ``invalidate()`` or the last firing. The corresponding CF function is `CFRunLoopTimerIsValid`.
         public var isValid: Bool { !crl_is_forked() && state.withLock { $0.handler != nil } }
 
         /// Removes the timer from its loop for good. Any thread may call it.
@@ -95,18 +87,6 @@ extension ThreadRunLoop {
 
         var callCount: Int { state.withLock { $0.callCount } }
 
-        /// Makes the loop the owner. False when the timer is another loop's, or invalid.
-        func join(_ loop: ThreadRunLoop) -> Bool {
-            state.withLock { state in
-                guard state.handler != nil, state.owner == nil || state.owner === loop else { return false }
-                state.owner = loop
-                return true
-            }
-        }
-
-        var owner: ThreadRunLoop? { state.withLock { $0.owner } }
-        func leave() { state.withLock { $0.owner = nil } }
-
         /// The date for the timer queues; nil while the handler runs, so that the timer does not fire inside itself.
         var queuedFireDate: MonotonicInstant? {
             state.withLock { $0.isFiring || $0.handler == nil ? nil : $0.fireDate }
@@ -114,9 +94,9 @@ extension ThreadRunLoop {
 
         /// Calls the handler if the loop owns the timer and the timer is due, and moves the timer to its next time.
         func fire(in loop: ThreadRunLoop) {
+            guard membership.isOnly(loop) else { return }
             let due = state.withLock { state -> (Handler, MonotonicInstant)? in
-                guard let handler = state.handler, !state.isFiring, state.fireDate.hasPassed, state.owner === loop
-                else { return nil }
+                guard let handler = state.handler, !state.isFiring, state.fireDate.hasPassed else { return nil }
                 state.isFiring = true
                 state.callCount += 1
                 return (handler, state.fireDate)
@@ -126,13 +106,12 @@ extension ThreadRunLoop {
             loop.requeue(self)
             loop.progress.calling(Callout(.timer, self)) { handler(self) }
             if step == 0 { invalidate() }
-            let loop = state.withLock { state in
+            state.withLock { state in
                 state.isFiring = false
                 // A date that the handler has set is later, and stays; otherwise the next time of the grid.
                 if step > 0, state.fireDate <= firedFor { state.fireDate = nextDate(after: firedFor) }
-                return state.owner
             }
-            if step > 0 { loop?.requeue(self) }
+            if step > 0 { membership.owner?.requeue(self) }
         }
 
         /// The first time of the grid after now.

@@ -79,13 +79,13 @@ struct ModeItems {
             source.membership.join(loop)
             if source.isRaised { noteRaised(source) }
         case .timer(let timer):
-            guard timer.join(loop) else { return false }
+            guard timer.membership.join(loop, alone: true) else { return false }
             timers.insert(timer)
             // A run throws when no descriptor is left for the wait set.
             _ = try? madeWaitSet()
             armForNew(timer)
         case .observer(let observer):
-            guard observer.join(loop) else { return false }
+            guard observer.membership.join(loop, alone: true) else { return false }
             observers.insert(observer, at: observers.firstIndex { $0.order > observer.order } ?? observers.endIndex)
             flags.observersChanged(observers)
         }
