@@ -7,9 +7,9 @@ extension MachPort {
     ///         print("got", message.id)
     ///     }
     ///
-    /// The sequence takes a message only when the task asks for one, so a slow task causes back-pressure. Any number of
-    /// tasks, loops and threads may take messages of one port; each message goes to one of them. The sequence keeps the
-    /// port, and ends when the port becomes invalid or the task is cancelled.
+    /// The sequence takes a message only when the task asks for one, so a slow task causes back-pressure. Each message
+    /// goes to one of any number of tasks, loops and threads. The sequence keeps the port, and ends with the port's
+    /// validity or the task's cancellation.
     public var messages: Messages { Messages(port: self) }
 
     /// The messages of a port. See ``MachPort/messages``.
@@ -25,8 +25,7 @@ extension MachPort {
         }
     }
 
-    /// Waits for the next message as the form that blocks does, suspending the task. Throws also `CancellationError`,
-    /// when no message was taken.
+    /// Waits for the next message as the form that blocks does, suspending the task. Throws also `CancellationError`.
     public nonisolated(nonsending) func receive(
         before deadline: MonotonicInstant = .distantFuture
     ) async throws -> Message {

@@ -104,9 +104,8 @@ public final class MachPort: Sendable, CustomStringConvertible {
         }
     }
 
-    /// Has a loop handle the port's messages in a mode. A port may be scheduled in several loops and modes; each
-    /// message is handled once. Any thread may call this method. The corresponding method is NSPort's
-    /// `scheduleInRunLoop:forMode:`.
+    /// Has a loop, perhaps one of several, handle the port's messages in a mode; each message is handled once. Any
+    /// thread may call this method. The corresponding method is NSPort's `scheduleInRunLoop:forMode:`.
     /// - Throws: ``PortError`` when the port is invalid, no descriptor is left, or the loop's thread has ended.
     public func schedule(in loop: ThreadRunLoop, forMode mode: ThreadRunLoop.Mode = .default) throws(PortError) {
         try receiver.schedule(in: loop, forMode: mode, keeping: self)
@@ -149,11 +148,10 @@ public final class MachPort: Sendable, CustomStringConvertible {
     /// Makes the port invalid, for good. Senders are told, queued requests are refused, and the port's names are free.
     /// The corresponding method is NSPort's `invalidate`.
     ///
-    /// Any thread may call this method, also in a handler of the port. The call waits for a message that another thread
-    /// is handling, and then runs the invalidation handlers. No message is handled after them.
-    ///
-    /// Inside a handler of any port, and in ``SendRight/onInvalidation(_:)``, the call does not wait, because two
-    /// threads could wait for each other. The thread that handles the message then runs the invalidation handlers.
+    /// Any thread may call this method. The call waits for a message that another thread is handling, and then runs the
+    /// invalidation handlers. No message is handled after them. Inside a handler of any port, and in
+    /// ``SendRight/onInvalidation(_:)``, where two threads could wait for each other, the call does not wait: the
+    /// thread that handles the message then runs the invalidation handlers.
     public func invalidate() { receiver.invalidate() }
 
     /// Calls a handler when the port becomes invalid, or at once when the port is invalid already.

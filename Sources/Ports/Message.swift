@@ -1,11 +1,9 @@
 extension MachPort {
-    /// A message from port to port: an id, components, and the port for the answer.
-    /// The corresponding class is NSPortMessage.
+    /// An id, components, and the port for the answer. The corresponding class is NSPortMessage.
     ///
     ///     try right.send(MachPort.Message(id: 7, [.bytes(Array("hello".utf8)), .port(mine.sendRight)]))
     ///
-    /// A received message keeps its bytes where they arrived. ``components`` copies them; ``withBytes(ofComponent:_:)``
-    /// does not.
+    /// In a received message, ``components`` copies the bytes; ``withBytes(ofComponent:_:)`` does not.
     public struct Message: Sendable, CustomStringConvertible {
         /// A part of a message.
         public enum Component: Sendable, Hashable {
@@ -53,11 +51,7 @@ extension MachPort {
 
         private var content: Content
 
-        /// Makes a message.
-        /// - Parameters:
-        ///   - id: The message's id.
-        ///   - components: The parts.
-        ///   - replyPort: The port for the answer.
+        /// Makes a message of these parts, with a port for the answer.
         public init(id: UInt32 = 0, _ components: [Component] = [], replyPort: SendRight? = nil) {
             self.id = id
             content = .built(components, replyPort)
@@ -89,8 +83,7 @@ extension MachPort {
         public func withBytes<R, E: Error>(
             ofComponent index: Int = 0, _ body: (RawSpan) throws(E) -> R
         ) throws(E) -> R? {
-            // Only this part is generic: a generic function that callers cannot inline costs a small message as much
-            // as its way to the port.
+            // Only this part is generic: one that callers cannot inline costs as much as a small message's way.
             var result: Result<R, E>?
             readBytes(ofComponent: index) { bytes in
                 do throws(E) { result = .success(try body(bytes)) } catch { result = .failure(error) }

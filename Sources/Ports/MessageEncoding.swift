@@ -1,7 +1,6 @@
 import ZeroMQ
 
-/// Builds messages for sending: local messages, which nothing copies, and frames for other processes. The size of a
-/// frame is computed first, so a frame costs one allocation, made by libzmq.
+/// Builds messages for sending: local messages, which nothing copies, and frames, each with one allocation of libzmq's.
 enum MessageEncoding {
     /// A message of any components. The ports in a frame are exposed first.
     static func outgoing(

@@ -1,5 +1,4 @@
-/// Gives ports names by which the processes of one user find them. The corresponding class is
-/// NSMessagePortNameServer.
+/// Names by which the processes of one user find ports. The corresponding class is NSMessagePortNameServer.
 ///
 /// Names live in a registry directory: `$PORTS_DIRECTORY`, else `$XDG_RUNTIME_DIR/ports`, else `/tmp/ports-UID`. The
 /// directory must belong to the user and be closed to others. A name has 1 to 255 bytes of UTF-8, without NUL. A name
@@ -15,8 +14,8 @@ public final class PortNameServer: Sendable {
     /// The name server of the default registry directory.
     public static let shared = PortNameServer(directory: RegistryDirectory.defaultPath)
 
-    /// Makes a name server with a directory of its own, which is made at the first use. Its path is a short absolute one,
-    /// whose parent must exist. Without a runtime, the ports belong to ``PortRuntime/shared``.
+    /// Makes a name server with a directory of its own, which is made at the first use. Its path is a short absolute
+    /// one, whose parent must exist. Without a runtime, the ports belong to ``PortRuntime/shared``.
     public init(directory path: String, runtime: PortRuntime? = nil) {
         self.path = RegistryDirectory.withoutTrailingSlashes(path)
         // The shared runtime is made at its first use, so that the process may fork before.

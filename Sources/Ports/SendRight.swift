@@ -4,8 +4,7 @@ import ZeroMQ
 extension MachPort {
     /// The right to send to a port, in this process or another's.
     ///
-    /// Rights are values: copy them, keep them in sets, send them in messages, use them from any number of threads at
-    /// once. Two rights are equal when they name the same port.
+    /// Rights are values: copy them, send them in messages, use them from any number of threads at once.
     public struct SendRight: Sendable, Hashable, CustomStringConvertible {
         let channel: SendChannel
 
@@ -31,10 +30,9 @@ extension MachPort {
 
         /// Calls a handler when the port becomes invalid, or at once when the port is invalid already.
         ///
-        /// The right connects to the port's process, whose end is noticed, too.
-        /// - Parameter handler: Called once, on the thread that invalidates a port of this process, otherwise on a
-        ///   thread of the library. The handler must neither block nor end that thread, which serves all peers. It is
-        ///   kept as long as somebody keeps the right.
+        /// The right connects to the port's process, whose end is noticed, too. The handler is called on the thread
+        /// that invalidates a port of this process, otherwise on a thread of the library, which serves all peers: it
+        /// must neither block nor end that. It is kept as long as somebody keeps the right.
         public func onInvalidation(_ handler: @escaping @Sendable () -> Void) { channel.onInvalidation(handler) }
 
         /// Sends a message. The corresponding method is NSPortMessage's `sendBeforeDate:`.
@@ -52,11 +50,9 @@ extension MachPort {
             try channel.send(&message, before: deadline)
         }
 
-        /// Sends a message as the form that blocks does, suspending the task.
-        ///
-        /// Tasks and threads that wait for room get room in the order they came.
-        /// - Throws: ``PortError``, but never `ownQueueFull`, because the loop continues meanwhile. `CancellationError`
-        ///   when the task was cancelled before the message was sent.
+        /// Sends a message as the form that blocks does, suspending the task. Tasks and threads that wait for room get
+        /// it in the order they came.
+        /// - Throws: ``PortError``, but never `ownQueueFull`, and `CancellationError`, when the message was not sent.
         public nonisolated(nonsending) func send(
             _ message: Message, before deadline: MonotonicInstant = .distantFuture
         ) async throws {
@@ -69,11 +65,6 @@ extension MachPort {
         ///
         ///     try right.send(id: 1, bytes: numbers.span.bytes)
         ///
-        /// - Parameters:
-        ///   - id: The message's id.
-        ///   - bytes: The component.
-        ///   - replyPort: The port for the answer.
-        ///   - deadline: The end of the wait for room.
         /// - Throws: ``PortError``, as `send(_:before:)`.
         public func send(
             id: UInt32 = 0, bytes: RawSpan, replyPort: SendRight? = nil,

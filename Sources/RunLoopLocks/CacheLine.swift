@@ -1,8 +1,7 @@
 /// A value on a cache line of its own.
 ///
-/// Each write to a line makes the other processors fetch the line again. A field that one thread writes often must not
-/// share a line with fields that other threads only read. Objects are 16 bytes apart, so without this type the
-/// allocator decides which fields share a line.
+/// Each write to a line makes the other processors fetch the line again, so a field that one thread writes often must
+/// not share a line with fields that other threads only read. Otherwise the allocator decides which fields do.
 public struct CacheLine<Value: ~Copyable & Sendable>: ~Copyable, @unchecked Sendable {
     // Sound: threads share the value by borrowing only, and it is Sendable; `exchange` is for one thread's values.
     @usableFromInline let memory: UnsafeMutablePointer<Value>

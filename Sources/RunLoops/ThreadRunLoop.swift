@@ -141,9 +141,8 @@ public final class ThreadRunLoop: Sendable {
     /// Wakes the loop for a change by another thread. The loop's own thread sees its changes without.
     func wakeUpFromOutside() { if !isCurrent { wakeUp() } }
 
-    /// Ends the innermost run; does nothing when the loop is not running. Any thread may call it. A thread that cannot
-    /// know whether the run has begun calls `loop.perform { loop.stop() }`.
-    /// The corresponding CF function is `CFRunLoopStop`.
+    /// Ends the innermost run, if there is one; to stop a run that may not have begun, `loop.perform { loop.stop() }`.
+    /// Any thread may call it. The corresponding CF function is `CFRunLoopStop`.
     public func stop() {
         stop { state in
             if !state.runs.isEmpty { state.runs[state.runs.count - 1].isStopped = true }
@@ -151,8 +150,7 @@ public final class ThreadRunLoop: Sendable {
     }
 
     /// Queues a block for the next pass in one of the modes; name at least one mode. Blocks run in the order they were
-    /// queued. Any thread may call it; a call from another thread wakes the loop. A block does not count as a handled
-    /// source; a request made with ``perform(order:inModes:owner:_:)`` does.
+    /// queued, and do not count as handled sources. Any thread may call it; a call from another thread wakes the loop.
     /// The corresponding CF function is `CFRunLoopPerformBlock`, which leaves the wake-up to its caller.
     /// - Returns: False when the loop's thread has ended, or the process is a forked child: the block is not performed.
     @discardableResult
@@ -184,10 +182,8 @@ public final class ThreadRunLoop: Sendable {
 
     // MARK: Adding and removing
 
-    /// Adds a mode to the common modes, and the common items to the mode.
-    /// The corresponding CF function is `CFRunLoopAddCommonMode`.
-    /// - Throws: ``RunLoopError`` when the loop's thread has ended, or no descriptor is left for a common ``Source1``;
-    ///   then nothing has changed.
+    /// Makes a mode common, with all common items. The corresponding CF function is `CFRunLoopAddCommonMode`.
+    /// - Throws: ``RunLoopError`` when the thread has ended, or no descriptor is left: then nothing has changed.
     public func addCommonMode(_ mode: Mode) throws(RunLoopError) {
         if crl_is_forked() { throw .forked }
         if hasEnded { throw .loopEnded }
@@ -230,8 +226,7 @@ public final class ThreadRunLoop: Sendable {
 
     /// Adds a source; does nothing if the mode has the source. The corresponding CF function is `CFRunLoopAddSource`.
     /// - Returns: False when the source is not added: it is invalid.
-    /// - Throws: ``RunLoopError`` when the descriptor cannot be waited for, no descriptor is left for its duplicate, or
-    ///   the loop's thread has ended.
+    /// - Throws: ``RunLoopError`` when the descriptor cannot be waited for, none is left, or the thread has ended.
     @discardableResult
     public func add(_ source: Source1, forMode mode: Mode = .default) throws(RunLoopError) -> Bool {
         try insert(.source1(source), forMode: mode)

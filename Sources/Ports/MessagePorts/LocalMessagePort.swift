@@ -26,11 +26,9 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
     /// The port's name, number and process.
     public var description: String { (name.map { "“\($0)”, " } ?? "") + port.description }
 
-    /// Makes a port whose handler answers at once, with a name or without. The limits are those of
-    /// ``MachPort/init(queueLimit:byteLimit:messageLimit:nameServer:handler:)``.
-    ///
-    /// The handler is called on the loops that the port is scheduled in, and on its queue. The asker gets the result, if it
-    /// wants a reply. A slow asker does not delay the port: up to a hundred replies wait, each for ten seconds.
+    /// Makes a port whose handler answers at once, with a name or without. The limits and the handler's threads are
+    /// those of ``MachPort/init(queueLimit:byteLimit:messageLimit:nameServer:handler:)``. A slow asker does not delay
+    /// the port: up to a hundred replies wait, each for ten seconds.
     /// - Throws: ``PortError``, as ``PortNameServer/register(_:name:)``.
     public convenience init(
         name: String? = nil, nameServer: PortNameServer = .shared, queueLimit: Int = 1000,
@@ -46,7 +44,8 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
             })
     }
 
-    /// Makes a port whose handler gets a right to reply, now or later. The parameters are as in the form with a `handler`.
+    /// Makes a port whose handler gets a right to reply, now or later. The parameters are as in the form with a
+    /// `handler`.
     /// - Throws: ``PortError``, as ``PortNameServer/register(_:name:)``.
     public init(
         name: String? = nil, nameServer: PortNameServer = .shared, queueLimit: Int = 1000,
@@ -63,8 +62,7 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
 
     deinit { nameServer.runtime.localMessagePorts.entries.withLockUnlessForked { $0[port.id] = nil } }
 
-    /// The valid port of this process that has a name; nil when none has. A second port of the name cannot be made,
-    /// where `CFMessagePortCreateLocal` returns the first.
+    /// The valid port of this process that has a name, which `CFMessagePortCreateLocal` returns; nil when none has.
     public static func existing(_ name: String, nameServer: PortNameServer = .shared) -> LocalMessagePort? {
         let ports = nameServer.runtime.localMessagePorts
         // The array keeps the ports, because none may be released under the lock.
@@ -72,10 +70,8 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
         return all.first { $0.isValid && $0.name == name && $0.nameServer.isSame(as: nameServer) }
     }
 
-    /// Gives the port another name; nil for none. The corresponding CF function is `CFMessagePortSetName`.
-    ///
-    /// Any thread may call this method. The port has the new name before the old name is free. Existing rights to the
-    /// port stay valid.
+    /// Gives the port another name; nil for none. The port has the new name before the old one is free. Any thread may
+    /// call this method. The corresponding CF function is `CFMessagePortSetName`.
     /// - Throws: ``PortError``, as ``PortNameServer/register(_:name:)``. After an error the port keeps its old name.
     public func rename(to name: String?) throws(PortError) {
         try Fork.check()
@@ -106,8 +102,7 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
         port.remove(from: loop, forMode: mode)
     }
 
-    /// Has a dispatch queue handle requests, as ``MachPort/setQueue(_:)``. The corresponding CF function is
-    /// `CFMessagePortSetDispatchQueue`.
+    /// As ``MachPort/setQueue(_:)``. The corresponding CF function is `CFMessagePortSetDispatchQueue`.
     public func setQueue(_ queue: DispatchQueue?) throws(PortError) { try port.setQueue(queue) }
 
     /// Whether a loop handles requests in a mode.
@@ -122,8 +117,7 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
     /// The corresponding CF function is `CFMessagePortInvalidate`.
     public func invalidate() { port.invalidate() }
 
-    /// Calls a handler when the port becomes invalid, or at once when the port is invalid already.
-    /// The corresponding CF function is `CFMessagePortSetInvalidationCallBack`.
+    /// As ``MachPort/onInvalidation(_:)``. The corresponding CF function is `CFMessagePortSetInvalidationCallBack`.
     public func onInvalidation(_ handler: @escaping @Sendable () -> Void) { port.onInvalidation(handler) }
 }
 

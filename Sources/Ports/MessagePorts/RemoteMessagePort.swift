@@ -1,7 +1,6 @@
 import RunLoops
 
-/// The asking side of a message port, of this process or another. The corresponding CF function is
-/// `CFMessagePortCreateRemote`.
+/// The asking side of a message port. The corresponding CF function is `CFMessagePortCreateRemote`.
 ///
 ///     let echo = try RemoteMessagePort(name: "com.example.echo")
 ///     let answer = try echo.request(id: 1, Array("hello".utf8))
@@ -14,8 +13,7 @@ public struct RemoteMessagePort: Sendable {
     /// The right to send to the port.
     public let sendRight: MachPort.SendRight
 
-    /// The name by which the port was found; nil for a port made from a right. The corresponding CF function is
-    /// `CFMessagePortGetName`.
+    /// The name by which the port was found, if any. The corresponding CF function is `CFMessagePortGetName`.
     public let name: String?
 
     /// Finds a port by its name, as `PortNameServer.port(forName:before:)`.
@@ -45,8 +43,8 @@ public struct RemoteMessagePort: Sendable {
     /// False once the port is known to be invalid. The corresponding CF function is `CFMessagePortIsValid`.
     public var isValid: Bool { sendRight.isValid }
 
-    /// Sends data without wanting a reply. The timeout bounds the wait for room at the port. The corresponding CF
-    /// function is `CFMessagePortSendRequest` with no reply mode.
+    /// Sends data without wanting a reply, as `CFMessagePortSendRequest` with no reply mode. The timeout bounds the
+    /// wait for room at the port.
     /// - Throws: ``PortError``.
     public func send(id: UInt32, _ data: [UInt8]? = nil, timeout: Duration = .seconds(10)) throws(PortError) {
         try sendRight.send(MachPort.Message(id: id, data: data), before: .now + timeout)
@@ -109,8 +107,7 @@ public struct RemoteMessagePort: Sendable {
         }
     }
 
-    /// Sends data as the form that blocks does, suspending the task. Throws also `CancellationError` when the task was
-    /// cancelled before the message was sent.
+    /// Sends data as the form that blocks does, suspending the task. Throws also `CancellationError`: nothing was sent.
     public nonisolated(nonsending) func send(
         id: UInt32, _ data: [UInt8]? = nil, timeout: Duration = .seconds(10)
     ) async throws {
@@ -140,8 +137,7 @@ public struct RemoteMessagePort: Sendable {
         return MachPort.Message(try outcome.get()).data
     }
 
-    /// As ``MachPort/SendRight/onInvalidation(_:)``. The corresponding CF function is
-    /// `CFMessagePortSetInvalidationCallBack`.
+    /// The corresponding CF function is `CFMessagePortSetInvalidationCallBack`. See ``MachPort/SendRight``.
     public func onInvalidation(_ handler: @escaping @Sendable () -> Void) { sendRight.onInvalidation(handler) }
 
     private static func request(

@@ -1,10 +1,8 @@
 import RunLoopLocks
 import RunLoops
 
-/// The right to reply to one request, once. Released unused, it tells the asker at once that no reply follows.
-///
-/// A reply that throws was not sent, and another reply may follow. After a reply was sent, a further one throws
-/// ``PortError/alreadyAnswered(port:)``.
+/// The right to reply to one request, once. Released unused, it tells the asker at once that no reply follows. After an
+/// error another reply may follow; after a reply, a further one throws ``PortError/alreadyAnswered(port:)``.
 public final class ReplyRight: Sendable {
     private let asker: SendChannel
     private let request: UInt64
@@ -18,11 +16,9 @@ public final class ReplyRight: Sendable {
 
     deinit { if !isUsed.withLock({ $0 }) { refuse() } }
 
-    /// Sends the reply, now or when the asker has room. The call does not wait.
-    ///
-    /// Any thread may call this method. Up to a hundred replies wait for one asker, each for ten seconds, or for
+    /// Sends the reply, which may have no data (nil), now or when the asker has room. The call does not wait. Any
+    /// thread may call this method. Up to a hundred replies wait for one asker, each for ten seconds, or for
     /// ``PortRuntime/flushBound`` when the process exits. The asker is told when its reply cannot be sent in that time.
-    /// A reply may have no data (nil).
     /// - Throws: ``PortError``: `messageTooLarge`, `isInvalid`, `sendTimedOut` when a hundred replies wait…
     public func reply(with bytes: [UInt8]? = nil) throws(PortError) {
         try once { () throws(PortError) in
@@ -42,8 +38,7 @@ public final class ReplyRight: Sendable {
         }
     }
 
-    /// Sends the reply as the form that blocks does, suspending the task. Throws also `CancellationError` when the task
-    /// was cancelled before the reply was sent.
+    /// Sends the reply as the form that blocks does, suspending the task. Throws also `CancellationError`: not sent.
     public nonisolated(nonsending) func reply(
         with bytes: [UInt8]? = nil, before deadline: MonotonicInstant = .now + .seconds(1)
     ) async throws {

@@ -74,8 +74,7 @@ final class PendingReplies: Sendable {
         if (try? housekeeping.perform { self.settle(port, before: deadline) }) == nil { fail(port) }
     }
 
-    /// Fails the port's requests when no reply is on its way. Replies that were sent before the end travel by another
-    /// connection than the news of the end.
+    /// Fails the port's requests when no reply is on its way: replies and the news of the end travel apart.
     private func settle(_ port: PortID, _ rest: [UInt64]? = nil, before deadline: MonotonicInstant) {
         let replyPorts = rest ?? Array(Set(state.withLock { $0.pending.all(to: port).map(\.replyPort) }))
         guard let first = replyPorts.first else {

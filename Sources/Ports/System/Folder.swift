@@ -21,8 +21,7 @@ final class Folder: Sendable {
 
     func isAt(_ path: String) -> Bool { Self.identity(at: path) == identity }
 
-    /// Whether the path is out of this process's sight: the process has another root than at the opening, or something
-    /// is mounted over the path. Other processes may still find the directory by the path.
+    /// Whether this process, and perhaps no other, has another root than at the opening, or something over the path.
     func isHidden(at path: String) -> Bool {
         if Self.identity(at: "/") != root { return true }
         var mount = crl_mount(AT_FDCWD, path)

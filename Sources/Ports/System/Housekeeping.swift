@@ -1,8 +1,7 @@
 import RunLoopLocks
 import RunLoops
 
-/// The thread that serves control connections and deadlines, and sends frames that wait for room without a thread. The
-/// thread starts at the first use, and must never wait.
+/// The thread for control connections, deadlines and deferred sends. It starts at the first use, and never waits.
 final class Housekeeping: Sendable {
     private let thread = Lock<RunLoopThread?>(nil)
 

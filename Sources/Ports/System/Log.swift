@@ -6,8 +6,7 @@ import RunLoops
 
 let log = Log()
 
-/// The library's log. Writing may block on a pipe that nobody reads, or raise SIGPIPE. So all threads append to a queue,
-/// and a separate thread writes. That thread exists while there are lines to write.
+/// The library's log. A write may block, or raise SIGPIPE: a thread of its own writes, while there are lines to write.
 final class Log: Sendable {
     private typealias Lines = [(level: Logger.Level, text: String)]
 

@@ -22,8 +22,8 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
     case messageTooLarge(port: PortID, size: Int, limit: Int)
     /// The owner's process may be alive, but no connection to it could be made.
     case cannotConnect(port: PortID, reason: String)
-    /// The connection to the port has ended though its owner lives, and messages on their way are lost. This message was
-    /// not sent. Later ones go by a new connection, and may overtake those that wait at the port.
+    /// The connection to the port has ended though its owner lives, and messages on their way are lost. This message
+    /// was not sent. Later ones go by a new connection, and may overtake those that wait at the port.
     case connectionLost(port: PortID)
     /// The other side speaks another major version.
     case incompatibleVersion(what: String, ours: Int, theirs: Int)
@@ -43,8 +43,8 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
     case outOfDescriptors(limit: Int)
     /// libzmq's limit on sockets is reached. Each port takes one, and each port that is sent to.
     case outOfSockets(limit: Int)
-    /// A run loop's error: its thread has ended, or no thread, inotify instance or inotify watch is left. The ports of a
-    /// process take three threads, and an inotify instance for each watched registry directory.
+    /// A run loop's error: its thread has ended, or no thread, inotify instance or inotify watch is left. The ports of
+    /// a process take three threads, and an inotify instance for each watched registry directory.
     case runLoop(RunLoopError)
     /// A limit of a port is less than 1.
     case invalidLimit(name: String, value: Int)
@@ -53,8 +53,7 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
     /// A call into libzmq or the system failed for another reason.
     case transport(call: String, errno: Int32)
 
-    /// CFMessagePort's code for the error: −1 and −2 for a send and a receive that timed out, −3 for an invalid port,
-    /// −5 for a port that became invalid, and −4 for everything else.
+    /// CFMessagePort's code: −1 send, −2 receive timed out, −3 invalid port, −5 became invalid, −4 everything else.
     public var code: Int32 {
         switch self {
         case .sendTimedOut, .ownQueueFull: -1

@@ -9,8 +9,7 @@ enum ProcessStatus {
         fields("/proc/\(pid)/stat").flatMap { $0.count > 19 ? UInt64($0[19]) : nil }
     }
 
-    /// Whether the process is gone or exiting. An exiting process runs none of its program any more, but the kernel may
-    /// not have closed all of its sockets.
+    /// Whether the process is gone, or runs none of its program any more, though it may still have sockets.
     static func isEnding(_ pid: pid_t) -> Bool {
         guard pid > 0 else { return false }
         guard let leader = fields("/proc/\(pid)/stat") else { return isGone(pid) }
@@ -46,15 +45,13 @@ enum ProcessStatus {
         return text[text.index(after: end)...].split(separator: " ")
     }
 
-    /// Whether the process that the kernel calls `pid` here may be the one that calls itself `own`. A process has a
-    /// different id in each of its pid namespaces, and none outside of them.
+    /// Whether `pid` here may be the process that calls itself `own`: each pid namespace has other ids.
     static func isProcess(_ pid: pid_t, knownToItselfAs own: pid_t) -> Bool {
         // The kernel says 0 for a process that has no id here.
         pid == own || pid == 0 || !showsOwnNamespace || ids(of: "\(pid)")?.last == own
     }
 
-    /// Whether `/proc` shows the processes of this process's pid namespace. A container may show those of another one,
-    /// where the same ids belong to other processes.
+    /// Whether `/proc` shows this process's pid namespace, not another where the same ids are other processes'.
     private static var showsOwnNamespace: Bool { ids(of: "self").map { $0.count <= 1 } ?? false }
 
     /// The ids of a process, from the pid namespace that `/proc` shows to its own; nil when `/proc` does not show it.

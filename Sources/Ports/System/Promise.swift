@@ -1,8 +1,7 @@
 import RunLoopLocks
 import RunLoops
 
-/// A value that is set once, and that threads and tasks wait for. The thread that sets the value calls the handlers, in
-/// the order they were added. A handler that is added later is called at once.
+/// A value that is set once. The thread that sets it calls the handlers, in their order; later ones are called at once.
 final class Promise<Value: Sendable>: Sendable {
     typealias Handler = @Sendable (Value) -> Void
 
@@ -64,7 +63,8 @@ final class Promise<Value: Sendable>: Sendable {
         return value
     }
 
-    /// Suspends the task until the value is set; nil when the deadline, which the housekeeping thread watches, comes first.
+    /// Suspends the task until the value is set; nil when the deadline, which the housekeeping thread watches, comes
+    /// first.
     nonisolated(nonsending) func value(
         before deadline: MonotonicInstant, on housekeeping: Housekeeping
     ) async throws -> Value? {

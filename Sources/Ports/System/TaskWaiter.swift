@@ -34,8 +34,7 @@ final class TaskWaiter: Waiter {
 
     private func stopWatching() { state.withLock { $0.watch.take() }?.invalidate() }
 
-    /// Suspends until a wake-up, the watched descriptor or the deadline. False when the deadline has passed before. Throws
-    /// also `CancellationError`.
+    /// Suspends until a wake-up, the descriptor, the deadline (false if it has passed) or a cancellation, which throws.
     nonisolated(nonsending) func wait(until deadline: MonotonicInstant) async throws -> Bool {
         defer { stopWatching() }
         if deadline.hasPassed { return false }

@@ -1,5 +1,4 @@
-/// The kind of a callout, and its item if there is one. Both in one word, so that a reader never sees the kind of one
-/// callout and the item of another.
+/// The kind of a callout, and its item if there is one, in one word: a reader never sees parts of two callouts.
 struct Callout: Equatable {
     enum Kind: UInt { case none, block, job, mainQueue, source0, source1, timer, observer }
 

@@ -1,8 +1,7 @@
 // The text of `print(loop)` and `print(item)`.
 
 extension ThreadRunLoop: CustomStringConvertible {
-    /// The loop's thread, its state, and each mode with its items, in several lines, for people.
-    /// The corresponding CF function is `CFCopyDescription`.
+    /// The thread, the state, and the modes with their items. The corresponding CF function is `CFCopyDescription`.
     public var description: String {
         let callout = progress.currentCallout
         // Items are described after the lock.

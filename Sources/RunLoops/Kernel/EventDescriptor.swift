@@ -1,8 +1,7 @@
 import CRunLoopShims
 import Glibc
 
-/// An eventfd: one side raises it, and the other waits for it. A forked child shares the eventfd with its parent, so
-/// there neither side does anything.
+/// An eventfd: one side raises it, and the other waits for it. A forked child, which shares it, does neither.
 package final class EventDescriptor: Sendable {
     package let descriptor: Int32
 

@@ -1,9 +1,7 @@
 import CRunLoopShims
 import Glibc
 
-/// The epoll set that a mode sleeps on, with a timerfd for the mode's timers. Each descriptor has a token that
-/// identifies its item.
-///
+/// The epoll set that a mode sleeps on, with a timerfd for the mode's timers. A descriptor's token identifies its item.
 /// Any thread may add, modify and remove while another waits: epoll allows that.
 final class WaitSet: Sendable {
     typealias Token = UInt64
@@ -46,8 +44,7 @@ final class WaitSet: Sendable {
 
     func remove(_ descriptor: Int32) { _ = crl_epoll_control(set, EPOLL_CTL_DEL, descriptor, 0, 0) }
 
-    /// Waits for one event: a pass serves one source, and the kernel reports ready descriptors in turn. Nil when the
-    /// deadline came first. A deadline in the past polls.
+    /// Waits for one event, which the kernel reports in turn. Nil when the deadline, which may have passed, came first.
     func wait(until deadline: MonotonicInstant) -> Event? {
         var event = crl_event()
         while true {

@@ -1,8 +1,7 @@
 import CRunLoopShims
 
 extension ThreadRunLoop {
-    /// Whether the mode serves libdispatch's main queue, which counts as a source of the main loop's common modes
-    /// outside its own callouts.
+    /// Whether the mode serves libdispatch's main queue: a common mode of the main loop does, outside its callouts.
     func servesMainQueue(_ state: borrowing State, mode: Int) -> Bool {
         isMain && !drainsMainQueue.load(ordering: .relaxed)
             && state.modes[mode].flags.isCommon.load(ordering: .acquiring) && crl_main_queue_descriptor() >= 0

@@ -43,9 +43,9 @@ extension ThreadRunLoop {
         return true
     }
 
-    /// Runs a mode for some seconds, or with `returnAfterSourceHandled` until one source was handled. Zero or less
-    /// makes one pass that does not sleep. Infinity and `.nan` are no limit, as in CFRunLoop. Only the loop's own
-    /// thread may call it. The corresponding CF function is `CFRunLoopRunInMode`.
+    /// Runs a mode for some seconds, or until one source was handled. Zero or less makes one pass that does not sleep;
+    /// infinity and `.nan` are no limit. Only the loop's own thread may call it.
+    /// The corresponding CF function is `CFRunLoopRunInMode`.
     @available(*, noasync, message: "a run blocks its thread; an async main runs the main loop while it awaits")
     @discardableResult
     public func runInMode(
@@ -68,8 +68,7 @@ extension ThreadRunLoop {
         return isFinished(mode) ? nil : nextTimerFireDate(forMode: mode) ?? .distantFuture
     }
 
-    /// ``run(mode:before:)``, without the result.
-    /// The corresponding method is NSRunLoop's `acceptInputForMode:beforeDate:`.
+    /// ``run(mode:before:)``, as NSRunLoop's `acceptInputForMode:beforeDate:`, without the result.
     @available(*, noasync, message: "a run blocks its thread")
     public func acceptInput(forMode mode: Mode = .default, before limit: MonotonicInstant) throws(RunLoopError) {
         _ = try run(mode: mode, before: limit)

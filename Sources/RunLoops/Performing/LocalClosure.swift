@@ -1,5 +1,4 @@
-// Handlers are `@Sendable`, since any thread may add an item. These functions make a handler of a closure that is not
-// `@Sendable`: a closure of the calling thread, or of the main actor.
+// Handlers are `@Sendable`, since any thread may add an item. These functions make one of another closure.
 
 extension ThreadRunLoop {
     /// Makes a handler for the calling thread's loop of any closure.
@@ -8,9 +7,8 @@ extension ThreadRunLoop {
     ///     let source = ThreadRunLoop.Source0(perform: ThreadRunLoop.local { ticks += 1 })
     ///     ThreadRunLoop.current.add(source)
     ///
-    /// The closure's captures stay on this thread: a call of the handler on another thread stops the process, and the
-    /// closure is released here even if the item's last reference is released elsewhere. The compiler does not see that
-    /// the loop holds the closure: do not send its captures to another thread or task.
+    /// The closure is called and released on this thread, even if the item is released elsewhere; a call on another
+    /// thread stops the process. The compiler does not see that: do not send the captures to another thread or task.
     @available(*, noasync, message: "a task may go on on another thread; add an item with a @Sendable handler")
     public static func local<each Argument, Value>(
         _ body: @escaping (repeat each Argument) -> Value

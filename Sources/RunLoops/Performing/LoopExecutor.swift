@@ -1,7 +1,4 @@
-// A loop's thread as an executor, of actors or of tasks that prefer it. Jobs run in the common modes, among the blocks
-// and in their order, so a hop to the loop from its own thread costs one place in a queue.
-
-/// A loop can be the executor of actors, which then live on its thread:
+/// A loop can be the executor of actors, which then live on its thread. Jobs run in the common modes, among the blocks:
 ///
 ///     actor Store {
 ///         nonisolated let loop: ThreadRunLoop
@@ -10,8 +7,7 @@
 ///
 /// In callbacks of the loop `assumeIsolated` holds for these actors. Calls among them do not change threads.
 extension ThreadRunLoop: SerialExecutor {
-    /// Queues an actor's job. Called by Swift's concurrency, on any thread. After the loop's thread has ended, its jobs
-    /// run in order on a thread that the library keeps for ended loops.
+    /// Queues an actor's job, for Swift's concurrency. The jobs of an ended loop run in order on a thread for these.
     public func enqueue(_ job: consuming ExecutorJob) { queue(Job(job: UnownedJob(job), preference: nil)) }
 
     /// Whether the caller is on the executor. Called by Swift's concurrency.

@@ -2,10 +2,8 @@ import CRunLoopShims
 import Glibc
 
 extension ThreadRunLoop.Source1 {
-    /// A source for the end of a child process. The kernel reports the end through a descriptor, without a signal.
-    ///
-    /// The source collects the child, so no other code may `wait` for it. Then the source is invalid, and calls the
-    /// handler on the loop's thread.
+    /// A source for the end of a child process. The source collects the child, so no other code may `wait` for it. Then
+    /// the source is invalid, and calls the handler on the loop's thread.
     /// - Throws: ``RunLoopError`` when this process has no such child, or no descriptor is left.
     public static func child(
         _ pid: pid_t, handler: @escaping @Sendable (ThreadRunLoop.ExitStatus) -> Void

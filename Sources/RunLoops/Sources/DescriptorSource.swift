@@ -2,8 +2,7 @@ import Glibc
 
 extension ThreadRunLoop.Source1 {
     /// A source for a descriptor: the handler is called on the loop's thread each time the loop finds the descriptor
-    /// ready, with the source and the events that the descriptor is ready for.
-    /// The corresponding CF type is `CFFileDescriptor`.
+    /// ready, with the source and the events. The corresponding CF type is `CFFileDescriptor`.
     ///
     ///     let source = ThreadRunLoop.Source1.descriptor(socket, closesOnInvalidation: true) { source, _ in
     ///         if receive(from: socket) == nil { source.invalidate() }
@@ -12,17 +11,14 @@ extension ThreadRunLoop.Source1 {
     /// The loop calls the handler as long as the descriptor is ready: it has to read, write, or invalidate the source.
     ///
     /// The handler is called once for an end (an error, a hang-up, or a peer that sends no more) when nothing is left
-    /// to read. Then the source is invalid. A source that also waits for room to write goes on with that after its peer
-    /// sends no more.
+    /// to read. Then the source is invalid, unless its peer sends no more and it also waits for room to write.
     ///
-    /// Closing the descriptor ends the source, but the loop notices only after a call of the handler, or when the
-    /// descriptor would have been ready again; until then the loop's duplicate keeps the file open, and the peer does
-    /// not see the close. Invalidate the source first, or have the source close the descriptor. The handler is not
-    /// called for another file that gets the number, unless both are eventfds or timerfds, which look alike.
+    /// Invalidate the source before closing the descriptor, or have the source close it. After a close, the loop's
+    /// duplicate keeps the file open, and the peer sees no close, until the descriptor would have been ready again. The
+    /// handler is not called for another file that gets the number, unless both are eventfds or timerfds.
     ///
-    /// With `closesOnInvalidation` the source owns the descriptor, which is closed when the source is invalid or
-    /// released, after a call of the handler in progress. Otherwise the loop waits on a duplicate and never closes the
-    /// descriptor itself.
+    /// With `closesOnInvalidation` the source closes the descriptor when the source is invalid or released, after a
+    /// call of the handler in progress. Otherwise the loop waits on a duplicate and never closes the descriptor itself.
     public static func descriptor(
         _ descriptor: Int32, _ interest: ThreadRunLoop.Readiness = .readable, closesOnInvalidation: Bool = false,
         label: String? = nil, handler: @escaping @Sendable (ThreadRunLoop.Source1, ThreadRunLoop.Readiness) -> Void

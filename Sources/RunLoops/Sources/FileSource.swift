@@ -5,15 +5,12 @@ import Synchronization
 extension ThreadRunLoop.Source1 {
     /// A source for changes of a file or a directory: the handler is called on the loop's thread, once for each change.
     ///
-    /// The source watches the file, wherever it is moved to, not the path; it follows a link. Many programs save a file
-    /// by replacing it, which deletes the watched file: watch the directory for that. After a deletion the source is
-    /// invalid. Subdirectories of a watched directory are not watched.
+    /// The source watches the file, wherever it is moved to, not the path; it follows a link. After a deletion, which
+    /// is how many programs save a file, the source is invalid. Subdirectories of a watched directory are not watched.
     ///
-    /// Each source takes an inotify instance, of which a user may have `fs.inotify.max_user_instances`, often 128, and
-    /// a descriptor, and one more for each mode of the source.
-    /// - Throws: ``RunLoopError/noSuchFile(path:)``, ``RunLoopError/noPermission(path:)``,
-    ///   ``RunLoopError/outOfFileSources(limit:)``, ``RunLoopError/outOfFileWatches(limit:)`` or
-    ///   ``RunLoopError/outOfDescriptors(limit:)``.
+    /// Each source takes a descriptor, one more for each of its modes, and an inotify instance, of which a user may
+    /// have `fs.inotify.max_user_instances`, often 128.
+    /// - Throws: ``RunLoopError``: `noSuchFile`, `noPermission`, `outOfFileSources`, `outOfFileWatches`…
     public static func file(
         _ path: String, _ events: ThreadRunLoop.FileEvents = .all,
         handler: @escaping @Sendable (ThreadRunLoop.FileChange) -> Void

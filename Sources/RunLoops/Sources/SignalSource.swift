@@ -3,13 +3,11 @@ import Glibc
 
 extension ThreadRunLoop.Source1 {
     /// A source for a signal of the process: the handler is called on the loop's thread, where it may do anything, with
-    /// the number of signals since the last call.
+    /// the number of signals since the last call. Several sources may watch one signal.
     ///
     /// Until the source is invalidated or released, the signal's default action (such as ending the process) does not
-    /// happen. Several sources may watch one signal. Programs started meanwhile and forked children do not inherit
-    /// this: a signal sent to a child has its former action there, and does not reach the source.
-    /// - Throws: ``RunLoopError`` when the signal cannot be watched (`SIGKILL`, `SIGSTOP`, or a fault such as
-    ///   `SIGSEGV`), too many sources watch it already, or no descriptor is left.
+    /// happen. Programs started meanwhile and forked children do not inherit this.
+    /// - Throws: ``RunLoopError``: `signalNotWatchable`, `tooManySignalSources`, `outOfDescriptors` or `forked`.
     public static func signal(
         _ signal: Int32, handler: @escaping @Sendable (_ count: Int) -> Void
     ) throws(RunLoopError) -> ThreadRunLoop.Source1 {

@@ -24,9 +24,7 @@ public final class RunLoopThread: Sendable {
     ///   - niceness: The nice value, from −20 (most processor time) to 19; nil for the calling thread's.
     ///   - stackSize: The stack's size in bytes, at least ``minimumStackSize``; nil for the system's default.
     ///   - body: Called on the thread before its loop runs: a place to add items.
-    /// - Throws: ``RunLoopError/nicenessRefused(_:)``, usual for a value below the calling thread's;
-    ///   ``RunLoopError/invalidStackSize(_:minimum:)``, ``RunLoopError/outOfThreads(limit:)``,
-    ///   ``RunLoopError/outOfDescriptors(limit:)`` or ``RunLoopError/forked``.
+    /// - Throws: ``RunLoopError``: `nicenessRefused`, `invalidStackSize`, `outOfThreads`, `outOfDescriptors`, `forked`.
     public init(
         name: String = "run loop", niceness: Int? = nil, stackSize: Int? = nil,
         body: (@Sendable (ThreadRunLoop) -> Void)? = nil
@@ -76,8 +74,7 @@ public final class RunLoopThread: Sendable {
 
     /// Calls a closure on the thread, in its loop's common modes, and waits for its result; at once when called on
     /// the thread itself. Any thread may call it. For a call without waiting, use the ``loop``.
-    /// - Throws: The closure's error; ``RunLoopError/loopEnded`` when the thread was stopped before the call, or
-    ///   ends before the closure was called.
+    /// - Throws: The closure's error; ``RunLoopError/loopEnded`` when the thread was stopped or ends before the call.
     @available(*, noasync, message: "it blocks its thread; `try await` the other one")
     @discardableResult
     public func run<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) throws -> Value {
@@ -100,12 +97,9 @@ public final class RunLoopThread: Sendable {
     /// called; ``finish()`` calls it. Any thread may call it, also the thread itself.
     public func stop() { loop.stopForGood() }
 
-    /// Calls the queued blocks and requests, and then stops. Any thread may call it, also the thread itself.
-    ///
-    /// This covers closures given to the loop before, for the default mode or the common modes, with
-    /// ``ThreadRunLoop/perform(inModes:_:)``, ``ThreadRunLoop/perform(order:inModes:owner:_:)`` or `run`.
-    /// Delayed requests and closures for other modes are not called; closures given later may or may not be.
-    /// Keep the thread until ``join(before:)`` has returned: releasing the thread stops it at once.
+    /// Calls the queued blocks and requests of the default mode and the common modes, and then stops. Any thread may
+    /// call it, also the thread itself. Delayed requests and closures for other modes are not called; closures given
+    /// later may or may not be. Keep the thread until ``join(before:)`` has returned: its release stops it at once.
     public func finish() {
         // Requests are called after the queued blocks, and this one after all other requests.
         loop.perform(order: .max) { [loop] in loop.stopForGood() }
