@@ -34,6 +34,9 @@ public struct Socket: ~Copyable, @unchecked Sendable {
         case immediate(Bool)
         /// The largest frame in bytes; -1 for any. A connection that brings a larger frame is closed.
         case maxMessageSize(Int64)
+        /// Whether a connection keeps only its last frame. A frame that is sent while the peer looks for one may be lost;
+        /// the peer's descriptor reports it nevertheless.
+        case conflate(Bool)
         /// A listening descriptor for the next bind.
         case useDescriptor(Int32)
         /// The only user whose processes may connect over ipc.
@@ -79,6 +82,7 @@ public struct Socket: ~Copyable, @unchecked Sendable {
             case .handshakeInterval(let milliseconds): set(ZMQ_HANDSHAKE_IVL, milliseconds)
             case .immediate(let isOn): set(ZMQ_IMMEDIATE, isOn ? 1 : 0 as Int32)
             case .maxMessageSize(let bytes): set(ZMQ_MAXMSGSIZE, bytes)
+            case .conflate(let isOn): set(ZMQ_CONFLATE, isOn ? 1 : 0 as Int32)
             case .useDescriptor(let descriptor): set(ZMQ_USE_FD, descriptor)
             case .ipcPeerUser(let user): set(ZMQ_IPC_FILTER_UID, user)
             case .authenticationDomain(let name): zmq_setsockopt(handle, ZMQ_ZAP_DOMAIN, name, name.utf8.count)
