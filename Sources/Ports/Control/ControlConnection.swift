@@ -1,4 +1,3 @@
-import CRunLoopShims
 import DequeModule
 import Glibc
 import RunLoopLocks
@@ -23,7 +22,7 @@ final class ControlConnection: Sendable {
         var asked: Set<UInt64> = []
         /// How many statistics queries of the peer wait for their answers.
         var askCount = 0
-        var flush: (source: ThreadRunLoop.Source1, descriptor: Int32)?
+        var flush: ThreadRunLoop.Source1?
         /// Whether a timer polls, because no descriptor was left to wait with.
         var polls = false
         var isClosed = false
@@ -46,7 +45,7 @@ final class ControlConnection: Sendable {
             if case .watch(let number) = message, !state.asked.insert(number).inserted { return false }
             isLate = state.isClosed
             guard !isLate else { return false }
-            if state.outbox.isEmpty, write(message) { return false }
+            if state.outbox.isEmpty, socket.send(message) { return false }
             // Skip statistics queries for a peer with a full socket: unanswered queries would accumulate without bound.
             if case .count = message { return false }
             // A peer that does not read is cut off. Watches have room: the rights of this process bound their count.
@@ -61,47 +60,32 @@ final class ControlConnection: Sendable {
         if isLate { control.sendAgain([message], to: incarnation) }
     }
 
-    /// - Returns: Whether the packet was sent.
-    private func write(_ message: ControlMessage) -> Bool {
-        socket.send(upTo: ControlMessage.largestSize, message.write)
-    }
-
     private func startFlushing(_ state: inout State) {
-        // The loop already watches the descriptor for reading, so writing needs a duplicate. One made by the loop would
-        // stay open in a forked child, and a dead parent would seem alive.
-        let copy = crl_unforked_duplicate(socket.descriptor)
-        if copy >= 0 {
+        // The loop already watches the descriptor for reading, so writing needs a duplicate, which the source closes. One
+        // made by the loop would stay open in a forked child, and a dead parent would seem alive.
+        if let copy = socket.duplicate() {
             let source = ThreadRunLoop.Source1(
-                descriptor: copy, interest: .writable, duplicates: false
+                descriptor: copy.descriptor, interest: .writable, duplicates: false
             ) { [weak self] _ in
                 self?.flush()
-                return true
+                return withExtendedLifetime(copy) { true }
             }
-            if (try? control.housekeeping.add(source)) != nil { return state.flush = (source, copy) }
-            crl_unforked_close(copy)
+            if (try? control.housekeeping.add(source)) != nil { return state.flush = source }
         }
-        guard !state.polls else { return }
-        state.polls = true
+        if exchange(&state.polls, with: true) { return }
         control.housekeeping.perform(after: .milliseconds(10)) { [weak self] in self?.flush() }
-    }
-
-    private func stopFlushing(_ state: inout State) {
-        guard let (source, copy) = state.flush else { return }
-        state.flush = nil
-        source.invalidate()
-        crl_unforked_close(copy)
     }
 
     private func flush() {
         state.withLock { state in
             state.polls = false
-            while let next = state.outbox.first, write(next) {
+            while let next = state.outbox.first, socket.send(next) {
                 state.outbox.removeFirst()
                 control.waitingPackets.subtract(1, ordering: .relaxed)
             }
             // After the end of the connection the rest stays for the next one.
             let isOver = state.outbox.isEmpty || errno != EAGAIN && errno != ENOBUFS
-            if isOver { stopFlushing(&state) } else if state.flush == nil { startFlushing(&state) }
+            if isOver { state.flush.take()?.invalidate() } else if state.flush == nil { startFlushing(&state) }
         }
     }
 
@@ -116,14 +100,11 @@ final class ControlConnection: Sendable {
     func receive() -> Bool {
         withUnsafeTemporaryAllocation(byteCount: 64, alignment: 8) { buffer in
             for _ in 0..<64 {
-                let count = socket.receive(into: buffer)
-                if count < 0, errno == EAGAIN { return true }
-                guard count > 0, let message = ControlMessage(UnsafeRawBufferPointer(rebasing: buffer[..<count])) else {
-                    if count > 0 {
-                        log.warning(
-                            about: .process(pid), once: "malformed",
-                            "cut the connection to process \(pid): it sent a malformed control message")
-                    }
+                guard let packet = socket.receive(into: buffer) else { return errno == EAGAIN }
+                guard let message = ControlMessage(packet) else {
+                    log.warning(
+                        about: .process(pid), once: "malformed",
+                        "cut the connection to process \(pid): it sent a malformed control message")
                     return false
                 }
                 handle(message)
@@ -160,7 +141,7 @@ final class ControlConnection: Sendable {
         state.withLock { state in
             state.isClosed = true
             control.waitingPackets.subtract(state.outbox.count, ordering: .relaxed)
-            stopFlushing(&state)
+            state.flush.take()?.invalidate()
             return exchange(&state.outbox, with: [])
         }
     }

@@ -1,4 +1,3 @@
-import DequeModule
 import Glibc
 import RunLoopLocks
 import RunLoops
@@ -17,7 +16,7 @@ final class ControlConnectionTable: Sendable {
         /// The ports that could not return credit, because a connection had ended.
         var owing: Set<UInt64> = []
         /// The requests without an answer that their askers could not be told of, because a connection had ended.
-        var unanswered: Deque<(peer: Incarnation, request: UInt64)> = []
+        var unanswered: [(peer: Incarnation, request: UInt64)] = []
         var isClosed = false
         var origins: Origins
         let incarnation: Incarnation
@@ -31,20 +30,6 @@ final class ControlConnectionTable: Sendable {
             guard let owner = origins.owner(of: origin) else { return nil }
             // The newest: the end of an older one may not be known yet.
             return connected[owner.incarnation]?.last { $0.pid == owner.pid }
-        }
-
-        /// Askers that never come back take no room beyond this.
-        private static let mostUnanswered = 1024
-
-        mutating func keepUnanswered(_ request: UInt64, of peer: Incarnation) {
-            if unanswered.count == Self.mostUnanswered { unanswered.removeFirst() }
-            unanswered.append((peer, request))
-        }
-
-        mutating func takeUnanswered(by peer: Incarnation) -> [UInt64] {
-            let requests = unanswered.filter { $0.peer == peer }.map(\.request)
-            if !requests.isEmpty { unanswered.removeAll { $0.peer == peer } }
-            return requests
         }
 
         /// Forgets a process that has neither a connection nor a handshake.
@@ -174,7 +159,7 @@ final class ControlConnectionTable: Sendable {
     /// A caller at a control socket of ours has sent its hello.
     func accept(_ socket: ControlSocket) {
         let credentials = PeerCredentials(of: socket.descriptor)
-        guard case .success(let hello)? = ControlHello.receive(from: socket) else {
+        guard case .success(let hello)? = socket.receiveHello() else {
             return refuse(credentials, "it sent no hello")
         }
         // With another process's incarnation, a process could invalidate the rights to that process's ports.
@@ -187,7 +172,7 @@ final class ControlConnectionTable: Sendable {
         }
         guard hello.major == ControlHello.major else {
             // The caller's own library reports which version is the older one.
-            _ = ControlHello(incarnation: incarnation).send(to: socket)
+            _ = socket.send(ControlHello(incarnation: incarnation))
             let (theirs, ours) = (hello.major, ControlHello.major)
             let reason = "it speaks version \(theirs) of the control protocol, and this library version \(ours)"
             return refuse(credentials, reason)
@@ -207,16 +192,16 @@ final class ControlConnectionTable: Sendable {
 
     /// - Parameter sendsHello: Whether the peer waits for our hello.
     func add(_ connection: ControlConnection, sendsHello: Bool = false) throws(PortError) {
+        let peer = connection.incarnation
         try state.withLock { (state) throws(PortError) in
             if state.isClosed { throw .isEnding }
             // Other threads find the connection after this, and the hello must be the first packet.
-            guard !sendsHello || state.hello(to: connection.incarnation, connection.pid).send(to: connection.socket)
-            else {
-                state.removeIfGone(connection.incarnation)
+            guard !sendsHello || connection.socket.send(state.hello(to: peer, connection.pid)) else {
+                state.removeIfGone(peer)
                 throw .last("send")
             }
-            state.connected[connection.incarnation, default: []].append(connection)
-            state.formerPids[connection.incarnation] = nil
+            state.connected[peer, default: []].append(connection)
+            state.formerPids[peer] = nil
         }
         // A duplicate would stay open in a forked child.
         let source = ThreadRunLoop.Source1(descriptor: connection.socket.descriptor, duplicates: false) { turn in
@@ -233,10 +218,13 @@ final class ControlConnectionTable: Sendable {
             throw error
         }
         renewWatches(at: connection)
-        for request in state.withLock({ $0.takeUnanswered(by: connection.incarnation) }) {
-            connection.send(.unanswered(request))
+        let (unanswered, owing) = state.withLock { state in
+            let unanswered = state.unanswered.filter { $0.peer == peer }
+            state.unanswered.removeAll { $0.peer == peer }
+            return (unanswered, exchange(&state.owing, with: []))
         }
-        events?.connectionBegan(connection.incarnation, owing: state.withLock { exchange(&$0.owing, with: []) })
+        for (_, request) in unanswered { connection.send(.unanswered(request)) }
+        events?.connectionBegan(peer, owing: owing)
     }
 
     /// Asks for the end of every port of the peer that somebody here watches.
@@ -247,12 +235,13 @@ final class ControlConnectionTable: Sendable {
     }
 
     private func remove(_ connection: ControlConnection) {
-        defer { sendAgain(connection.closed(), to: connection.incarnation) }
+        let peer = connection.incarnation
         state.withLock { state in
-            let others = state.connected[connection.incarnation]?.filter { $0 !== connection } ?? []
-            state.connected[connection.incarnation] = others.isEmpty ? nil : others
-            state.removeIfGone(connection.incarnation)
+            state.connected[peer]?.removeAll { $0 === connection }
+            if state.connected[peer]?.isEmpty == true { state.connected[peer] = nil }
+            state.removeIfGone(peer)
         }
+        sendAgain(connection.closed(), to: peer)
     }
 
     /// A connection has ended. The next handshake shows whether the process has, too.
@@ -303,7 +292,11 @@ final class ControlConnectionTable: Sendable {
     func send(_ message: ControlMessage, to peer: Incarnation) {
         let connection = state.withLock { state in
             let connection = state.connected[peer]?.first
-            if connection == nil, case .unanswered(let request) = message { state.keepUnanswered(request, of: peer) }
+            if connection == nil, case .unanswered(let request) = message {
+                // Askers that never come back take no room beyond this.
+                if state.unanswered.count == 1024 { state.unanswered.removeFirst() }
+                state.unanswered.append((peer, request))
+            }
             return connection
         }
         connection?.send(message)
@@ -322,9 +315,7 @@ final class ControlConnectionTable: Sendable {
         return connection != nil
     }
 
-    /// The port owes a sender credit. The next connection reports that.
-    ///
-    /// - Returns: False when there is a connection to the sender meanwhile.
+    /// The next connection reports that the port owes a sender credit. False when there is one to the sender meanwhile.
     func noteOwing(_ number: UInt64, to origin: UInt32) -> Bool {
         state.withLock { state in
             guard state.connection(origin) == nil else { return false }

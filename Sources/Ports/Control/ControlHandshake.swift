@@ -135,7 +135,7 @@ final class ControlHandshake: Sendable {
             self?.receiveHello()
             return true
         }
-        guard connections.hello(to: address.incarnation, credentials.pid).send(to: socket) else {
+        guard socket.send(connections.hello(to: address.incarnation, credentials.pid)) else {
             return end(failure(errno))
         }
         phase.withLock { $0 = .awaitingHello(socket, credentials.pid, answer) }
@@ -151,7 +151,7 @@ final class ControlHandshake: Sendable {
         let former = phase.withLock { exchange(&$0, with: .over) }
         guard case .awaitingHello(let socket, let pid, let answer) = former else { return }
         answer.invalidate()
-        switch ControlHello.receive(from: socket) {
+        switch socket.receiveHello() {
         case .success(let hello)? where hello.major != ControlHello.major: end(.otherVersion(hello.major, of: pid))
         case .success(let hello)? where hello.incarnation == address.incarnation:
             let connection = ControlConnection(socket, hello, pid, connections)
@@ -187,25 +187,5 @@ final class ControlHandshake: Sendable {
         let former = phase.withLock { exchange(&$0, with: .over) }
         if case .awaitingHello(_, _, let answer) = former { answer.invalidate() }
         connections.ended(self, outcome)
-    }
-}
-
-extension ControlHello {
-    /// The first packet of a connection has room, but the kernel may lack memory: then false, and an `errno`.
-    func send(to socket: ControlSocket) -> Bool {
-        socket.send(upTo: Self.size) { buffer in
-            write(to: buffer)
-            return buffer.count
-        }
-    }
-
-    /// Reads the peer's hello without waiting; nil at the end of the connection.
-    static func receive(from socket: ControlSocket) -> Result<ControlHello, Wire.Malformed>? {
-        withUnsafeTemporaryAllocation(byteCount: 256, alignment: 8) { buffer in
-            let count = socket.receive(into: buffer)
-            guard count > 0 else { return nil }
-            return ControlHello(UnsafeRawBufferPointer(rebasing: buffer[..<count])).map { .success($0) }
-                ?? .failure(.badMagic)
-        }
     }
 }

@@ -1,45 +1,30 @@
 import CRunLoopShims
 import Glibc
-import RunLoopLocks
 import RunLoops
 
 /// Accepts control connections of other processes at one control socket.
 final class ControlListener: Sendable {
-    private let connections: ControlConnectionTable
-    private let descriptor: Int32
-    private let source = Lock<ThreadRunLoop.Source1?>(nil)
+    /// Has the socket, which its invalidation closes.
+    private let source: ThreadRunLoop.Source1
 
-    /// Takes over the listening descriptor.
-    init(_ descriptor: Int32, _ connections: ControlConnectionTable) throws(PortError) {
-        self.connections = connections
-        self.descriptor = descriptor
-        AcceptGuard.protect(descriptor, most: ControlConnectionTable.mostAccepted)
+    init(_ socket: ControlSocket, _ connections: ControlConnectionTable) throws(PortError) {
+        AcceptGuard.protect(socket.descriptor, most: ControlConnectionTable.mostAccepted)
         // A forked child would keep a duplicate open, and a dead parent would seem alive.
-        let source = ThreadRunLoop.Source1(descriptor: descriptor, duplicates: false) { [weak self] turn in
-            self?.acceptCallers(&turn) ?? false
-        }
-        self.source.withLock { $0 = source }
-        do throws(PortError) {
-            try connections.housekeeping.add(source)
-        } catch {
-            close()
-            throw error
-        }
-    }
-
-    private func acceptCallers(_ turn: inout ThreadRunLoop.Turn) -> Bool {
-        var handled = false
-        while turn.next() {
-            let caller = crl_unforked_accept(descriptor)
-            guard caller >= 0 else {
-                // No descriptor is left: pause instead of spinning.
-                if errno == EMFILE || errno == ENFILE || errno == ENOMEM { Self.pause(turn) }
-                break
+        source = ThreadRunLoop.Source1(descriptor: socket.descriptor, duplicates: false) { turn in
+            var handled = false
+            while turn.next() {
+                let caller = crl_unforked_accept(socket.descriptor)
+                guard caller >= 0 else {
+                    // No descriptor is left: pause instead of spinning.
+                    if errno == EMFILE || errno == ENFILE || errno == ENOMEM { Self.pause(turn) }
+                    break
+                }
+                handled = true
+                Self.awaitHello(of: ControlSocket(caller), connections, on: turn.loop)
             }
-            handled = true
-            awaitHello(of: ControlSocket(caller), on: turn.loop)
+            return handled
         }
-        return handled
+        try connections.housekeeping.add(source)
     }
 
     private static func pause(_ turn: ThreadRunLoop.Turn) {
@@ -51,8 +36,9 @@ final class ControlListener: Sendable {
             })
     }
 
-    private func awaitHello(of caller: ControlSocket, on loop: ThreadRunLoop) {
-        let connections = connections
+    private static func awaitHello(
+        of caller: ControlSocket, _ connections: ControlConnectionTable, on loop: ThreadRunLoop
+    ) {
         let credentials = PeerCredentials(of: caller.descriptor)
         guard credentials?.isOwnUser == true else {
             return connections.refuse(credentials, "it belongs to another user")
@@ -81,11 +67,7 @@ final class ControlListener: Sendable {
         }
     }
 
-    deinit { if !Fork.isChild { close() } }
+    deinit { close() }
 
-    func close() {
-        guard let source = source.withLock({ $0.take() }) else { return }
-        source.invalidate()
-        crl_unforked_close(descriptor)
-    }
+    func close() { source.invalidate() }
 }

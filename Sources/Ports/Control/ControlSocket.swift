@@ -12,9 +12,23 @@ final class ControlSocket: Sendable {
 
     var hasHungUp: Bool { crl_has_hung_up(descriptor) }
 
+    func duplicate() -> ControlSocket? {
+        let copy = crl_unforked_duplicate(descriptor)
+        return copy < 0 ? nil : ControlSocket(copy)
+    }
+
     /// Sends a packet without waiting. False, and an `errno`, when the kernel does not take the packet.
-    /// - Parameter write: Writes the packet, and returns its size.
-    func send(upTo largest: Int, _ write: (UnsafeMutableRawBufferPointer) -> Int) -> Bool {
+    func send(_ message: ControlMessage) -> Bool { send(ControlMessage.largestSize, message.write) }
+
+    /// The first packet of a connection has room, but the kernel may lack memory: then false, and an `errno`.
+    func send(_ hello: ControlHello) -> Bool {
+        send(ControlHello.size) { buffer in
+            hello.write(to: buffer)
+            return buffer.count
+        }
+    }
+
+    private func send(_ largest: Int, _ write: (UnsafeMutableRawBufferPointer) -> Int) -> Bool {
         withUnsafeTemporaryAllocation(byteCount: largest, alignment: 8) { buffer in
             let size = write(buffer)
             while Glibc.send(descriptor, buffer.baseAddress, size, Int32(MSG_NOSIGNAL)) < 0 {
@@ -24,11 +38,20 @@ final class ControlSocket: Sendable {
         }
     }
 
-    /// Receives a packet without waiting. Returns its size, 0 at the connection's end, -1 and an `errno` without one.
-    func receive(into buffer: UnsafeMutableRawBufferPointer) -> Int {
+    /// Receives a packet without waiting; nil, and an `errno`, without one. At the connection's end, that is 0.
+    func receive(into buffer: UnsafeMutableRawBufferPointer) -> UnsafeRawBufferPointer? {
         while true {
             let count = recv(descriptor, buffer.baseAddress, buffer.count, Int32(MSG_DONTWAIT))
-            if count >= 0 || errno != EINTR { return count }
+            if count > 0 { return UnsafeRawBufferPointer(rebasing: buffer[..<count]) }
+            if count == 0 { errno = 0 }
+            if errno != EINTR { return nil }
+        }
+    }
+
+    /// Reads the peer's hello without waiting; nil at the end of the connection.
+    func receiveHello() -> Result<ControlHello, Wire.Malformed>? {
+        withUnsafeTemporaryAllocation(byteCount: 256, alignment: 8) { buffer in
+            receive(into: buffer).map { ControlHello($0).map(Result.success) ?? .failure(.badMagic) }
         }
     }
 }

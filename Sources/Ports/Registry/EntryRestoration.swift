@@ -1,5 +1,3 @@
-import RunLoops
-
 // Restores entries of live ports that somebody has removed. The library itself never removes such an entry.
 
 extension RegistryDirectory {
@@ -11,7 +9,7 @@ extension RegistryDirectory {
     func watchOwnEntries() {
         let isNew = removalListener.withLock { listener in
             let isNeeded = own.withLock { !$0.names.isEmpty }
-            if !isNeeded { listener = nil }
+            if !isNeeded || listener?.isDirectoryRemoved == true { listener = nil }
             guard isNeeded, listener == nil, isCurrent(at: path) else { return false }
             do throws(PortError) {
                 listener = try listen { [weak self] in self?.changed($0) }
@@ -27,83 +25,67 @@ extension RegistryDirectory {
 
     private func changed(_ change: RegistryWatcher.Change) {
         guard !Fork.isChild else { return }
-        // Most changes in a full directory are not to entries of ours.
-        let concerned: [String: NameEntry]
-        switch change {
-        case .portInvalidated: return
-        case .directoryRemoved: return later { if !$0.watchAnew() { $0.retry { $0.watchAnew() } } }
-        case .entry(let file): concerned = own.withLock { own in own.names[file].map { [file: $0] } ?? [:] }
-        case .any: concerned = own.withLock { $0.names }
-        }
-        // What cannot be read now is looked at again.
-        let missing = concerned.filter { (try? isMissing($0.value, $0.key)) ?? true }
-        if !missing.isEmpty { later { $0.restore(missing) } }
-    }
-
-    /// The removal of an entry may be the beginning of the removal of the whole directory.
-    private func later(_ body: @escaping @Sendable (RegistryDirectory) -> Void) {
-        registry.housekeeping.perform(after: .milliseconds(100)) { [weak self] in if let self { body(self) } }
-    }
-
-    private func isMissing(_ entry: NameEntry, _ file: String) throws(PortError) -> Bool {
-        try readValid(file)?.right.id != entry.right.id
-    }
-
-    private func restore(_ missing: [String: NameEntry]) {
-        guard isCurrent(at: path) else { return tellRemoval() }
-        for (file, entry) in missing where own.withLock({ $0.lost.insert(file).inserted }) {
-            do throws(PortError) {
-                try restore(file)
-            } catch {
-                log.warning("perhaps nobody can find “\(entry.name)” in \(path), which is looked at again: \(error)")
-                retry { (try? $0.restore(file)) != nil }
+        let isConcerned = own.withLock { own in
+            switch change {
+            case .portInvalidated: return false
+            // Most changes in a full directory are not to entries of ours.
+            case .entry(let file) where own.names[file] == nil: return false
+            case .entry(let file): own.suspects.insert(file)
+            case .any, .directoryRemoved: own.suspects.formUnion(own.names.keys)
             }
+            return true
+        }
+        // The removal of an entry may be the beginning of the removal of the whole directory.
+        if isConcerned { restoreEntries(after: .milliseconds(100)) }
+    }
+
+    private func restoreEntries(after delay: Duration) {
+        if own.withLock({ exchange(&$0.willRestore, with: true) }) { return }
+        registry.housekeeping.perform(after: delay) { [weak self] in
+            guard let self else { return }
+            own.withLock { $0.willRestore = false }
+            if !restoreEntries() { restoreEntries(after: .seconds(1)) }
         }
     }
 
-    private func restore(_ file: String) throws(PortError) {
-        // The name may have been given up since.
-        if isCurrent(at: path), let entry = own.withLock({ $0.names[file] }), try isMissing(entry, file) {
-            let cause = "somebody has removed the entry of “\(entry.name)” from \(path)"
-            do throws(PortError) {
-                try renew(file)
-                log.warning("\(cause): it is restored")
-            } catch .nameInUse(_, let pid) {
-                own.withLock { if $0.names[file]?.right.id == entry.right.id { $0.names[file] = nil } }
-                log.warning("\(cause): process \(pid) has the name now")
-            }
-        }
-        own.withLock { _ = $0.lost.remove(file) }
-    }
-
-    /// Calls the closure once a second until it returns true.
-    func retry(_ body: @escaping @Sendable (RegistryDirectory) -> Bool) {
-        let timer = ThreadRunLoop.Timer(after: .seconds(1), repeats: true) { [weak self] timer in
-            if self.map(body) ?? true { timer.invalidate() }
-        }
-        try? registry.housekeeping.add(timer)
-    }
-
-    /// The folder of all names was removed or moved, and nothing is watched. False when the folder cannot be made again
-    /// now, or may come back with the directory.
-    private func watchAnew() -> Bool {
-        removalListener.withLock { $0 = nil }
+    /// False when entries are missing that can perhaps be restored later.
+    private func restoreEntries() -> Bool {
         guard isCurrent(at: path) else {
-            tellRemoval()
-            return folder.isRemoved || own.withLock { $0.names.isEmpty }
+            let count = own.withLock { $0.names.count }
+            guard count > 0 else { return true }
+            log.error(once: path, "somebody has removed or moved \(path): nobody can find its \(count) names")
+            return folder.isRemoved
         }
         guard folder.makeFolder(Self.names) else {
             log.warning(once: path, "somebody has removed the names in \(path): \(failure("mkdir", Self.names))")
             return false
         }
         watchOwnEntries()
-        return true
+        let suspects = own.withLock { exchange(&$0.suspects, with: []) }
+        for file in suspects {
+            do throws(PortError) {
+                try restore(file)
+            } catch {
+                let problem = "perhaps nobody can find “\(file)” in \(path)"
+                log.warning(once: problem, "\(problem), which is looked at again: \(error)")
+                own.withLock { _ = $0.suspects.insert(file) }
+            }
+        }
+        return own.withLock { $0.suspects.isDisjoint(with: suspects) }
     }
 
-    private func tellRemoval() {
-        let count = own.withLock { $0.names.count }
-        if count > 0 {
-            log.error(once: path, "somebody has removed or moved \(path): nobody can find its \(count) names")
+    private func restore(_ file: String) throws(PortError) {
+        // The name may have been given up since.
+        guard let entry = own.withLock({ $0.names[file] }), try readValid(file)?.right.id != entry.right.id else {
+            return
+        }
+        let cause = "somebody has removed the entry of “\(entry.name)” from \(path)"
+        do throws(PortError) {
+            try renew(file)
+            log.warning("\(cause): it is restored")
+        } catch .nameInUse(_, let pid) {
+            own.withLock { if $0.names[file]?.right.id == entry.right.id { $0.names[file] = nil } }
+            log.warning("\(cause): process \(pid) has the name now")
         }
     }
 }

@@ -45,12 +45,7 @@ extension RegistryDirectory {
 
     /// Renews the entry of a port of ours, now or later: a name that the directory refuses stays the port's.
     private func renew(_ file: String, _ name: String) {
-        do throws(PortError) {
-            try renew(file)
-        } catch {
-            log.error("nobody can find “\(name)” in \(path) any more, which is tried again: \(error)")
-            retry { !$0.isCurrent(at: $0.path) || (try? $0.renew(file)) != nil }
-        }
+        insist("nobody can find “\(name)” in \(path) any more") { if $0.isCurrent(at: $0.path) { try $0.renew(file) } }
     }
 
     func renew(_ file: String) throws(PortError) {
@@ -88,11 +83,19 @@ extension RegistryDirectory {
 
     /// Takes the name back from an invalid port of ours. The name is free at once, even if its entry stays for a while.
     func abandon(_ name: String, of port: PortID) {
-        do throws(PortError) {
-            try unregister(name, from: port)
+        insist("the name “\(name)” could not be given up") { try $0.unregister(name, from: port) }
+    }
+
+    /// Calls the closure once a second until it throws no error. Logs the first.
+    private func insist(_ problem: String, _ body: @escaping @Sendable (RegistryDirectory) throws -> Void) {
+        do {
+            try body(self)
         } catch {
-            log.warning("the name “\(name)” could not be given up, which is tried again: \(error)")
-            retry { (try? $0.unregister(name, from: port)) != nil }
+            log.error("\(problem), which is tried again: \(error)")
+            let timer = ThreadRunLoop.Timer(after: .seconds(1), repeats: true) { [weak self] timer in
+                if self.map({ (try? body($0)) != nil }) ?? true { timer.invalidate() }
+            }
+            try? registry.housekeeping.add(timer)
         }
     }
 

@@ -94,19 +94,13 @@ struct NameEntry: Sendable, Equatable {
     }
 
     static func percentDecoded(_ text: Substring) -> String? {
-        var bytes: [UInt8] = []
-        var rest = text.utf8[...]
-        while let byte = rest.popFirst() {
-            if byte != UInt8(ascii: "%") {
-                guard plain.contains(byte) else { return nil }
-                bytes.append(byte)
-            } else {
-                let digits = rest.prefix(2)
-                guard digits.count == 2, let decoded = UInt8(Substring(digits), radix: 16) else { return nil }
-                bytes.append(decoded)
-                rest = rest.dropFirst(2)
-            }
+        var parts = text.utf8.split(separator: UInt8(ascii: "%"), omittingEmptySubsequences: false)[...]
+        var bytes = Array(parts.removeFirst())
+        for part in parts {
+            guard let byte = UInt8(Substring(part.prefix(2)), radix: 16) else { return nil }
+            bytes += [byte] + part.dropFirst(2)
         }
-        return String(validating: bytes, as: UTF8.self)
+        // Only what `percentEncoded` writes.
+        return String(validating: bytes, as: UTF8.self).flatMap { percentEncoded($0) == text ? $0 : nil }
     }
 }

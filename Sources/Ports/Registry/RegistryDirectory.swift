@@ -1,4 +1,3 @@
-import CRunLoopShims
 import Glibc
 import RunLoopLocks
 import RunLoops
@@ -28,8 +27,10 @@ final class RegistryDirectory: Sendable {
         var sockets: Set<String> = []
         /// The entries of names that ports of ours have, by the name's folder.
         var names: [String: NameEntry] = [:]
-        /// Those of which the entries are being restored.
-        var lost: Set<String> = []
+        /// Those of which the entries may be gone.
+        var suspects: Set<String> = []
+        /// Whether a look at them is under way.
+        var willRestore = false
     }
 
     let own = Lock(Own())
@@ -43,9 +44,8 @@ final class RegistryDirectory: Sendable {
     static let names = "names"
 
     static var defaultPath: String {
-        if let path = environment("PORTS_DIRECTORY") { return path }
-        if let path = environment("XDG_RUNTIME_DIR") { return path + "/ports" }
-        return "/tmp/ports-\(geteuid())"
+        environment("PORTS_DIRECTORY") ?? environment("XDG_RUNTIME_DIR").map { $0 + "/ports" }
+            ?? "/tmp/ports-\(geteuid())"
     }
 
     private static func environment(_ name: String) -> String? {
@@ -158,33 +158,28 @@ final class RegistryDirectory: Sendable {
 
     func closeListener() { own.withLock { $0.listener.take() }?.close() }
 
-    private func makeListener() throws(PortError) -> ControlListener {
-        var attempts = 0
-        while true {
-            attempts += 1
-            do throws(PortError) {
-                return try ControlListener(listenForPeers(), registry.control)
-            } catch .directory(_, _, ENOENT) where attempts < 100 {
-                // A sweep has taken this process for a dead one.
-                continue
-            } catch {
-                for file in ["b", "c"] { _ = folder.remove(ownFile(file)) }
-                _ = folder.removeFolder(ownFolder)
-                throw error
-            }
+    private func makeListener(attempts: Int = 100) throws(PortError) -> ControlListener {
+        do throws(PortError) {
+            return try ControlListener(listenForPeers(), registry.control)
+        } catch .directory(_, _, ENOENT) where attempts > 1 {
+            // A sweep has taken this process for a dead one.
+            return try makeListener(attempts: attempts - 1)
+        } catch {
+            for file in ["b", "c"] { _ = folder.remove(ownFile(file)) }
+            _ = folder.removeFolder(ownFolder)
+            throw error
         }
     }
 
     /// The control socket gets its name when it listens, so a control socket that does not listen is a dead process's. Until
     /// then, a sweep may take this process for a dead one.
-    private func listenForPeers() throws(PortError) -> Int32 {
+    private func listenForPeers() throws(PortError) -> ControlSocket {
         let (born, control) = (ownFile("b"), ownFile("c"))
         guard folder.makeFolder(ownFolder) else { throw failure("mkdir", ownFolder) }
         _ = folder.remove(born)
-        let descriptor = try LocalSocket.listenForControl(at: reachablePath(born))
-        if folder.rename(born, to: control) { return descriptor }
+        let socket = ControlSocket(try LocalSocket.listenForControl(at: reachablePath(born)))
+        if folder.rename(born, to: control) { return socket }
         let error = errno
-        crl_unforked_close(descriptor)
         if error == ENOENT { removeStray(born) }
         throw .directory(path(control), call: "rename", errno: error)
     }

@@ -53,7 +53,6 @@ extension RegistryDirectory {
                 return name
             } catch {
                 // A later sweep may be able to read the entry.
-                return nil
             }
         }
         return nil
