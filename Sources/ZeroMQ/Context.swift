@@ -1,9 +1,7 @@
 import CZeroMQ
 import Glibc
 
-/// A context of sockets: the scope of inproc addresses, and the I/O threads of the other connections.
-///
-/// Any thread may use a context.
+/// A context of sockets, for any thread: the scope of inproc addresses, and the I/O thread of the other connections.
 public final class Context: @unchecked Sendable {
     // Sound: libzmq's contexts are thread-safe.
     let handle: UnsafeMutableRawPointer
@@ -14,15 +12,14 @@ public final class Context: @unchecked Sendable {
 
     /// Makes a context. The corresponding C function is `zmq_ctx_new`.
     ///
-    /// The I/O threads carry bytes between processes. libzmq starts them with the first socket, and aborts the process
-    /// when that fails. So the threads are tried first; make a socket soon.
+    /// libzmq starts its threads with the first socket, and aborts the process when that fails. So threads are tried
+    /// first; make a socket soon.
     /// - Throws: ``ZeroMQError``; `EAGAIN` of `pthread_create` when no thread is left.
-    public init(ioThreads: Int32 = 1, maxSockets: Int32? = nil) throws(ZeroMQError) {
-        // One more thread closes the sockets.
-        guard Self.canStart(Int(ioThreads) + 1) else { throw ZeroMQError(call: "pthread_create", code: EAGAIN) }
+    public init(maxSockets: Int32? = nil) throws(ZeroMQError) {
+        // One carries bytes between processes, and one closes the sockets.
+        guard Self.canStart(2) else { throw ZeroMQError(call: "pthread_create", code: EAGAIN) }
         guard let handle = zmq_ctx_new() else { throw .last("zmq_ctx_new") }
         self.handle = handle
-        zmq_ctx_set(handle, ZMQ_IO_THREADS, ioThreads)
         if let maxSockets {
             zmq_ctx_set(handle, ZMQ_MAX_SOCKETS, min(maxSockets, zmq_ctx_get(handle, ZMQ_SOCKET_LIMIT)))
         }

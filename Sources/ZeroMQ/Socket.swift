@@ -1,5 +1,4 @@
 import CZeroMQ
-import Glibc
 
 /// A ZeroMQ socket, for one thread at a time. The corresponding C function is `zmq_socket`.
 public struct Socket: ~Copyable, @unchecked Sendable {

@@ -13,16 +13,10 @@ public final class WorkerThread: Sendable {
         self.port = port
     }
 
-    /// Starts a thread, and returns when the thread has checked in.
+    /// Starts a thread, and returns when the thread has checked in. A thread that is late is stopped.
     ///
-    ///     let worker = try WorkerThread.launch(port: results.sendRight) { checkIn in
-    ///         let mine = try MachPort { message in … }
-    ///         let parent = try checkIn.complete(with: mine)
-    ///         try mine.schedule(in: .current)
-    ///     }
-    ///
-    /// The body is called on the thread before its loop runs, checks in, and schedules the worker's port. In return,
-    /// ``CheckIn/complete(with:before:)`` gives it `port`. A thread that is late is stopped.
+    /// The body is called on the thread before its loop runs, checks in as at ``CheckIn``, and schedules the worker's
+    /// port. In return, ``CheckIn/complete(with:before:)`` gives it `port`.
     /// - Throws: ``CheckInError``.
     @available(*, noasync, message: "it blocks its thread")
     public static func launch(
