@@ -45,10 +45,8 @@ extension ThreadRunLoop {
         return !isRefused
     }
 
-    func insertWithoutDescriptor(_ item: Item, _ mode: Mode) -> Bool {
-        // Only a Source1 needs a descriptor, so adding another item does not throw, as in CFRunLoop.
-        (try? insert(item, forMode: mode)) ?? false
-    }
+    /// Only a Source1 needs a descriptor, so adding another item does not throw, as in CFRunLoop.
+    func insertWithoutDescriptor(_ item: Item, _ mode: Mode) -> Bool { (try? insert(item, forMode: mode)) ?? false }
 
     func remove(_ item: Item, _ mode: Mode) {
         remove(item) { state in
@@ -71,7 +69,8 @@ extension ThreadRunLoop {
             if mode == .common { state.commonItems.removeAll { $0.id == item.id } }
             guard let index = state.index(of: mode), state.modes[index].remove(item) else { return false }
             if !state.modes.indices.contains(where: { state.modes[$0].contains(item) }) { item.leave(self) }
-            if case .timer = item { armIfAsleep(index, &state) }
+            // The kernel's timer of a loop that sleeps in this mode.
+            if case .timer = item, isWaiting, state.runs.last?.mode == index { state.modes[index].armTimer() }
             changes.add(1, ordering: .releasing)
             return true
         }
@@ -125,11 +124,6 @@ extension ThreadRunLoop {
             }
         }
         wakeUpFromOutside()
-    }
-
-    /// Sets the kernel's timer anew for a loop that sleeps in this mode.
-    private func armIfAsleep(_ mode: Int, _ state: inout State) {
-        if isWaiting, state.runs.last?.mode == mode { state.modes[mode].armTimer() }
     }
 
     /// Takes note of a source's work that the descriptor does not report.
