@@ -17,7 +17,7 @@ import Testing
             idle.add { loop.stop() }
             trace("\(idle.count)")
             trace("\(run(loop, seconds: 20))")
-            trace("\(idle.isEmpty)")
+            trace("\(idle.count == 0)")
             return trace.all
         }
         #expect(trace == ["4", "block", "source", "0", "1", "2", "stopped", "true"])
@@ -188,7 +188,7 @@ import Testing
             return (idle, idle.add { withExtendedLifetime(last) {} })
         }
         #expect(isGone.withLock { $0 })
-        #expect(idle.isEmpty && !request.isPending)
+        #expect(idle.count == 0 && !request.isPending)
         #expect(!idle.add { Issue.record("called after the end") }.isPending)
         idle.cancelAll()
         request.cancel()

@@ -41,9 +41,6 @@ extension ThreadRunLoop {
         /// The number of tasks that wait.
         public var count: Int { tasks?.pending.count ?? 0 }
 
-        /// Whether no task waits.
-        public var isEmpty: Bool { count == 0 }
-
         /// Cancels all tasks. Any thread may call it.
         public func cancelAll() { tasks?.cancelAll() }
     }
