@@ -3,9 +3,7 @@ import RunLoops
 extension MachPort {
     /// The port's messages, one after the other, for a task.
     ///
-    ///     for await message in port.messages {
-    ///         print("got", message.id)
-    ///     }
+    ///     for await message in port.messages { print("got", message.id) }
     ///
     /// The sequence takes a message only when the task asks for one, so a slow task causes back-pressure. Each message
     /// goes to one of any number of tasks, loops and threads. The sequence keeps the port, and ends with the port's

@@ -23,16 +23,13 @@ public final class MachPort: Sendable, CustomStringConvertible {
 
     /// Makes a port. Each limit is 1 or more.
     /// - Parameters:
-    ///   - queueLimit: The high-water mark: the messages of one sender that wait at the port before the sender waits. A
-    ///     sender is a process with all its threads. As many messages again may wait in another process that sends.
+    ///   - queueLimit: The high-water mark: the messages of one sender (a process, all its threads) that wait at the
+    ///     port before the sender waits. As many again may wait in another process that sends.
     ///     (libzmq keeps a message of less than 8 KiB that came alone from another process in a buffer of up to 19 KiB.)
-    ///   - byteLimit: The bytes of one sender's messages that wait in all these places together; nil for any number.
-    ///     The limit makes each message a little slower.
+    ///   - byteLimit: The bytes of one sender's messages in all these places; nil for any number, which is faster.
     ///   - messageLimit: The largest message that the port takes, in bytes; never more than the `byteLimit`.
-    ///   - nameServer: Its directory holds the port's socket, if another process gets a right to the port. The port
-    ///     belongs to the name server's runtime.
-    ///   - handler: Called with each message on the loops that the port is scheduled in, and on its queue. Without a
-    ///     handler, messages wait for `receive(before:)`.
+    ///   - nameServer: Its runtime owns the port. Its directory holds the port's socket for other processes.
+    ///   - handler: Called on the port's loops and its queue. Without one, messages wait for `receive(before:)`.
     /// - Throws: ``PortError`` when a limit is below 1, no descriptor or no thread is left, or the process is a fork.
     public convenience init(
         queueLimit: Int = 1000, byteLimit: Int? = nil, messageLimit: Int = 64 << 20,
@@ -69,8 +66,6 @@ public final class MachPort: Sendable, CustomStringConvertible {
 
     /// The port's number and its process.
     public var description: String { id.description }
-
-    // MARK: Handling messages
 
     private static func messageHandler(_ handler: @escaping Handler) -> Receiver.Handler {
         { (message: consuming ReceivedMessage) in
@@ -124,7 +119,6 @@ public final class MachPort: Sendable, CustomStringConvertible {
 
     /// Has a dispatch queue handle the port's messages, one at a time, in place of the former queue; nil removes the
     /// queue. Loops that the port is scheduled in take messages, too. Any thread may call this method.
-    ///
     /// The queue keeps the port until the port is invalid or leaves it. The former queue finishes the message in hand.
     /// - Throws: ``PortError`` when the port is invalid.
     public func setQueue(_ queue: DispatchQueue?) throws(PortError) { try receiver.setQueue(queue, keeping: self) }
@@ -140,8 +134,6 @@ public final class MachPort: Sendable, CustomStringConvertible {
     /// The malformed frames that were dropped.
     public var malformedCount: Int { receiver.malformedCount }
 
-    // MARK: Validity
-
     /// Whether the port can receive. The corresponding property is NSPort's `valid`.
     public var isValid: Bool { receiver.isValid }
 
@@ -154,9 +146,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
     /// thread that handles the message then runs the invalidation handlers.
     public func invalidate() { receiver.invalidate() }
 
-    /// Calls a handler when the port becomes invalid, or at once when the port is invalid already.
-    ///
-    /// Handlers are called in the order they were set, after the message in hand.
-    /// The corresponding notification is `NSPortDidBecomeInvalidNotification`.
+    /// Calls a handler when the port becomes invalid, after the message in hand, or at once when the port is invalid
+    /// already. The corresponding notification is `NSPortDidBecomeInvalidNotification`.
     public func onInvalidation(_ handler: @escaping @Sendable () -> Void) { receiver.onInvalidation(handler) }
 }

@@ -1,8 +1,7 @@
 /// Names by which the processes of one user find ports. The corresponding class is NSMessagePortNameServer.
 ///
-/// Names live in a registry directory: `$PORTS_DIRECTORY`, else `$XDG_RUNTIME_DIR/ports`, else `/tmp/ports-UID`. The
-/// directory must belong to the user and be closed to others. A name has 1 to 255 bytes of UTF-8, without NUL. A name
-/// has one live owner, and is free as soon as the owner's process is gone.
+/// Names live in a registry directory: `$PORTS_DIRECTORY`, else `$XDG_RUNTIME_DIR/ports`, else `/tmp/ports-UID`, closed
+/// to other users. A name has 1 to 255 bytes of UTF-8, without NUL, and one live owner, with whose process it ends.
 public final class PortNameServer: Sendable {
     /// The registry directory.
     public let path: String

@@ -2,9 +2,7 @@ import RunLoops
 import ZeroMQ
 
 extension MachPort {
-    /// The right to send to a port, in this process or another's.
-    ///
-    /// Rights are values: copy them, send them in messages, use them from any number of threads at once.
+    /// The right to send to a port: a value to copy, to send in messages, and to use on any number of threads at once.
     public struct SendRight: Sendable, Hashable, CustomStringConvertible {
         let channel: SendChannel
 
@@ -29,20 +27,16 @@ extension MachPort {
         public var messageLimit: Int { channel.right.limit }
 
         /// Calls a handler when the port becomes invalid, or at once when the port is invalid already.
-        ///
         /// The right connects to the port's process, whose end is noticed, too. The handler is called on the thread
         /// that invalidates a port of this process, otherwise on a thread of the library, which serves all peers: it
         /// must neither block nor end that. It is kept as long as somebody keeps the right.
         public func onInvalidation(_ handler: @escaping @Sendable () -> Void) { channel.onInvalidation(handler) }
 
-        /// Sends a message. The corresponding method is NSPortMessage's `sendBeforeDate:`.
-        ///
-        /// The call blocks while the port's queue is full (back-pressure), and returns when the message is queued at
-        /// the port or on the way there. Any thread may call this method.
-        /// - Parameters:
-        ///   - message: The message. After an error it was not sent.
-        ///   - deadline: The end of the wait for room. A deadline in the past does not wait for room. Connecting to
-        ///     another process, at the first use or after a long time without use, may take up to a second more.
+        /// Sends a message. The call blocks while the port's queue is full (back-pressure), and returns when the
+        /// message is queued at the port or on the way there. After an error the message was not sent. Any thread may
+        /// call this method. The corresponding method is NSPortMessage's `sendBeforeDate:`.
+        /// - Parameter deadline: The end of the wait for room; one in the past does not wait. Connecting
+        ///   to another process, at the first use or after a long time without use, may take up to a second more.
         /// - Throws: ``PortError``: `sendTimedOut`, `isInvalid`, `becameInvalid`, `messageTooLarge`, `cannotConnect`…
         public func send(_ message: Message, before deadline: MonotonicInstant = .distantFuture) throws(PortError) {
             try Fork.check()

@@ -44,11 +44,9 @@ public enum RunLoopError: Error, Equatable, Sendable, CustomStringConvertible {
         case .notPollable(let descriptor):
             "descriptor \(descriptor) cannot be waited for: it is a regular file or a directory, which is always ready"
         case .signalNotWatchable(let signal):
-            "signal \(signal) cannot be watched: SIGKILL and SIGSTOP cannot be caught, a fault (SIGSEGV, SIGILL and the "
-                + "like) must end the process, and others are the system's own"
+            "signal \(signal) cannot be watched: it is SIGKILL, SIGSTOP, a fault like SIGSEGV, or the system's own"
         case .notAChild(let pid):
-            "process \(pid) is no child that this process can wait for: watch a child that this process has started and "
-                + "not waited for"
+            "process \(pid) is not to be waited for: watch a child of this process that it has not waited for"
         case .tooManySignalSources(let signal): "too many sources watch signal \(signal): invalidate one first"
         case .outOfThreads(let limit):
             "no thread is left (the user's limit is \(limit == .max ? "none" : "\(limit)")): end some threads, raise the "
@@ -56,11 +54,9 @@ public enum RunLoopError: Error, Equatable, Sendable, CustomStringConvertible {
         case .forked:
             "a forked child cannot use its parent's run loops: call exec, or start the program with posix_spawn"
         case .invalidStackSize(let size, let minimum):
-            "a thread cannot have a stack of \(size) bytes: ask for at least \(minimum), and no more than there is memory "
-                + "for, or for the system's default"
+            "no thread can have a stack of \(size) bytes: ask for at least \(minimum), and no more than there is memory"
         case .nicenessRefused(let niceness):
-            "the thread may not have the nice value \(niceness): a value below the process's own takes CAP_SYS_NICE or a "
-                + "higher limit (ulimit -e)"
+            "the nice value \(niceness) was refused: a lower one takes CAP_SYS_NICE or a higher limit (ulimit -e)"
         case .loopEnded:
             "the loop's thread was stopped or has ended: keep the RunLoopThread, and do not stop it, until its work is done"
         case .noSuchFile(let path):
@@ -68,11 +64,9 @@ public enum RunLoopError: Error, Equatable, Sendable, CustomStringConvertible {
         case .noPermission(let path):
             "\"\(path)\" may not be watched: get permission to read it and to search the directories above it"
         case .outOfFileSources(let limit):
-            "the user's \(limit) inotify instances are all in use: invalidate some file sources, or raise "
-                + "fs.inotify.max_user_instances with sysctl"
+            "all \(limit) inotify instances are in use: end some file sources, or raise fs.inotify.max_user_instances"
         case .outOfFileWatches(let limit):
-            "the user's \(limit) inotify watches are all in use: invalidate some file sources, or raise "
-                + "fs.inotify.max_user_watches with sysctl"
+            "all \(limit) inotify watches are in use: end some file sources, or raise fs.inotify.max_user_watches"
         case .system(let call, let errno): "\(call) failed: \(String(cString: strerror(errno)))"
         }
     }

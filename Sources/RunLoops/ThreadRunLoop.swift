@@ -106,22 +106,19 @@ public final class ThreadRunLoop: Sendable {
 
     // MARK: State
 
-    /// The mode of the innermost run; nil when the loop is not running.
-    /// The corresponding CF function is `CFRunLoopCopyCurrentMode`.
+    /// The innermost run's mode, if any. The corresponding CF function is `CFRunLoopCopyCurrentMode`.
     public var currentMode: Mode? {
         if crl_is_forked() { return nil }
         return state.withLock { state in state.runs.last.map { state.modes[$0.mode].mode } }
     }
 
-    /// The modes that have or had an item or a block, and the default one.
-    /// The corresponding CF function is `CFRunLoopCopyAllModes`.
+    /// The default mode, and all that ever had items. The corresponding CF function is `CFRunLoopCopyAllModes`.
     public var allModes: [Mode] { crl_is_forked() ? [.default] : state.withLock { $0.modes.map(\.mode) } }
 
     /// Whether the loop sleeps until an event comes. The corresponding CF function is `CFRunLoopIsWaiting`.
     public var isWaiting: Bool { wakeState.value.load(ordering: .acquiring) == .asleep }
 
-    /// When the next timer of a mode is due; nil when the mode has no timer.
-    /// The corresponding CF function is `CFRunLoopGetNextTimerFireDate`.
+    /// When a mode's next timer is due, if any. The corresponding CF function is `CFRunLoopGetNextTimerFireDate`.
     public func nextTimerFireDate(forMode mode: Mode = .default) -> MonotonicInstant? {
         if crl_is_forked() { return nil }
         return state.withLock { state in state.index(of: mode).flatMap { state.modes[$0].timers.nextFireDate() } }

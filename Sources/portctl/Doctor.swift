@@ -67,8 +67,6 @@ struct Doctor: ParsableCommand {
         }
     }
 
-    // MARK: The checks
-
     private func directory() throws(PortError) -> Finding {
         let names = PortNameServer.shared
         let count = try names.registrations().count

@@ -44,8 +44,7 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
             })
     }
 
-    /// Makes a port whose handler gets a right to reply, now or later. The parameters are as in the form with a
-    /// `handler`.
+    /// Makes a port whose handler gets a right to reply, now or later, otherwise as the form with a `handler`.
     /// - Throws: ``PortError``, as ``PortNameServer/register(_:name:)``.
     public init(
         name: String? = nil, nameServer: PortNameServer = .shared, queueLimit: Int = 1000,

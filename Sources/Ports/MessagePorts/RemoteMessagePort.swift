@@ -1,11 +1,10 @@
 import RunLoops
 
-/// The asking side of a message port. The corresponding CF function is `CFMessagePortCreateRemote`.
+/// The asking side of a message port, for any number of threads at once. The corresponding CF function is
+/// `CFMessagePortCreateRemote`.
 ///
 ///     let echo = try RemoteMessagePort(name: "com.example.echo")
 ///     let answer = try echo.request(id: 1, Array("hello".utf8))
-///
-/// Any number of threads may use a remote port at once.
 public struct RemoteMessagePort: Sendable {
     /// The default reply mode, which contains only replies.
     private static let privateMode: ThreadRunLoop.Mode = "swift-ports replies"
@@ -43,8 +42,7 @@ public struct RemoteMessagePort: Sendable {
     /// False once the port is known to be invalid. The corresponding CF function is `CFMessagePortIsValid`.
     public var isValid: Bool { sendRight.isValid }
 
-    /// Sends data without wanting a reply, as `CFMessagePortSendRequest` with no reply mode. The timeout bounds the
-    /// wait for room at the port.
+    /// Sends data, as `CFMessagePortSendRequest` with no reply mode. The timeout bounds the wait for room at the port.
     /// - Throws: ``PortError``.
     public func send(id: UInt32, _ data: [UInt8]? = nil, timeout: Duration = .seconds(10)) throws(PortError) {
         try sendRight.send(MachPort.Message(id: id, data: data), before: .now + timeout)

@@ -72,8 +72,7 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
         case .receiveTimedOut(let port):
             "nothing arrived from \(port) before the deadline: allow more time, or check whether its process is stuck"
         case .isInvalid(let port): "\(port) is invalid: it was invalidated, or its owner is gone; ask for a new right"
-        case .becameInvalid(let port):
-            "\(port) became invalid during the call: it was invalidated, or its owner has gone"
+        case .becameInvalid(let port): "\(port) became invalid during the call, perhaps with its owner's end"
         case .ownQueueFull(let port):
             "the queue of \(port) is full, and only this thread's own loop can empty it: return to the loop first"
         case .unanswered(let port): "\(port) dropped the request without a reply"

@@ -4,10 +4,8 @@ import RunLoops
 import Synchronization
 import ZeroMQ
 
-/// A thread, a task or a queue that waits for an event or for a socket's descriptor.
-///
-/// A socket's descriptor is edge-triggered, and any call on the socket consumes the edge. So of several waiters for
-/// room in one socket, only the first watches the descriptor.
+/// A thread, a task or a queue that waits for an event or for a socket's descriptor. The descriptor is edge-triggered,
+/// and any call on the socket consumes the edge: of several waiters for room, only the first watches the descriptor.
 protocol Waiter: AnyObject, Sendable {
     /// Ends the current wait, or the next. Called with no lock held: a task may continue inside the call.
     func wake()

@@ -32,10 +32,9 @@ extension ThreadRunLoop {
         /// Whether the source stands for a ``PerformRequest``.
         let isRequest: Bool
 
-        /// Makes a source. The corresponding CF function is `CFRunLoopSourceCreate`.
-        ///
         /// `schedule` is called on the thread that has added the source to a mode; `cancel` on the one that has removed
         /// it, or at the end of the loop's thread; `perform` on the loop's thread, once for all signals until then.
+        /// The corresponding CF function is `CFRunLoopSourceCreate`.
         public convenience init(
             order: Int = 0, label: String? = nil, schedule: Callback? = nil, cancel: Callback? = nil,
             perform: @escaping @Sendable () -> Void

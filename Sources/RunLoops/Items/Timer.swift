@@ -29,9 +29,8 @@ extension ThreadRunLoop {
         private let step: UInt64
         let membership = LoopMembership()
 
-        /// Makes a timer. A fire date in the past counts as now. Without an interval, or with one of less than a
-        /// nanosecond, the timer fires once, and is then invalid.
-        /// The corresponding CF function is `CFRunLoopTimerCreate`.
+        /// A fire date in the past counts as now. Without an interval, or with zero, the timer fires once, and is then
+        /// invalid. The corresponding CF function is `CFRunLoopTimerCreate`.
         public init(
             at fireDate: MonotonicInstant, every interval: Duration? = nil, order: Int = 0, label: String? = nil,
             handler: @escaping Handler
@@ -53,8 +52,7 @@ extension ThreadRunLoop {
         /// Whether the timer repeats. The corresponding CF function is `CFRunLoopTimerDoesRepeat`.
         public var repeats: Bool { interval != nil }
 
-        /// The next fire time. Setting it moves the grid; a time in the past counts as now. Any thread may set it. The
-        /// date of an invalid timer does not change.
+        /// Setting it moves the grid; a time in the past counts as now. Any thread may, but not of an invalid timer.
         /// The corresponding CF functions are `CFRunLoopTimerGetNextFireDate` and `CFRunLoopTimerSetNextFireDate`.
         public var nextFireDate: MonotonicInstant {
             get { crl_is_forked() ? .distantFuture : state.withLock { $0.fireDate } }
@@ -66,8 +64,7 @@ extension ThreadRunLoop {
             }
         }
 
-        /// How late the timer may fire, so that the system can save wake-ups. A hint, kept and not used: the timer
-        /// fires when it is due. Never negative, and at most half the interval. CFRunLoop on Linux keeps no tolerance.
+        /// How late the timer may fire: a hint, kept and not used. Never negative, and at most half the interval.
         /// The corresponding CF functions are `CFRunLoopTimerGetTolerance` and `CFRunLoopTimerSetTolerance`.
         public var tolerance: Duration {
             get { crl_is_forked() ? .zero : state.withLock { $0.tolerance } }

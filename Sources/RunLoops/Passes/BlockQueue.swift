@@ -2,9 +2,8 @@ import DequeModule
 import RunLoopLocks
 import Synchronization
 
-/// The blocks and jobs (of actors and tasks) that wait for a pass of a loop, in the order they came.
-///
-/// The queue has a lock of its own: many threads queue blocks while the loop takes its state's lock often.
+/// The blocks and jobs (of actors and tasks) that wait for a pass of a loop, in the order they came. The queue has a
+/// lock of its own: many threads queue blocks while the loop takes its state's lock often.
 final class BlockQueue: Sendable {
     enum Work {
         case closure(@Sendable () -> Void)

@@ -60,8 +60,7 @@ extension ThreadRunLoop {
 
     /// Makes one pass of a mode that does not sleep, and returns when the mode's next timer is due. Only the loop's own
     /// thread may call it. The corresponding method is NSRunLoop's `limitDateForMode:`.
-    /// - Returns: The time until which a run of the mode may sleep: ``MonotonicInstant/distantFuture`` when the mode
-    ///   has no timer; nil when it has no source, timer or block left.
+    /// - Returns: ``MonotonicInstant/distantFuture`` without a timer; nil without a source, timer or block.
     @available(*, noasync, message: "a run blocks its thread")
     public func limitDate(forMode mode: Mode = .default) throws(RunLoopError) -> MonotonicInstant? {
         try runInMode(mode, seconds: 0, returnAfterSourceHandled: true)

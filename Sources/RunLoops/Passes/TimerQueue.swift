@@ -1,10 +1,8 @@
 import HeapModule
 
-/// The timers of a mode, soonest first.
-///
-/// Removing an inner entry from a heap is expensive, so the entry of a removed or moved timer stays. Its number says
-/// that it is stale; it is dropped at the top of the heap, or when half of the heap is stale. Entries do not retain
-/// their timers: they are dropped under the loop's lock, where no timer may be released.
+/// The timers of a mode, soonest first. Removing an inner entry from a heap is expensive, so the entry of a removed or
+/// moved timer stays, with a number that says that it is stale, until it is at the top, or half of the heap is stale.
+/// Entries do not retain their timers: they are dropped under the loop's lock, where no timer may be released.
 struct TimerQueue {
     private struct Entry: Comparable {
         let date: MonotonicInstant

@@ -17,11 +17,10 @@ extension ThreadRunLoop {
         return { (arguments: repeat each Argument) in closure.checked((repeat each arguments)) }
     }
 
-    /// Makes a handler for the main loop of a closure of the main actor. Any thread may do so, and add the item.
+    /// Makes a handler for the main loop of a closure of the main actor. Any thread may do so, and add the item. A call
+    /// of the handler on another thread than the main thread stops the process.
     ///
     ///     ThreadRunLoop.main.perform(ThreadRunLoop.mainActor { model.refresh() })
-    ///
-    /// A call of the handler on another thread than the main thread stops the process.
     public static func mainActor<each Argument: Sendable, Value: Sendable>(
         _ body: @escaping @MainActor (repeat each Argument) -> Value
     ) -> @Sendable (repeat each Argument) -> Value {
@@ -33,9 +32,6 @@ extension ThreadRunLoop {
 
     /// Queues a closure of the main actor for the main loop's next pass in one of the modes. Any thread may call it.
     /// The corresponding method is `performSelectorOnMainThread:withObject:waitUntilDone:modes:`, without waiting.
-    ///
-    ///     ThreadRunLoop.performOnMain { model.refresh() }
-    ///
     /// - Returns: False when the main thread has ended, or the process is a forked child: the closure is not called.
     @discardableResult
     public static func performOnMain(

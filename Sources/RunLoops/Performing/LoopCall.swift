@@ -2,10 +2,9 @@ import Synchronization
 
 extension ThreadRunLoop {
     /// Calls a closure on the loop's thread and waits for its result: at once when that is the calling thread,
-    /// otherwise in the next pass of one of the modes. Any thread may call it.
+    /// otherwise in the next pass of one of the modes. Any thread may call it. Two loops that wait for each other
+    /// deadlock. A call to a loop that lives and never runs never returns.
     /// The corresponding method is NSObject's `performSelector:onThread:withObject:waitUntilDone:modes:`.
-    ///
-    /// Two loops that wait for each other deadlock. A call to a loop that lives and never runs never returns.
     /// - Throws: ``RunLoopError/loopEnded`` when the loop's thread ends, or has ended, before the closure was called.
     @available(*, noasync, message: "it blocks its thread; `execute` does not")
     @discardableResult

@@ -59,9 +59,7 @@ extension ThreadRunLoop {
     /// - Parameters:
     ///   - order: Requests of lower order are called first; requests of equal order in the order they were made.
     ///   - modes: The modes in which the closure may be called; at least one.
-    ///   - owner: The object that the request is for; see ``cancelPerformRequests(of:)``. The object is not retained:
-    ///     after its end the closure is not called.
-    ///   - body: Called on the loop's thread.
+    ///   - owner: Not retained: after its end the closure is not called. See ``cancelPerformRequests(of:)``.
     /// - Returns: The request. It is not pending when the loop's thread has ended, or the process is a forked child.
     @discardableResult
     public func perform(

@@ -9,7 +9,6 @@ extension ThreadRunLoop.Source1 {
     ///     }
     ///
     /// The loop calls the handler as long as the descriptor is ready: it has to read, write, or invalidate the source.
-    ///
     /// The handler is called once for an end (an error, a hang-up, or a peer that sends no more) when nothing is left
     /// to read. Then the source is invalid, unless its peer sends no more and it also waits for room to write.
     ///

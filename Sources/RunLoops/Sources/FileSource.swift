@@ -8,8 +8,7 @@ extension ThreadRunLoop.Source1 {
     /// The source watches the file, wherever it is moved to, not the path; it follows a link. After a deletion, which
     /// is how many programs save a file, the source is invalid. Subdirectories of a watched directory are not watched.
     ///
-    /// Each source takes a descriptor, one more for each of its modes, and an inotify instance, of which a user may
-    /// have `fs.inotify.max_user_instances`, often 128.
+    /// Each source takes a descriptor, one more for each mode, and one of the user's inotify instances, often 128.
     /// - Throws: ``RunLoopError``: `noSuchFile`, `noPermission`, `outOfFileSources`, `outOfFileWatches`…
     public static func file(
         _ path: String, _ events: ThreadRunLoop.FileEvents = .all,

@@ -2,14 +2,12 @@ import CRunLoopShims
 import Glibc
 import Synchronization
 
-/// A thread that runs a loop, with or without work, until it is stopped.
+/// A thread that runs a loop, with or without work, until it is stopped, or its owner releases it.
 ///
 ///     let thread = try RunLoopThread(name: "worker")
 ///     thread.loop.perform { print("on the worker") }
 ///     let answer = try thread.run { 6 * 7 }
 ///     thread.stop()
-///
-/// The thread also stops when its owner releases it.
 public final class RunLoopThread: Sendable {
     /// The thread's loop. Items added to it from any thread are served there.
     public let loop: ThreadRunLoop
@@ -70,8 +68,6 @@ public final class RunLoopThread: Sendable {
     /// The smallest stack of a thread, in bytes. It leaves some ten kilobytes to the closures called on the thread.
     public static let minimumStackSize = max(64 << 10, Int(PTHREAD_STACK_MIN))
 
-    // MARK: Work
-
     /// Calls a closure on the thread, in its loop's common modes, and waits for its result; at once when called on
     /// the thread itself. Any thread may call it. For a call without waiting, use the ``loop``.
     /// - Throws: The closure's error; ``RunLoopError/loopEnded`` when the thread was stopped or ends before the call.
@@ -90,8 +86,6 @@ public final class RunLoopThread: Sendable {
         guard !loop.isStoppedForGood else { throw RunLoopError.loopEnded }
         return try await loop.execute(body)
     }
-
-    // MARK: The end
 
     /// Ends all runs of the loop, and then the thread, when the callout in progress has returned. Queued work is not
     /// called; ``finish()`` calls it. Any thread may call it, also the thread itself.
