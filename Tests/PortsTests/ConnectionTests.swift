@@ -74,7 +74,8 @@ import Testing
         for id in 1...3 as ClosedRange<UInt32> {
             try sender.send(MachPort.Message(id: id), before: .patience)
             // The port's answer would have come before those to these questions.
-            for _ in 0..<3 where waitUntil(before: .now + .seconds(5), { port.receiver.statistics.waiting == 1 }) {
+            for _ in 0..<3 where waitUntil(before: .now + .seconds(5), { port.receiver.look().statistics.waiting == 1 })
+            {
                 #expect(try !closes() && sender.statistics(before: .patience).waiting == 1 && sender.channel.hasSocket)
             }
             #expect(try port.receive(before: .patience).id == id)

@@ -257,6 +257,46 @@ import Testing
         rights.withLock { $0 = [] }
     }
 
+    @Test func `a reply that was sent before the end of its port arrives, though its sender is held up`() throws {
+        let runtimes = (PortRuntime(directory: sandbox.path), PortRuntime(directory: sandbox.path))
+        let goOn = Latch()
+        let made = Shared<LocalMessagePort?>(nil)
+        let port = try LocalMessagePort(
+            name: "held", nameServer: runtimes.0.nameServer,
+            requestHandler: { [housekeeping = runtimes.0.housekeeping] request in
+                // As if the process were stopped: its peers hear nothing from it.
+                try? housekeeping.perform { _ = goOn.wait(until: .patience) }
+                try? request.replyRight?.reply(with: [7])
+                made.withLock { $0.take() }?.invalidate()
+            })
+        made.withLock { $0 = port }
+        let thread = try RunLoopThread()
+        try port.schedule(in: thread.loop)
+        let remote = try RemoteMessagePort(name: "held", nameServer: runtimes.1.nameServer)
+        let asker = Helper { Result { try remote.request(id: 1, replyTimeout: .seconds(60)) } }
+        #expect(waitUntil { !remote.isValid })
+        #expect(asker.value(before: .now + .milliseconds(500)) == nil)
+        goOn.open()
+        #expect(try asker.value()?.get() == [7])
+        withExtendedLifetime((runtimes, thread)) {}
+    }
+
+    @Test func `a reply that has come counts, though its server is dead before anybody takes it`() throws {
+        let desk = try Desk(sandbox)
+        let child = Child("answer", "right", in: sandbox)
+        let server = RemoteMessagePort(try desk.report())
+        let pending = PortRuntime.shared.replies.pending
+        // In the run that waits for the reply.
+        ThreadRunLoop.current.perform {
+            #expect(child.wait() == 0)
+            #expect(waitUntil { !server.isValid })
+            // The request goes on.
+            #expect(
+                !waitUntil(before: .now + .milliseconds(500)) { pending.pendingCount(to: server.sendRight.id) == 0 })
+        }
+        #expect(try server.request(id: 1, [5], replyMode: .default) == [5])
+    }
+
     @Test func `a reply that was sent before the end of its port arrives, however long it takes`() throws {
         let runtimes = (PortRuntime(directory: sandbox.path), PortRuntime(directory: sandbox.path))
         let (asked, right) = (Latch(), Shared<ReplyRight?>(nil))

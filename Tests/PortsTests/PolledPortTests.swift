@@ -76,7 +76,7 @@ import Testing
             }
         }
         let isOver = Shared(false)
-        let asker = Helper { while !isOver.withLock({ $0 }) { _ = port.receiver.statistics } }
+        let asker = Helper { while !isOver.withLock({ $0 }) { _ = port.receiver.look().statistics } }
         streams.expect(0..<3, each: each)
         isOver.withLock { $0 = true }
         for helper in senders + [asker] { helper.join() }
@@ -104,7 +104,7 @@ import Testing
             try remote.send(MachPort.Message())
             #expect(
                 waitUntil {
-                    _ = port.receiver.statistics
+                    _ = port.receiver.look().statistics
                     return handled.withLock { $0 } == count
                 })
         }

@@ -28,7 +28,7 @@ import Testing
         let loop = try served(port)
         let stop = Shared(false)
         let asker = Helper { () -> Bool in
-            while !stop.withLock({ $0 }) { _ = port.receiver.statistics }
+            while !stop.withLock({ $0 }) { _ = port.receiver.look().statistics }
             return true
         }
         for _ in 0..<2000 { try port.sendRight.send(MachPort.Message(), before: .patience) }
@@ -53,7 +53,7 @@ import Testing
         }
         #expect(busy.wait(until: .patience))
         try port.sendRight.send(MachPort.Message())
-        #expect(port.receiver.statistics == .init(received: 0, waiting: 1))
+        #expect(port.receiver.look().statistics == .init(received: 0, waiting: 1))
         release.open()
         #expect(handled.wait(until: .patience))
         thread.stop()
@@ -62,10 +62,10 @@ import Testing
     @Test func `what a sender says to have sent and never comes is given up`() throws {
         let port = try MachPort()
         port.receiver.note(sent: 3, by: .random())
-        #expect(port.receiver.statistics == .init(received: 0, waiting: 3))
-        #expect(waitUntil { port.receiver.statistics == .init(received: 0, waiting: 0) })
+        #expect(port.receiver.look().statistics == .init(received: 0, waiting: 3))
+        #expect(waitUntil { port.receiver.look().statistics == .init(received: 0, waiting: 0) })
         try port.sendRight.send(MachPort.Message())
-        #expect(port.receiver.statistics == .init(received: 0, waiting: 1))
+        #expect(port.receiver.look().statistics == .init(received: 0, waiting: 1))
     }
 
     @Test func `a count that comes late does not look like messages that wait`() {

@@ -375,16 +375,18 @@ final class Receiver: LocalPort, RegisteredPort {
 
     var knownSenderCount: Int { state.withLock { $0.counts.knownSenderCount } }
 
-    /// The statistics, with the last counts of senders in other processes.
-    var statistics: PortStatistics {
-        let (statistics, isEmpty) = state.withLock { state in
+    /// The statistics, with the last counts of senders in other processes, and whether the port's own queue is empty.
+    /// - Parameter isComplete: Whether all senders have just been heard.
+    func look(isComplete: Bool = true) -> (statistics: PortStatistics, isEmpty: Bool) {
+        let found = state.withLock { state in
             // Under the lock: messages that are taken meanwhile would look as if they had never been sent.
             let ownCount = channel.acceptedCount
             let isEmpty = state.looksEmpty()
-            return (state.counts.statistics(ownSent: ownCount, isEmpty: isEmpty, now: .now), isEmpty)
+            let now = isComplete ? MonotonicInstant.now : nil
+            return (state.counts.statistics(ownSent: ownCount, isEmpty: isEmpty, now: now), isEmpty)
         }
         // The look has silenced the descriptor.
-        if !isEmpty { tellOthers() }
-        return statistics
+        if !found.1 { tellOthers() }
+        return found
     }
 }

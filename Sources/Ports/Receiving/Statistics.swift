@@ -21,8 +21,10 @@ struct StatisticsCounts {
     /// Drops the count of a dead sender, because the port may outlive any number of senders.
     mutating func senderDied(_ sender: Incarnation) { lost &-= sent.removeValue(forKey: sender) ?? 0 }
 
-    /// - Parameter ownSent: The messages that this runtime has sent.
-    mutating func statistics(ownSent: Int, isEmpty: Bool, now: MonotonicInstant) -> PortStatistics {
+    /// - Parameters:
+    ///   - ownSent: The messages that this runtime has sent.
+    ///   - now: Nil while a sender is silent: what is missing may be with that sender, however long.
+    mutating func statistics(ownSent: Int, isEmpty: Bool, now: MonotonicInstant?) -> PortStatistics {
         let sentCount = sent.values.reduce(ownSent, &+)
         var waiting = sentCount &- taken &- lost
         if isEmpty {
@@ -32,10 +34,10 @@ struct StatisticsCounts {
         return PortStatistics(received: taken, waiting: isEmpty ? waiting : max(1, waiting))
     }
 
-    private mutating func noteMissing(_ count: Int, _ now: MonotonicInstant) {
+    private mutating func noteMissing(_ count: Int, _ now: MonotonicInstant?) {
         let former = missing
         missing = nil
-        guard count != 0 else { return }
+        guard count != 0, let now else { return }
         guard let former, former.count == count, count < 0 || former.taken == taken else {
             return missing = (count, taken, now)
         }

@@ -3,8 +3,17 @@ import RunLoopLocks
 /// Collects the statistics of ports. A port knows the count of messages taken, and each sender the count of messages
 /// sent: so the port's owner asks all senders.
 final class StatisticsCollector: Sendable {
-    /// Called with nil when the port is gone.
-    typealias Tell = @Sendable (PortStatistics?) -> Void
+    typealias Tell = @Sendable (Collected) -> Void
+
+    /// What a round of questions has found.
+    struct Collected {
+        /// Nil when the port is gone.
+        let statistics: PortStatistics?
+        /// Whether a message waits in the port's own queue.
+        let isQueued: Bool
+        /// The senders that have not answered, and count with their last answers.
+        let silent: Set<Incarnation>
+    }
 
     /// A round of questions to the senders of a port.
     private struct Round {
@@ -47,7 +56,7 @@ final class StatisticsCollector: Sendable {
             owner.send(.ask(query: query.number, port.number))
         } else {
             // The housekeeping thread receives the senders' answers.
-            try control.housekeeping.perform { self.collect(for: port.number) { query.answer.set($0) } }
+            try control.housekeeping.perform { self.collect(for: port.number) { query.answer.set($0.statistics) } }
         }
         return query
     }
@@ -113,8 +122,10 @@ final class StatisticsCollector: Sendable {
             state.rounds[port]?.number == number ? state.rounds.removeValue(forKey: port) : nil
         }
         guard let round else { return }
-        let statistics = ports.port(port)?.statistics
-        for tell in round.tells { tell(statistics) }
+        let look = ports.port(port)?.look(isComplete: round.awaited.isEmpty)
+        let found = Collected(
+            statistics: look?.statistics, isQueued: look?.isEmpty == false, silent: round.awaited)
+        for tell in round.tells { tell(found) }
         if !round.next.isEmpty { begin(port, round.next) }
     }
 

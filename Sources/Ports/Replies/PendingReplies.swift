@@ -55,26 +55,48 @@ final class PendingReplies: Sendable {
         if let pending { pending.outcome.set(.failure(.unanswered(port: pending.port))) }
     }
 
-    func portBecameInvalid(_ port: PortID) {
-        guard pendingCount(to: port) > 0 else { return }
-        // What a dead process has sent is here.
-        let patience = statistics.control.isAlive(port.incarnation) ? Self.longestTransit : .zero
-        let deadline = MonotonicInstant.now + patience
-        if (try? housekeeping.perform { self.settle(port, before: deadline) }) == nil { fail(port) }
+    /// The end of a port that was asked.
+    private struct PortEnd {
+        let port: PortID
+        let isOwnerAlive: Bool
+        let deadline = MonotonicInstant.now + PendingReplies.longestTransit
+        /// What the ports for replies had received when they were first looked at.
+        var received: [UInt64: Int] = [:]
+
+        /// With so many messages taken since, what had come from a dead process is among them.
+        private static let surelyTaken = 10_000
+
+        /// Whether a reply may be on its way to a port: replies and the news of the end travel apart.
+        mutating func mayHaveReply(at replyPort: UInt64, _ found: StatisticsCollector.Collected) -> Bool {
+            guard let statistics = found.statistics, !deadline.hasPassed else { return false }
+            if isOwnerAlive { return statistics.waiting > 0 || found.silent.contains(port.incarnation) }
+            // What a dead process has sent is here, but perhaps not taken.
+            let first = received[replyPort, default: statistics.received]
+            received[replyPort] = first
+            return found.isQueued && statistics.received - first < Self.surelyTaken
+        }
     }
 
-    /// Fails the port's requests when no reply is on its way: replies and the news of the end travel apart.
-    private func settle(_ port: PortID, _ rest: [UInt64]? = nil, before deadline: MonotonicInstant) {
-        let replyPorts = rest ?? Array(Set(state.withLock { $0.pending.all(to: port).map(\.replyPort) }))
+    func portBecameInvalid(_ port: PortID) {
+        guard pendingCount(to: port) > 0 else { return }
+        let end = PortEnd(port: port, isOwnerAlive: statistics.control.isAlive(port.incarnation))
+        if (try? housekeeping.perform { self.settle(end) }) == nil { fail(port) }
+    }
+
+    /// Fails the port's requests when no reply is on its way.
+    private func settle(_ end: PortEnd, _ rest: [UInt64]? = nil) {
+        let replyPorts = rest ?? Array(Set(state.withLock { $0.pending.all(to: end.port).map(\.replyPort) }))
         guard let first = replyPorts.first else {
             // What was taken last may not have been handled.
-            return housekeeping.perform(after: .milliseconds(50)) { self.fail(port) }
+            return housekeeping.perform(after: .milliseconds(50)) { self.fail(end.port) }
         }
         statistics.collect(for: first) { found in
-            guard let found, found.waiting > 0, !deadline.hasPassed else {
-                return self.settle(port, Array(replyPorts.dropFirst()), before: deadline)
+            var end = end
+            if end.mayHaveReply(at: first, found) {
+                self.housekeeping.perform(after: .milliseconds(50)) { [end] in self.settle(end) }
+            } else {
+                self.settle(end, Array(replyPorts.dropFirst()))
             }
-            self.housekeeping.perform(after: .milliseconds(50)) { self.settle(port, before: deadline) }
         }
     }
 

@@ -22,7 +22,8 @@ extension PortRuntime: RuntimeEvents {
         case .credit(let number, let bytes): channel(number)?.returnCredit(Int(clamping: bytes))
         case .count(let number): peer.send(.sent(number, count: UInt64(channel(number)?.acceptedCount ?? 0)))
         case .sent(let number, let count): statistics.sent(Int(clamping: count), to: number, by: sender)
-        case .ask(let query, let number): statistics.collect(for: number) { [weak peer] in peer?.answer(query, $0) }
+        case .ask(let query, let number):
+            statistics.collect(for: number) { [weak peer] in peer?.answer(query, $0.statistics) }
         case .statistics(let query, let received, let waiting):
             let answer = PortStatistics(received: Int(clamping: received), waiting: Int(clamping: waiting))
             statistics.answered(query, answer, by: sender)
