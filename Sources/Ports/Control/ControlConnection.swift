@@ -30,7 +30,6 @@ final class ControlConnection: Sendable {
 
     private let state = Lock(State())
 
-    /// - Parameter hello: The peer's hello, which has come already.
     init(_ socket: ControlSocket, _ hello: ControlHello, _ pid: pid_t, _ control: ControlConnectionTable) {
         self.socket = socket
         self.pid = pid

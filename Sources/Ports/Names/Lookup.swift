@@ -9,7 +9,7 @@ extension PortNameServer {
     public func port(
         forName name: String, before deadline: MonotonicInstant = .now + .seconds(5)
     ) throws(PortError) -> MachPort.SendRight {
-        if let right = try port(of: find(name), before: deadline) { return right }
+        if let right = try find(name)?.port(before: deadline) { return right }
         throw .nameNotFound(name, directory: path)
     }
 
@@ -17,7 +17,7 @@ extension PortNameServer {
     public nonisolated(nonsending) func port(
         forName name: String, before deadline: MonotonicInstant = .now + .seconds(5)
     ) async throws -> MachPort.SendRight {
-        if let right = try await port(of: find(name), before: deadline) { return right }
+        if let right = try await find(name)?.port(before: deadline) { return right }
         throw PortError.nameNotFound(name, directory: path)
     }
 
@@ -25,43 +25,13 @@ extension PortNameServer {
         let directory = try registryDirectory()
         return try directory.entry(name).map { FoundName(entry: $0, directory: directory, runtime) }
     }
-
-    /// The right to the port; nil when nobody has the name, or the port is gone.
-    @available(*, noasync)
-    func port(of found: FoundName?, before deadline: MonotonicInstant) throws(PortError) -> MachPort.SendRight? {
-        guard let found else { return nil }
-        do throws(PortError) {
-            let owner = try found.right.channel.connectToOwner(before: deadline)
-            let probe = found.probe(owner)
-            _ = probe?.invalidated.wait(until: deadline)
-            return try found.checked(owner, probe)
-        } catch .isInvalid {
-            found.directory.removeDead(found.entry)
-            return nil
-        }
-    }
-
-    nonisolated(nonsending) func port(
-        of found: FoundName?, before deadline: MonotonicInstant
-    ) async throws -> MachPort.SendRight? {
-        guard let found else { return nil }
-        do {
-            let owner = try await found.right.channel.connectToOwner(before: deadline)
-            let probe = found.probe(owner)
-            _ = try await probe?.invalidated.value(before: deadline, on: runtime.housekeeping)
-            return try found.checked(owner, probe)
-        } catch PortError.isInvalid {
-            found.directory.removeDead(found.entry)
-            return nil
-        }
-    }
 }
 
 /// A name's entry, which the owner has not confirmed yet.
 struct FoundName {
-    let entry: NameEntry
-    let directory: RegistryDirectory
-    let right: MachPort.SendRight
+    private let entry: NameEntry
+    private let directory: RegistryDirectory
+    private let right: MachPort.SendRight
     /// Whether the owner would have reported the port's end already.
     private let isKnown: Bool
 
@@ -72,12 +42,38 @@ struct FoundName {
         isKnown = right.channel.isWatched && runtime.control.isConnected(to: entry.right.id.incarnation)
     }
 
+    /// The right to the port; nil when the port is gone.
+    @available(*, noasync)
+    func port(before deadline: MonotonicInstant) throws(PortError) -> MachPort.SendRight? {
+        do throws(PortError) {
+            let owner = try right.channel.connectToOwner(before: deadline)
+            let probe = probe(owner)
+            _ = probe?.invalidated.wait(until: deadline)
+            return try checked(owner, probe)
+        } catch .isInvalid {
+            directory.removeDead(entry)
+            return nil
+        }
+    }
+
+    nonisolated(nonsending) func port(before deadline: MonotonicInstant) async throws -> MachPort.SendRight? {
+        do {
+            let owner = try await right.channel.connectToOwner(before: deadline)
+            let probe = probe(owner)
+            _ = try await probe?.invalidated.value(before: deadline, on: right.channel.channels.housekeeping)
+            return try checked(owner, probe)
+        } catch PortError.isInvalid {
+            directory.removeDead(entry)
+            return nil
+        }
+    }
+
     /// The owner reports the end of the port before the owner answers the probe. Nil when no probe is needed.
-    func probe(_ owner: ControlConnection?) -> SendChannel? {
+    private func probe(_ owner: ControlConnection?) -> SendChannel? {
         isKnown || owner == nil ? nil : right.channel.probeOwner()
     }
 
-    func checked(_ owner: ControlConnection?, _ probe: SendChannel?) throws(PortError) -> MachPort.SendRight {
+    private func checked(_ owner: ControlConnection?, _ probe: SendChannel?) throws(PortError) -> MachPort.SendRight {
         if let probe, probe.invalidated.value == nil {
             let reason = "the owner of “\(entry.name)” does not answer in time"
             throw right.channel.noAnswer(.cannotConnect(port: right.id, reason: reason))

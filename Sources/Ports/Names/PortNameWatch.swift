@@ -78,7 +78,11 @@ public final class PortNameWatch: Sendable {
             entries = try directory.entries()
         } catch {
             guard error.mayHideEntry else { throw error }
-            return lookAgain(&state)
+            if exchange(&state.looksAgain, with: true) { return }
+            return runtime.housekeeping.perform(after: .milliseconds(100)) { [weak self] in
+                self?.state.withLock { $0.looksAgain = false }
+                self?.waiter.wake()
+            }
         }
         let (known, gone) = (state.held, state.gone)
         (state.held, state.gone) = ([:], [])
@@ -92,15 +96,6 @@ public final class PortNameWatch: Sendable {
         let went = known.filter { state.held[$0.key]?.right != $0.value.right }
         let came = state.held.filter { known[$0.key]?.right != $0.value.right }
         state.untold += went.values.map { .went($0.registration) } + came.values.map { .came($0.registration) }
-    }
-
-    private func lookAgain(_ state: inout State) {
-        if exchange(&state.looksAgain, with: true) { return }
-        runtime.housekeeping.perform(after: .milliseconds(100)) { [weak self] in
-            guard let self else { return }
-            self.state.withLock { $0.looksAgain = false }
-            waiter.wake()
-        }
     }
 
     /// Nil when the port is gone.

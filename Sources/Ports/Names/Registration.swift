@@ -22,7 +22,7 @@ extension PortNameServer {
     /// The registrations of live owners, in no order.
     /// - Throws: ``PortError``: an error of the directory, also when an entry cannot be read now.
     public func registrations() throws(PortError) -> [Registration] {
-        try registryDirectory().liveEntries().map(Registration.init)
+        try registryDirectory().entries(ofLive: true).map(Registration.init)
     }
 
     /// The registration of a name; nil when nobody has it.

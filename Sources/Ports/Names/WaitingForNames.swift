@@ -6,20 +6,17 @@ import RunLoops
 
 extension PortNameServer {
     /// Waits until somebody has registered a name, and finds the port as `port(forName:before:)` does. After the
-    /// deadline, a live owner has up to a second more to answer.
-    ///
-    /// While any thread waits, the process uses one inotify instance for each registry directory; a user has
-    /// `fs.inotify.max_user_instances` of them.
+    /// deadline, a live owner has up to a second more to answer. All waits in one directory share an inotify instance.
     /// - Throws: ``PortError``: `nameNotFound` at the deadline, `runLoop(.outOfFileSources)`, and as
     ///   `port(forName:before:)`.
     @available(*, noasync, message: "it blocks its thread; `try await` the other one")
     public func waitForPort(
         forName name: String, before deadline: MonotonicInstant = .distantFuture
     ) throws(PortError) -> MachPort.SendRight {
-        if let right = try port(of: find(name), before: answerDeadline(deadline)) { return right }
+        if let right = try find(name)?.port(before: answerDeadline(deadline)) { return right }
         let changes = try NameChanges(of: name, self, ThreadWaiter())
         repeat {
-            if let right = try port(of: changes.newPort(), before: answerDeadline(deadline)) { return right }
+            if let right = try changes.newPort()?.port(before: answerDeadline(deadline)) { return right }
         } while changes.waiter.wait(for: nil, until: deadline)
         throw .nameNotFound(name, directory: path)
     }
@@ -30,7 +27,7 @@ extension PortNameServer {
     ) async throws -> MachPort.SendRight {
         let changes = try NameChanges(of: name, self, TaskWaiter(runtime.housekeeping))
         repeat {
-            if let right = try await port(of: changes.newPort(), before: answerDeadline(deadline)) { return right }
+            if let right = try await changes.newPort()?.port(before: answerDeadline(deadline)) { return right }
         } while try await changes.waiter.wait(until: deadline)
         throw PortError.nameNotFound(name, directory: path)
     }
@@ -41,7 +38,7 @@ extension PortNameServer {
     ///   `port(forName:before:)`.
     @available(*, noasync, message: "it blocks its thread; `try await` the other one")
     public func waitForEnd(ofName name: String, before deadline: MonotonicInstant = .distantFuture) throws(PortError) {
-        guard let right = try port(of: find(name), before: answerDeadline(deadline)) else { return }
+        guard let right = try find(name)?.port(before: answerDeadline(deadline)) else { return }
         let changes = try NameChanges(of: name, self, ThreadWaiter())
         while try changes.isHeld(by: right) {
             guard changes.waiter.wait(for: nil, until: deadline) else { return try throwInUse(name) }
@@ -50,7 +47,7 @@ extension PortNameServer {
 
     /// Waits for the end of a name as the form that blocks does, suspending the task. Throws also `CancellationError`.
     public func waitForEnd(ofName name: String, before deadline: MonotonicInstant = .distantFuture) async throws {
-        guard let right = try await port(of: find(name), before: answerDeadline(deadline)) else { return }
+        guard let right = try await find(name)?.port(before: answerDeadline(deadline)) else { return }
         let changes = try NameChanges(of: name, self, TaskWaiter(runtime.housekeeping))
         while try changes.isHeld(by: right) {
             guard try await changes.waiter.wait(until: deadline) else { return try throwInUse(name) }

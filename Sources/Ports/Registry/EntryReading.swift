@@ -33,10 +33,10 @@ extension RegistryDirectory {
         }
     }
 
-    func liveEntries() throws(PortError) -> [NameEntry] {
-        let entries = try entries()
-        let live = Set(entries.map(\.right.id.incarnation)).filter { isAlive($0) }
-        return entries.filter { live.contains($0.right.id.incarnation) }
+    /// The entries of live processes, or those of dead ones.
+    func entries(ofLive isLive: Bool) throws(PortError) -> [NameEntry] {
+        let owners = Dictionary(grouping: try entries(), by: \.right.id.incarnation)
+        return owners.filter { isAlive($0.key) == isLive }.flatMap(\.value)
     }
 
     func read(_ file: String) throws(PortError) -> NameEntry? {

@@ -105,17 +105,6 @@ extension RegistryDirectory {
         if !isAlive(entry, file) { _ = remove(entry.right.id, file) }
     }
 
-    /// - Returns: The name, if there was an entry.
-    func removeDead(_ port: PortID, _ file: String) throws(PortError) -> String? {
-        do throws(PortError) {
-            let entry = try readEntry(Self.file(file, of: port))
-            return remove(port, file) ? entry?.name : nil
-        } catch {
-            if error.mayHideEntry { throw error }
-            return nil
-        }
-    }
-
     /// Whether the port that has a name is valid. A port that could not give its name up is not.
     private func isAlive(_ entry: NameEntry, _ file: String) -> Bool {
         let id = entry.right.id
@@ -190,7 +179,7 @@ extension RegistryDirectory {
     }
 
     /// Removes a port's entry, no other's, and the empty folder. False, and an `errno`, when the entry is still there.
-    private func remove(_ port: PortID, _ file: String) -> Bool {
+    func remove(_ port: PortID, _ file: String) -> Bool {
         guard folder.remove(Self.file(file, of: port)) || errno == ENOENT || errno == ENOTDIR else { return false }
         _ = folder.removeFolder(Self.file(file))
         return true

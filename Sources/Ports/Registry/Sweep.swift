@@ -8,11 +8,10 @@ extension RegistryDirectory {
     func sweepAll() throws(PortError) -> (processes: Int, names: [String]) {
         var swept = sweep(before: .distantFuture)
         // What is registered after the reading is not looked at, and a process that has an entry can be reached already.
-        let entries = try entries()
-        let dead = Set(entries.map(\.right.id.incarnation)).filter { !isAlive($0) }
-        for entry in entries where dead.contains(entry.right.id.incarnation) {
-            guard let file = try? NameEntry.fileName(for: entry.name) else { continue }
-            if let name = try removeDead(entry.right.id, file) { swept.names.append(name) }
+        for entry in try entries(ofLive: false) {
+            let file = try NameEntry.fileName(for: entry.name)
+            guard folder.hasFile(Self.file(file, of: entry.right.id)) else { continue }
+            if remove(entry.right.id, file) { swept.names.append(entry.name) }
         }
         return swept
     }
@@ -46,14 +45,17 @@ extension RegistryDirectory {
             }
             _ = folder.removeFolder(file)
         } else if let dot = inner.firstIndex(of: "."), let number = UInt64(inner[..<dot]), folder.isEmptyFile(file) {
-            let port = PortID(incarnation: dead, number: number)
+            let (port, name) = (PortID(incarnation: dead, number: number), String(inner[inner.index(after: dot)...]))
+            var removed: String?
             do throws(PortError) {
-                let name = try removeDead(port, String(inner[inner.index(after: dot)...]))
-                _ = folder.remove(file)
-                return name
+                let entry = try readEntry(Self.file(name, of: port))
+                removed = remove(port, name) ? entry?.name : nil
             } catch {
                 // A later sweep may be able to read the entry.
+                if error.mayHideEntry { return nil }
             }
+            _ = folder.remove(file)
+            return removed
         }
         return nil
     }

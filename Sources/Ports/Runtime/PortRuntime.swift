@@ -8,10 +8,8 @@ import ZeroMQ
 /// What the ports of a process share: the ZeroMQ context, the control connections, and the thread that serves them.
 ///
 /// A program needs no other runtime than ``shared``, which is made at its first use. A second runtime is for tests: the
-/// ports of two runtimes in one process talk to each other as the ports of two processes do.
-///
-///     let other = PortRuntime(directory: "/tmp/test-ports")
-///     let port = try MachPort(nameServer: other.nameServer) { message in … }
+/// ports of two runtimes in one process talk to each other as the ports of two processes do. The ports that are made
+/// with ``nameServer`` belong to the runtime.
 ///
 /// A runtime lives as long as somebody keeps the runtime, one of its name servers or one of its ports. To peers, the
 /// end of a runtime is the death of a process.
