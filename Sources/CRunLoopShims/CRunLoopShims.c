@@ -380,7 +380,15 @@ int crl_poll(int first, int second, int64_t nanoseconds) {
     struct timespec timeout = {.tv_sec = nanoseconds / 1000000000, .tv_nsec = nanoseconds % 1000000000};
     // The call fails for more descriptors than RLIMIT_NOFILE, which a sandbox may set to 1, be they none.
     nfds_t count = (first >= 0) + (second >= 0);
-    return ppoll(first >= 0 ? polled : polled + 1, count, nanoseconds < 0 ? NULL : &timeout, NULL);
+    int ready = ppoll(first >= 0 ? polled : polled + 1, count, nanoseconds < 0 ? NULL : &timeout, NULL);
+    if (ready >= 0 || errno != EINVAL || count < 2) return ready;
+    // The limit has come meanwhile: one after the other, a hundred times a second.
+    for (const int64_t slice = 10000000;; nanoseconds -= nanoseconds < 0 ? 0 : slice) {
+        bool is_last = nanoseconds >= 0 && nanoseconds <= slice;
+        ready = crl_poll(second, -1, 0);
+        if (ready == 0) ready = crl_poll(first, -1, is_last ? nanoseconds : slice);
+        if (ready != 0 || is_last) return ready;
+    }
 }
 
 bool crl_peer_credentials(int descriptor, int *pid, unsigned *uid) {

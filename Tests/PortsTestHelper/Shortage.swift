@@ -44,10 +44,12 @@ func askInManyDirectories() throws -> Never {
 
 /// A process that may open no more files, as in a sandbox, waits as long as it should, and is woken.
 func waitWithFewDescriptors() throws -> Never {
-    let (port, full) = (try MachPort(), try MachPort(queueLimit: 1))
+    let (port, early, full) = (try MachPort(), try MachPort(), try MachPort(queueLimit: 1))
     let thread = try RunLoopThread()
-    try port.sendRight.send(MachPort.Message(id: 1))
-    _ = try port.receive(before: .now + .seconds(20))
+    for used in [port, early] {
+        try used.sendRight.send(MachPort.Message(id: 1))
+        _ = try used.receive(before: .now + .seconds(20))
+    }
     while (try? full.sendRight.send(MachPort.Message(id: 1), before: .distantPast)) != nil {}
     let other = PortRuntime(directory: PortNameServer.shared.path)
     let far = try MachPort(queueLimit: 1, nameServer: other.nameServer)
@@ -55,8 +57,20 @@ func waitWithFewDescriptors() throws -> Never {
     let right = try PortNameServer.shared.port(forName: "far")
     try right.send(MachPort.Message(id: 1), before: .now + .seconds(20))
     while (try? right.send(MachPort.Message(id: 1), before: .now + .milliseconds(100))) != nil {}
+    // libdispatch needs descriptors for its first task.
+    let (first, task) = (Latch(), Latch())
+    Task { first.open() }
+    check(first.wait(until: .now + .seconds(20)), "no task")
+    // A thread that waits since before the limit.
+    let earlier = Helper { Result { try early.receive(before: .distantFuture).id } }
+    check(waitUntil(before: .now + .seconds(20)) { early.receiver.state.withLock { $0.waiters.count } == 1 }, "no wait")
     var limit = rlimit(rlim_cur: 1, rlim_max: 1)
     setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+    // Wakes the thread in vain.
+    early.setHandler(nil)
+    check(earlier.value(before: .now + .milliseconds(100)) == nil, "the earlier wait has ended")
+    try early.sendRight.send(MachPort.Message(id: 5))
+    check(try earlier.value(before: .now + .seconds(20))?.get() == 5, "the earlier wait got no message")
     let waits: [(name: String, wait: () throws -> Void, end: @Sendable () throws -> Void)] = [
         (
             "receive", { _ = try port.receive(before: .now + .seconds(20)) },
@@ -73,12 +87,17 @@ func waitWithFewDescriptors() throws -> Never {
         try wait()
         check(began.duration(to: .now) > .milliseconds(90), "\(name) has not waited")
     }
+    Task {
+        try await right.send(MachPort.Message(id: 3), before: .now + .seconds(20))
+        task.open()
+    }
     // Longer than a sender waits before it looks whether its connection is lost.
     thread.loop.add(
         ThreadRunLoop.Timer(after: .milliseconds(1500)) { _ in
             while (try? far.receive(before: .now + .milliseconds(100))) != nil {}
         })
     try right.send(MachPort.Message(id: 2), before: .now + .seconds(20))
+    check(task.wait(until: .now + .seconds(20)), "a task's message was not sent")
     let began = MonotonicInstant.now
     check((try? port.receive(before: began + .milliseconds(100))) == nil, "a message")
     check(began.duration(to: .now) > .milliseconds(90), "the wait has ended before its time")

@@ -138,6 +138,25 @@ import Testing
         withExtendedLifetime((one, other)) {}
     }
 
+    @Test func `an idle connection that is lost is closed`() throws {
+        let (one, other) = (runtime(), runtime())
+        let port = try registered(one)
+        let right = try other.nameServer.port(forName: "test")
+        for id in 1...2 as ClosedRange<UInt32> {
+            try right.send(MachPort.Message(id: id), before: .patience)
+            #expect(try port.receive(before: .patience).id == id)
+            guard id == 1 else { break }
+            for connection in LocalSocket.connections(to: [try #require(right.channel.usedPath)]) {
+                shutdown(connection.original, Int32(SHUT_RDWR))
+            }
+            #expect(
+                waitUntil(before: .now + .seconds(10)) {
+                    right.channel.closeIfIdle()
+                    return !right.channel.hasSocket
+                })
+        }
+    }
+
     @Test func `all that wait for room are told that the connection is lost`() throws {
         let (one, other) = (runtime(), runtime())
         let port = try MachPort(queueLimit: 5, nameServer: one.nameServer)

@@ -223,9 +223,10 @@ import Testing
 
     @Test func `with one processor nothing is polled, and the number is looked up now and then`() {
         var (polling, looks) = (Polling(), 0)
-        func begins(_ hasOther: Bool) -> Bool {
+        let start = MonotonicInstant.now
+        func begins(_ hasOther: Bool, after milliseconds: Int = 0) -> Bool {
             polling.begin(
-                source, for: 1,
+                source, for: 1, now: start + .milliseconds(milliseconds),
                 hasOtherProcessor: {
                     looks += 1
                     return hasOther
@@ -238,7 +239,11 @@ import Testing
         #expect(begins(true))
         #expect(polling.target?.source == source)
         polling.hit()
-        #expect(begins(true))
+        #expect(begins(false, after: 99))
         #expect(looks == 2)
+        // Messages come in time, but now from the same processor.
+        polling.hit()
+        #expect(!begins(false, after: 100))
+        #expect(looks == 3)
     }
 }

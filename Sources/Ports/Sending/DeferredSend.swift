@@ -82,7 +82,7 @@ final class DeferredSend: Waiter {
                 wait(until: deadlines.connect)
                 try connect()
             case .wait(let descriptor, let limit):
-                if let descriptor { try watch(descriptor) } else { stopWatching() }
+                if let descriptor { watch(descriptor) } else { stopWatching() }
                 wait(until: limit)
             }
         } catch {
@@ -98,11 +98,14 @@ final class DeferredSend: Waiter {
         if handshake !== former { handshake.outcome.add(self) }
     }
 
-    private func watch(_ descriptor: Int32) throws(PortError) {
+    private func watch(_ descriptor: Int32) {
         // The descriptor stays the same until the watch is stopped.
         guard attempt.withLock({ $0.watch?.isValid != true }) else { return }
-        let source = try channel.channels.housekeeping.watch(descriptor, "a port that a task sends to", for: self)
+        let housekeeping = channel.channels.housekeeping
+        let source = try? housekeeping.watch(descriptor, "a port that a task sends to", for: self)
         attempt.withLock { $0.watch = source }
+        // No descriptor is left to watch with: poll.
+        if source == nil { housekeeping.perform(after: .milliseconds(10)) { [weak self] in self?.wake() } }
     }
 
     private func stopWatching() { attempt.withLock { $0.watch.take() }?.invalidate() }

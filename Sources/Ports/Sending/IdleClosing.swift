@@ -8,27 +8,29 @@ extension SendChannel {
 
     /// Closes the connection, now or when the answer to a drain probe comes.
     func closeIfIdle() {
-        var isProbed = false
+        var (isProbed, mayBeLost) = (false, false)
         closeSocket { state in
             switch state.queue.closeIfIdle() {
             case .nothing: return false
             case .close: return true
             case .wait:
-                isProbed = true
+                (isProbed, mayBeLost) = (true, true)
                 return false
             case .probe:
                 let number = UInt64.random(in: 0 ... .max)
-                // Without room, the next round tries again.
+                mayBeLost = true
                 if var frame = try? Frame(drainProbe: number, origin: state.queue.origin),
                     (try? state.socket?.sendNow(&frame)) == true
                 {
                     state.queue.noteProbe(number)
-                    isProbed = true
+                    (isProbed, mayBeLost) = (true, false)
                 }
                 return false
             }
         }
         if isProbed { channels.control.send(.probed(id.number), to: id.incarnation) }
+        // Without room or an answer, the next round tries again, unless the connection is lost.
+        if mayBeLost, dropLostConnection() { channels.connections.closed(self) }
     }
 
     /// The port has answered a drain probe: everything before it was taken.

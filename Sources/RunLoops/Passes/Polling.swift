@@ -16,33 +16,35 @@ struct Polling {
     /// The sleeps before the loop polls again.
     private(set) var sleepsLeft = 0
     private var sleepsAfterMiss = 1
-    /// False when that is to be looked up.
-    private var hasOtherProcessor = false
+    /// Until when the loop is known to have another processor.
+    private var hasOtherProcessorUntil = MonotonicInstant.distantPast
 
     private static let mostSleeps = 1023
 
     /// Begins to poll, unless the loop is to sleep, polls for another source, or has only one processor: nobody could
     /// give it work.
     mutating func begin(
-        _ source: ObjectIdentifier, for nanoseconds: UInt64, hasOtherProcessor: @autoclosure () -> Bool
+        _ source: ObjectIdentifier, for nanoseconds: UInt64, now: MonotonicInstant = .now,
+        hasOtherProcessor: @autoclosure () -> Bool
     ) -> Bool {
         guard sleepsLeft == 0, target == nil || target?.source == source else { return false }
-        self.hasOtherProcessor = self.hasOtherProcessor || hasOtherProcessor()
-        guard self.hasOtherProcessor else {
-            miss()
-            return false
-        }
         // A source that had a turn in vain has no more time than before.
-        if target == nil {
-            target = Target(source: source, end: MonotonicInstant(nanoseconds: crl_now() + nanoseconds))
+        if target != nil { return true }
+        if hasOtherProcessorUntil <= now {
+            guard hasOtherProcessor() else {
+                miss()
+                return false
+            }
+            hasOtherProcessorUntil = now + .milliseconds(100)
         }
+        target = Target(source: source, end: MonotonicInstant(nanoseconds: now.nanoseconds + nanoseconds))
         return true
     }
 
     mutating func hit() { (target, sleepsAfterMiss) = (nil, 1) }
 
     mutating func miss() {
-        (target, hasOtherProcessor) = (nil, false)
+        (target, hasOtherProcessorUntil) = (nil, .distantPast)
         sleepsLeft = sleepsAfterMiss
         sleepsAfterMiss = min(sleepsAfterMiss * 2 + 1, Self.mostSleeps)
     }
