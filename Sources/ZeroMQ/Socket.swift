@@ -95,13 +95,13 @@ public struct Socket: ~Copyable, @unchecked Sendable {
 
     /// Binds the socket to an address. The corresponding C function is `zmq_bind`.
     public func bind(_ address: String) throws(ZeroMQError) {
-        try uninterrupted("zmq_bind") { zmq_bind(handle, address) }
+        try attempt("zmq_bind") { zmq_bind(handle, address) }
     }
 
     /// Connects the socket to an address, whether or not anybody listens there. The corresponding C function is
     /// `zmq_connect`.
     public func connect(_ address: String) throws(ZeroMQError) {
-        try uninterrupted("zmq_connect") { zmq_connect(handle, address) }
+        try attempt("zmq_connect") { zmq_connect(handle, address) }
     }
 
     /// The edge-triggered descriptor, which becomes readable when the socket has commands to process, not messages. So
@@ -117,15 +117,8 @@ public struct Socket: ~Copyable, @unchecked Sendable {
     private func get(_ option: Int32) throws(ZeroMQError) -> Int32 {
         var value: Int32 = 0
         var size = MemoryLayout<Int32>.size
-        try uninterrupted("zmq_getsockopt") { zmq_getsockopt(handle, option, &value, &size) }
+        try attempt("zmq_getsockopt") { zmq_getsockopt(handle, option, &value, &size) }
         return value
-    }
-
-    /// Retries an interrupted call: libzmq processes commands first, and an interruption there changes nothing.
-    private func uninterrupted(_ name: String, _ call: () -> Int32) throws(ZeroMQError) {
-        while call() != 0 {
-            guard zmq_errno() == EINTR else { throw .last(name) }
-        }
     }
 
     /// Sends a frame, and leaves the frame empty. False without room: then the frame stays unchanged.
@@ -140,7 +133,9 @@ public struct Socket: ~Copyable, @unchecked Sendable {
         try attempt("zmq_msg_recv") { zmq_msg_recv(&frame.message, handle, ZMQ_DONTWAIT) }
     }
 
-    @inline(__always)
+    /// Retries an interrupted call: libzmq processes commands first, and an interruption there changes nothing. False
+    /// for `EAGAIN`, which only sends and receives report.
+    @inline(__always) @discardableResult
     private func attempt(_ name: String, _ call: () -> Int32) throws(ZeroMQError) -> Bool {
         while call() < 0 {
             switch zmq_errno() {

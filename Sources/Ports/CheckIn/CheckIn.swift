@@ -9,10 +9,8 @@ import RunLoops
 ///     let mine = try MachPort { message in … }
 ///     let parent = try checkIn.complete(with: mine)
 ///     try mine.schedule(in: .current)
-///
-/// Check-in is one message with the id ``messageID``, whose reply port is the worker's own.
 public struct CheckIn: Sendable {
-    /// The id of the check-in message.
+    /// The id of the check-in message, whose reply port is the worker's own.
     public static let messageID: UInt32 = 100
     static let welcomeID: UInt32 = 101
     static let refusalID: UInt32 = 102

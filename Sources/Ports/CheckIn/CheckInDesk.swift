@@ -49,16 +49,16 @@ final class CheckInDesk: Sendable {
             return
         }
         let number: UInt64?? = message.withBytes { $0.withUnsafeBytes { $0.count == 8 ? $0.little(at: 0) : nil } }
-        guard let number = number ?? nil, let expectation = state.withLock({ $0.expected.removeValue(forKey: number) })
-        else {
-            log.warning(
+        let expectation = (number ?? nil).flatMap { number in state.withLock { $0.expected.removeValue(forKey: number) }
+        }
+        guard let expectation, expectation.isMet(by: sender) else {
+            answer(worker, of: sender.pid, MachPort.Message(id: CheckIn.refusalID), before: .now + .seconds(1))
+            if let expectation {
+                return expectation.fail(.refused(worker: expectation.worker, pid: sender.pid, uid: sender.uid))
+            }
+            return log.warning(
                 about: .process(sender.pid), once: "unexpected",
                 "refused the check-in of process \(sender.pid): no worker is expected")
-            return refuse(worker, of: sender.pid)
-        }
-        guard expectation.isMet(by: sender) else {
-            refuse(worker, of: sender.pid)
-            return expectation.fail(.refused(worker: expectation.worker, pid: sender.pid, uid: sender.uid))
         }
         // The outcome is fixed before the welcome, because the worker may end right after the welcome. The outcome is
         // visible after the welcome, because no message of the launcher may arrive before the welcome. Without a deadline:
@@ -67,10 +67,6 @@ final class CheckInDesk: Sendable {
             let welcome = MachPort.Message(id: CheckIn.welcomeID, [.port(expectation.parent)])
             answer(worker, of: sender.pid, welcome, before: .distantFuture)
         }
-    }
-
-    private func refuse(_ worker: MachPort.SendRight, of pid: pid_t) {
-        answer(worker, of: pid, MachPort.Message(id: CheckIn.refusalID), before: .now + .seconds(1))
     }
 
     /// Posts an answer, because the housekeeping thread must not wait for room.

@@ -39,23 +39,23 @@ final class ControlConnection: Sendable {
     }
 
     func send(_ message: ControlMessage) {
-        var isLate = false
-        let isOverrun = state.withLock { state in
+        let isLate = state.withLock { state in
             if case .watch(let number) = message, !state.asked.insert(number).inserted { return false }
-            isLate = state.isClosed
-            guard !isLate else { return false }
+            if state.isClosed { return true }
             if state.outbox.isEmpty, socket.send(message) { return false }
             // Skip statistics queries for a peer with a full socket: unanswered queries would accumulate without bound.
             if case .count = message { return false }
             // A peer that does not read is cut off. Watches have room: the rights of this process bound their count.
             let hasRoom = control.waitingPackets.load(ordering: .relaxed) < ControlConnectionTable.manyPackets
-            guard state.outbox.count < (hasRoom ? 65_536 : 1024) + state.asked.count else { return true }
-            state.outbox.append(message)
-            control.waitingPackets.add(1, ordering: .relaxed)
-            if state.flush == nil { startFlushing(&state) }
+            if state.outbox.count < (hasRoom ? 65_536 : 1024) + state.asked.count {
+                state.outbox.append(message)
+                control.waitingPackets.add(1, ordering: .relaxed)
+                if state.flush == nil { startFlushing(&state) }
+            } else {
+                cut()
+            }
             return false
         }
-        if isOverrun { cut() }
         if isLate { control.sendAgain([message], to: incarnation) }
     }
 

@@ -73,11 +73,10 @@ final class ControlHandshake: Sendable {
 
     /// The error for a waiter whose deadline came before the outcome.
     func timeoutError(_ port: PortID) -> PortError {
-        switch phase.withLock({ $0 }) {
-        case .awaitingHello(_, let pid, _):
-            .cannotConnect(port: port, reason: "process \(pid), its owner, does not answer in time")
-        default: .cannotConnect(port: port, reason: "its owner takes no connection in time")
+        guard case .awaitingHello(_, let pid, _) = phase.withLock({ $0 }) else {
+            return .cannotConnect(port: port, reason: "its owner takes no connection in time")
         }
+        return .cannotConnect(port: port, reason: "process \(pid), its owner, does not answer in time")
     }
 
     /// Any thread may call it, once.

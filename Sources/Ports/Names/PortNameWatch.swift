@@ -8,9 +8,7 @@ import RunLoops
 ///     while let change = try watch.next() { print(change) }
 ///
 /// The names that exist at the beginning are reported first. A name that existed for a moment may not be reported.
-///
-/// A watch uses a control connection to each owner, to notice kills, and one inotify instance, which all watches of one
-/// directory in a process share.
+/// A watch takes a control connection to each owner. All watches of one directory share an inotify instance.
 public final class PortNameWatch: Sendable {
     /// A change of a name.
     public enum Change: Sendable, Hashable {

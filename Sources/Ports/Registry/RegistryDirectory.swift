@@ -146,9 +146,7 @@ final class RegistryDirectory: Sendable {
             own.sockets.insert("c")
             return exchange(&own.listener, with: made)
         }
-        guard let former else { return }
-        former.close()
-        renewNames()
+        if former != nil { renewNames() }
     }
 
     private func isOpen(_ own: Own) -> Bool { own.listener != nil && folder.isSocket(ownFile("c")) }

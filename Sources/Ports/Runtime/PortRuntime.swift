@@ -115,17 +115,15 @@ public final class PortRuntime: Sendable {
         // First, so that no message is handled whose reply could not leave.
         for port in ports.all { port.close() }
         channels.close(before: deadline, linger: Int32(clamping: bound))
-        if let zeroMQ { Self.terminate(zeroMQ, before: deadline) }
+        if let zeroMQ {
+            // A thread of its own, which is left behind at the deadline.
+            let thread = try? RunLoopThread(name: "ports end") { _ in zeroMQ.terminate() }
+            thread?.stop()
+            thread?.join(before: deadline)
+        }
         registry.close(before: max(deadline, .now + .milliseconds(100)))
         control.close()
         channels.connections.close()
         replies.close()
-    }
-
-    /// Terminates the context on a thread that is left behind at the deadline.
-    private static func terminate(_ context: Context, before deadline: MonotonicInstant) {
-        let thread = try? RunLoopThread(name: "ports end") { _ in context.terminate() }
-        thread?.stop()
-        thread?.join(before: deadline)
     }
 }
