@@ -4,13 +4,10 @@ import Synchronization
 
 /// The callout and the pass that a loop is in. The loop's thread writes it always, at little cost, and others read it.
 struct Progress: ~Copyable, Sendable {
-    /// Written twice for each callout.
     private let callout = CacheLine(Atomic(Callout(.none).bits))
     /// The start of the present pass, to the clock's tick; 0 when the loop sleeps, does not run, or is not watched.
     let start = Atomic<UInt64>(0)
-    /// Whether a watch reads the start of the pass.
     let isWatched = Atomic(false)
-    /// The number of watches that wait for the loop to go on.
     let waitingWatches = Atomic(0)
 
     var currentCallout: Callout { Callout(bits: callout.value.load(ordering: .acquiring)) }

@@ -5,10 +5,7 @@ import Synchronization
 final class StallWatch: Sendable {
     private struct State {
         var isStopped = false
-        /// The monitor's thread waits here.
         var wait: Latch?
-        /// When the loop went on and so ended the last wait.
-        var end: MonotonicInstant?
     }
 
     private let loop: ThreadRunLoop
@@ -44,13 +41,7 @@ final class StallWatch: Sendable {
     }
 
     /// Called by the loop's thread at the start and the end of a pass.
-    func loopGoesOn() {
-        let wait = state.withLock { state in
-            if state.wait != nil { state.end = .now }
-            return state.wait.take()
-        }
-        wait?.open()
-    }
+    func loopGoesOn() { state.withLock { $0.wait.take() }?.open() }
 
     /// Checks the loop and reports until the watch is stopped: the work of the monitor's thread.
     func run() {
@@ -60,7 +51,7 @@ final class StallWatch: Sendable {
             let start = loop.progress.passStart
             if var over = stall, over.since != start {
                 (stall, next) = (nil, threshold)
-                over.duration = over.since.duration(to: state.withLock { $0.end } ?? .now)
+                over.duration = over.since.duration(to: .now)
                 over.isOver = true
                 tell(over)
             }
@@ -92,7 +83,7 @@ final class StallWatch: Sendable {
     private func wait(until deadline: MonotonicInstant, asksLoop: Bool = false, since start: MonotonicInstant? = nil) {
         let latch = Latch()
         let isStopped = state.withLock { state in
-            (state.wait, state.end) = (latch, nil)
+            state.wait = latch
             return state.isStopped
         }
         if isStopped { return }
