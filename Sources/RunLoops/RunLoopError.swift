@@ -38,8 +38,7 @@ public enum RunLoopError: Error, Equatable, Sendable, CustomStringConvertible {
     /// A sentence that names the cause and, where there is one, the remedy.
     public var description: String {
         switch self {
-        case .outOfDescriptors(let limit):
-            "no descriptor is left (the limit is \(limit)): close some, or raise the limit with ulimit -n"
+        case .outOfDescriptors(let most): "no descriptor is left (the limit is \(most)): close some or raise ulimit -n"
         case .badDescriptor(let descriptor): "\(descriptor) is not an open descriptor"
         case .notPollable(let descriptor):
             "descriptor \(descriptor) cannot be waited for: it is a regular file or a directory, which is always ready"
@@ -51,18 +50,14 @@ public enum RunLoopError: Error, Equatable, Sendable, CustomStringConvertible {
         case .outOfThreads(let limit):
             "no thread is left (the user's limit is \(limit == .max ? "none" : "\(limit)")): end some threads, raise the "
                 + "limit with ulimit -u, or check the container's limit (pids.max) and the memory for stacks"
-        case .forked:
-            "a forked child cannot use its parent's run loops: call exec, or start the program with posix_spawn"
+        case .forked: "a forked child cannot use its parent's run loops: call exec, or use posix_spawn"
         case .invalidStackSize(let size, let minimum):
             "no thread can have a stack of \(size) bytes: ask for at least \(minimum), and no more than there is memory"
         case .nicenessRefused(let niceness):
             "the nice value \(niceness) was refused: a lower one takes CAP_SYS_NICE or a higher limit (ulimit -e)"
-        case .loopEnded:
-            "the loop's thread was stopped or has ended: keep the RunLoopThread, and do not stop it, until its work is done"
-        case .noSuchFile(let path):
-            "there is no file or directory at \"\(path)\": make it first, or watch its directory"
-        case .noPermission(let path):
-            "\"\(path)\" may not be watched: get permission to read it and to search the directories above it"
+        case .loopEnded: "the loop's thread was stopped or has ended: keep the RunLoopThread until its work is done"
+        case .noSuchFile(let path): "there is no file at \"\(path)\": make it first, or watch its directory"
+        case .noPermission(let path): "\"\(path)\" may not be watched: get permission to read it and to search above it"
         case .outOfFileSources(let limit):
             "all \(limit) inotify instances are in use: end some file sources, or raise fs.inotify.max_user_instances"
         case .outOfFileWatches(let limit):

@@ -67,21 +67,17 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
     /// A sentence that names the port or the name, and the remedy if there is one.
     public var description: String {
         switch self {
-        case .sendTimedOut(let port):
-            "\(port) had no room before the deadline: its owner does not receive; allow more time, or raise its limits"
-        case .receiveTimedOut(let port):
-            "nothing arrived from \(port) before the deadline: allow more time, or check whether its process is stuck"
+        case .sendTimedOut(let port): "\(port) had no room before the deadline: allow more time, or raise its limits"
+        case .receiveTimedOut(let port): "nothing arrived from \(port) before the deadline: allow more time"
         case .isInvalid(let port): "\(port) is invalid: it was invalidated, or its owner is gone; ask for a new right"
         case .becameInvalid(let port): "\(port) became invalid during the call, perhaps with its owner's end"
-        case .ownQueueFull(let port):
-            "the queue of \(port) is full, and only this thread's own loop can empty it: return to the loop first"
+        case .ownQueueFull(let port): "only this thread's own loop can empty \(port), which is full: return to it first"
         case .unanswered(let port): "\(port) dropped the request without a reply"
         case .alreadyAnswered(let port): "\(port) has the reply already: a request gets one reply"
         case .messageTooLarge(let port, let size, let limit):
             "a message of \(size) bytes is too large for \(port), whose limit is \(limit): raise its limits"
         case .cannotConnect(let port, let reason): "cannot connect to \(port): \(reason)"
-        case .connectionLost(let port):
-            "the connection to \(port) was lost, and messages on their way with it: send again what has to arrive"
+        case .connectionLost(let port): "messages on their way to \(port) were lost: send again what has to arrive"
         case .incompatibleVersion(let what, let ours, let theirs):
             "\(what) has version \(theirs), and this library speaks version \(ours): update the older of the two"
         case .nameNotFound(let name, let directory): "nobody has registered the name \(quoted(name)) in \(directory)"
@@ -91,12 +87,9 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
         case .untrustedDirectory(let path, let reason): "the registry directory \(path) cannot be trusted: \(reason)"
         case .directory(let path, let call, let errno):
             "\(call) failed on \(path) (the port registry; see PORTS_DIRECTORY): \(String(cString: strerror(errno)))"
-        case .pathTooLong(let path, let limit):
-            "the socket path \(path) is longer than \(limit) bytes: set PORTS_DIRECTORY to a shorter one"
-        case .outOfDescriptors(let limit):
-            "no descriptor is left for a port (the limit is \(limit)): close some, or raise the limit with ulimit -n"
-        case .outOfSockets(let limit):
-            "libzmq has no socket left (the limit is \(limit)): invalidate some ports, or use several processes"
+        case .pathTooLong(let path, let limit): "the path \(path) is longer than \(limit) bytes: set PORTS_DIRECTORY"
+        case .outOfDescriptors(let most): "no descriptor is left (the limit is \(most)): close some or raise ulimit -n"
+        case .outOfSockets(let limit): "libzmq has no socket left (the limit is \(limit)): invalidate some ports"
         case .runLoop(let error): error.description
         case .invalidLimit(let name, let value): "a port cannot have a \(name) of \(value): ask for 1 or more"
         case .unavailable(let reason): "ports are unavailable: \(reason)"
