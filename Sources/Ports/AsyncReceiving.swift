@@ -6,8 +6,7 @@ extension MachPort {
     ///     for await message in port.messages { print("got", message.id) }
     ///
     /// The sequence takes a message only when the task asks for one, so a slow task causes back-pressure. Each message
-    /// goes to one of any number of tasks, loops and threads. The sequence keeps the port, and ends with the port's
-    /// validity or the task's cancellation.
+    /// goes to one task, loop or thread. The sequence keeps the port, and ends with its validity or the task.
     public var messages: Messages { Messages(port: self) }
 
     /// The messages of a port. See ``MachPort/messages``.

@@ -10,7 +10,7 @@ import RunLoops
 ///     try port.sendRight.send(MachPort.Message(id: 100))
 ///
 /// The port itself is the right to receive. ``sendRight`` is the right to send, which can be copied and sent in
-/// messages. A loop keeps the ports that are scheduled in the loop. A port that nobody keeps becomes invalid.
+/// messages. A loop keeps its ports. A port that nobody keeps becomes invalid. Any thread may call all methods.
 public final class MachPort: Sendable, CustomStringConvertible {
     /// Called with each message, on the thread of a loop that the port is scheduled in, or on its queue.
     public typealias Handler = @Sendable (Message) -> Void
@@ -99,15 +99,14 @@ public final class MachPort: Sendable, CustomStringConvertible {
         }
     }
 
-    /// Has a loop, perhaps one of several, handle the port's messages in a mode; each message is handled once. Any
-    /// thread may call this method. The corresponding method is NSPort's `scheduleInRunLoop:forMode:`.
+    /// Has a loop, perhaps one of several, handle the port's messages in a mode; each message is handled once.
+    /// The corresponding method is NSPort's `scheduleInRunLoop:forMode:`.
     /// - Throws: ``PortError`` when the port is invalid, no descriptor is left, or the loop's thread has ended.
     public func schedule(in loop: ThreadRunLoop, forMode mode: ThreadRunLoop.Mode = .default) throws(PortError) {
         try receiver.schedule(in: loop, forMode: mode, keeping: self)
     }
 
-    /// Removes the port from a loop's mode. Any thread may call this method.
-    /// The corresponding method is NSPort's `removeFromRunLoop:forMode:`.
+    /// Removes the port from a loop's mode. The corresponding method is NSPort's `removeFromRunLoop:forMode:`.
     public func remove(from loop: ThreadRunLoop, forMode mode: ThreadRunLoop.Mode = .default) {
         receiver.remove(from: loop, forMode: mode)
     }
@@ -118,8 +117,8 @@ public final class MachPort: Sendable, CustomStringConvertible {
     }
 
     /// Has a dispatch queue handle the port's messages, one at a time, in place of the former queue; nil removes the
-    /// queue. Loops that the port is scheduled in take messages, too. Any thread may call this method.
-    /// The queue keeps the port until the port is invalid or leaves it. The former queue finishes the message in hand.
+    /// queue, which finishes the message in hand. Loops that the port is scheduled in take messages, too. The queue
+    /// keeps the port until the port is invalid or leaves it.
     /// - Throws: ``PortError`` when the port is invalid.
     public func setQueue(_ queue: DispatchQueue?) throws(PortError) { try receiver.setQueue(queue, keeping: self) }
 
@@ -140,10 +139,9 @@ public final class MachPort: Sendable, CustomStringConvertible {
     /// Makes the port invalid, for good. Senders are told, queued requests are refused, and the port's names are free.
     /// The corresponding method is NSPort's `invalidate`.
     ///
-    /// Any thread may call this method. The call waits for a message that another thread is handling, and then runs the
-    /// invalidation handlers. No message is handled after them. Inside a handler of any port, and in
-    /// ``SendRight/onInvalidation(_:)``, where two threads could wait for each other, the call does not wait: the
-    /// thread that handles the message then runs the invalidation handlers.
+    /// The call waits for a message that another thread is handling, and then runs the invalidation handlers. No
+    /// message is handled after them. Inside a handler of any port, and in ``SendRight/onInvalidation(_:)``, the call
+    /// does not wait: the thread that handles the message then runs the invalidation handlers.
     public func invalidate() { receiver.invalidate() }
 
     /// Calls a handler when the port becomes invalid, after the message in hand, or at once when the port is invalid

@@ -26,7 +26,6 @@ enum MessageEncoding {
                 size: try port.check(size: size)))
     }
 
-    /// A frame of one component of bytes.
     static func frame(
         id: UInt32, bytes: RawSpan, replyPort: MachPort.SendRight?, to port: SendChannel
     ) throws(PortError) -> Frame {

@@ -44,8 +44,7 @@ extension MachPort {
             try channel.send(&message, before: deadline)
         }
 
-        /// Sends a message as the form that blocks does, suspending the task. Tasks and threads that wait for room get
-        /// it in the order they came.
+        /// Sends a message as the form that blocks does, suspending the task. Those who wait get room in their order.
         /// - Throws: ``PortError``, but never `ownQueueFull`, and `CancellationError`, when the message was not sent.
         public nonisolated(nonsending) func send(
             _ message: Message, before deadline: MonotonicInstant = .distantFuture

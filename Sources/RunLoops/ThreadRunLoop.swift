@@ -5,17 +5,14 @@ import Synchronization
 /// A thread's run loop: it sleeps until one of its sources, timers or blocks has work, and calls them in CFRunLoop's
 /// order. The corresponding CF type is `CFRunLoop`.
 ///
-/// Each thread has one, made when it first asks for ``current``; it ends with the thread. Its items are kept under
-/// modes, and a run serves those of one mode:
+/// Each thread has one, made when it first asks for ``current``, as long as it lives. A run serves one mode's items:
 ///
 ///     let loop = ThreadRunLoop.current
 ///     loop.add(ThreadRunLoop.Timer(after: .seconds(1), repeats: true) { _ in print("tick") })
 ///     try loop.run()
 ///
 /// Any thread may add, remove, signal, wake, stop and perform; only the loop's own thread may run the loop. No item is
-/// called with a lock held.
-///
-/// After a fork the loops are the parent's. The child can neither run nor change them: calls that throw throw
+/// called with a lock held. After a fork the loops are the parent's: in the child, calls that throw throw
 /// ``RunLoopError/forked``, and other calls do nothing and return false or nil.
 public final class ThreadRunLoop: Sendable {
     struct Run {
@@ -35,9 +32,7 @@ public final class ThreadRunLoop: Sendable {
         var lastCommonWalk = 0
         /// The runs in progress, the innermost last.
         var runs: [Run] = []
-        /// No run begins any more.
         var isStoppedForGood = false
-        /// Nothing can be added any more.
         var hasEnded = false
         var whenEnded: (@Sendable () -> Void)?
         var wake: EventDescriptor?
@@ -67,7 +62,6 @@ public final class ThreadRunLoop: Sendable {
     let progress = Progress()
     let ownedRequests = OwnedRequests()
     let isMain: Bool
-    /// The kernel's number of the loop's thread.
     let threadID: Int32
 
     private init(isMain: Bool) {
@@ -286,7 +280,6 @@ extension ThreadRunLoop.State {
 }
 
 extension ThreadRunLoop {
-    /// Ends all runs, and lets no run begin again.
     func stopForGood() {
         stop { state in
             state.isStoppedForGood = true
@@ -319,7 +312,6 @@ extension ThreadRunLoop {
         loop.release()
     }
 
-    /// The thread ends: every item is removed, and nothing can be added any more.
     private func end() {
         if crl_is_forked() { return }
         // A handler may have ended the thread in a source's turn.

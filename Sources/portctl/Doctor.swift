@@ -30,7 +30,13 @@ struct Doctor: ParsableCommand {
             ]
         }
         if output.isJSON {
-            print("\(JSON.array(findings.map(json)))")
+            let list = findings.map { subject, finding in
+                JSON.object([
+                    ("check", .string(subject)), ("state", .string(finding.state.rawValue)),
+                    ("text", .string(finding.text)), ("remedy", .string(finding.remedy)),
+                ])
+            }
+            print("\(JSON.array(list))")
         } else {
             for (subject, finding) in findings {
                 let state = finding.state.rawValue
@@ -41,13 +47,6 @@ struct Doctor: ParsableCommand {
         if findings.contains(where: { $1.state == .error }) { throw ExitCode(1) }
     }
 
-    private func json(_ subject: String, _ finding: Finding) -> JSON {
-        .object([
-            ("check", .string(subject)), ("state", .string(finding.state.rawValue)),
-            ("text", .string(finding.text)), ("remedy", .string(finding.remedy)),
-        ])
-    }
-
     private func finding(_ check: () throws(PortError) -> Finding) -> Finding {
         do throws(PortError) {
             return try check()
@@ -56,7 +55,6 @@ struct Doctor: ParsableCommand {
         }
     }
 
-    /// The remedy; nil when the error's text names one.
     private func remedy(for error: PortError) -> String? {
         let path = PortNameServer.shared.path
         return switch error {

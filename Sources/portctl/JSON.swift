@@ -1,11 +1,9 @@
 /// A JSON value, written in one line. Without a value inside it is null.
 enum JSON: CustomStringConvertible {
     case integer(Int?)
-    /// Digits, as they are.
     case number(String?)
     case string(String?)
     case array([JSON])
-    /// In the order given.
     case object([(String, JSON)])
 
     var description: String {

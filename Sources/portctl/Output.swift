@@ -64,13 +64,11 @@ func time(_ seconds: Int, isUTC: Bool = false) -> String {
     return String(decoding: buffer.prefix(count).map { UInt8(bitPattern: $0) }, as: UTF8.self)
 }
 
-/// Milliseconds to the microsecond.
 func milliseconds(_ duration: Duration) -> String {
     let microseconds = Int(duration / .microseconds(1))
     return "\(microseconds / 1000)." + padded(microseconds % 1000, to: 3)
 }
 
-/// The number's digits, with zeros before them.
 func padded(_ number: Int, radix: Int = 10, to width: Int) -> String {
     let digits = String(number, radix: radix)
     return String(repeating: "0", count: width - digits.count) + digits

@@ -112,8 +112,7 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
     /// Whether the port takes requests. The corresponding CF function is `CFMessagePortIsValid`.
     public var isValid: Bool { port.isValid }
 
-    /// Makes the port invalid, for good, and frees its name. Queued requests are refused.
-    /// The corresponding CF function is `CFMessagePortInvalidate`.
+    /// As ``MachPort/invalidate()``. The corresponding CF function is `CFMessagePortInvalidate`.
     public func invalidate() { port.invalidate() }
 
     /// As ``MachPort/onInvalidation(_:)``. The corresponding CF function is `CFMessagePortSetInvalidationCallBack`.

@@ -1,7 +1,6 @@
 import RunLoops
 
-/// The asking side of a message port, for any number of threads at once. The corresponding CF function is
-/// `CFMessagePortCreateRemote`.
+/// The asking side of a message port, for any thread. The corresponding CF function is `CFMessagePortCreateRemote`.
 ///
 ///     let echo = try RemoteMessagePort(name: "com.example.echo")
 ///     let answer = try echo.request(id: 1, Array("hello".utf8))
@@ -16,7 +15,6 @@ public struct RemoteMessagePort: Sendable {
     public let name: String?
 
     /// Finds a port by its name, as `PortNameServer.port(forName:before:)`.
-    /// - Throws: ``PortError``.
     @available(*, noasync, message: "it blocks its thread; `try await` the other one")
     public init(
         name: String, nameServer: PortNameServer = .shared, before deadline: MonotonicInstant = .now + .seconds(5)
@@ -43,7 +41,6 @@ public struct RemoteMessagePort: Sendable {
     public var isValid: Bool { sendRight.isValid }
 
     /// Sends data, as `CFMessagePortSendRequest` with no reply mode. The timeout bounds the wait for room at the port.
-    /// - Throws: ``PortError``.
     public func send(id: UInt32, _ data: [UInt8]? = nil, timeout: Duration = .seconds(10)) throws(PortError) {
         try sendRight.send(MachPort.Message(id: id, data: data), before: .now + timeout)
     }
@@ -135,7 +132,7 @@ public struct RemoteMessagePort: Sendable {
         return MachPort.Message(try outcome.get()).data
     }
 
-    /// The corresponding CF function is `CFMessagePortSetInvalidationCallBack`. See ``MachPort/SendRight``.
+    /// As that of ``sendRight``. The corresponding CF function is `CFMessagePortSetInvalidationCallBack`.
     public func onInvalidation(_ handler: @escaping @Sendable () -> Void) { sendRight.onInvalidation(handler) }
 
     private static func request(

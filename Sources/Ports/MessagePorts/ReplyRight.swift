@@ -52,7 +52,6 @@ public final class ReplyRight: Sendable {
         }
     }
 
-    /// Logs a reply whose failure the handler does not learn.
     func noteUnsent(_ error: any Error) {
         log.info(about: .incarnation(asker.id.incarnation), "a reply could not be sent: \(error)")
     }

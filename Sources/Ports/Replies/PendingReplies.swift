@@ -1,7 +1,6 @@
 import RunLoopLocks
 import RunLoops
 
-/// The requests of a runtime that wait for their replies.
 final class PendingReplies: Sendable {
     private struct State {
         var pending = PendingTable<PendingReply>()
@@ -35,7 +34,6 @@ final class PendingReplies: Sendable {
         }
     }
 
-    /// The asker has stopped waiting.
     func remove(_ request: UInt64) { _ = state.withLock { $0.pending.remove(request) } }
 
     func arrived(_ reply: ReceivedMessage) {
@@ -106,10 +104,8 @@ final class PendingReplies: Sendable {
     }
 }
 
-/// One request that waits for its reply.
 struct PendingReply: Request {
     let port: PortID
-    /// The number of the port for the reply.
     let replyPort: UInt64
     let outcome = Promise<Result<ReceivedMessage, PortError>>()
 }

@@ -1,5 +1,4 @@
 protocol Request: Sendable {
-    /// The asked port.
     var port: PortID { get }
 }
 

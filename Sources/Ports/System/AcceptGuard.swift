@@ -2,7 +2,6 @@ import CAcceptGuard
 
 /// Refuses connections before libzmq accepts them: without a descriptor left, its `accept` would abort the process.
 enum AcceptGuard {
-    /// Once a process.
     static let begin: Void = cag_begin(Int32(DescriptorReserve.size)) { pid, uid, reason in
         // On libzmq's own thread.
         let text = text(reason)

@@ -7,7 +7,6 @@ final class Folder: Sendable {
     let descriptor: Int32
     /// Identifies the directory, however its path is spelled.
     let identity: FileIdentity
-    /// The root of this process at the opening.
     private let root = Folder.identity(at: "/")
 
     /// Opens a directory; nil, and an `errno`, when the path leads to none. A symbolic link is not followed.

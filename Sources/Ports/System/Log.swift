@@ -13,9 +13,7 @@ final class Log: Sendable {
     private struct State {
         var limit = LogRateLimit()
         var queue: Lines = []
-        /// The lines that found no room in the queue.
         var lost = 0
-        /// Whether the thread exists.
         var isWriting = false
         /// The thread waits here until it may report how many lines were left out.
         var rest: Latch?

@@ -29,7 +29,6 @@ struct LogRateLimit {
     /// Faults that were written, and are not written again.
     private var said: Set<Fault> = []
 
-    /// - Parameter kind: The kind of fault, for a line that is written once for each subject; otherwise nil.
     mutating func admits(_ subject: Subject, once kind: String?, at now: MonotonicInstant) -> Bool {
         let fault = kind.map { Fault(subject: subject, kind: $0) }
         if let fault, said.contains(fault) { return false }

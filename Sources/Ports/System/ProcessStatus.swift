@@ -2,7 +2,6 @@ import CRunLoopShims
 import Glibc
 import RunLoops
 
-/// The state of a process, from the kernel.
 enum ProcessStatus {
     /// The start time in clock ticks since boot: the 22nd field of the stat file.
     static func startTime(of pid: pid_t) -> UInt64? {

@@ -63,8 +63,6 @@ final class Promise<Value: Sendable>: Sendable {
         return value
     }
 
-    /// Suspends the task until the value is set; nil when the deadline, which the housekeeping thread watches, comes
-    /// first.
     nonisolated(nonsending) func value(
         before deadline: MonotonicInstant, on housekeeping: Housekeeping
     ) async throws -> Value? {

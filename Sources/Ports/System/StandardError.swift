@@ -6,7 +6,6 @@ struct StandardError {
     private let descriptor: Int32
     private let first: FileIdentity?
 
-    /// Keeps in mind what the descriptor is now.
     init(_ descriptor: Int32 = STDERR_FILENO) {
         self.descriptor = descriptor
         first = FileIdentity(of: descriptor)

@@ -52,7 +52,6 @@ extension Housekeeping {
 }
 
 extension Socket {
-    /// The edge-triggered descriptor to watch after a failed attempt.
     func watchedDescriptor() throws(PortError) -> Int32 {
         do { return try descriptor } catch { throw PortError(error) }
     }

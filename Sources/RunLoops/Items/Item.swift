@@ -39,7 +39,6 @@ enum Item {
         return withExtendedLifetime(handler) { true }
     }
 
-    /// The item's name in a dump or a report.
     var name: String {
         let kind =
             switch self {
@@ -52,7 +51,6 @@ enum Item {
     }
 }
 
-/// What all kinds of items have.
 private protocol ModeMember: AnyObject, Sendable {
     var label: String? { get }
     var isValid: Bool { get }

@@ -3,7 +3,6 @@ import CRunLoopShims
 // How items join and leave modes: one mode after another, as in CFRunLoop, so that each sees the callout of the last.
 
 extension ThreadRunLoop {
-    /// The modes that an item still has to join or leave.
     struct Walk {
         var modes: ArraySlice<Mode>
         /// The walk's number among the walks through the common modes.
@@ -126,7 +125,6 @@ extension ThreadRunLoop {
         wakeUpFromOutside()
     }
 
-    /// Takes note of a source's work that the descriptor does not report.
     func noteRaised(_ source: Source1) {
         if crl_is_forked() { return }
         state.withLock { state in

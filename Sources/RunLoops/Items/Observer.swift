@@ -4,7 +4,7 @@ import Synchronization
 extension ThreadRunLoop {
     /// Calls a handler when a run of a loop comes to certain points. The corresponding CF type is `CFRunLoopObserver`.
     ///
-    /// An observer belongs to one loop at a time: the first that it was added to, until no mode of that loop has it.
+    /// It belongs to one loop at a time, until no mode of that loop has it. Any thread may call its methods.
     public final class Observer: Sendable {
         /// Called on the loop's thread with the point that the run has come to.
         public typealias Handler = @Sendable (Observer, Activity) -> Void
@@ -43,13 +43,11 @@ extension ThreadRunLoop {
         /// False after ``invalidate()`` or the only call. The corresponding CF function is `CFRunLoopObserverIsValid`.
         public var isValid: Bool { !crl_is_forked() && state.withLock { $0.handler != nil } }
 
-        /// Removes the observer from its loop for good. Any thread may call it.
-        /// The corresponding CF function is `CFRunLoopObserverInvalidate`.
+        /// Removes the observer from its loop for good. The corresponding CF function is `CFRunLoopObserverInvalidate`.
         public func invalidate() { Item.observer(self).invalidate { state.withLock { $0.handler.take() } } }
 
         var callCount: Int { state.withLock { $0.callCount } }
 
-        /// Calls the handler, unless a call is in progress.
         func tell(_ activity: Activity, in loop: ThreadRunLoop) {
             let handler = state.withLock { state -> Handler? in
                 guard !state.isTold else { return nil }

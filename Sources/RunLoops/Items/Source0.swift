@@ -29,7 +29,6 @@ extension ThreadRunLoop {
         private let signaled = Atomic<UInt64>(0)
         private static let signals = Atomic<UInt64>(0)
         let membership = LoopMembership()
-        /// Whether the source stands for a ``PerformRequest``.
         let isRequest: Bool
 
         /// `schedule` is called on the thread that has added the source to a mode; `cancel` on the one that has removed

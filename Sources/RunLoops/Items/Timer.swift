@@ -4,8 +4,8 @@ import Synchronization
 extension ThreadRunLoop {
     /// Calls a handler at a time, once or on a grid of times. The corresponding CF type is `CFRunLoopTimer`.
     ///
-    /// A timer belongs to one loop at a time: the first that it was added to, until no mode of that loop has it. Fire
-    /// times missed while the loop was busy become one, and the next fire time is on the grid again.
+    /// It belongs to one loop at a time, until no mode of that loop has it. Any thread may call its methods. Fire times
+    /// missed while the loop was busy become one, and the next fire time is on the grid again.
     public final class Timer: Sendable {
         /// Called on the loop's thread.
         public typealias Handler = @Sendable (Timer) -> Void
@@ -52,7 +52,7 @@ extension ThreadRunLoop {
         /// Whether the timer repeats. The corresponding CF function is `CFRunLoopTimerDoesRepeat`.
         public var repeats: Bool { interval != nil }
 
-        /// Setting it moves the grid; a time in the past counts as now. Any thread may, but not of an invalid timer.
+        /// Setting it moves the grid; a time in the past counts as now. That of an invalid timer stays.
         /// The corresponding CF functions are `CFRunLoopTimerGetNextFireDate` and `CFRunLoopTimerSetNextFireDate`.
         public var nextFireDate: MonotonicInstant {
             get { crl_is_forked() ? .distantFuture : state.withLock { $0.fireDate } }
@@ -78,8 +78,7 @@ extension ThreadRunLoop {
         /// False after ``invalidate()`` or the last firing. The corresponding CF function is `CFRunLoopTimerIsValid`.
         public var isValid: Bool { !crl_is_forked() && state.withLock { $0.handler != nil } }
 
-        /// Removes the timer from its loop for good. Any thread may call it.
-        /// The corresponding CF function is `CFRunLoopTimerInvalidate`.
+        /// Removes the timer from its loop for good. The corresponding CF function is `CFRunLoopTimerInvalidate`.
         public func invalidate() { Item.timer(self).invalidate { state.withLock { $0.handler.take() } } }
 
         var callCount: Int { state.withLock { $0.callCount } }
@@ -111,7 +110,6 @@ extension ThreadRunLoop {
             if step > 0 { membership.owner?.requeue(self) }
         }
 
-        /// The first time of the grid after now.
         private func nextDate(after date: MonotonicInstant) -> MonotonicInstant {
             let missed = (max(date, .now).nanoseconds - date.nanoseconds) / step
             let next = UInt128(date.nanoseconds) + (UInt128(missed) + 1) * UInt128(step)

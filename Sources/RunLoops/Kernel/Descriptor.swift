@@ -1,8 +1,6 @@
 import Glibc
 
-/// System calls on descriptors of others.
 package enum Descriptor {
-    /// The process's soft limit of descriptors.
     package static var limit: UInt64 { UInt64(rlimit(of: RLIMIT_NOFILE).rlim_cur) }
 
     static func duplicate(_ descriptor: Int32) throws(RunLoopError) -> Int32 {
@@ -29,7 +27,6 @@ package enum Descriptor {
                 + "code of this process closes a descriptor that it does not own, or closes one twice")
     }
 
-    /// The end of a descriptor's events.
     enum End {
         case reading
         case everything

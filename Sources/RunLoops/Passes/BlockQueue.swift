@@ -62,7 +62,6 @@ final class BlockQueue: Sendable {
         }
     }
 
-    /// Queues a job for the common modes.
     func append(_ job: ThreadRunLoop.Job) -> Outcome {
         state.withLock { state in append(Block(modes: .common, work: .job(job)), &state, wakes: true) }
     }
@@ -117,7 +116,6 @@ final class BlockQueue: Sendable {
         !isEmpty && state.withLock { $0.blocks.contains { !$0.modes.isDisjoint(with: modes) } }
     }
 
-    /// The number of blocks that a pass in these modes would perform.
     func dueCount(in modes: ModeSet) -> Int {
         state.withLock { $0.blocks.count { !$0.modes.isDisjoint(with: modes) } }
     }

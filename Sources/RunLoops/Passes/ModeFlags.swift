@@ -18,7 +18,6 @@ final class ModeFlags: Sendable {
         ownAndCommon = both
     }
 
-    /// Whether the mode has an observer of the point.
     @inline(__always)
     func tells(_ activity: ThreadRunLoop.Activity) -> Bool {
         activities.load(ordering: .acquiring) & activity.rawValue != 0

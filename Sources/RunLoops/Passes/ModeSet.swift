@@ -1,4 +1,3 @@
-/// A set of modes by their numbers in a ``BlockQueue``.
 struct ModeSet {
     private var bits: UInt64 = 0
     /// Numbers from 64 on, in a loop with very many modes.

@@ -13,9 +13,8 @@ extension ThreadRunLoop {
         case handledSource
     }
 
-    /// Runs the default mode until ``stop()``, or until the mode has no source, timer or block left. On the main thread
-    /// the mode always has libdispatch's main queue. Only the loop's own thread may call it.
-    /// The corresponding CF function is `CFRunLoopRun`.
+    /// Runs the default mode until ``stop()``, or until the mode has no source, timer or block left (on the main thread
+    /// never). Only the loop's own thread may call it. The corresponding CF function is `CFRunLoopRun`.
     /// - Throws: ``RunLoopError`` when no descriptor is left to sleep on, as every run does.
     @available(*, noasync, message: "a run blocks its thread; an async main runs the main loop while it awaits")
     public func run() throws(RunLoopError) {
@@ -43,9 +42,8 @@ extension ThreadRunLoop {
         return true
     }
 
-    /// Runs a mode for some seconds, or until one source was handled. Zero or less makes one pass that does not sleep;
-    /// infinity and `.nan` are no limit. Only the loop's own thread may call it.
-    /// The corresponding CF function is `CFRunLoopRunInMode`.
+    /// Runs a mode for some seconds, or until one source was handled. Zero or less: one pass without a sleep; infinity,
+    /// `.nan`: no limit. Only the loop's own thread may call it. The corresponding CF function is `CFRunLoopRunInMode`.
     @available(*, noasync, message: "a run blocks its thread; an async main runs the main loop while it awaits")
     @discardableResult
     public func runInMode(

@@ -35,7 +35,6 @@ struct TimerQueue {
         requeue(timer)
     }
 
-    /// Takes note of the timer's present fire date.
     mutating func requeue(_ timer: ThreadRunLoop.Timer) {
         let id = ObjectIdentifier(timer)
         guard contains(timer) else { return }
@@ -63,7 +62,6 @@ struct TimerQueue {
         (firing.compactMap { members[$0]?.timer.nextFireDate } + (soonest().map { [$0] } ?? [])).min()
     }
 
-    /// When the next timer is due.
     mutating func soonest() -> MonotonicInstant? {
         while let entry = heap.min {
             if isTopCurrent || isCurrent(entry) {

@@ -77,7 +77,6 @@ extension ThreadRunLoop {
     }
 }
 
-/// A closure that is called and released on one thread.
 private final class LocalClosure<Function>: Sendable {
     private let owned: Owned<Function>
     private let loop = ThreadRunLoop.current

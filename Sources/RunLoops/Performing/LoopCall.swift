@@ -2,8 +2,7 @@ import Synchronization
 
 extension ThreadRunLoop {
     /// Calls a closure on the loop's thread and waits for its result: at once when that is the calling thread,
-    /// otherwise in the next pass of one of the modes. Any thread may call it. Two loops that wait for each other
-    /// deadlock. A call to a loop that lives and never runs never returns.
+    /// otherwise in the next pass of one of the modes. Any thread may call it. Loops that wait for each other deadlock.
     /// The corresponding method is NSObject's `performSelector:onThread:withObject:waitUntilDone:modes:`.
     /// - Throws: ``RunLoopError/loopEnded`` when the loop's thread ends, or has ended, before the closure was called.
     @available(*, noasync, message: "it blocks its thread; `execute` does not")
@@ -75,7 +74,6 @@ final class LoopCall<Value: Sendable>: Sendable {
         if let outcome { tell(outcome) }
     }
 
-    /// Ends a call that has not begun with this error.
     func withdraw(_ error: any Error) { if begin() != nil { end(.failure(error)) } }
 
     func run() { if let body = begin() { end(Result(catching: body)) } }

@@ -59,7 +59,6 @@ extension ThreadRunLoop: SerialExecutor {
         }
     }
 
-    /// Runs a job of a loop that has ended.
     func orphan(_ job: Job) { Self.orphanedJobThread.loop.perform { self.run(job) } }
 
     private static let orphanedJobThread: RunLoopThread = {

@@ -4,7 +4,6 @@ extension ThreadRunLoop {
     /// A closure that a loop is to call once, whether or not the request is retained, and that can be cancelled.
     public final class PerformRequest: Sendable {
         private struct State {
-            /// Nil once the closure was called, or the request was cancelled.
             var body: (@Sendable () -> Void)?
             /// The loop's source or timer for the request; nil for a task of an ``IdleQueue``.
             weak var item: (any RequestItem)?
@@ -52,9 +51,8 @@ extension ThreadRunLoop {
         }
     }
 
-    /// Calls a closure once, in the next pass of one of the modes, which calls all requests that wait, in their order,
-    /// among the ``Source0``s. Any thread may call it; a call from another thread wakes the loop. Like any source, a
-    /// request keeps its modes from being empty, and counts as a handled source.
+    /// Calls a closure once, in the next pass of one of the modes, which calls all requests that wait. Any thread may
+    /// call it, and wakes the loop. Like a ``Source0``, a request keeps its modes from being empty, and is handled.
     /// The corresponding method is NSRunLoop's `performSelector:target:argument:order:modes:`.
     /// - Parameters:
     ///   - order: Requests of lower order are called first; requests of equal order in the order they were made.
@@ -78,8 +76,7 @@ extension ThreadRunLoop {
     }
 
     /// Calls a closure once, after a delay, in one of the modes; with a delay of zero or less, in the next pass. Any
-    /// thread may call it. Modes and owner are as in ``perform(order:inModes:owner:_:)``. Like any ``Timer``, the
-    /// request keeps its modes from being empty.
+    /// thread may call it. Modes and owner are as in ``perform(order:inModes:owner:_:)``; a ``Timer`` does the rest.
     /// The corresponding method is NSObject's `performSelector:withObject:afterDelay:inModes:`.
     /// - Returns: The request. It is not pending when the loop's thread has ended, or the process is a forked child.
     @discardableResult
@@ -103,7 +100,6 @@ extension ThreadRunLoop {
     }
 }
 
-/// What the loop holds for a request.
 private protocol RequestItem: AnyObject, Sendable { func invalidate() }
 
 extension ThreadRunLoop.Source0: RequestItem {}

@@ -35,7 +35,6 @@ extension ThreadRunLoop.Source1 {
     }
 }
 
-/// A descriptor, and the identity of its file when the source was made.
 private final class OpenFile: Sendable {
     private let descriptor: Int32
     private let isOwned: Bool

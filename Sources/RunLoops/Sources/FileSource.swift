@@ -92,7 +92,6 @@ extension ThreadRunLoop {
     }
 }
 
-/// An inotify instance.
 private final class FileWatch: Sendable {
     let descriptor: Int32
 

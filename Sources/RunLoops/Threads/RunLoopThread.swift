@@ -39,7 +39,11 @@ public final class RunLoopThread: Sendable {
             // Keeps the mode from being empty.
             current.add(ThreadRunLoop.Source0(label: "kept by RunLoopThread") {})
             do throws(RunLoopError) {
-                if let niceness { try Self.setNiceness(niceness) }
+                // On Linux each thread has a nice value of its own.
+                let which = __priority_which_t(PRIO_PROCESS.rawValue)
+                if let niceness, setpriority(which, id_t(crl_thread_id()), Int32(clamping: niceness)) != 0 {
+                    throw .nicenessRefused(niceness)
+                }
                 // Makes the descriptors, so that no later run fails, except in a child that the thread has forked.
                 try current.runInMode(seconds: 0)
             } catch {
@@ -110,13 +114,6 @@ public final class RunLoopThread: Sendable {
             isJoined = true
         }
         return true
-    }
-
-    private static func setNiceness(_ niceness: Int) throws(RunLoopError) {
-        // On Linux each thread has a nice value of its own.
-        let which = __priority_which_t(PRIO_PROCESS.rawValue)
-        let result = setpriority(which, id_t(crl_thread_id()), Int32(clamping: niceness))
-        if result != 0 { throw .nicenessRefused(niceness) }
     }
 
     private final class Start: Sendable {
