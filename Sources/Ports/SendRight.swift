@@ -67,7 +67,8 @@ extension MachPort {
             if channel.isLocal {
                 return try channel.send(id: id, bytes: bytes, replyRight: replyPort?.channel, before: deadline)
             }
-            let frame = try MessageEncoding.frame(id: id, bytes: bytes, replyPort: replyPort, to: channel)
+            var frame = try MessageEncoding.frame(id: id, bytes: bytes, replyPort: replyPort, to: channel)
+            if channel.sendNow(&frame) { return }
             var message = OutgoingMessage.frame(frame)
             try channel.send(&message, before: deadline)
         }

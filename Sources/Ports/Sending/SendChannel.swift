@@ -116,6 +116,18 @@ final class SendChannel: Sendable {
         }
     }
 
+    /// Sends a frame if there is a connection with room. The short way of most frames.
+    func sendNow(_ frame: inout Frame) -> Bool {
+        right.byteLimit == 0
+            && state.withLock { state in
+                guard state.queue.isConnected, state.queue.mayTry(isLast: false),
+                    (try? state.socket?.send(&frame)) == true
+                else { return false }
+                state.queue.noteSent(0)
+                return true
+            }
+    }
+
     /// Sends a message of one component of bytes to a port of this runtime.
     func send(
         id: UInt32, bytes: RawSpan, replyRight: SendChannel?, before deadline: MonotonicInstant
