@@ -31,17 +31,13 @@ final class CheckInDesk: Sendable {
 
     private func port(_ nameServer: PortNameServer) throws(PortError) -> MachPort {
         let loop = try nameServer.runtime.housekeeping.loop()
-        let known = state.withLock { $0.ports[nameServer.path] }
-        let made =
-            if let known { known } else { try MachPort(nameServer: nameServer) { [weak self] in self?.checkIn($0) } }
-        let port = state.withLock { state in
-            let port = state.ports[nameServer.path] ?? made
-            state.ports[nameServer.path] = port
-            return port
+        return try state.withLock { (state) throws(PortError) in
+            if let known = state.ports[nameServer.path] { return known }
+            let made = try MachPort(nameServer: nameServer) { [weak self] in self?.checkIn($0) }
+            try made.schedule(in: loop)
+            state.ports[nameServer.path] = made
+            return made
         }
-        // The thread that made the port may not have scheduled it yet, or may have failed to.
-        if !port.isScheduled(in: loop) { try port.schedule(in: loop) }
-        return port
     }
 
     private func checkIn(_ message: MachPort.Message) {
@@ -49,8 +45,7 @@ final class CheckInDesk: Sendable {
             return
         }
         let number: UInt64?? = message.withBytes { $0.withUnsafeBytes { $0.count == 8 ? $0.little(at: 0) : nil } }
-        let expectation = (number ?? nil).flatMap { number in state.withLock { $0.expected.removeValue(forKey: number) }
-        }
+        let expectation = state.withLock { state in (number ?? nil).flatMap { state.expected.removeValue(forKey: $0) } }
         guard let expectation, expectation.isMet(by: sender) else {
             answer(worker, of: sender.pid, MachPort.Message(id: CheckIn.refusalID), before: .now + .seconds(1))
             if let expectation {

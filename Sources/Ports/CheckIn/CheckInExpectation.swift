@@ -28,7 +28,6 @@ final class CheckInExpectation: Sendable {
         }
     }
 
-    /// Compares the kernel's credentials with the worker.
     func isMet(by sender: MachPort.Message.Sender) -> Bool {
         sender.uid == geteuid() && pid.withLock { $0 == sender.pid }
     }

@@ -91,7 +91,6 @@ final class ControlConnectionTable: Sendable {
         return .connection(try outcome.connection(for: port))
     }
 
-    /// The handshake that is under way, or a new one.
     private func handshake(_ address: ControlAddress) throws(PortError) -> ControlHandshake {
         let (handshake, isNew) = try state.withLock { (state) throws(PortError) in
             if state.isClosed { throw .isEnding }
@@ -156,7 +155,6 @@ final class ControlConnectionTable: Sendable {
 
     // MARK: Being called
 
-    /// A caller at a control socket of ours has sent its hello.
     func accept(_ socket: ControlSocket) {
         let credentials = PeerCredentials(of: socket.descriptor)
         guard case .success(let hello)? = socket.receiveHello() else {
@@ -227,7 +225,6 @@ final class ControlConnectionTable: Sendable {
         events?.connectionBegan(peer, owing: owing)
     }
 
-    /// Asks for the end of every port of the peer that somebody here watches.
     private func renewWatches(at connection: ControlConnection) {
         for right in rights(to: connection.incarnation) where right.isWatched {
             connection.send(.watch(right.port.number))

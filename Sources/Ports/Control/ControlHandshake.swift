@@ -145,7 +145,6 @@ final class ControlHandshake: Sendable {
         }
     }
 
-    /// The peer's hello has come, or the end of the connection.
     private func receiveHello() {
         let former = phase.withLock { exchange(&$0, with: .over) }
         guard case .awaitingHello(let socket, let pid, let answer) = former else { return }

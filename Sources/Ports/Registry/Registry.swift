@@ -2,7 +2,6 @@ import Glibc
 import RunLoopLocks
 import RunLoops
 
-/// A port as the registry needs it.
 protocol RegisteredPort: AnyObject, Sendable {
     var id: PortID { get }
     /// Lets other processes connect to the port, and returns the right for them.

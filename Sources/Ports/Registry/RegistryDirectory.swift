@@ -38,7 +38,6 @@ final class RegistryDirectory: Sendable {
     let changing = Lock(())
     /// Listens for the removal of entries of ours, as long as there are any.
     let removalListener = Lock<RegistryWatcher.Listener?>(nil)
-    /// Limits looks whether others find this runtime here.
     private let looks = LookLimit()
 
     static let names = "names"

@@ -29,7 +29,6 @@ public final class PortRuntime: Sendable {
     let receiving: ReceiveContext
     let replies: ReplyPorts
 
-    /// Tables of the floors above.
     private let attachments = Lock<[ObjectIdentifier: any AnyObject & Sendable]>([:])
     private let flushMilliseconds = Atomic(1000)
     private let isClosed = Atomic(false)
