@@ -26,8 +26,6 @@ public final class PortNameWatch: Sendable {
         /// Dead ports that have left their entries. Each attempt to reach such a port would report its end again.
         var gone: Set<PortID> = []
         var untold: [Change] = []
-        /// Whether a look that has failed is made again soon.
-        var looksAgain = false
     }
 
     private let runtime: PortRuntime
@@ -50,6 +48,9 @@ public final class PortNameWatch: Sendable {
     @available(*, noasync, message: "it blocks its thread")
     public func next(before deadline: MonotonicInstant = .distantFuture) throws(PortError) -> Change? {
         try Fork.check()
+        var hasFailed = false
+        // No event reports that the directory can be read again, so the next call looks at once.
+        defer { if hasFailed { waiter.wake() } }
         while true {
             let (change, isLast) = state.withLock { state in
                 (state.untold.isEmpty ? nil : state.untold.removeFirst(), state.untold.isEmpty)
@@ -58,30 +59,21 @@ public final class PortNameWatch: Sendable {
             if !isLast { waiter.wake() }
             if let change { return change }
             if listener.isDirectoryRemoved { throw .directory(directory.path, call: "inotify", errno: ENOENT) }
-            guard waiter.wait(for: nil, until: deadline) else { return nil }
+            let end = hasFailed ? min(deadline, .now + .milliseconds(100)) : deadline
+            guard waiter.wait(for: nil, until: end) || hasFailed && !deadline.hasPassed else { return nil }
             do throws(PortError) {
                 try state.withLock { (state) throws(PortError) in try look(&state) }
+                hasFailed = false
             } catch {
-                // No event reports that the directory can be read again, so the next call looks at once.
-                waiter.wake()
-                throw error
+                hasFailed = true
+                guard error.mayHideEntry else { throw error }
             }
         }
     }
 
     /// Compares the entries with the last ones. What cannot be read now is neither gone nor new.
     private func look(_ state: inout State) throws(PortError) {
-        let entries: [NameEntry]
-        do throws(PortError) {
-            entries = try directory.entries()
-        } catch {
-            guard error.mayHideEntry else { throw error }
-            if exchange(&state.looksAgain, with: true) { return }
-            return runtime.housekeeping.perform(after: .milliseconds(100)) { [weak self] in
-                self?.state.withLock { $0.looksAgain = false }
-                self?.waiter.wake()
-            }
-        }
+        let entries = try directory.entries()
         let (known, gone) = (state.held, state.gone)
         (state.held, state.gone) = ([:], [])
         for entry in entries {
