@@ -26,7 +26,6 @@ extension MachPort.SendRight {
     }
 
     /// Asks the port's owner for the port's statistics; the owner asks all processes that have sent something to it.
-    ///
     /// As with ``ping(before:)``, the library in these processes answers, and connecting may take up to a second more.
     /// A sender that does not answer within a tenth of a second counts with its last answer.
     /// - Throws: ``PortError``: `receiveTimedOut`, `isInvalid`, `becameInvalid`, `cannotConnect`…

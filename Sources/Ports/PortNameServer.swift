@@ -1,5 +1,4 @@
 /// Names by which the processes of one user find ports. The corresponding class is NSMessagePortNameServer.
-///
 /// Names live in a registry directory: `$PORTS_DIRECTORY`, else `$XDG_RUNTIME_DIR/ports`, else `/tmp/ports-UID`, closed
 /// to other users. A name has 1 to 255 bytes of UTF-8, without NUL, and one live owner, with whose process it ends.
 public final class PortNameServer: Sendable {

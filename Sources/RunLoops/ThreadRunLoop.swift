@@ -70,8 +70,6 @@ public final class ThreadRunLoop: Sendable {
         threadID = isMain ? crl_process_id() : crl_thread_id()
     }
 
-    // MARK: Main and current loop
-
     /// The loop of the main thread. Any thread may ask. The corresponding CF function is `CFRunLoopGetMain`.
     public static let main = ThreadRunLoop(isMain: true)
 
@@ -98,8 +96,6 @@ public final class ThreadRunLoop: Sendable {
         return value == Unmanaged.passUnretained(self).toOpaque()
     }
 
-    // MARK: State
-
     /// The innermost run's mode, if any. The corresponding CF function is `CFRunLoopCopyCurrentMode`.
     public var currentMode: Mode? {
         if crl_is_forked() { return nil }
@@ -117,8 +113,6 @@ public final class ThreadRunLoop: Sendable {
         if crl_is_forked() { return nil }
         return state.withLock { state in state.index(of: mode).flatMap { state.modes[$0].timers.nextFireDate() } }
     }
-
-    // MARK: Waking, stopping, performing
 
     /// Makes the loop go through one more pass before it sleeps again. That pass sees everything done before the call.
     /// Any thread may call it. The corresponding CF function is `CFRunLoopWakeUp`.
@@ -170,8 +164,6 @@ public final class ThreadRunLoop: Sendable {
     }
 
     static let noMode = "a closure for no mode would never be performed: name at least one mode"
-
-    // MARK: Adding and removing
 
     /// Makes a mode common, with all common items. The corresponding CF function is `CFRunLoopAddCommonMode`.
     /// - Throws: ``RunLoopError`` when the thread has ended, or no descriptor is left: then nothing has changed.
@@ -263,8 +255,6 @@ public final class ThreadRunLoop: Sendable {
         contains(.observer(observer), mode)
     }
 }
-
-// MARK: - Internals
 
 extension ThreadRunLoop.State {
     func index(of mode: ThreadRunLoop.Mode) -> Int? {

@@ -46,7 +46,6 @@ public struct RemoteMessagePort: Sendable {
     }
 
     /// Sends a request and waits for the reply. The corresponding CF function is `CFMessagePortSendRequest`.
-    ///
     /// The send timeout bounds the wait for room at the port, and the reply timeout the wait after that, in which the
     /// calling thread's loop runs in the reply mode, and serves the other items of that mode; nil stands for a mode
     /// without any. Returns the reply's data; nil when the server replied without data.

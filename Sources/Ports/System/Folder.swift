@@ -12,8 +12,8 @@ final class Folder: Sendable {
     /// Opens a directory; nil, and an `errno`, when the path leads to none. A symbolic link is not followed.
     init?(_ path: String) {
         descriptor = Self.open(path)
-        guard descriptor >= 0 else { return nil }
-        identity = FileIdentity(Self.status(of: descriptor))
+        guard descriptor >= 0, let identity = FileIdentity(of: descriptor) else { return nil }
+        self.identity = identity
     }
 
     deinit { close(descriptor) }
@@ -30,8 +30,7 @@ final class Folder: Sendable {
     }
 
     private static func identity(at path: String) -> FileIdentity? {
-        var status = stat()
-        return lstat(path, &status) == 0 ? FileIdentity(status) : nil
+        status { lstat(path, $0) }.map { FileIdentity($0) }
     }
 
     /// The way to a file by the descriptor, where `/proc` is mounted.
@@ -39,12 +38,12 @@ final class Folder: Sendable {
 
     /// Whether the folder was removed: nobody can make a file in it any more.
     var isRemoved: Bool { status.st_nlink == 0 }
-    var status: stat { Self.status(of: descriptor) }
+    var status: stat { Self.status { fstat(descriptor, $0) } ?? stat() }
+    private func status(of file: String) -> stat? { Self.status { fstatat(descriptor, file, $0, AT_SYMLINK_NOFOLLOW) } }
 
-    private static func status(of descriptor: Int32) -> stat {
+    private static func status(_ fill: (UnsafeMutablePointer<stat>) -> Int32) -> stat? {
         var status = stat()
-        fstat(descriptor, &status)
-        return status
+        return fill(&status) == 0 ? status : nil
     }
 
     private static func open(_ path: String) -> Int32 {
@@ -62,10 +61,6 @@ final class Folder: Sendable {
         status(of: file).map { $0.st_mode & S_IFMT == S_IFREG && $0.st_size == 0 } ?? false
     }
 
-    private func status(of file: String) -> stat? {
-        var status = stat()
-        return fstatat(descriptor, file, &status, AT_SYMLINK_NOFOLLOW) == 0 ? status : nil
-    }
 
     /// Makes a folder with mode 0700. True also when there is a file of the name.
     func makeFolder(_ file: String) -> Bool { Self.make(file, in: descriptor) }

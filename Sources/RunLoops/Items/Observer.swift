@@ -3,7 +3,6 @@ import Synchronization
 
 extension ThreadRunLoop {
     /// Calls a handler when a run of a loop comes to certain points. The corresponding CF type is `CFRunLoopObserver`.
-    ///
     /// It belongs to one loop at a time, until no mode of that loop has it. Any thread may call its methods.
     public final class Observer: Sendable {
         /// Called on the loop's thread with the point that the run has come to.

@@ -3,7 +3,6 @@ import Synchronization
 
 extension ThreadRunLoop {
     /// A source that the program signals. The corresponding CF type is a `CFRunLoopSource` of version 0.
-    ///
     /// Signalling does not wake a loop that sleeps; ``ThreadRunLoop/wakeUp()`` does. A source can be in several loops
     /// and modes; the first pass that finds it signalled performs it. Any thread may call all methods.
     public final class Source0: Sendable {

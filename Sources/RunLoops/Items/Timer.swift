@@ -3,7 +3,6 @@ import Synchronization
 
 extension ThreadRunLoop {
     /// Calls a handler at a time, once or on a grid of times. The corresponding CF type is `CFRunLoopTimer`.
-    ///
     /// It belongs to one loop at a time, until no mode of that loop has it. Any thread may call its methods. Fire times
     /// missed while the loop was busy become one, and the next fire time is on the grid again.
     public final class Timer: Sendable {

@@ -7,6 +7,7 @@ final class ModeFlags: Sendable {
     private let own: ModeSet
     private let ownAndCommon: ModeSet
     private let hasSignaled = Atomic(false)
+    /// The signalled sources, so that a pass need not check every source.
     private let signaled = Mutex<[ObjectIdentifier: ThreadRunLoop.Source0]>([:])
 
     /// - Parameter number: The mode's number in the loop's ``BlockQueue``.
@@ -29,8 +30,6 @@ final class ModeFlags: Sendable {
 
     /// The modes whose blocks a pass performs.
     var blockModes: ModeSet { isCommon.load(ordering: .acquiring) ? ownAndCommon : own }
-
-    // MARK: Signalled Source0s, listed so that a pass need not check every source
 
     var hasSignaledSources: Bool { hasSignaled.load(ordering: .acquiring) }
 
