@@ -61,7 +61,6 @@ final class Folder: Sendable {
         status(of: file).map { $0.st_mode & S_IFMT == S_IFREG && $0.st_size == 0 } ?? false
     }
 
-
     /// Makes a folder with mode 0700. True also when there is a file of the name.
     func makeFolder(_ file: String) -> Bool { Self.make(file, in: descriptor) }
 
