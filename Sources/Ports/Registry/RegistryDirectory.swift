@@ -1,6 +1,8 @@
+import CRunLoopShims
 import Glibc
 import RunLoopLocks
 import RunLoops
+import Synchronization
 
 /// A registry directory: where the processes of one user find each other's ports.
 ///
@@ -38,7 +40,8 @@ final class RegistryDirectory: Sendable {
     let changing = Lock(())
     /// Listens for the removal of entries of ours, as long as there are any.
     let removalListener = Lock<RegistryWatcher.Listener?>(nil)
-    private let looks = LookLimit()
+    /// Until this time of the coarse clock, nobody looks whether others find this runtime here.
+    private let nextLook = Atomic<UInt64>(0)
 
     static let names = "names"
 
@@ -126,7 +129,12 @@ final class RegistryDirectory: Sendable {
     }
 
     /// Whether others find this runtime by the directory's path. Looks at most ten times a second.
-    var isInPlace: Bool { !looks.mayLook() || isCurrent(at: path) && folder.isSocket(ownFile("c")) }
+    var isInPlace: Bool {
+        let (now, next) = (crl_coarse_now(), nextLook.load(ordering: .relaxed))
+        guard now >= next else { return true }
+        nextLook.store(now + 100_000_000, ordering: .relaxed)
+        return isCurrent(at: path) && folder.isSocket(ownFile("c"))
+    }
 
     // MARK: This runtime's files
 
