@@ -19,6 +19,8 @@ struct Arrivals: ~Copyable {
     private var heldFrame: Frame?
     /// Whether the socket's descriptor reports the next frame: the last look at the socket has found none.
     private var isSilent = false
+    /// Whether other processes can send. Without them the socket has one connection, that of the bell.
+    var hasPeers = false
     private var isLocalTurn = true
     private var leftInTurn = Self.turn
 
@@ -32,13 +34,10 @@ struct Arrivals: ~Copyable {
     /// Takes the next message.
     ///
     /// - Parameters:
-    ///   - hasPeers: Whether other processes can send.
     ///   - isReported: False when the descriptor has reported nothing since the last look at the socket.
     ///   - makesRoom: Set when the senders that wait for room are to be woken.
     /// - Returns: Nothing when the list is closed and the socket is empty: then the next message wakes the takers.
-    mutating func next(
-        _ socket: borrowing Socket?, hasPeers: Bool, isReported: Bool = true, makesRoom: inout Bool
-    ) -> Next {
+    mutating func next(_ socket: borrowing Socket?, isReported: Bool = true, makesRoom: inout Bool) -> Next {
         if hasPeers { changeTurns() }
         if !isLocalTurn {
             if let frame = nextFrame(socket, isReported) { return .frame(frame) }
@@ -58,7 +57,7 @@ struct Arrivals: ~Copyable {
     ///
     /// - Parameter isReported: Set to false after a look at the socket that has found nothing.
     mutating func nextAtHand(
-        _ socket: borrowing Socket?, hasPeers: Bool, isReported: inout Bool, makesRoom: inout Bool
+        _ socket: borrowing Socket?, isReported: inout Bool, makesRoom: inout Bool
     ) -> Next? {
         if hasPeers {
             changeTurns()
@@ -91,6 +90,11 @@ struct Arrivals: ~Copyable {
     private mutating func nextFrame(_ socket: borrowing Socket?, _ isReported: Bool = true) -> Frame? {
         if let held = heldFrame.take() { return held }
         if isSilent, !isReported { return nil }
+        // The bell's connection keeps one frame, read or not, and the descriptor reports the next in any case.
+        guard hasPeers else {
+            isSilent = (try? socket?.events()) != nil
+            return nil
+        }
         var frame = Frame()
         repeat {
             isSilent = (try? socket?.receive(&frame)) != true

@@ -44,7 +44,7 @@ extension Receiver {
                 throw PortError(error)
             }
             if state.exposedIn !== directory { state.exposedIn?.removeSocket(of: id) }
-            state.exposedIn = directory
+            (state.exposedIn, state.arrivals.hasPeers) = (directory, true)
         }
         return directory
     }

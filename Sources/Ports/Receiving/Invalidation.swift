@@ -67,7 +67,7 @@ extension Receiver {
         while true {
             var makesRoom = false
             let next = state.withLock { state in
-                state.arrivals.next(state.socket, hasPeers: false, makesRoom: &makesRoom)
+                state.arrivals.next(state.socket, makesRoom: &makesRoom)
             }
             switch consume next {
             case .local(let message):

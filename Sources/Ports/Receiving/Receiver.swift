@@ -186,7 +186,7 @@ final class Receiver: LocalPort, RegisteredPort {
         let message: Arrivals.Next? = state.withLock { state in
             guard state.mayHaveMore, state.lifecycle.isOpen, state.handlers.message != nil, !state.isSkipping,
                 let message = state.arrivals.nextAtHand(
-                    state.socket, hasPeers: state.exposedIn != nil, isReported: &isReported, makesRoom: &makesRoom)
+                    state.socket, isReported: &isReported, makesRoom: &makesRoom)
             else { return nil }
             if handlers.generation != state.handlers.generation { newHandlers = state.handlers }
             state.counts.noteTaken()
@@ -227,10 +227,7 @@ final class Receiver: LocalPort, RegisteredPort {
             }
             let isFirst = !state.mayHaveMore
             var makesRoom = false
-            let hasPeers = state.exposedIn != nil
-            switch state.arrivals.next(
-                state.socket, hasPeers: hasPeers, isReported: isReported, makesRoom: &makesRoom)
-            {
+            switch state.arrivals.next(state.socket, isReported: isReported, makesRoom: &makesRoom) {
             case .nothing:
                 state.mayHaveMore = false
                 if let source { source.clear() } else { state.source?.clear() }
