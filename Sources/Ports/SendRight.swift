@@ -33,10 +33,10 @@ extension MachPort {
         public func onInvalidation(_ handler: @escaping @Sendable () -> Void) { channel.onInvalidation(handler) }
 
         /// Sends a message. The call blocks while the port's queue is full (back-pressure), and returns when the
-        /// message is queued at the port or on the way there. After an error the message was not sent. Any thread may
-        /// call this method. The corresponding method is NSPortMessage's `sendBeforeDate:`.
-        /// - Parameter deadline: The end of the wait for room; one in the past does not wait. Connecting
-        ///   to another process, at the first use or after a long time without use, may take up to a second more.
+        /// message is queued at the port or on the way there. After an error the message was not sent. A deadline in the
+        /// past does not wait for room. Connecting to another process, at the first use or after a long time without
+        /// use, may take up to a second more. Any thread may call this method. The corresponding method is
+        /// NSPortMessage's `sendBeforeDate:`.
         /// - Throws: ``PortError``: `sendTimedOut`, `isInvalid`, `becameInvalid`, `messageTooLarge`, `cannotConnect`…
         public func send(_ message: Message, before deadline: MonotonicInstant = .distantFuture) throws(PortError) {
             try Fork.check()

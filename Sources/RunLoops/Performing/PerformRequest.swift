@@ -58,6 +58,7 @@ extension ThreadRunLoop {
     ///   - order: Requests of lower order are called first; requests of equal order in the order they were made.
     ///   - modes: The modes in which the closure may be called; at least one.
     ///   - owner: Not retained: after its end the closure is not called. See ``cancelPerformRequests(of:)``.
+    ///   - body: Called on the loop's thread.
     /// - Returns: The request. It is not pending when the loop's thread has ended, or the process is a forked child.
     @discardableResult
     public func perform(
