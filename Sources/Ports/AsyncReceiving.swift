@@ -1,9 +1,7 @@
 import RunLoops
 
 extension MachPort {
-    /// The port's messages, one after the other, for a task.
-    ///
-    ///     for await message in port.messages { print("got", message.id) }
+    /// The port's messages, one after the other, for a task's `for await`.
     ///
     /// The sequence takes a message only when the task asks for one, so a slow task causes back-pressure. Each message
     /// goes to one task, loop or thread. The sequence keeps the port, and ends with its validity or the task.

@@ -1,10 +1,5 @@
 extension MachPort {
     /// Handles a port's messages, as an alternative to a closure. The corresponding protocol is NSPortDelegate.
-    ///
-    ///     final class Server: MachPort.Delegate {
-    ///         func handle(_ message: MachPort.Message, of port: MachPort) { print("got", message.id) }
-    ///     }
-    ///     port.delegate = server
     public protocol Delegate: AnyObject, Sendable {
         /// Handles a message, on the thread of a loop that the port is scheduled in, or on its queue.
         /// The corresponding method is NSPortDelegate's `handlePortMessage:`.

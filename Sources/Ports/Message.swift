@@ -1,9 +1,6 @@
 extension MachPort {
-    /// An id, components, and the port for the answer. The corresponding class is NSPortMessage.
-    ///
-    ///     try right.send(MachPort.Message(id: 7, [.bytes(Array("hello".utf8)), .port(mine.sendRight)]))
-    ///
-    /// In a received message, ``components`` copies the bytes; ``withBytes(ofComponent:_:)`` does not.
+    /// An id, components, and the port for the answer. In a received message, ``components`` copies the bytes;
+    /// ``withBytes(ofComponent:_:)`` does not. The corresponding class is NSPortMessage.
     public struct Message: Sendable, CustomStringConvertible {
         /// A part of a message.
         public enum Component: Sendable, Hashable {

@@ -54,10 +54,7 @@ extension MachPort {
             try await channel.send(MessageEncoding.outgoing(message, to: channel), before: deadline)
         }
 
-        /// Sends a message of one component of bytes, without an array.
-        ///
-        ///     try right.send(id: 1, bytes: numbers.span.bytes)
-        ///
+        /// Sends a message of one component of bytes, such as `numbers.span.bytes`, without an array.
         /// - Throws: ``PortError``, as `send(_:before:)`.
         public func send(
             id: UInt32 = 0, bytes: RawSpan, replyPort: SendRight? = nil,

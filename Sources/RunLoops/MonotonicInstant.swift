@@ -1,10 +1,7 @@
 import CRunLoopShims
 
-/// A point on the machine's monotonic clock: a deadline or a fire date.
-///
-/// The clock does not jump when the wall clock is set, and stands still while the machine is suspended, as CFRunLoop's.
-///
-///     try right.send(message, before: .now + .seconds(5))
+/// A point on the machine's monotonic clock: a deadline or a fire date. The clock does not jump when the wall clock is
+/// set, and stands still while the machine is suspended, as CFRunLoop's.
 public struct MonotonicInstant: InstantProtocol, Sendable, Hashable {
     /// Nanoseconds since the clock's origin, some point before the process started.
     public let nanoseconds: UInt64

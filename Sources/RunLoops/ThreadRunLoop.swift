@@ -30,7 +30,6 @@ public final class ThreadRunLoop: Sendable {
         /// The walks of items through the common modes that are in progress and not overtaken by another thread's.
         var commonWalks: [Int: (item: ObjectIdentifier, thread: Int32)] = [:]
         var lastCommonWalk = 0
-        /// The runs in progress, the innermost last.
         var runs: [Run] = []
         var isStoppedForGood = false
         var hasEnded = false
@@ -293,7 +292,6 @@ extension ThreadRunLoop {
     var hasEnded: Bool { state.withLock { $0.hasEnded } }
     var isStoppedForGood: Bool { state.withLock { $0.isStoppedForGood } }
 
-    /// Ends the calling thread's loop, as the thread's end does.
     static func endCurrent() {
         guard let value = crl_thread_value() else { return }
         let loop = Unmanaged<ThreadRunLoop>.fromOpaque(value)

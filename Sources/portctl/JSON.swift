@@ -1,4 +1,3 @@
-/// A JSON value, written in one line. Without a value inside it is null.
 enum JSON: CustomStringConvertible {
     case integer(Int?)
     case number(String?)

@@ -35,7 +35,6 @@ func endUnread() {
     failOutput(EPIPE)
 }
 
-/// The text without control characters, because a name may have any characters.
 func printable(_ text: String) -> String {
     text.unicodeScalars.reduce(into: "") { shown, scalar in
         switch scalar.properties.generalCategory {
@@ -55,7 +54,6 @@ func print(table rows: [[String]]) {
     }
 }
 
-/// A time in local form, or in UTC for programs.
 func time(_ seconds: Int, isUTC: Bool = false) -> String {
     var (seconds, fields) = (time_t(seconds), tm())
     if isUTC { gmtime_r(&seconds, &fields) } else { localtime_r(&seconds, &fields) }

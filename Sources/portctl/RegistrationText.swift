@@ -6,7 +6,6 @@ extension PortNameServer.Registration {
         .object(members + [("waiting", .integer(statistics?.waiting)), ("received", .integer(statistics?.received))])
     }
 
-    /// The port's statistics; nil when its owner does not answer at once.
     func statistics() -> MachPort.Statistics? {
         let deadline = MonotonicInstant.now + .milliseconds(300)
         let right = try? PortNameServer.shared.port(forName: name, before: deadline)

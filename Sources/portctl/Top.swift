@@ -18,7 +18,6 @@ struct Top: ParsableCommand {
         let registration: PortNameServer.Registration
         let time: MonotonicInstant
         let statistics: MachPort.Statistics?
-        /// Messages taken in a second; nil for a new port.
         let rate: Double?
     }
 

@@ -5,7 +5,6 @@ import RunLoops
 ///     let echo = try RemoteMessagePort(name: "com.example.echo")
 ///     let answer = try echo.request(id: 1, Array("hello".utf8))
 public struct RemoteMessagePort: Sendable {
-    /// The default reply mode, which contains only replies.
     private static let privateMode: ThreadRunLoop.Mode = "swift-ports replies"
 
     /// The right to send to the port.

@@ -79,7 +79,7 @@ enum LocalSocket {
     static func connections(to paths: Set<String>) -> [Connection] {
         guard !paths.isEmpty else { return [] }
         var numbers = (Folder.files(in: "/proc/self/fd") ?? []).compactMap { Int32($0) }
-        // Without /proc, or a descriptor for it. The limit may have been lowered below numbers in use, or be very large.
+        // Without /proc, or a descriptor for it. The limit may have been lowered below numbers in use, or be huge.
         if numbers.isEmpty { numbers = Array(0..<Int32(min(max(Descriptor.limit, 1 << 16), 1 << 20))) }
         let wanted = Dictionary(paths.map { (name(of: $0), $0) }) { path, _ in path }
         return numbers.compactMap { number in

@@ -6,7 +6,6 @@ struct LogRateLimit {
     enum Subject: Hashable {
         case process(pid_t)
         case incarnation(Incarnation)
-        /// This process, or the registry directory.
         case own
     }
 
@@ -22,9 +21,7 @@ struct LogRateLimit {
     /// The end of the minute in which the lines are counted.
     private(set) var end = MonotonicInstant.distantPast
     private var counts: [Subject: Int] = [:]
-    /// Lines about peers.
     private var count = 0
-    /// The lines left out since ``takeOmitted()``.
     private(set) var omitted = 0
     /// Faults that were written, and are not written again.
     private var said: Set<Fault> = []

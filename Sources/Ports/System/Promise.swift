@@ -53,7 +53,6 @@ final class Promise<Value: Sendable>: Sendable {
         _ = state.withLock { exchange(&$0.handlers, with: []) }
     }
 
-    /// Blocks the thread until the value is set; nil when the deadline comes first.
     func wait(until deadline: MonotonicInstant) -> Value? {
         if let value { return value }
         let waiter = Latch()

@@ -40,7 +40,6 @@ final class StallWatch: Sendable {
         wait?.open()
     }
 
-    /// Called by the loop's thread at the start and the end of a pass.
     func loopGoesOn() { state.withLock { $0.wait.take() }?.open() }
 
     /// Checks the loop and reports until the watch is stopped: the work of the monitor's thread.

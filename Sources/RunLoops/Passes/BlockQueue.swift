@@ -19,7 +19,6 @@ final class BlockQueue: Sendable {
         case queued
         /// The first block since the loop last took blocks: the caller has to wake the loop.
         case queuedFirst
-        /// The loop does not know one of the modes yet.
         case modeUnknown
         case loopEnded
     }
@@ -50,7 +49,6 @@ final class BlockQueue: Sendable {
     /// The storage of the blocks performed last. ``takeDue(in:)`` and ``reuse(_:count:)`` use it, on the loop's thread.
     private let spare = CacheLine(Deque<Block>())
 
-    /// The storage of a larger burst of blocks is freed.
     private static let keptCount = 4096
 
     /// Queues a block. `wakes`: the caller wakes the loop if asked to.
@@ -77,7 +75,6 @@ final class BlockQueue: Sendable {
         return .queuedFirst
     }
 
-    /// The number of a mode; a new mode gets one.
     func learn(_ mode: ThreadRunLoop.Mode) -> Int {
         state.withLock { state in
             if let number = state.knownModes.firstIndex(of: mode) { return number }
@@ -120,7 +117,6 @@ final class BlockQueue: Sendable {
         state.withLock { $0.blocks.count { !$0.modes.isDisjoint(with: modes) } }
     }
 
-    /// Refuses blocks from now on, and returns the queued ones.
     func close() -> Deque<Block> {
         state.withLock { state in
             state.isClosed = true

@@ -28,7 +28,6 @@ final class ModeFlags: Sendable {
         activities.store(observers.reduce(0) { $0 | $1.activities.rawValue }, ordering: .releasing)
     }
 
-    /// The modes whose blocks a pass performs.
     var blockModes: ModeSet { isCommon.load(ordering: .acquiring) ? ownAndCommon : own }
 
     var hasSignaledSources: Bool { hasSignaled.load(ordering: .acquiring) }

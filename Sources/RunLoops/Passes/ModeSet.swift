@@ -10,7 +10,6 @@ struct ModeSet {
     static let `default` = ModeSet(0)
     static let common = ModeSet(1)
 
-    /// Every mode with a number below 64.
     static var all: ModeSet {
         var all = ModeSet()
         all.bits = .max

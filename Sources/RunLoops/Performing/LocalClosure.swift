@@ -43,10 +43,6 @@ extension ThreadRunLoop {
         + "a @Sendable handler"
 
     /// Makes a timer with any closure and adds it to this loop, which must be the calling thread's.
-    ///
-    ///     var ticks = 0
-    ///     ThreadRunLoop.current.addTimer(after: .seconds(1), repeats: true) { _ in ticks += 1 }
-    ///
     /// The corresponding method is NSTimer's `scheduledTimerWithTimeInterval:repeats:block:`.
     /// - Returns: The timer. It is in no loop when the thread is about to end and has removed its items.
     @available(*, noasync, message: "a task may go on on another thread; add an item with a @Sendable handler")

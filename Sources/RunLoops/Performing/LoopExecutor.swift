@@ -1,11 +1,6 @@
-/// A loop can be the executor of actors, which then live on its thread. Jobs run in the common modes, among the blocks:
-///
-///     actor Store {
-///         nonisolated let loop: ThreadRunLoop
-///         nonisolated var unownedExecutor: UnownedSerialExecutor { loop.asUnownedSerialExecutor() }
-///     }
-///
-/// In callbacks of the loop `assumeIsolated` holds for these actors. Calls among them do not change threads.
+/// A loop can be the executor of actors, which then live on its thread: their `unownedExecutor` is the loop's
+/// `asUnownedSerialExecutor()`. Jobs run in the common modes, among the blocks. In callbacks of the loop
+/// `assumeIsolated` holds for these actors. Calls among them do not change threads.
 extension ThreadRunLoop: SerialExecutor {
     /// Queues an actor's job, for Swift's concurrency. The jobs of an ended loop run in order on a thread for these.
     public func enqueue(_ job: consuming ExecutorJob) { queue(Job(job: UnownedJob(job), preference: nil)) }
@@ -23,9 +18,8 @@ extension ThreadRunLoop: SerialExecutor {
     /// The loop's thread for tasks that prefer it; see ``TaskPreference``.
     public var taskExecutor: TaskPreference { TaskPreference(loop: self) }
 
-    /// Runs tasks on a loop's thread, except their calls of actors with another executor:
-    ///
-    ///     await withTaskExecutorPreference(thread.loop.taskExecutor) { await work() }
+    /// Runs tasks on a loop's thread, except their calls of actors with another executor. It is for
+    /// `withTaskExecutorPreference`.
     public final class TaskPreference: TaskExecutor {
         private let loop: ThreadRunLoop
 

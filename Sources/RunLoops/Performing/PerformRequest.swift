@@ -54,11 +54,9 @@ extension ThreadRunLoop {
     /// Calls a closure once, in the next pass of one of the modes, which calls all requests that wait. Any thread may
     /// call it, and wakes the loop. Like a ``Source0``, a request keeps its modes from being empty, and is handled.
     /// The corresponding method is NSRunLoop's `performSelector:target:argument:order:modes:`.
-    /// - Parameters:
-    ///   - order: Requests of lower order are called first; requests of equal order in the order they were made.
-    ///   - modes: The modes in which the closure may be called; at least one.
-    ///   - owner: Not retained: after its end the closure is not called. See ``cancelPerformRequests(of:)``.
-    ///   - body: Called on the loop's thread.
+    ///
+    /// Requests of lower order are called first; requests of equal order in the order they were made. Name at least one
+    /// mode. The owner is not retained: after its end the closure is not called. See ``cancelPerformRequests(of:)``.
     /// - Returns: The request. It is not pending when the loop's thread has ended, or the process is a forked child.
     @discardableResult
     public func perform(
@@ -107,7 +105,6 @@ extension ThreadRunLoop.Source0: RequestItem {}
 extension ThreadRunLoop.Timer: RequestItem {}
 extension ThreadRunLoop.PerformRequest: Cancellable {}
 
-/// The requests of a loop that are for an object.
 final class OwnedRequests: Sendable {
     private let requests = Mutex<[ObjectIdentifier: ThreadRunLoop.PerformRequest]>([:])
 

@@ -52,7 +52,6 @@ private final class ProcessDescriptor: Sendable {
 
     deinit { close(descriptor) }
 
-    /// How the process has ended; nil while it runs.
     func collect() -> ThreadRunLoop.ExitStatus? {
         var status: Int32 = 0
         return switch crl_pidfd_collect(descriptor, &status) {
