@@ -389,8 +389,10 @@ import Testing
         let channel = server.port.sendRight.channel
         // No number that a request of this process really has.
         let first = UInt64.max / 2
+        // More than 16 MiB: a hundred of them wait, and no more.
+        let data = [UInt8](repeating: 1, count: 200 << 10)
         for number in 0..<150 as Range<UInt64> {
-            let request = MachPort.Message(id: 1, [.bytes([1])], replyPort: slow.sendRight)
+            let request = MachPort.Message(id: 1, [.bytes(data)], replyPort: slow.sendRight)
             var message = try MessageEncoding.outgoing(request, kind: .request, request: first + number, to: channel)
             try channel.send(&message, before: .patience)
         }

@@ -41,6 +41,34 @@ import Testing
         thread.stop()
     }
 
+    @Test func `all requests of the first moment are answered, though the way back is not there yet`() async throws {
+        let runtimes = (PortRuntime(directory: sandbox.path), PortRuntime(directory: sandbox.path))
+        let (asked, goOn, count) = (Shared(0), Latch(), 1000)
+        let server = try LocalMessagePort(name: "many", nameServer: runtimes.0.nameServer) { _, data in
+            if asked.withLock({
+                $0 += 1; return $0
+            }) == count {
+                goOn.open()
+            }
+            return data
+        }
+        let thread = try served(server)
+        let remote = try await RemoteMessagePort(name: "many", nameServer: runtimes.1.nameServer)
+        // Nobody connects to the port for the replies before the last request has come.
+        try runtimes.0.housekeeping.perform { _ = goOn.wait(until: .patience) }
+        let answered = try await withThrowingTaskGroup(of: Bool.self) { group in
+            for number in 0..<count {
+                let data = [UInt8(truncatingIfNeeded: number)]
+                group.addTask {
+                    try await remote.request(id: 1, data, sendTimeout: .seconds(60), replyTimeout: .seconds(60)) == data
+                }
+            }
+            return try await group.reduce(into: 0) { $0 += $1 ? 1 : 0 }
+        }
+        #expect(answered == count)
+        withExtendedLifetime((runtimes, thread)) {}
+    }
+
     @Test func `a task and the server that answers it may share a thread`() async throws {
         let server = try LocalMessagePort { _, data in data }
         let thread = try served(server)

@@ -17,9 +17,10 @@ public final class ReplyRight: Sendable {
     deinit { if !isUsed.withLock({ $0 }) { refuse() } }
 
     /// Sends the reply, which may have no data (nil), now or when the asker has room. The call does not wait. Any
-    /// thread may call this method. Up to a hundred replies wait for one asker, each for ten seconds, or for
+    /// thread may call this method. Up to a hundred replies wait for one asker, or ten thousand
+    /// of 16 MiB together, each for ten seconds, or for
     /// ``PortRuntime/flushBound`` when the process exits. The asker is told when its reply cannot be sent in that time.
-    /// - Throws: ``PortError``: `messageTooLarge`, `isInvalid`, `sendTimedOut` when a hundred replies wait…
+    /// - Throws: ``PortError``: `messageTooLarge`, `isInvalid`, `sendTimedOut` when that many replies wait…
     public func reply(with bytes: [UInt8]? = nil) throws(PortError) {
         try once { () throws(PortError) in
             try asker.post(message(bytes), before: .now + .seconds(10)) { error in

@@ -85,13 +85,28 @@ final class SendChannel: Sendable {
     /// The messages that were sent to the port.
     var sentCount: Int { localQueue?.admittedCount ?? state.withLock { $0.queue.sentCount } }
 
-    private let postedCount = Atomic(0)
+    /// The messages that wait for room without a sender.
+    private struct Posted {
+        private(set) var count = 0
+        private var bytes = 0
+
+        /// A hundred of any size wait, and more while all are small together.
+        mutating func add(_ size: Int) -> Bool {
+            guard count < 100 || count < 10_000 && bytes + size <= 16 << 20 else { return false }
+            (count, bytes) = (count + 1, bytes + size)
+            return true
+        }
+
+        mutating func remove(_ size: Int) { (count, bytes) = (count - 1, bytes - size) }
+    }
+
+    private let posted = Lock(Posted())
 
     /// Whether messages to another process wait for room without a sender. The exit waits for them.
-    var mustFlush: Bool { !isLocal && postedCount.load(ordering: .acquiring) > 0 }
+    var mustFlush: Bool { !isLocal && posted.withLock { $0.count } > 0 }
 
     /// The messages that were sent to the port, or wait for room without a sender.
-    var acceptedCount: Int { postedCount.load(ordering: .acquiring) + sentCount }
+    var acceptedCount: Int { posted.withLock { $0.count } + sentCount }
 
     /// The threads and tasks that wait for room or for a connection.
     var waiterCount: Int { state.withLock { $0.queue.waiters.count } }
@@ -163,9 +178,6 @@ final class SendChannel: Sendable {
         try await DeferredSend(message, to: self, before: deadline).send()
     }
 
-    /// With so many waiters, a posted message is refused.
-    private static let mostWaiting = 100
-
     /// Sends the message now, or later when there is room and a connection. Returns at once. `failed` is called
     /// when the message was not sent before the deadline, most often on the housekeeping thread.
     func post(
@@ -173,19 +185,19 @@ final class SendChannel: Sendable {
         failed: @escaping @Sendable (any Error) -> Void
     ) throws(PortError) {
         if try sendAtOnce(&message, before: deadline, isLast: true) { return }
-        guard waiterCount < Self.mostWaiting else { throw .sendTimedOut(port: id) }
         // The port asks only processes that watch it what they have sent.
         watch()
-        postedCount.add(1, ordering: .relaxed)
+        let size = message.size
+        guard posted.withLock({ $0.add(size) }) else { throw .sendTimedOut(port: id) }
         let deferred: DeferredSend
         do throws(PortError) {
             deferred = try DeferredSend(message, to: self, before: deadline)
         } catch {
-            postedCount.subtract(1, ordering: .releasing)
+            posted.withLock { $0.remove(size) }
             throw error
         }
         deferred.outcome.whenSet { outcome in
-            self.postedCount.subtract(1, ordering: .releasing)
+            self.posted.withLock { $0.remove(size) }
             if case .failure(let error) = outcome { failed(error) }
         }
     }

@@ -41,7 +41,11 @@ struct Polling {
         return true
     }
 
-    mutating func hit() { (target, sleepsAfterMiss) = (nil, 1) }
+    /// There is work. Long after the end of its time it is no success: the loop has kept others from a processor.
+    mutating func hit(at now: @autoclosure () -> MonotonicInstant = MonotonicInstant(nanoseconds: crl_coarse_now())) {
+        if let target, target.end < now() { return miss() }
+        (target, sleepsAfterMiss) = (nil, 1)
+    }
 
     mutating func miss() {
         (target, hasOtherProcessorUntil) = (nil, .distantPast)
@@ -67,11 +71,11 @@ extension ThreadRunLoop {
     /// time, the loop sleeps as if it did not poll, and polls seldom until a message comes in time again. On a single
     /// processor the loop never polls. ``isWaiting`` is false while it does.
     ///
-    /// Any thread may set the time. At most a second is used.
+    /// Any thread may set the time. At most a millisecond is used: a sleep costs less.
     public var pollingTime: Duration {
         get { .nanoseconds(Int64(pollingNanoseconds.load(ordering: .relaxed))) }
         set {
-            let limited = min(max(newValue, .zero), .seconds(1))
+            let limited = min(max(newValue, .zero), .milliseconds(1))
             pollingNanoseconds.store(UInt64(limited.attoseconds / 1_000_000_000), ordering: .relaxed)
         }
     }
@@ -127,7 +131,7 @@ extension ThreadRunLoop {
             }
             let now = MonotonicInstant.now
             if limit <= now { return Event.none }
-            if end <= now {
+            if end <= now || !mayPoll {
                 state.withLock { $0.polling.miss() }
                 return nil
             }
