@@ -4,12 +4,15 @@ import RunLoops
 final class PendingReplies: Sendable {
     private struct State {
         var pending = PendingTable<PendingReply>()
+        var lastRequest: UInt64 = 0
         var late = 0
     }
 
     private let housekeeping: Housekeeping
     private let statistics: StatisticsCollector
     private let state = Lock(State())
+    /// Makes numbers that other processes cannot guess: a process that knows a request's number can answer the request.
+    private let secret = UInt128.random(in: 0 ... .max)
 
     /// The longest wait for replies that were sent before their port's end: as long as a reply may wait for room.
     private static let longestTransit = Duration.seconds(10)
@@ -24,14 +27,22 @@ final class PendingReplies: Sendable {
     func pendingCount(to port: PortID) -> Int { state.withLock { $0.pending.count(to: port) } }
 
     func add(_ pending: PendingReply) -> UInt64 {
-        // A process that could guess a request's number could answer the request.
-        let random = UInt64.random(in: 0 ... .max)
-        return state.withLock { state in
-            var number = random
-            while state.pending[number] != nil { number &+= 1 }
+        state.withLock { state in
+            var number: UInt64
+            repeat {
+                state.lastRequest += 1
+                number = unguessable(state.lastRequest)
+            } while state.pending[number] != nil
             state.pending.add(pending, number)
             return number
         }
+    }
+
+    private func unguessable(_ number: UInt64) -> UInt64 {
+        var hasher = Hasher()
+        hasher.combine(secret)
+        hasher.combine(number)
+        return UInt64(bitPattern: Int64(hasher.finalize()))
     }
 
     func remove(_ request: UInt64) { _ = state.withLock { $0.pending.remove(request) } }
