@@ -64,6 +64,14 @@ extension MachPort {
             if channel.isLocal {
                 return try channel.send(id: id, bytes: bytes, replyRight: replyPort?.channel, before: deadline)
             }
+            try sendFrame(id, bytes, replyPort, deadline)
+        }
+
+        /// A function of its own: room for a frame would cost messages inside the runtime instructions, too.
+        @inline(never)
+        private func sendFrame(
+            _ id: UInt32, _ bytes: RawSpan, _ replyPort: SendRight?, _ deadline: MonotonicInstant
+        ) throws(PortError) {
             var frame = try MessageEncoding.frame(id: id, bytes: bytes, replyPort: replyPort, to: channel)
             if channel.sendNow(&frame) { return }
             var message = OutgoingMessage.frame(frame)

@@ -53,26 +53,26 @@ struct Arrivals: ~Copyable {
         }
     }
 
-    /// Takes the next message, if it is off the list already, or a frame of a message: the short way of most messages.
-    ///
-    /// - Parameter isReported: Set to false after a look at the socket that has found nothing.
-    mutating func nextAtHand(
-        _ socket: borrowing Socket?, isReported: inout Bool, makesRoom: inout Bool
-    ) -> Next? {
-        if hasPeers {
-            changeTurns()
-            if !isLocalTurn || batch.isEmpty && !queue.hasMessages {
-                if let frame = nextFrame(socket, isReported) {
-                    if !frame.isFollowed, !Wire.isDrainProbe(frame) { return .frame(frame) }
-                    heldFrame = consume frame
-                    return nil
-                }
-                isReported = false
-            }
-        }
+    /// Takes the next message that is off the list already.
+    mutating func nextOfBatch(makesRoom: inout Bool) -> LocalMessage? {
         guard let message = batch.popFirst() else { return nil }
         makesRoom = queue.noteTaken()
-        return .local(message)
+        return message
+    }
+
+    /// Takes the next frame of a peer that is a whole message, if it is the peers' turn.
+    ///
+    /// - Parameter isReported: Set to false after a look at the socket that has found nothing.
+    mutating func nextOfPeers(_ socket: borrowing Socket?, isReported: inout Bool) -> Frame? {
+        changeTurns()
+        guard !isLocalTurn || batch.isEmpty && !queue.hasMessages else { return nil }
+        guard let frame = nextFrame(socket, isReported) else {
+            isReported = false
+            return nil
+        }
+        if !frame.isFollowed, !Wire.isDrainProbe(frame) { return frame }
+        heldFrame = consume frame
+        return nil
     }
 
     private mutating func changeTurns() {

@@ -1,5 +1,6 @@
 import CRunLoopShims
 import RunLoops
+import ZeroMQ
 
 // Loops that handle a port's messages.
 
@@ -60,18 +61,18 @@ extension Receiver {
         // Whether the loop has to come back to this port, unless the turn finds nothing more.
         var mustRaise = false
         var isReported = !turn.readiness.isEmpty
+        var frame: Frame?
         while turn.next() {
-            switch takeAtHand(&handlers, &isReported) {
-            case .local(let message):
+            if let message = takeAtHand(&handlers, &frame, &isReported) {
                 handlers.handle(message, &used)
                 handled = true
                 continue
-            case .frame(let frame):
+            }
+            if let frame = frame.take() {
                 guard let frame = checked(frame) else { continue }
                 handlers.handle(frame)
                 handled = true
                 continue
-            default: break
             }
             if turn.source.poll(during: turn) {
                 if leavesListOpen(&isReported) {

@@ -178,16 +178,25 @@ final class Receiver: LocalPort, RegisteredPort {
 
     /// Takes the next message for a handler, unless it may be the first or the last. The short way of most messages. The
     /// handlers are those of an earlier message: a copy for each message would cost a retain and a release.
-    func takeAtHand(_ handlers: inout Handlers, _ isReported: inout Bool) -> Arrivals.Next? {
+    ///
+    /// - Parameters:
+    ///   - frame: Set when the message is a frame.
+    ///   - isReported: Set to false after a look at the socket that has found nothing.
+    func takeAtHand(_ handlers: inout Handlers, _ frame: inout Frame?, _ isReported: inout Bool) -> LocalMessage? {
         guard !hasByteLimit else { return nil }
         var makesRoom = false
         // The former ones are released after the lock.
         var newHandlers: Handlers?
-        let message: Arrivals.Next? = state.withLock { state in
-            guard state.mayHaveMore, state.lifecycle.isOpen, state.handlers.message != nil, !state.isSkipping,
-                let message = state.arrivals.nextAtHand(
-                    state.socket, isReported: &isReported, makesRoom: &makesRoom)
-            else { return nil }
+        let message: LocalMessage? = state.withLock { state in
+            guard state.mayHaveMore, state.lifecycle.isOpen, state.handlers.message != nil, !state.isSkipping else {
+                return nil
+            }
+            var message: LocalMessage?
+            if state.arrivals.hasPeers { frame = state.arrivals.nextOfPeers(state.socket, isReported: &isReported) }
+            if frame == nil {
+                message = state.arrivals.nextOfBatch(makesRoom: &makesRoom)
+                if message == nil { return nil }
+            }
             if handlers.generation != state.handlers.generation { newHandlers = state.handlers }
             state.counts.noteTaken()
             return message
