@@ -71,6 +71,7 @@ func waitWithFewDescriptors() throws -> Never {
     check(earlier.value(before: .now + .milliseconds(100)) == nil, "the earlier wait has ended")
     try early.sendRight.send(MachPort.Message(id: 5))
     check(try earlier.value(before: .now + .seconds(20))?.get() == 5, "the earlier wait got no message")
+    earlier.join()
     let waits: [(name: String, wait: () throws -> Void, end: @Sendable () throws -> Void)] = [
         (
             "receive", { _ = try port.receive(before: .now + .seconds(20)) },

@@ -32,7 +32,7 @@ import Testing
     }
 
     @Test func `two loops that poll answer each other`() throws {
-        let (isOver, count) = (Latch(), 20_000 as UInt32)
+        let (isOver, count) = (Latch(), 4000 as UInt32)
         let there = try MachPort { message in
             try? message.replyPort?.send(MachPort.Message(id: message.id))
         }

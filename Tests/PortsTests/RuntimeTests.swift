@@ -151,7 +151,7 @@ import Testing
             }
             #expect(
                 waitUntil(before: .now + .seconds(10)) {
-                    right.channel.closeIfIdle()
+                    SendChannel.closeLost([right.channel].filter { $0.closeIfIdle() })
                     return !right.channel.hasSocket
                 })
         }

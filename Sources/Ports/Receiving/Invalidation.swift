@@ -74,7 +74,11 @@ extension Receiver {
                 // The queue takes no more of them. A message that stays could keep its own port's channel for ever.
                 if !deadline.hasPassed { ReceivedMessage.local(message).refuse() }
             case .frame(let frame):
-                if deadline.hasPassed { return }
+                if deadline.hasPassed {
+                    // The rest of the local messages goes on.
+                    state.withLock { $0.arrivals.hasPeers = false }
+                    continue
+                }
                 let frame = ReceivedFrame(frame, context.channels)
                 if frame.malformed == nil { ReceivedMessage.frame(frame).refuse() }
             case .nothing:

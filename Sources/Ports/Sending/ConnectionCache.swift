@@ -92,6 +92,6 @@ final class ConnectionCache: Sendable {
             return state.open.values.filter { $0.lastUsed < state.round }.sorted { $0.lastUsed < $1.lastUsed }
                 .prefix(surplus).map(\.channel)
         }
-        for channel in unused { channel.closeIfIdle() }
+        SendChannel.closeLost(unused.filter { $0.closeIfIdle() })
     }
 }

@@ -20,6 +20,8 @@ final class DeferredSend: Waiter {
     private struct Attempt: ~Copyable {
         var message: OutgoingMessage
         var watch: ThreadRunLoop.Source1?
+        /// Whether the frame polls, because no descriptor was left to watch with.
+        var polls = false
         var timer: (ThreadRunLoop.Timer, limit: MonotonicInstant)?
         /// The handshake that the frame waits for.
         var handshake: ControlHandshake?
@@ -103,16 +105,23 @@ final class DeferredSend: Waiter {
         guard attempt.withLock({ $0.watch?.isValid != true }) else { return }
         let housekeeping = channel.channels.housekeeping
         let source = try? housekeeping.watch(descriptor, "a port that a task sends to", for: self)
-        attempt.withLock { $0.watch = source }
-        // No descriptor is left to watch with: poll.
-        if source == nil { housekeeping.perform(after: .milliseconds(10)) { [weak self] in self?.wake() } }
+        let polls = attempt.withLock { attempt in
+            attempt.watch = source
+            return exchange(&attempt.polls, with: attempt.polls || source == nil)
+        }
+        guard source == nil, !polls else { return }
+        housekeeping.perform(after: .milliseconds(10)) { [weak self] in
+            self?.attempt.withLock { $0.polls = false }
+            self?.wake()
+        }
     }
 
     private func stopWatching() { attempt.withLock { $0.watch.take() }?.invalidate() }
 
-    /// Sets the timer anew.
+    /// Sets the timer. An earlier one stays: wake-ups must not put the look after the connection off.
     private func wait(until limit: MonotonicInstant) {
-        guard attempt.withLock({ $0.timer?.limit ?? .distantFuture }) != limit else { return }
+        let former = attempt.withLock { $0.timer?.limit ?? .distantFuture }
+        guard limit == .distantFuture ? former != limit : limit < former else { return }
         var timer: (ThreadRunLoop.Timer, limit: MonotonicInstant)?
         if limit != .distantFuture {
             let made = ThreadRunLoop.Timer(at: limit, label: "a send's deadline") { [weak self] _ in self?.timeIsUp() }

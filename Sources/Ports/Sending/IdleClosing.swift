@@ -7,7 +7,10 @@ extension SendChannel {
     var hasSocket: Bool { state.withLock { $0.socket != nil } }
 
     /// Closes the connection, now or when the answer to a drain probe comes.
-    func closeIfIdle() {
+    ///
+    /// - Returns: Whether there is no room or no answer: then the connection may be lost.
+    @discardableResult
+    func closeIfIdle() -> Bool {
         var (isProbed, mayBeLost) = (false, false)
         closeSocket { state in
             switch state.queue.closeIfIdle() {
@@ -29,8 +32,17 @@ extension SendChannel {
             }
         }
         if isProbed { channels.control.send(.probed(id.number), to: id.incarnation) }
-        // Without room or an answer, the next round tries again, unless the connection is lost.
-        if mayBeLost, dropLostConnection() { channels.connections.closed(self) }
+        return mayBeLost
+    }
+
+    /// Closes the connections that are lost. The others are closed in a later round.
+    static func closeLost(_ channels: [SendChannel]) {
+        // One look for all: it asks for all descriptors.
+        let open = Set(LocalSocket.connections(to: Set(channels.compactMap(\.usedPath))).map(\.path))
+        for channel in channels {
+            guard let path = channel.usedPath, !open.contains(path), channel.dropLostConnection() else { continue }
+            channel.channels.connections.closed(channel)
+        }
     }
 
     /// The port has answered a drain probe: everything before it was taken.

@@ -48,8 +48,10 @@ extension ThreadRunLoop {
 
 private final class IdleTasks: Sendable {
     private struct State {
-        /// Cancelled tasks, too, until their turn.
+        /// Some cancelled tasks, too, until their turn.
         var tasks = Deque<ThreadRunLoop.PerformRequest>()
+        /// With so many, the cancelled ones are looked for.
+        var many = 64
         var isAbandoned = false
     }
 
@@ -66,6 +68,10 @@ private final class IdleTasks: Sendable {
     func add(_ task: ThreadRunLoop.PerformRequest) {
         let isFirst = state.withLock { state in
             state.tasks.append(task)
+            if state.tasks.count > state.many {
+                state.tasks.removeAll { !$0.isPending }
+                state.many = max(64, 2 * state.tasks.count)
+            }
             return state.tasks.count == 1
         }
         // With other tasks the loop is awake, or was woken, or sleeps in another mode.

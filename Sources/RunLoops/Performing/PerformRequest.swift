@@ -36,7 +36,14 @@ extension ThreadRunLoop {
             if let body = takeBody(), isWanted { body() }
         }
 
-        fileprivate func isCalled(by item: some RequestItem) { state.withLock { $0.item = item } }
+        fileprivate func isCalled(by item: some RequestItem) {
+            let isOver = state.withLock { state in
+                state.item = item
+                return state.body == nil
+            }
+            // Another thread has cancelled all requests of the owner meanwhile.
+            if isOver { item.invalidate() }
+        }
 
         /// Whether the owner, if there is one, is still there.
         private var isWanted: Bool { noted == nil || owner != nil }
