@@ -26,6 +26,7 @@ enum PortBenchmarks {
             + polledRows(frame) + inFlightRows(threads, "two threads", [32])
             + inFlightRows(processes, "two processes", [32])
             + handOverRows(threads) + senderRows(threads) + crowdRows(frame) + memoryRows(frame)
+            + lifeRows(frame, directory)
     }
 
     /// Loops that stay awake for the next message.
@@ -85,6 +86,18 @@ enum PortBenchmarks {
     private static var crowdSizes: [Int] {
         let most = min(4000, (raiseDescriptorLimit() - 1000) / 5)
         return [1, 10, 100, 1000].filter { $0 < most } + [most]
+    }
+
+    private static func lifeRows(_ frame: RawFrame, _ directory: String) -> [Row] {
+        [false, true].map { named in
+            Row(part: named ? "a named port" : "a port", work: "made, used once, ended") {
+                Contest(
+                    .microseconds, ours: { try PortLife.ofPort(named: named) },
+                    Contestant("PUSH and PULL", .atMost(1.5)) {
+                        try PortLife.ofRaw(frame, directory: directory, named: named)
+                    })
+            }
+        }
     }
 
     private static func memoryRows(_ frame: RawFrame) -> [Row] {

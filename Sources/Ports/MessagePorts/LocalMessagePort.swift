@@ -28,7 +28,7 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
 
     /// Makes a port whose handler answers at once, with a name or without. The limits and the handler's threads are
     /// those of ``MachPort/init(queueLimit:byteLimit:messageLimit:nameServer:handler:)``. A slow asker does not delay
-    /// the port: up to a hundred replies wait, or ten thousand of 16 MiB together, each for ten seconds.
+    /// the port: up to a hundred replies wait, and more while they are small, each for ten seconds.
     /// - Throws: ``PortError``, as ``PortNameServer/register(_:name:)``.
     public convenience init(
         name: String? = nil, nameServer: PortNameServer = .shared, queueLimit: Int = 1000,

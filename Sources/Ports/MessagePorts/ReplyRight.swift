@@ -17,9 +17,9 @@ public final class ReplyRight: Sendable {
     deinit { if !isUsed.withLock({ $0 }) { refuse() } }
 
     /// Sends the reply, which may have no data (nil), now or when the asker has room. The call does not wait. Any
-    /// thread may call this method. Up to a hundred replies wait for one asker, or ten thousand
-    /// of 16 MiB together, each for ten seconds, or for
-    /// ``PortRuntime/flushBound`` when the process exits. The asker is told when its reply cannot be sent in that time.
+    /// thread may call this method. Up to a hundred replies wait for one asker, and more while they are small, each for
+    /// ten seconds, or for ``PortRuntime/flushBound`` when the process exits. The asker is told when its reply cannot be
+    /// sent in that time.
     /// - Throws: ``PortError``: `messageTooLarge`, `isInvalid`, `sendTimedOut` when that many replies wait…
     public func reply(with bytes: [UInt8]? = nil) throws(PortError) {
         try once { () throws(PortError) in

@@ -1,4 +1,5 @@
 import RunLoopLocks
+import Synchronization
 
 /// The channels of a runtime, at most one to each port, and what they share. A channel lives as long as there are
 /// rights to its port.
@@ -19,6 +20,8 @@ final class ChannelTable: Sendable {
 
     /// The secret number in this runtime's bells.
     let mark = UInt32.random(in: 1 ... .max)
+    /// The posted messages that wait beyond what each channel may have.
+    let extraPosts = Atomic(0)
     let sockets = SocketFactory()
     let control: ControlConnectionTable
     let connections: ConnectionCache

@@ -38,6 +38,8 @@ final class SendChannel: Sendable {
         var socket: Socket?
         /// The socket's connection, once somebody has looked for it: that asks for all descriptors.
         var connection: LocalSocket.Connection?
+        /// When a sender without time left has last looked whether the owner and the connection are there.
+        var lastLook = MonotonicInstant.distantPast
         weak var localPort: (any LocalPort)?
     }
 
@@ -90,14 +92,29 @@ final class SendChannel: Sendable {
         private(set) var count = 0
         private var bytes = 0
 
-        /// A hundred of any size wait, and more while all are small together.
-        mutating func add(_ size: Int) -> Bool {
-            guard count < 100 || count < 10_000 && bytes + size <= 16 << 20 else { return false }
+        /// So many of any size wait.
+        private static let most = 100
+        /// So many more wait at all channels of a runtime, while those of the channel are small together. They cost
+        /// the housekeeping thread work, all at once when they expire.
+        private static let mostExtra = 4000
+
+        /// - Parameter extra: The runtime's count of messages beyond ``most``.
+        mutating func add(_ size: Int, _ extra: borrowing Atomic<Int>) -> Bool {
+            if count >= Self.most {
+                guard bytes + size <= 16 << 20 else { return false }
+                guard extra.add(1, ordering: .relaxed).newValue <= Self.mostExtra else {
+                    extra.subtract(1, ordering: .relaxed)
+                    return false
+                }
+            }
             (count, bytes) = (count + 1, bytes + size)
             return true
         }
 
-        mutating func remove(_ size: Int) { (count, bytes) = (count - 1, bytes - size) }
+        mutating func remove(_ size: Int, _ extra: borrowing Atomic<Int>) {
+            if count > Self.most { extra.subtract(1, ordering: .relaxed) }
+            (count, bytes) = (count - 1, bytes - size)
+        }
     }
 
     private let posted = Lock(Posted())
@@ -188,16 +205,16 @@ final class SendChannel: Sendable {
         // The port asks only processes that watch it what they have sent.
         watch()
         let size = message.size
-        guard posted.withLock({ $0.add(size) }) else { throw .sendTimedOut(port: id) }
+        guard posted.withLock({ $0.add(size, channels.extraPosts) }) else { throw .sendTimedOut(port: id) }
         let deferred: DeferredSend
         do throws(PortError) {
             deferred = try DeferredSend(message, to: self, before: deadline)
         } catch {
-            posted.withLock { $0.remove(size) }
+            posted.withLock { $0.remove(size, channels.extraPosts) }
             throw error
         }
         deferred.outcome.whenSet { outcome in
-            self.posted.withLock { $0.remove(size) }
+            self.posted.withLock { $0.remove(size, self.channels.extraPosts) }
             if case .failure(let error) = outcome { failed(error) }
         }
     }
@@ -256,15 +273,19 @@ final class SendChannel: Sendable {
     /// Throws when a waiter, which has waited in vain, has no time left, or its connection is lost. Otherwise closes a
     /// socket that was never accepted.
     func prepareRetry(of waiter: some Waiter, _ deadlines: Deadlines) throws(PortError) {
-        let (isConnected, isOver) = state.withLock { state in
-            let isOver = (state.queue.isConnected ? deadlines.send : deadlines.connect).hasPassed
+        let (isConnected, isOver, looks) = state.withLock { state in
+            let now = MonotonicInstant.now
+            let isOver = (state.queue.isConnected ? deadlines.send : deadlines.connect) <= now
             if !isOver, state.queue.isFirst(waiter), state.queue.dropUnaccepted() { state.socket = nil }
-            return (state.queue.isConnected, isOver)
+            // Thousands may be over at once, and one look says the same as many.
+            let looks = !isOver || state.lastLook + .milliseconds(100) < now
+            if looks { state.lastLook = now }
+            return (state.queue.isConnected, isOver, looks)
         }
         if isConnected {
-            let error = noAnswer(.sendTimedOut(port: id))
-            if dropLostConnection() { throw .connectionLost(port: id) }
-            if isOver { throw error }
+            if looks { _ = noAnswer(.sendTimedOut(port: id)) }
+            if looks, dropLostConnection() { throw .connectionLost(port: id) }
+            if isOver { throw .sendTimedOut(port: id) }
         } else if isOver {
             throw .cannotConnect(port: id, reason: "its owner accepts no connection")
         }
