@@ -27,13 +27,22 @@ struct Progress: ~Copyable, Sendable {
 }
 
 extension ThreadRunLoop {
-    func passBegins() { if progress.isWatched.load(ordering: .relaxed) { noteStart(crl_coarse_now()) } }
-    func passEnds() { if progress.isWatched.load(ordering: .relaxed) { noteStart(0) } }
-
-    private func noteStart(_ start: UInt64) {
-        // A watch may begin to wait for this: the two must not miss each other.
-        progress.start.store(start, ordering: .sequentiallyConsistent)
-        guard progress.waitingWatches.load(ordering: .sequentiallyConsistent) > 0 else { return }
-        for watch in state.withLock({ $0.watches }) { watch.loopGoesOn() }
+    func passBegins() {
+        guard progress.isWatched.load(ordering: .relaxed) else { return }
+        if progress.start.load(ordering: .relaxed) == 0 {
+            // A watch may wait for the first pass after a sleep, or of a run: the two must not miss each other.
+            progress.start.store(crl_coarse_now(), ordering: .sequentiallyConsistent)
+        } else {
+            progress.start.store(crl_coarse_now(), ordering: .relaxed)
+        }
+        if progress.waitingWatches.load(ordering: .sequentiallyConsistent) > 0 { tellWatches() }
     }
+
+    func passEnds() {
+        guard progress.isWatched.load(ordering: .relaxed) else { return }
+        progress.start.store(0, ordering: .relaxed)
+        if progress.waitingWatches.load(ordering: .relaxed) > 0 { tellWatches() }
+    }
+
+    private func tellWatches() { for watch in state.withLock({ $0.watches }) { watch.loopGoesOn() } }
 }
