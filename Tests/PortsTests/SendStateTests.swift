@@ -1,3 +1,4 @@
+import Synchronization
 import TestSupport
 import Testing
 
@@ -115,5 +116,21 @@ import Testing
         #expect(errorKind { try queue.check(.isInvalid(port: port)) } == "unavailable")
         _ = queue.end(.invalid)
         #expect(queue.lifecycle == .closed)
+    }
+
+    @Test func `a hundred posted messages wait, and more while they are small and few in all`() {
+        let extra = Atomic(0)
+        var (large, small) = (PostedMessages(), PostedMessages())
+        let adds = { (posted: inout PostedMessages, size: Int) in posted.add(size, extra) }
+        #expect((0..<100).allSatisfy { _ in adds(&large, 1 << 20) } && !adds(&large, 1))
+        #expect((0..<4100).allSatisfy { _ in adds(&small, 10) } && !adds(&small, 10))
+        // The bound is for all.
+        var other = PostedMessages()
+        #expect((0..<100).allSatisfy { _ in adds(&other, 10) } && !adds(&other, 10))
+        small.remove(10, extra)
+        #expect(adds(&other, 10) && !adds(&small, 10))
+        for _ in 0..<4099 { small.remove(10, extra) }
+        other.remove(10, extra)
+        #expect(extra.load(ordering: .relaxed) == 0 && small.count == 0 && other.count == 100)
     }
 }

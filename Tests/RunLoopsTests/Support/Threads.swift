@@ -68,8 +68,12 @@ final class Pipe: Sendable {
 
     func closeWriter() {
         ends.withLock { ends in
-            if ends.1 >= 0 { close(ends.1) }
+            guard ends.1 >= 0 else { return }
+            close(ends.1)
             ends.1 = -1
+            // A child of another test, which has not come to its program yet, may still have the end.
+            var polled = pollfd(fd: ends.0, events: 0, revents: 0)
+            waitUntil { ends.0 < 0 || poll(&polled, 1, 0) > 0 }
         }
     }
 }
