@@ -90,6 +90,11 @@ import ZeroMQ
         try socket.bind("ipc://\(sandbox.file("\(incarnation)/1"))")
         right.onInvalidation {}
         let first = accept(listener, incarnation)
+        // A new connection gives credit back, also for what was sent just before.
+        try right.channel.connectToOwner(before: .patience)
+        let hasBegun = Latch()
+        try right.channel.channels.housekeeping.perform { hasBegun.open() }
+        #expect(hasBegun.wait(until: .patience))
         let message = MachPort.Message([.bytes([UInt8](repeating: 7, count: 900))])
         try right.send(message, before: .patience)
         #expect(errorKind { try right.send(message, before: .distantPast) } == "sendTimedOut")

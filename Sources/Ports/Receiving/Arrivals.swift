@@ -66,13 +66,9 @@ struct Arrivals: ~Copyable {
     mutating func nextOfPeers(_ socket: borrowing Socket?, isReported: inout Bool) -> Frame? {
         changeTurns()
         guard !isLocalTurn || batch.isEmpty && !queue.hasMessages else { return nil }
-        guard let frame = nextFrame(socket, isReported) else {
-            isReported = false
-            return nil
-        }
-        if !frame.isFollowed, !Wire.isDrainProbe(frame) { return frame }
-        heldFrame = consume frame
-        return nil
+        let frame = nextFrame(socket, isReported, isProbe: false)
+        if frame == nil, heldFrame == nil { isReported = false }
+        return frame
     }
 
     private mutating func changeTurns() {
@@ -114,10 +110,12 @@ struct Arrivals: ~Copyable {
     }
 
     /// Takes the next frame if it is a drain probe.
-    mutating func nextProbe(_ socket: borrowing Socket?) -> Frame? {
-        guard let frame = nextFrame(socket) else { return nil }
-        let isProbe = !frame.isFollowed && Wire.isDrainProbe(frame)
-        if isProbe { return consume frame }
+    mutating func nextProbe(_ socket: borrowing Socket?) -> Frame? { nextFrame(socket, isProbe: true) }
+
+    /// Takes the next frame if it is all of its message, and a drain probe or none.
+    private mutating func nextFrame(_ socket: borrowing Socket?, _ isReported: Bool = true, isProbe: Bool) -> Frame? {
+        guard let frame = nextFrame(socket, isReported) else { return nil }
+        if !frame.isFollowed, Wire.isDrainProbe(frame) == isProbe { return frame }
         heldFrame = consume frame
         return nil
     }
@@ -125,7 +123,7 @@ struct Arrivals: ~Copyable {
     /// Whether no message waits. Silences the socket's descriptor until the next message.
     mutating func isEmpty(_ socket: borrowing Socket?) -> Bool {
         // The bells first: what they announce is on the list by then.
-        if heldFrame == nil { heldFrame = nextFrame(socket) }
+        heldFrame = nextFrame(socket)
         // A further sender makes the descriptor readable again.
         if heldFrame != nil { _ = try? socket?.events() }
         return heldFrame == nil && queue.isEmpty

@@ -15,7 +15,7 @@ final class QueueService: Waiter {
         /// Whether a message may have come since that block began.
         var isWoken = false
         var isStopped = false
-        var watch: ThreadRunLoop.Source1?
+        var watch: (any Watch)?
     }
 
     private let state = Lock(State())
@@ -65,7 +65,7 @@ final class QueueService: Waiter {
             state.watch = try? port.context.housekeeping.watch(descriptor, "a port that a queue serves", for: self)
             return state.watch != nil
         }
-        // No descriptor is left to watch with: poll.
+        // No thread is left to watch with: poll.
         if !isWatched { queue.asyncAfter(deadline: .now() + .milliseconds(10)) { self.wake() } }
     }
 }

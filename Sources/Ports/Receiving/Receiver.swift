@@ -160,16 +160,14 @@ final class Receiver: LocalPort, RegisteredPort {
             case .frame(let frame, let handler, let isFirstNow, let isLast):
                 isFirst = isFirst || isFirstNow
                 let size = frame.count
-                let frame = ReceivedFrame(frame, context.channels)
-                guard frame.header.kind != .drainProbe else {
+                let frame = checked(frame)
+                if let frame, frame.header.kind == .drainProbe {
                     answer(frame)
                     continue
                 }
-                if hasByteLimit { collectCredit(size, for: frame.header.origin, isLast: isLast) }
-                guard let error = frame.malformed else {
-                    return Delivery(frame: frame, handler: handler, isFirst: isFirst)
-                }
-                noteMalformed(error, in: frame)
+                // A malformed frame has no origin.
+                if hasByteLimit { collectCredit(size, for: frame?.header.origin ?? 0, isLast: isLast) }
+                if let frame { return Delivery(frame: frame, handler: handler, isFirst: isFirst) }
             }
         }
         tellOthers()
@@ -328,7 +326,7 @@ final class Receiver: LocalPort, RegisteredPort {
         if let message = takeMessage() { return message }
         guard let waiter else { return nil }
         let descriptor = try state.withLock { (state) throws(PortError) in try state.socket?.watchedDescriptor() }
-        if let descriptor { waiter.watch(descriptor) }
+        if let descriptor { try waiter.watch(descriptor) }
         return nil
     }
 

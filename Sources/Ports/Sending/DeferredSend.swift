@@ -19,9 +19,7 @@ final class DeferredSend: Waiter {
     /// Used on the housekeeping thread.
     private struct Attempt: ~Copyable {
         var message: OutgoingMessage
-        var watch: ThreadRunLoop.Source1?
-        /// Whether the frame polls, because no descriptor was left to watch with.
-        var polls = false
+        var watch: (any Watch)?
         var timer: (ThreadRunLoop.Timer, limit: MonotonicInstant)?
         /// The handshake that the frame waits for.
         var handshake: ControlHandshake?
@@ -84,7 +82,7 @@ final class DeferredSend: Waiter {
                 wait(until: deadlines.connect)
                 try connect()
             case .wait(let descriptor, let limit):
-                if let descriptor { watch(descriptor) } else { stopWatching() }
+                if let descriptor { try watch(descriptor) } else { stopWatching() }
                 wait(until: limit)
             }
         } catch {
@@ -100,20 +98,11 @@ final class DeferredSend: Waiter {
         if handshake !== former { handshake.outcome.add(self) }
     }
 
-    private func watch(_ descriptor: Int32) {
+    private func watch(_ descriptor: Int32) throws(PortError) {
         // The descriptor stays the same until the watch is stopped.
         guard attempt.withLock({ $0.watch?.isValid != true }) else { return }
-        let housekeeping = channel.channels.housekeeping
-        let source = try? housekeeping.watch(descriptor, "a port that a task sends to", for: self)
-        let polls = attempt.withLock { attempt in
-            attempt.watch = source
-            return exchange(&attempt.polls, with: attempt.polls || source == nil)
-        }
-        guard source == nil, !polls else { return }
-        housekeeping.perform(after: .milliseconds(10)) { [weak self] in
-            self?.attempt.withLock { $0.polls = false }
-            self?.wake()
-        }
+        let watch = try channel.channels.housekeeping.watch(descriptor, "a port that a task sends to", for: self)
+        attempt.withLock { $0.watch = watch }
     }
 
     private func stopWatching() { attempt.withLock { $0.watch.take() }?.invalidate() }

@@ -6,9 +6,7 @@ final class TaskWaiter: Waiter {
     private struct State {
         var isWoken = false
         var continuation: CheckedContinuation<Void, Never>?
-        var watch: ThreadRunLoop.Source1?
-        /// Whether the task polls, because no descriptor was left to watch with.
-        var polls = false
+        var watch: (any Watch)?
     }
 
     private let housekeeping: Housekeeping
@@ -27,9 +25,9 @@ final class TaskWaiter: Waiter {
     }
 
     /// Has the descriptor end the next wait, too. The descriptor must be open during the call.
-    func watch(_ descriptor: Int32) {
-        let source = try? housekeeping.watch(descriptor, "a port that a task waits for", for: self)
-        state.withLock { ($0.watch, $0.polls) = (source, source == nil) }
+    func watch(_ descriptor: Int32) throws(PortError) {
+        let watch = try housekeeping.watch(descriptor, "a port that a task waits for", for: self)
+        state.withLock { $0.watch = watch }
     }
 
     private func stopWatching() { state.withLock { $0.watch.take() }?.invalidate() }
@@ -38,11 +36,9 @@ final class TaskWaiter: Waiter {
     nonisolated(nonsending) func wait(until deadline: MonotonicInstant) async throws -> Bool {
         defer { stopWatching() }
         if deadline.hasPassed { return false }
-        let polls = state.withLock { exchange(&$0.polls, with: false) }
-        let limit = polls ? min(deadline, .now + .milliseconds(10)) : deadline
         var timer: ThreadRunLoop.Timer?
-        if limit != .distantFuture {
-            let made = ThreadRunLoop.Timer(at: limit, label: "a port's deadline") { [weak self] _ in self?.wake() }
+        if deadline != .distantFuture {
+            let made = ThreadRunLoop.Timer(at: deadline, label: "a port's deadline") { [weak self] _ in self?.wake() }
             try housekeeping.add(made)
             timer = made
         }

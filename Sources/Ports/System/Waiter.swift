@@ -36,18 +36,35 @@ final class ThreadWaiter: Waiter {
     }
 }
 
+/// What wakes a waiter once, until it is invalidated.
+protocol Watch: AnyObject, Sendable {
+    var isValid: Bool { get }
+    func invalidate()
+}
+
+extension ThreadRunLoop.Source1: Watch {}
+extension ThreadRunLoop.Timer: Watch {}
+
 extension Housekeeping {
-    /// Wakes the waiter once, when the descriptor becomes readable. The descriptor must be open during the call.
-    func watch(
-        _ descriptor: Int32, _ label: String, for waiter: some Waiter
-    ) throws(PortError) -> ThreadRunLoop.Source1 {
+    /// Wakes the waiter once, when the descriptor becomes readable; when no descriptor is left to watch it with, soon:
+    /// then the waiter polls. The descriptor must be open during the call. Throws without a thread.
+    func watch(_ descriptor: Int32, _ label: String, for waiter: some Waiter) throws(PortError) -> any Watch {
         let source = ThreadRunLoop.Source1(descriptor: descriptor, label: label) { [weak waiter] turn in
             turn.source.invalidate()
             waiter?.wake()
             return true
         }
-        try add(source)
-        return source
+        do throws(PortError) {
+            try add(source)
+            return source
+        } catch {
+            let timer = ThreadRunLoop.Timer(after: .milliseconds(10), label: label) { [weak waiter] timer in
+                timer.invalidate()
+                waiter?.wake()
+            }
+            try add(timer)
+            return timer
+        }
     }
 }
 
