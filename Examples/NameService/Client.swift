@@ -12,7 +12,7 @@ struct Client {
         while true {
             say("\(title): I wait for the name.")
             // It polls nothing: the kernel tells when the name is there.
-            let right = try PortNameServer.shared.waitForPort(forName: serviceName, before: .distantFuture)
+            let right = try PortNameServer.shared.waitForPort(forName: serviceName)
             do {
                 try use(RemoteMessagePort(right))
             } catch PortError.isInvalid, PortError.becameInvalid, PortError.unanswered {
@@ -26,7 +26,7 @@ struct Client {
     private func use(_ service: RemoteMessagePort) throws -> Never {
         var former: [UInt8]?
         while true {
-            let answer = try service.request(id: 1, Array(title.utf8), replyTimeout: .seconds(5))
+            let answer = try service.request(id: 1, Array(title.utf8), timeout: .seconds(5))
             if answer != former { say("\(title): \(String(decoding: answer ?? [], as: UTF8.self)) answers.") }
             former = answer
             usleep(20_000)

@@ -195,7 +195,7 @@ final class Pool {
     /// - Parameter isDone: Whether they may end by themselves; otherwise they are ended in the middle of their work.
     func end(isDone: Bool) {
         for member in members where isDone { try? member.port?.send(MachPort.Message(id: Wire.end), before: .now) }
-        let patience = MonotonicInstant.now + .seconds(isDone ? 2 : 0)
+        let patience = ContinuousClock.now + .seconds(isDone ? 2 : 0)
         for member in members {
             if let process = member.process, process.waitForExit(before: patience) == nil {
                 process.send(signal: SIGKILL)

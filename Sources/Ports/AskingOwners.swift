@@ -11,11 +11,11 @@ extension MachPort.SendRight {
     /// includes the time to connect, which may take up to a second more.
     /// - Throws: ``PortError``: `receiveTimedOut`, `isInvalid`, `becameInvalid`, `cannotConnect`…
     @available(*, noasync, message: "it blocks its thread")
-    public func ping(before deadline: MonotonicInstant = .now + .seconds(5)) throws(PortError) -> Duration {
+    public func ping(before deadline: ContinuousClock.Instant? = .now + .seconds(5)) throws(PortError) -> Duration {
         try Fork.check()
         guard isValid, let runtime = channel.runtime else { throw .isInvalid(port: id) }
         defer { withExtendedLifetime(runtime) {} }
-        let start = MonotonicInstant.now
+        let (start, deadline) = (MonotonicInstant.now, MonotonicInstant(deadline))
         let probe = channel.probeOwner()
         defer { withExtendedLifetime(probe) {} }
         try channel.connectToOwner(before: max(deadline, .now + .seconds(1)))
@@ -30,11 +30,14 @@ extension MachPort.SendRight {
     /// A sender that does not answer within a tenth of a second counts with its last answer.
     /// - Throws: ``PortError``: `receiveTimedOut`, `isInvalid`, `becameInvalid`, `cannotConnect`…
     @available(*, noasync, message: "it blocks its thread")
-    public func statistics(before deadline: MonotonicInstant = .now + .seconds(5)) throws(PortError) -> PortStatistics {
+    public func statistics(before deadline: ContinuousClock.Instant? = .now + .seconds(5)) throws(PortError)
+        -> PortStatistics
+    {
         try Fork.check()
         guard isValid, let runtime = channel.runtime else { throw .isInvalid(port: id) }
         defer { withExtendedLifetime(runtime) {} }
         let collector = runtime.statistics
+        let deadline = MonotonicInstant(deadline)
         let owner = try channel.connectToOwner(before: max(deadline, .now + .seconds(1)))
         let query = try collector.ask(id, of: owner)
         defer { collector.remove(query) }

@@ -16,14 +16,14 @@ extension MachPort {
 
         /// Suspends until there is a message, and takes it; nil when the port is invalid or the task cancelled.
         public mutating func next(isolation actor: isolated (any Actor)? = #isolation) async -> Message? {
-            try? await port.receive(before: .distantFuture)
+            try? await port.receive()
         }
     }
 
     /// Waits for the next message as the form that blocks does, suspending the task. Throws also `CancellationError`.
     public nonisolated(nonsending) func receive(
-        before deadline: MonotonicInstant = .distantFuture
+        before deadline: ContinuousClock.Instant? = nil
     ) async throws -> Message {
-        Message(try await receiver.receive(before: deadline))
+        Message(try await receiver.receive(before: MonotonicInstant(deadline)))
     }
 }

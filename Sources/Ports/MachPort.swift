@@ -126,8 +126,8 @@ public final class MachPort: Sendable, CustomStringConvertible {
     /// - Parameter deadline: The end of the wait. A deadline in the past does not wait.
     /// - Throws: ``PortError``: `receiveTimedOut`, `isInvalid`, `becameInvalid`.
     @available(*, noasync, message: "it blocks its thread; `try await` the other one")
-    public func receive(before deadline: MonotonicInstant = .distantFuture) throws(PortError) -> Message {
-        Message(try receiver.receive(before: deadline))
+    public func receive(before deadline: ContinuousClock.Instant? = nil) throws(PortError) -> Message {
+        Message(try receiver.receive(before: MonotonicInstant(deadline)))
     }
 
     /// The malformed frames that were dropped.

@@ -38,29 +38,31 @@ extension MachPort {
         /// use, may take up to a second more. Any thread may call this method. The corresponding method is
         /// NSPortMessage's `sendBeforeDate:`.
         /// - Throws: ``PortError``: `sendTimedOut`, `isInvalid`, `becameInvalid`, `messageTooLarge`, `cannotConnect`…
-        public func send(_ message: Message, before deadline: MonotonicInstant = .distantFuture) throws(PortError) {
+        @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+        public func send(_ message: Message, before deadline: ContinuousClock.Instant? = nil) throws(PortError) {
             try Fork.check()
             var message = try MessageEncoding.outgoing(message, to: channel)
-            try channel.send(&message, before: deadline)
+            try channel.send(&message, before: MonotonicInstant(deadline))
         }
 
         /// Sends a message as the form that blocks does, suspending the task. Those who wait get room in their order.
         /// - Throws: ``PortError``, but never `ownQueueFull`, and `CancellationError`, when the message was not sent.
         public nonisolated(nonsending) func send(
-            _ message: Message, before deadline: MonotonicInstant = .distantFuture
+            _ message: Message, before deadline: ContinuousClock.Instant? = nil
         ) async throws {
             try Fork.check()
             try Task.checkCancellation()
-            try await channel.send(MessageEncoding.outgoing(message, to: channel), before: deadline)
+            try await channel.send(MessageEncoding.outgoing(message, to: channel), before: MonotonicInstant(deadline))
         }
 
         /// Sends a message of one component of bytes, such as `numbers.span.bytes`, without an array.
         /// - Throws: ``PortError``, as `send(_:before:)`.
         public func send(
             id: UInt32 = 0, bytes: RawSpan, replyPort: SendRight? = nil,
-            before deadline: MonotonicInstant = .distantFuture
+            before deadline: ContinuousClock.Instant? = nil
         ) throws(PortError) {
             try Fork.check()
+            let deadline = MonotonicInstant(deadline)
             if channel.isLocal {
                 return try channel.send(id: id, bytes: bytes, replyRight: replyPort?.channel, before: deadline)
             }

@@ -9,6 +9,13 @@ public struct MonotonicInstant: InstantProtocol, Sendable, Hashable {
     /// The instant this many nanoseconds after the clock's origin.
     public init(nanoseconds: UInt64) { self.nanoseconds = nanoseconds }
 
+    /// The moment of a deadline, nil for none, on this clock: measured from now, so that a suspension of the machine
+    /// puts the deadline off.
+    package init(_ deadline: ContinuousClock.Instant?) {
+        guard let deadline else { self = .distantFuture; return }
+        self = .now + ContinuousClock.now.duration(to: deadline)
+    }
+
     /// The present moment.
     public static var now: MonotonicInstant { MonotonicInstant(nanoseconds: crl_now()) }
 

@@ -10,9 +10,9 @@ struct NameArgument: ParsableArguments {
     var name: String
 
     /// Finds the port. A live owner that does not answer before the deadline counts as a timeout.
-    func right(before deadline: MonotonicInstant) throws -> MachPort.SendRight {
+    func right(before deadline: ContinuousClock.Instant) throws -> MachPort.SendRight {
         let outcome = Result { () throws(PortError) in try PortNameServer.shared.port(forName: name, before: deadline) }
-        if case .failure(let error) = outcome, case .cannotConnect = error, deadline.hasPassed {
+        if case .failure(let error) = outcome, case .cannotConnect = error, deadline <= .now {
             throw Portctl.timeout(error)
         }
         return try outcome.get()
@@ -85,5 +85,5 @@ struct Seconds: ExpressibleByArgument {
     init(_ duration: Duration) { self.duration = duration }
 
     var defaultValueDescription: String { "\(duration / .seconds(1))" }
-    var deadline: MonotonicInstant { .now + duration }
+    var deadline: ContinuousClock.Instant { .now + duration }
 }

@@ -7,7 +7,7 @@ extension PortNameServer.Registration {
     }
 
     func statistics() -> MachPort.Statistics? {
-        let deadline = MonotonicInstant.now + .milliseconds(300)
+        let deadline = ContinuousClock.now + .milliseconds(300)
         let right = try? PortNameServer.shared.port(forName: name, before: deadline)
         return try? right?.statistics(before: deadline)
     }

@@ -34,7 +34,7 @@ struct Request: ParsableCommand {
         let right = try port.right(before: timeout.deadline)
         let bytes = try message.bytes(upTo: right.messageLimit, for: port.name)
         let reply = try RemoteMessagePort(right).request(
-            id: message.id, bytes, sendTimeout: timeout.duration, replyTimeout: timeout.duration)
+            id: message.id, bytes, timeout: timeout.duration)
         if output.isJSON { return print("\(json(reply))") }
         guard let reply, !reply.isEmpty else { return }
         write(reply)

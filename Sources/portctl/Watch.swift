@@ -11,7 +11,7 @@ struct Watch: ParsableCommand {
     func run() throws {
         let watch = try PortNameWatch()
         while true {
-            switch try watch.next(before: MonotonicInstant.now + .seconds(1)) {
+            switch try watch.next(before: ContinuousClock.now + .seconds(1)) {
             case .came(let registration)?: show("+", "came", registration)
             case .went(let registration)?: show("-", "went", registration)
             case nil: endUnread()
@@ -39,7 +39,7 @@ struct Wait: ParsableCommand {
     var timeout: Seconds?
 
     func run() throws {
-        let deadline = timeout?.deadline ?? .distantFuture
+        let deadline = timeout?.deadline
         do throws(PortError) {
             if isForEnd {
                 try PortNameServer.shared.waitForEnd(ofName: port.name, before: deadline)

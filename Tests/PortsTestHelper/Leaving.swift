@@ -23,7 +23,7 @@ func leave(_ way: String, _ count: UInt32, flushBound: Duration) throws {
     let jobs: [@Sendable () throws -> Void] = [
         { while true { try full.sendRight.send(MachPort.Message()) } },
         { _ = try served.receive() },
-        { _ = try RemoteMessagePort(unanswering.sendRight).request(id: 1, replyTimeout: .seconds(60)) },
+        { _ = try RemoteMessagePort(unanswering.sendRight).request(id: 1, timeout: .seconds(60)) },
         { _ = try PortNameServer.shared.waitForPort(forName: "nobody") },
     ]
     let threads = try jobs.map { job in try RunLoopThread { _ in try? job() } }

@@ -24,7 +24,7 @@ func leaveFull() throws -> Never {
         let before = unread(connection)
         try send()
         // The port's side may have taken the message already.
-        let deadline = MonotonicInstant.now + .milliseconds(100)
+        let deadline = ContinuousClock.now + .milliseconds(100)
         while unread(connection) == before, !deadline.hasPassed { usleep(100) }
     }
     close(creat(PortNameServer.shared.path + "/leaving", 0o600))

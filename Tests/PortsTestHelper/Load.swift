@@ -27,10 +27,10 @@ func nag() throws -> Never {
     let data = [UInt8](repeating: 1, count: 100_000)
     let threads = try (0..<2).map { _ in
         try RunLoopThread { _ in
-            while true { _ = try? server.request(id: 1, data, replyTimeout: .milliseconds(5)) }
+            while true { _ = try? server.request(id: 1, data, timeout: .milliseconds(5)) }
         }
     }
-    _ = try server.request(id: 1, data, replyTimeout: .seconds(30))
+    _ = try server.request(id: 1, data, timeout: .seconds(30))
     try report(nil)
     while true { _ = withExtendedLifetime(threads) { pause() } }
 }

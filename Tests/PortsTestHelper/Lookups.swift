@@ -18,7 +18,7 @@ private actor Outcome {
 func lookUpInVain(_ name: String, tasks count: Int) -> Never {
     Task.detached {
         let outcome = Outcome()
-        let deadline = MonotonicInstant.now + .seconds(2)
+        let deadline = ContinuousClock.now + .seconds(2)
         for number in 0..<count {
             Task.detached {
                 do {
@@ -35,7 +35,7 @@ func lookUpInVain(_ name: String, tasks count: Int) -> Never {
         }
         var (longest, threads) = (Duration.zero, 0)
         while await outcome.count < count {
-            let begin = MonotonicInstant.now
+            let begin = ContinuousClock.now
             try? await Task.sleep(for: .milliseconds(20))
             longest = max(longest, begin.duration(to: .now))
             threads = max(threads, liveThreads())

@@ -113,7 +113,7 @@ private func run(
     // If it is not over yet, this is the end: a queue may have it still.
     story.letGo()
     last.port?.invalidate()
-    let deadline = MonotonicInstant.now + .seconds(20)
+    let deadline = ContinuousClock.now + .seconds(20)
     while story.ends.load(ordering: .relaxed) == 0 {
         guard !deadline.hasPassed else { fail("it does not end") }
         usleep(20)

@@ -83,7 +83,7 @@ func waitWithFewDescriptors() throws -> Never {
         ),
     ]
     for (name, wait, end) in waits {
-        let began = MonotonicInstant.now
+        let began = ContinuousClock.now
         thread.loop.add(ThreadRunLoop.Timer(after: .milliseconds(100)) { _ in try? end() })
         try wait()
         check(began.duration(to: .now) > .milliseconds(90), "\(name) has not waited")
@@ -99,7 +99,7 @@ func waitWithFewDescriptors() throws -> Never {
         })
     try right.send(MachPort.Message(id: 2), before: .now + .seconds(20))
     check(task.wait(until: .now + .seconds(20)), "a task's message was not sent")
-    let began = MonotonicInstant.now
+    let began = ContinuousClock.now
     check((try? port.receive(before: began + .milliseconds(100))) == nil, "a message")
     check(began.duration(to: .now) > .milliseconds(90), "the wait has ended before its time")
     exit(0)
@@ -134,7 +134,9 @@ func keepNameWithoutDescriptors() throws -> Never {
 func watchWithoutDescriptors() throws -> Never {
     let names = PortNameServer.shared
     let watch = try PortNameWatch(names)
-    func next(before deadline: MonotonicInstant) throws -> PortNameWatch.Change? { try watch.next(before: deadline) }
+    func next(before deadline: ContinuousClock.Instant) throws -> PortNameWatch.Change? {
+        try watch.next(before: deadline)
+    }
     try withoutDescriptors {
         guard try next(before: .now + .milliseconds(200)) == nil else { fail("a change") }
         let attempts: [() throws -> Void] = [

@@ -82,7 +82,7 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
     case "ask":
         // Asks the port named "test" with its own process id.
         let pid = withUnsafeBytes(of: getpid()) { Array($0) }
-        let answer = try RemoteMessagePort(name: "test").request(id: 1, pid, replyTimeout: .seconds(30))
+        let answer = try RemoteMessagePort(name: "test").request(id: 1, pid, timeout: .seconds(30))
         exit(answer == pid ? 0 : 71)
 
     case "send":

@@ -57,7 +57,7 @@ import Testing
             #expect(waitUntil(before: Scale.patience) { right.channel.waiterCount == 1 })
             // Room comes in batches.
             var ids: [UInt32] = []
-            let deadline = MonotonicInstant.patience
+            let deadline = ContinuousClock.Instant.patience
             repeat {
                 if let message = try? port.receive(before: .distantPast) { ids.append(message.id) }
             } while (try? right.send(MachPort.Message(id: 2), before: .distantPast)) == nil && !deadline.hasPassed
@@ -131,7 +131,7 @@ import Testing
         let senders = [40, 80, 120, 160].map { milliseconds in
             Helper {
                 (0..<rounds).map { _ in
-                    let (worked, deadline) = (threadTime(), MonotonicInstant.now + .milliseconds(milliseconds))
+                    let (worked, deadline) = (threadTime(), ContinuousClock.now + .milliseconds(milliseconds))
                     let error = errorKind { try full.send(message, before: deadline) }
                     return Wait(late: deadline.duration(to: .now), work: threadTime() - worked, error: error)
                 }
@@ -164,7 +164,7 @@ import Testing
         let mine = try MachPort(nameServer: PortNameServer(directory: hoarder.full.channel.path))
         var times = Times()
         for number in 0..<UInt32(count) {
-            let began = MonotonicInstant.now
+            let began = ContinuousClock.now
             try hoarder.echo.send(MachPort.Message(id: number, replyPort: mine.sendRight), before: .patience)
             #expect(try mine.receive(before: .patience).id == number)
             times.add(began.duration(to: .now))

@@ -100,7 +100,7 @@ import Testing
             let desk = try Desk(sandbox, queueLimit: 100)
             let child = Child("leave", way, "180", "300", in: sandbox)
             #expect(waitUntil { access(sandbox.file("leaving"), F_OK) == 0 })
-            let began = MonotonicInstant.now
+            let began = ContinuousClock.now
             #expect(child.wait() == (way == "return" ? 0 : 3))
             late.add(began.duration(to: .now) - .milliseconds(300))
             // A prefix.

@@ -352,7 +352,7 @@ import Testing
         let server = try MachPort()
         let right = server.sendRight
         let askers = (0..<3).map { _ in
-            Helper { errorKind { _ = try RemoteMessagePort(right).request(id: 1, replyTimeout: .seconds(20)) } }
+            Helper { errorKind { _ = try RemoteMessagePort(right).request(id: 1, timeout: .seconds(20)) } }
         }
         #expect(waitUntil { PortRuntime.shared.replies.pending.pendingCount(to: right.id) == 3 })
         server.invalidate()
@@ -367,7 +367,7 @@ import Testing
         var count = 0
         while (try? right.send(MachPort.Message(), before: .distantPast)) != nil { count += 1 }
         let asker = Helper {
-            errorKind { _ = try RemoteMessagePort(right).request(id: 1, replyTimeout: .seconds(1000)) }
+            errorKind { _ = try RemoteMessagePort(right).request(id: 1, timeout: .seconds(1000)) }
         }
         #expect(waitUntil { right.channel.waiterCount == 1 })
         for _ in 0..<count { _ = try server.receive(before: .patience) }

@@ -59,7 +59,7 @@ import ZeroMQ
         for right in rights { right.onInvalidation { told.withLock { $0.append(.now) } } }
         for place in elsewhere { try place.send(MachPort.Message([.port(server)]), before: .patience) }
         let askers = (0..<3).map { _ in
-            Helper { errorKind { _ = try RemoteMessagePort(server).request(id: 1, replyTimeout: .seconds(1000)) } }
+            Helper { errorKind { _ = try RemoteMessagePort(server).request(id: 1, timeout: .seconds(1000)) } }
         }
         // The others are ready, and the requests are in the owner's hands.
         for _ in 0..<elsewhere.count + askers.count {
@@ -67,7 +67,7 @@ import ZeroMQ
         }
         let (isOver, sent) = (Shared(false), Shared(0))
         // From before the death until long after it.
-        let (right, deadline) = (rights[1], MonotonicInstant.patience)
+        let (right, deadline) = (rights[1], ContinuousClock.Instant.patience)
         let sender = Helper {
             while !isOver.withLock({ $0 }), !deadline.hasPassed {
                 if (try? right.send(MachPort.Message(id: 6), before: .distantPast)) != nil { sent.withLock { $0 += 1 } }

@@ -215,7 +215,7 @@ import ZeroMQ
         let (right, child) = try killSpawner()
         defer { kill(child, SIGKILL) }
         #expect(
-            errorKind { _ = try RemoteMessagePort(right).request(id: 1, replyTimeout: .milliseconds(100)) } != "none")
+            errorKind { _ = try RemoteMessagePort(right).request(id: 1, timeout: .milliseconds(100)) } != "none")
         #expect(waitUntil(before: .now + .seconds(20)) { !right.isValid })
     }
 

@@ -18,7 +18,7 @@ import Testing
         let streams = Streams()
         let port = try MachPort { streams.note($0) }
         let thread = try served(port)
-        let began = MonotonicInstant.now
+        let began = ContinuousClock.now
         let right = port.sendRight
         let senders = (0..<count).map { stream in
             Helper { portError { try Streams.flood(right, stream: UInt32(stream), count: each) } }
@@ -32,7 +32,7 @@ import Testing
         #expect(thread.join(before: .patience))
     }
 
-    private static func rate(_ count: Int, since began: MonotonicInstant) -> String {
+    private static func rate(_ count: Int, since began: ContinuousClock.Instant) -> String {
         let seconds = began.duration(to: .now) / .seconds(1)
         return "\(count) messages in \((seconds * 10).rounded() / 10) s, \(Int(Double(count) / seconds)) a second"
     }
@@ -44,7 +44,7 @@ import Testing
     static func processes(_ count: Int, each: Int, _ sandbox: Sandbox) throws {
         let streams = Streams()
         let (port, thread) = try named(streams, sandbox)
-        let began = MonotonicInstant.now
+        let began = ContinuousClock.now
         let senders = (0..<count).map { Child("flood", "\($0)", "\(each)", in: sandbox) }
         for sender in senders { #expect(sender.wait(before: Scale.patience) == 0) }
         streams.expect(0..<count, each: each)
@@ -108,13 +108,13 @@ import Testing
         let port = try MachPort(nameServer: sandbox.names) { message in
             if message.withBytes({ _ in }) != nil { return streams.note(message) }
             stuck.open()
-            _ = release.wait(until: Scale.patience)
+            _ = release.wait(until: MonotonicInstant(Scale.patience))
         }
         try sandbox.names.register(port, name: "test")
         let loops = try (0..<2).map { _ in try served(port) }
         try port.sendRight.send(MachPort.Message())
         #expect(stuck.wait(until: .patience))
-        let began = MonotonicInstant.now
+        let began = ContinuousClock.now
         let right = port.sendRight
         let threads = (0..<2 as Range<UInt32>).map { stream in
             Helper { portError { try Streams.flood(right, stream: stream, count: each) } }

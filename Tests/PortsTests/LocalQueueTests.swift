@@ -247,7 +247,7 @@ import Testing
             guard taken < senders * count else { break }
             let bell = Latch()
             bells.withLock { $0 = [bell] }
-            if queue.close(), !bell.wait(until: Scale.patience) {
+            if queue.close(), !bell.wait(until: MonotonicInstant(Scale.patience)) {
                 Issue.record("asleep with \(taken) taken")
                 break
             }

@@ -186,7 +186,7 @@ import Testing
         #expect(errorKind { _ = try port.receive(before: .distantPast) } == "receiveTimedOut")
         try port.sendRight.send(MachPort.Message(id: 9))
         #expect(try port.receive(before: .distantPast).id == 9)
-        let began = MonotonicInstant.now
+        let began = ContinuousClock.now
         #expect(errorKind { _ = try port.receive(before: .now + .milliseconds(30)) } == "receiveTimedOut")
         #expect(began.duration(to: .now) >= .milliseconds(30))
     }
@@ -361,7 +361,7 @@ import Testing
         let port = try MachPort(queueLimit: 8)
         let count = fill(port)
         #expect((8...9).contains(count))
-        let began = MonotonicInstant.now
+        let began = ContinuousClock.now
         #expect(
             portError { try port.sendRight.send(MachPort.Message(id: 99), before: .now + .milliseconds(50)) }
                 == .sendTimedOut(port: port.id))
@@ -391,7 +391,7 @@ import Testing
         #expect(waitUntil { right.channel.waiterCount == 1 })
         let senders = [120, 20, 70].map { milliseconds in
             Helper { () -> (String, Duration) in
-                let began = MonotonicInstant.now
+                let began = ContinuousClock.now
                 let error = errorKind {
                     try right.send(MachPort.Message(), before: began + .milliseconds(milliseconds))
                 }

@@ -64,9 +64,9 @@ import Testing
             taken.open()
         })
         let server = try Server(port)
-        let began = MonotonicInstant.now
+        let began = ContinuousClock.now
         #expect(
-            errorKind { _ = try server.remote.request(id: 1, replyTimeout: .milliseconds(40)) } == "receiveTimedOut")
+            errorKind { _ = try server.remote.request(id: 1, timeout: .milliseconds(40)) } == "receiveTimedOut")
         #expect(began.duration(to: .now) >= .milliseconds(40))
         #expect(taken.wait(until: .patience))
         let before = PortRuntime.shared.lateReplyCount
@@ -82,7 +82,7 @@ import Testing
         let server = try MachPort(queueLimit: 1)
         while (try? server.sendRight.send(MachPort.Message(), before: .distantPast)) != nil {}
         let remote = RemoteMessagePort(server.sendRight)
-        #expect(errorKind { _ = try remote.request(id: 1, sendTimeout: .milliseconds(20)) } == "sendTimedOut")
+        #expect(errorKind { _ = try remote.request(id: 1, timeout: .milliseconds(20)) } == "sendTimedOut")
         #expect(errorKind { try remote.send(id: 1, timeout: .milliseconds(20)) } == "sendTimedOut")
         #expect(PortRuntime.shared.replies.pending.pendingCount(to: server.sendRight.id) == 0)
     }
@@ -109,7 +109,7 @@ import Testing
                         try? rights.withLock { $0 }.first?.reply(with: [4])
                     }
                 }, forMode: "waiting")
-            let answer = try? remote.request(id: 1, replyTimeout: .seconds(20), replyMode: "waiting")
+            let answer = try? remote.request(id: 1, timeout: .seconds(20), replyMode: "waiting")
             trace.append("\(answer.flatMap(\.self) ?? [])")
             trace.append("\(ticks.withLock { $0 } >= 10)")
             return trace
@@ -179,7 +179,7 @@ import Testing
         let port = try LocalMessagePort(requestHandler: { _ in })
         let server = try Server(port)
         #expect(
-            errorKind { _ = try server.remote.request(id: 1, replyTimeout: .seconds(1000)) } == "unanswered")
+            errorKind { _ = try server.remote.request(id: 1, timeout: .seconds(1000)) } == "unanswered")
     }
 
     @Test func `a port for replies refuses requests`() throws {
@@ -188,7 +188,7 @@ import Testing
         #expect(
             errorKind {
                 _ = try RemoteMessagePort(MachPort.SendRight(replies.channel)).request(
-                    id: 1, replyTimeout: .seconds(1000))
+                    id: 1, timeout: .seconds(1000))
             }
                 == "unanswered")
     }
@@ -236,7 +236,7 @@ import Testing
         let port = try MachPort { _ in }
         let thread = try served(port)
         #expect(
-            errorKind { _ = try RemoteMessagePort(port.sendRight).request(id: 1, replyTimeout: .seconds(1000)) }
+            errorKind { _ = try RemoteMessagePort(port.sendRight).request(id: 1, timeout: .seconds(1000)) }
                 == "unanswered")
         thread.stop()
     }
@@ -249,7 +249,7 @@ import Testing
         })
         let server = try Server(port)
         let remote = server.remote
-        let asker = Helper { errorKind { _ = try remote.request(id: 1, replyTimeout: .seconds(1000)) } }
+        let asker = Helper { errorKind { _ = try remote.request(id: 1, timeout: .seconds(1000)) } }
         #expect(taken.wait(until: .patience))
         port.invalidate()
         #expect(asker.value() == "becameInvalid")
@@ -273,7 +273,7 @@ import Testing
         let thread = try RunLoopThread()
         try port.schedule(in: thread.loop)
         let remote = try RemoteMessagePort(name: "held", nameServer: runtimes.1.nameServer)
-        let asker = Helper { Result { try remote.request(id: 1, replyTimeout: .seconds(60)) } }
+        let asker = Helper { Result { try remote.request(id: 1, timeout: .seconds(60)) } }
         #expect(waitUntil { !remote.isValid })
         #expect(asker.value(before: .now + .milliseconds(500)) == nil)
         goOn.open()
@@ -309,7 +309,7 @@ import Testing
         let thread = try RunLoopThread()
         try port.schedule(in: thread.loop)
         let remote = try RemoteMessagePort(name: "slow", nameServer: runtimes.1.nameServer)
-        let asker = Helper { Result { try remote.request(id: 1, replyTimeout: .seconds(60)) } }
+        let asker = Helper { Result { try remote.request(id: 1, timeout: .seconds(60)) } }
         #expect(asked.wait(until: .patience))
         // The reply has no room yet.
         let channel = try #require(runtimes.0.channels.channels(to: runtimes.1.incarnation).first)
@@ -331,7 +331,7 @@ import Testing
         thread.loop.perform {
             asking.open()
             let error = errorKind {
-                _ = try RemoteMessagePort(port.sendRight).request(id: 1, replyTimeout: .seconds(1000))
+                _ = try RemoteMessagePort(port.sendRight).request(id: 1, timeout: .seconds(1000))
             }
             outcome.withLock { $0 = error }
             done.open()
@@ -371,7 +371,7 @@ import Testing
             }
         })
         let server = try Server(port)
-        #expect(try server.remote.request(id: 1, replyTimeout: .seconds(20)) == [7])
+        #expect(try server.remote.request(id: 1, timeout: .seconds(20)) == [7])
         #expect(waitUntil { outcomes.withLock { $0 } == ["messageTooLarge", "none", "alreadyAnswered"] })
     }
 
@@ -396,7 +396,7 @@ import Testing
             var message = try MessageEncoding.outgoing(request, kind: .request, request: first + number, to: channel)
             try channel.send(&message, before: .patience)
         }
-        #expect(try server.remote.request(id: 2, [7], replyTimeout: .seconds(20)) == [7])
+        #expect(try server.remote.request(id: 2, [7], timeout: .seconds(20)) == [7])
         // As many as may wait have done so.
         #expect(waitUntil { slow.sendRight.channel.waiterCount == 100 })
         let answers = Shared<[UInt64]>([])
@@ -422,16 +422,16 @@ import Testing
         let server = try Server(port)
         let (patient, doomed) = (Child("ask", in: sandbox), Child("ask", in: sandbox))
         #expect(waitUntil { stopped.withLock { $0.count } == 2 })
-        #expect(try server.remote.request(id: 2, [7], replyTimeout: .seconds(20)) == [7])
+        #expect(try server.remote.request(id: 2, [7], timeout: .seconds(20)) == [7])
         doomed.kill()
         patient.signal(SIGCONT)
         #expect(patient.wait() == 0)
-        #expect(try server.remote.request(id: 2, [8], replyTimeout: .seconds(20)) == [8])
+        #expect(try server.remote.request(id: 2, [8], timeout: .seconds(20)) == [8])
     }
 
     @Test func `a task may answer`() async throws {
         let port = try LocalMessagePort(requestHandler: { request in
-            Task { try await request.replyRight?.reply(with: request.data) }
+            Task { try request.replyRight?.reply(with: request.data) }
         })
         let server = try Server(port)
         let remote = server.remote

@@ -78,7 +78,7 @@ import Testing
 
     @Test func `receiving suspends until a message comes, or the deadline`() async throws {
         let port = try MachPort()
-        let began = MonotonicInstant.now
+        let began = ContinuousClock.now
         await #expect(throws: PortError.receiveTimedOut(port: port.id)) {
             _ = try await port.receive(before: began + .milliseconds(30))
         }

@@ -67,7 +67,7 @@ import Testing
     }
 
     static func contend(_ count: Int, times: Int, _ sandbox: Sandbox) throws {
-        let began = MonotonicInstant.now
+        let began = ContinuousClock.now
         let children = (0..<count).map { _ in Child("contend", "hot", "\(times)", in: sandbox) }
         for child in children { #expect(child.wait(before: Scale.patience) == 0) }
         #expect(sandbox.files == [])

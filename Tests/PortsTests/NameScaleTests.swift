@@ -21,7 +21,7 @@ import Testing
         _ = try desk.report()
         let helpers = (0..<20).map { number in
             Helper { () -> (status: Int32?, time: Duration) in
-                let begin = MonotonicInstant.now
+                let begin = ContinuousClock.now
                 let child = Child("come", "visitor \(number)", in: sandbox)
                 return (child.wait(before: Scale.patience), begin.duration(to: .now))
             }
@@ -69,7 +69,7 @@ import Testing
         let rounds = Scale.count(5, long: 200)
         var times = Times()
         func timed(_ body: () throws -> Void) rethrows {
-            let begin = MonotonicInstant.now
+            let begin = ContinuousClock.now
             try body()
             times.add(begin.duration(to: .now))
         }
@@ -123,7 +123,7 @@ import Testing
     @Test func `a watch waits for no stopped owner, and tells its end`() throws {
         let owners = try stoppedOwners(4)
         let watch = try PortNameWatch(names)
-        let begin = MonotonicInstant.now
+        let begin = ContinuousClock.now
         var came: Set<String> = []
         while let change = try watch.next(before: begin + .milliseconds(200)) {
             if case .came(let registration) = change { came.insert(registration.name) }

@@ -92,7 +92,7 @@ import Testing
         let told = Latch()
         right.onInvalidation { told.open() }
         let asker = Helper {
-            errorKind { _ = try RemoteMessagePort(right).request(id: 1, replyTimeout: .seconds(1000)) }
+            errorKind { _ = try RemoteMessagePort(right).request(id: 1, timeout: .seconds(1000)) }
         }
         #expect(waitUntil { PortRuntime.shared.replies.pending.pendingCount(to: right.id) == 1 })
         // So much that neither the queues nor the kernel can hold it.
@@ -183,7 +183,7 @@ import Testing
     // MARK: Check-in
 
     private func launch(
-        _ arguments: String..., before deadline: MonotonicInstant = .patience, port: MachPort
+        _ arguments: String..., before deadline: ContinuousClock.Instant = .patience, port: MachPort
     ) -> Result<WorkerProcess, CheckInError> {
         Result { () throws(CheckInError) in
             try WorkerProcess.launch(

@@ -114,10 +114,10 @@ import Testing
         }
         // Until libzmq knows of the end, it takes messages that are lost.
         var error: PortError?
-        let deadline = MonotonicInstant.patience
+        let deadline = ContinuousClock.Instant.patience
         while error == nil || error == .sendTimedOut(port: port.id), !deadline.hasPassed {
             do {
-                let limit: MonotonicInstant =
+                let limit: ContinuousClock.Instant =
                     switch patience {
                     case .none: .distantPast
                     case .some: .now + .milliseconds(50)
@@ -285,7 +285,7 @@ import Testing
             let runtime = runtime()
             defer { withExtendedLifetime(runtime) {} }
             let remote = try RemoteMessagePort(name: "server", nameServer: runtime.nameServer)
-            let asker = Helper { try? remote.request(id: 1, replyTimeout: .seconds(20)) }
+            let asker = Helper { try? remote.request(id: 1, timeout: .seconds(20)) }
             #expect(waitUntil { asked.withLock { $0 != nil } })
             return asker
         }
@@ -316,7 +316,7 @@ import Testing
             }
         }
         #expect(waitUntil { channel.waiterCount == senders.count })
-        let began = MonotonicInstant.now
+        let began = ContinuousClock.now
         port.invalidate()
         // Without a bound on refusing, senders hold the port up for as long as they are faster.
         let took = began.duration(to: .now)

@@ -55,7 +55,7 @@ import Testing
         let rows = Self.scenarios.map { row in row.map { (scenario: $0, sandbox: Sandbox()) } }
         var settled: (heap: Int, descriptors: Int)?
         for minute in 1...max(Self.minutes, 1) {
-            let end = MonotonicInstant.now + .seconds(60)
+            let end = ContinuousClock.now + .seconds(60)
             let runs = Shared<[String: Int]>([:])
             let messages = Streams.messages.withLock { $0 }
             let workers = rows.map { row in

@@ -60,7 +60,7 @@ import Testing
             for number in 0..<count {
                 let data = [UInt8(truncatingIfNeeded: number)]
                 group.addTask {
-                    try await remote.request(id: 1, data, sendTimeout: .seconds(60), replyTimeout: .seconds(60)) == data
+                    try await remote.request(id: 1, data, timeout: .seconds(60)) == data
                 }
             }
             return try await group.reduce(into: 0) { $0 += $1 ? 1 : 0 }
@@ -94,7 +94,7 @@ import Testing
         child.stop()
         let channel = remote.sendRight.channel
         let sent = channel.sentCount
-        let request = Task { try await remote.request(id: 1, replyTimeout: .seconds(1000)) }
+        let request = Task { try await remote.request(id: 1, timeout: .seconds(1000)) }
         #expect(await waitUntil { channel.sentCount == sent + 1 })
         child.kill()
         await #expect(throws: PortError.becameInvalid(port: remote.sendRight.id)) { try await request.value }
@@ -111,7 +111,7 @@ import Testing
         let thread = try RunLoopThread()
         try server.schedule(in: thread.loop)
         let remote = RemoteMessagePort(server.sendRight)
-        let request = Task { try await remote.request(id: 1, replyTimeout: .seconds(60)) }
+        let request = Task { try await remote.request(id: 1, timeout: .seconds(60)) }
         #expect(await waitUntil { asked.withLock { $0.count } == 1 })
         let replies = try #require(asked.withLock { $0.first })
         let before = PortRuntime.shared.lateReplyCount
@@ -123,7 +123,7 @@ import Testing
         }
         #expect(await waitUntil { PortRuntime.shared.lateReplyCount >= before + 201 })
         let right = try #require(kept.withLock { $0.first })
-        try await right.reply(with: [1])
+        try right.reply(with: [1])
         #expect(try await request.value == [1])
         thread.stop()
     }
@@ -135,7 +135,7 @@ import Testing
         })
         let thread = try served(server)
         let remote = RemoteMessagePort(server.sendRight)
-        let request = Task { try await remote.request(id: 1, replyTimeout: .seconds(1000)) }
+        let request = Task { try await remote.request(id: 1, timeout: .seconds(1000)) }
         #expect(await waitUntil { rights.withLock { $0.count } == 1 })
         request.cancel()
         await #expect(throws: CancellationError.self) { try await request.value }
@@ -144,9 +144,9 @@ import Testing
         let right = try #require(rights.withLock { $0.first })
         #expect(await Helper { errorKind { try right.reply(with: [1]) } }.ended() == "none")
         #expect(await waitUntil { PortRuntime.shared.lateReplyCount > before })
-        let began = MonotonicInstant.now
+        let began = ContinuousClock.now
         await #expect(throws: PortError.receiveTimedOut(port: remote.sendRight.id)) {
-            _ = try await remote.request(id: 2, replyTimeout: .milliseconds(30))
+            _ = try await remote.request(id: 2, timeout: .milliseconds(30))
         }
         #expect(began.duration(to: .now) >= .milliseconds(30))
         rights.withLock { $0 = [] }
@@ -158,7 +158,7 @@ import Testing
         let thread = try served(server)
         let remote = RemoteMessagePort(server.sendRight)
         await #expect(throws: PortError.unanswered(port: remote.sendRight.id)) {
-            _ = try await remote.request(id: 1, replyTimeout: .seconds(1000))
+            _ = try await remote.request(id: 1, timeout: .seconds(1000))
         }
         thread.stop()
         let full = try MachPort(queueLimit: 1)
@@ -166,7 +166,7 @@ import Testing
             while true { try await RemoteMessagePort(full.sendRight).send(id: 1, timeout: .zero) }
         }
         await #expect(throws: PortError.sendTimedOut(port: full.id)) {
-            _ = try await RemoteMessagePort(full.sendRight).request(id: 1, sendTimeout: .milliseconds(20))
+            _ = try await RemoteMessagePort(full.sendRight).request(id: 1, timeout: .milliseconds(20))
         }
         #expect(PortRuntime.shared.replies.pending.pendingCount(to: full.sendRight.id) == 0)
     }

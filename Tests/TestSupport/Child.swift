@@ -55,9 +55,9 @@ package final class Child: Sendable {
 
     /// Its exit status, or the negated signal that ended it; nil when it has not ended in time.
     @discardableResult
-    package func wait(before deadline: MonotonicInstant = .patience) -> Int32? {
+    package func wait(before deadline: ContinuousClock.Instant = .patience) -> Int32? {
         if let status = collected.withLock({ $0 }) { return status }
-        guard crl_poll(descriptor, -1, deadline.timeout) > 0 else { return nil }
+        guard crl_poll(descriptor, -1, MonotonicInstant(deadline).timeout) > 0 else { return nil }
         return collected.withLock { collected in
             var status: Int32 = 0
             if collected == nil, crl_pidfd_collect(descriptor, &status) == 1 { collected = status }

@@ -40,8 +40,8 @@ package final class Helper<Result: Sendable>: Sendable {
     }
 
     /// What the body has returned; nil when it has not returned in time.
-    package func value(before deadline: MonotonicInstant = .patience) -> Result? {
-        returned.wait(until: deadline) ? result.withLock { $0 } : nil
+    package func value(before deadline: ContinuousClock.Instant = .patience) -> Result? {
+        returned.wait(until: MonotonicInstant(deadline)) ? result.withLock { $0 } : nil
     }
 
     /// The same for a task, which must not block its thread.

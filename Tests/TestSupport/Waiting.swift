@@ -1,6 +1,14 @@
 import Glibc
 import RunLoops
 
+extension ContinuousClock.Instant {
+    /// As that of ``MonotonicInstant``.
+    package static var patience: Self { .now + .seconds(60) }
+    package static var distantPast: Self { .now - .seconds(1_000_000) }
+    package static var distantFuture: Self { .now + .seconds(1_000_000_000) }
+    package var hasPassed: Bool { self <= .now }
+}
+
 extension MonotonicInstant {
     /// Far enough for whatever has to happen on a busy machine, where a task may have to wait for all tests that block
     /// its thread.
@@ -12,7 +20,7 @@ extension MonotonicInstant {
 /// - Returns: False when the deadline came first.
 @discardableResult
 package func waitUntil(
-    before deadline: MonotonicInstant = .patience, _ condition: () throws -> Bool
+    before deadline: ContinuousClock.Instant = .patience, _ condition: () throws -> Bool
 ) rethrows -> Bool {
     while try !condition() {
         if deadline.hasPassed { return false }
@@ -24,7 +32,7 @@ package func waitUntil(
 /// Polls in a task, which must not block its thread.
 @discardableResult
 package func waitUntil(_ condition: () -> Bool) async -> Bool {
-    let deadline = MonotonicInstant.patience
+    let deadline = ContinuousClock.Instant.patience
     while !condition() {
         if deadline.hasPassed { return false }
         try? await Task.sleep(for: .milliseconds(1))

@@ -36,13 +36,13 @@ public struct CheckIn: Sendable {
     /// - Throws: ``CheckInError``: `refused`, or `port` when the launcher is gone or does not answer.
     @available(*, noasync, message: "it blocks its thread")
     public func complete(
-        with port: MachPort, before deadline: MonotonicInstant = .now + .seconds(10)
+        with port: MachPort, before deadline: ContinuousClock.Instant? = .now + .seconds(10)
     ) throws(CheckInError) -> MachPort.SendRight {
         let number = withUnsafeBytes(of: number.littleEndian) { Array($0) }
         let answer = try checkingIn { () throws(PortError) in
             try desk.send(
                 MachPort.Message(id: Self.messageID, [.bytes(number)], replyPort: port.sendRight), before: deadline)
-            return try self.answer(at: port, before: deadline)
+            return try self.answer(at: port, before: MonotonicInstant(deadline))
         }
         if answer.id == Self.welcomeID, case .port(let parent)? = answer.components.first { return parent }
         throw .refused(worker: "process \(getpid())", pid: getpid(), uid: geteuid())
@@ -52,7 +52,7 @@ public struct CheckIn: Sendable {
     private func answer(at port: MachPort, before deadline: MonotonicInstant) throws(PortError) -> MachPort.Message {
         while true {
             do throws(PortError) {
-                return try port.receive(before: min(deadline, .now + .milliseconds(250)))
+                return MachPort.Message(try port.receiver.receive(before: min(deadline, .now + .milliseconds(250))))
             } catch .receiveTimedOut where !deadline.hasPassed {
                 guard desk.isValid else { throw .becameInvalid(port: desk.id) }
             }

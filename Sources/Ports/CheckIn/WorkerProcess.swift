@@ -22,7 +22,7 @@ public final class WorkerProcess: Sendable {
     @available(*, noasync, message: "it blocks its thread")
     public static func launch(
         _ executable: String, _ arguments: [String] = [], environment: [String: String] = [:], port: MachPort.SendRight,
-        nameServer: PortNameServer = .shared, before deadline: MonotonicInstant = .now + .seconds(10)
+        nameServer: PortNameServer = .shared, before deadline: ContinuousClock.Instant? = .now + .seconds(10)
     ) throws(CheckInError) -> WorkerProcess {
         let worker = try start(executable, arguments, environment: environment, port: port, nameServer: nameServer)
         _ = try worker.checkIn(before: deadline)
@@ -106,11 +106,11 @@ public final class WorkerProcess: Sendable {
     /// Waits until the worker has checked in, and returns the right to send to it. A worker that is late is killed.
     /// - Throws: ``CheckInError``: `timedOut`, `died` with its exit status or signal, `refused`.
     @available(*, noasync, message: "it blocks its thread")
-    public func checkIn(before deadline: MonotonicInstant = .now + .seconds(10)) throws(CheckInError)
+    public func checkIn(before deadline: ContinuousClock.Instant? = .now + .seconds(10)) throws(CheckInError)
         -> MachPort.SendRight
     {
         do {
-            return try expectation.wait(before: deadline)
+            return try expectation.wait(before: MonotonicInstant(deadline))
         } catch {
             // The worker is gone when its launcher learns the failure.
             _ = ended.wait(until: .now + .seconds(1))
@@ -136,7 +136,7 @@ public final class WorkerProcess: Sendable {
 
     /// Waits until the child has ended, and returns its exit status; nil when the deadline came first.
     @available(*, noasync, message: "it blocks its thread")
-    public func waitForExit(before deadline: MonotonicInstant = .distantFuture) -> ThreadRunLoop.ExitStatus? {
-        ended.wait(until: deadline)
+    public func waitForExit(before deadline: ContinuousClock.Instant? = nil) -> ThreadRunLoop.ExitStatus? {
+        ended.wait(until: MonotonicInstant(deadline))
     }
 }

@@ -21,7 +21,7 @@ public final class WorkerThread: Sendable {
     @available(*, noasync, message: "it blocks its thread")
     public static func launch(
         name: String = "worker", port: MachPort.SendRight, nameServer: PortNameServer = .shared,
-        before deadline: MonotonicInstant = .now + .seconds(10),
+        before deadline: ContinuousClock.Instant? = .now + .seconds(10),
         body: @escaping @Sendable (CheckIn) throws -> Void
     ) throws(CheckInError) -> WorkerThread {
         try checkingIn(Fork.check)
@@ -41,6 +41,6 @@ public final class WorkerThread: Sendable {
             throw .notLaunched(reason: "\(error)")
         }
         // The release of the thread stops it.
-        return WorkerThread(thread, try expectation.wait(before: deadline))
+        return WorkerThread(thread, try expectation.wait(before: MonotonicInstant(deadline)))
     }
 }

@@ -16,7 +16,8 @@ public struct RemoteMessagePort: Sendable {
     /// Finds a port by its name, as `PortNameServer.port(forName:before:)`.
     @available(*, noasync, message: "it blocks its thread; `try await` the other one")
     public init(
-        name: String, nameServer: PortNameServer = .shared, before deadline: MonotonicInstant = .now + .seconds(5)
+        name: String, nameServer: PortNameServer = .shared,
+        before deadline: ContinuousClock.Instant? = .now + .seconds(5)
     ) throws(PortError) {
         sendRight = try nameServer.port(forName: name, before: deadline)
         self.name = name
@@ -24,7 +25,8 @@ public struct RemoteMessagePort: Sendable {
 
     /// Finds a port as the form that blocks does, suspending the task. Throws also `CancellationError`.
     public nonisolated(nonsending) init(
-        name: String, nameServer: PortNameServer = .shared, before deadline: MonotonicInstant = .now + .seconds(5)
+        name: String, nameServer: PortNameServer = .shared,
+        before deadline: ContinuousClock.Instant? = .now + .seconds(5)
     ) async throws {
         sendRight = try await nameServer.port(forName: name, before: deadline)
         self.name = name
@@ -40,19 +42,37 @@ public struct RemoteMessagePort: Sendable {
     public var isValid: Bool { sendRight.isValid }
 
     /// Sends data, as `CFMessagePortSendRequest` with no reply mode. The timeout bounds the wait for room at the port.
+    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
     public func send(id: UInt32, _ data: [UInt8]? = nil, timeout: Duration = .seconds(10)) throws(PortError) {
         try sendRight.send(MachPort.Message(id: id, data: data), before: .now + timeout)
     }
 
-    /// Sends a request and waits for the reply. The corresponding CF function is `CFMessagePortSendRequest`.
-    /// The send timeout bounds the wait for room at the port, and the reply timeout the wait after that, in which the
-    /// calling thread's loop runs in the reply mode, and serves the other items of that mode; nil stands for a mode
-    /// without any. Returns the reply's data; nil when the server replied without data.
-    /// - Throws: ``PortError``: `sendTimedOut`, `receiveTimedOut`, `isInvalid`, `becameInvalid`, `unanswered`…
-    @available(*, noasync, message: "it blocks its thread")
+    /// Sends a request and waits for the reply, both in the time-out. The calling thread's loop runs meanwhile in the
+    /// reply mode, and serves the other items of that mode; nil stands for a mode without any. Returns the reply's data;
+    /// nil when the server replied without data.
+    /// - Throws: ``PortError``: `sendTimedOut` when nothing was sent, `receiveTimedOut`, `isInvalid`, `becameInvalid`,
+    ///   `unanswered`…
+    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
     public func request(
-        id: UInt32, _ data: [UInt8]? = nil, sendTimeout: Duration = .seconds(10),
-        replyTimeout: Duration = .seconds(10), replyMode: ThreadRunLoop.Mode? = nil
+        id: UInt32, _ data: [UInt8]? = nil, timeout: Duration = .seconds(10), replyMode: ThreadRunLoop.Mode? = nil
+    ) throws(PortError) -> [UInt8]? {
+        let deadline = MonotonicInstant.now + timeout
+        return try request(id, data, before: deadline, replyMode) { deadline }
+    }
+
+    /// Sends a request as the form with one time-out does. The send timeout bounds the wait for room at the port, and the
+    /// reply timeout the wait after that. The corresponding CF function is `CFMessagePortSendRequest`.
+    @available(*, noasync, message: "it blocks its thread; `try await` the form with one time-out")
+    public func request(
+        id: UInt32, _ data: [UInt8]? = nil, sendTimeout: Duration, replyTimeout: Duration,
+        replyMode: ThreadRunLoop.Mode? = nil
+    ) throws(PortError) -> [UInt8]? {
+        try request(id, data, before: .now + sendTimeout, replyMode) { .now + replyTimeout }
+    }
+
+    private func request(
+        _ id: UInt32, _ data: [UInt8]?, before sendDeadline: MonotonicInstant, _ replyMode: ThreadRunLoop.Mode?,
+        _ replyDeadline: () -> MonotonicInstant
     ) throws(PortError) -> [UInt8]? {
         try Fork.check()
         let loop = ThreadRunLoop.current
@@ -74,7 +94,7 @@ public struct RemoteMessagePort: Sendable {
         defer { replies.pending.remove(number) }
 
         var message = try Self.request(id, data, number, from: port, to: channel)
-        try channel.send(&message, before: .now + sendTimeout)
+        try channel.send(&message, before: sendDeadline)
 
         // The private mode keeps the reply port, because adding and removing would cost two system calls.
         let mode = replyMode ?? Self.privateMode
@@ -85,7 +105,7 @@ public struct RemoteMessagePort: Sendable {
         loop.add(source, forMode: mode)
         defer { source.invalidate() }
 
-        let deadline = MonotonicInstant.now + replyTimeout
+        let deadline = replyDeadline()
         while true {
             if let result = pending.outcome.value { return MachPort.Message(try result.get()).data }
             guard !deadline.hasPassed else { throw channel.noAnswer(.receiveTimedOut(port: channel.id)) }
@@ -110,8 +130,9 @@ public struct RemoteMessagePort: Sendable {
     /// Sends a request as the form that blocks does, suspending the task. Throws also `CancellationError` when the task
     /// was cancelled first. The server may have the request all the same; a late reply is dropped.
     public nonisolated(nonsending) func request(
-        id: UInt32, _ data: [UInt8]? = nil, sendTimeout: Duration = .seconds(10), replyTimeout: Duration = .seconds(10)
+        id: UInt32, _ data: [UInt8]? = nil, timeout: Duration = .seconds(10)
     ) async throws -> [UInt8]? {
+        let deadline = MonotonicInstant.now + timeout
         try Fork.check()
         try Task.checkCancellation()
         let channel = sendRight.channel
@@ -124,8 +145,8 @@ public struct RemoteMessagePort: Sendable {
         let number = replies.pending.add(pending)
         defer { replies.pending.remove(number) }
 
-        try await channel.send(Self.request(id, data, number, from: use.port, to: channel), before: .now + sendTimeout)
-        let outcome = try await pending.outcome.value(before: .now + replyTimeout, on: runtime.housekeeping)
+        try await channel.send(Self.request(id, data, number, from: use.port, to: channel), before: deadline)
+        let outcome = try await pending.outcome.value(before: deadline, on: runtime.housekeeping)
         guard let outcome else { throw channel.noAnswer(.receiveTimedOut(port: channel.id)) }
         return MachPort.Message(try outcome.get()).data
     }

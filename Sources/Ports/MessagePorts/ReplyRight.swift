@@ -32,21 +32,24 @@ public final class ReplyRight: Sendable {
 
     /// Sends the reply. The call blocks its thread while the asker has no room, until the deadline.
     /// - Throws: ``PortError`` when the reply was not sent.
-    public func reply(with bytes: [UInt8]? = nil, before deadline: MonotonicInstant) throws(PortError) {
+    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+    public func reply(
+        with bytes: [UInt8]? = nil, before deadline: ContinuousClock.Instant?
+    ) throws(PortError) {
         try once { () throws(PortError) in
             var message = try message(bytes)
-            try asker.send(&message, before: deadline)
+            try asker.send(&message, before: MonotonicInstant(deadline))
         }
     }
 
     /// Sends the reply as the form that blocks does, suspending the task. Throws also `CancellationError`: not sent.
     public nonisolated(nonsending) func reply(
-        with bytes: [UInt8]? = nil, before deadline: MonotonicInstant = .now + .seconds(1)
+        with bytes: [UInt8]? = nil, before deadline: ContinuousClock.Instant?
     ) async throws {
         try use()
         do {
             try Task.checkCancellation()
-            try await asker.send(message(bytes), before: deadline)
+            try await asker.send(message(bytes), before: MonotonicInstant(deadline))
         } catch {
             giveBack()
             throw error

@@ -7,17 +7,17 @@ extension PortNameServer {
     ///   `incompatibleVersion`, or an error of the directory.
     @available(*, noasync, message: "it blocks its thread; `try await` the other one")
     public func port(
-        forName name: String, before deadline: MonotonicInstant = .now + .seconds(5)
+        forName name: String, before deadline: ContinuousClock.Instant? = .now + .seconds(5)
     ) throws(PortError) -> MachPort.SendRight {
-        if let right = try find(name)?.port(before: deadline) { return right }
+        if let right = try find(name)?.port(before: MonotonicInstant(deadline)) { return right }
         throw .nameNotFound(name, directory: path)
     }
 
     /// Finds the port of a name as the form that blocks does, suspending the task. Throws also `CancellationError`.
     public nonisolated(nonsending) func port(
-        forName name: String, before deadline: MonotonicInstant = .now + .seconds(5)
+        forName name: String, before deadline: ContinuousClock.Instant? = .now + .seconds(5)
     ) async throws -> MachPort.SendRight {
-        if let right = try await find(name)?.port(before: deadline) { return right }
+        if let right = try await find(name)?.port(before: MonotonicInstant(deadline)) { return right }
         throw PortError.nameNotFound(name, directory: path)
     }
 

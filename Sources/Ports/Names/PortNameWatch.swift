@@ -46,8 +46,9 @@ public final class PortNameWatch: Sendable {
     /// returned once. While the directory cannot be read for want of descriptors or memory, nothing changes.
     /// - Throws: ``PortError`` when the directory was removed, or must not be read.
     @available(*, noasync, message: "it blocks its thread")
-    public func next(before deadline: MonotonicInstant = .distantFuture) throws(PortError) -> Change? {
+    public func next(before deadline: ContinuousClock.Instant? = nil) throws(PortError) -> Change? {
         try Fork.check()
+        let deadline = MonotonicInstant(deadline)
         var hasFailed = false
         // No event reports that the directory can be read again, so the next call looks at once.
         defer { if hasFailed { waiter.wake() } }

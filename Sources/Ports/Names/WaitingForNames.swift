@@ -11,8 +11,9 @@ extension PortNameServer {
     ///   `port(forName:before:)`.
     @available(*, noasync, message: "it blocks its thread; `try await` the other one")
     public func waitForPort(
-        forName name: String, before deadline: MonotonicInstant = .distantFuture
+        forName name: String, before deadline: ContinuousClock.Instant? = nil
     ) throws(PortError) -> MachPort.SendRight {
+        let deadline = MonotonicInstant(deadline)
         if let right = try find(name)?.port(before: answerDeadline(deadline)) { return right }
         let changes = try NameChanges(of: name, self, ThreadWaiter())
         repeat {
@@ -23,8 +24,9 @@ extension PortNameServer {
 
     /// Waits for a name as the form that blocks does, suspending the task. Throws also `CancellationError`.
     public func waitForPort(
-        forName name: String, before deadline: MonotonicInstant = .distantFuture
+        forName name: String, before deadline: ContinuousClock.Instant? = nil
     ) async throws -> MachPort.SendRight {
+        let deadline = MonotonicInstant(deadline)
         let changes = try NameChanges(of: name, self, TaskWaiter(runtime.housekeeping))
         repeat {
             if let right = try await changes.newPort()?.port(before: answerDeadline(deadline)) { return right }
@@ -37,7 +39,8 @@ extension PortNameServer {
     /// - Throws: ``PortError``: `nameInUse` at the deadline, `runLoop(.outOfFileSources)`, and as
     ///   `port(forName:before:)`.
     @available(*, noasync, message: "it blocks its thread; `try await` the other one")
-    public func waitForEnd(ofName name: String, before deadline: MonotonicInstant = .distantFuture) throws(PortError) {
+    public func waitForEnd(ofName name: String, before deadline: ContinuousClock.Instant? = nil) throws(PortError) {
+        let deadline = MonotonicInstant(deadline)
         guard let right = try find(name)?.port(before: answerDeadline(deadline)) else { return }
         let changes = try NameChanges(of: name, self, ThreadWaiter())
         while try changes.isHeld(by: right) {
@@ -46,7 +49,8 @@ extension PortNameServer {
     }
 
     /// Waits for the end of a name as the form that blocks does, suspending the task. Throws also `CancellationError`.
-    public func waitForEnd(ofName name: String, before deadline: MonotonicInstant = .distantFuture) async throws {
+    public func waitForEnd(ofName name: String, before deadline: ContinuousClock.Instant? = nil) async throws {
+        let deadline = MonotonicInstant(deadline)
         guard let right = try await find(name)?.port(before: answerDeadline(deadline)) else { return }
         let changes = try NameChanges(of: name, self, TaskWaiter(runtime.housekeeping))
         while try changes.isHeld(by: right) {

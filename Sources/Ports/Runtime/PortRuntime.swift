@@ -118,7 +118,7 @@ public final class PortRuntime: Sendable {
             // A thread of its own, which is left behind at the deadline.
             let thread = try? RunLoopThread(name: "ports end") { _ in zeroMQ.terminate() }
             thread?.stop()
-            thread?.join(before: deadline)
+            thread?.join(until: deadline)
         }
         registry.close(before: max(deadline, .now + .milliseconds(100)))
         control.close()

@@ -106,7 +106,12 @@ public final class RunLoopThread: Sendable {
     /// Waits until the thread has ended. False when the deadline came first, or on the thread itself.
     @available(*, noasync, message: "it blocks its thread")
     @discardableResult
-    public func join(before deadline: MonotonicInstant = .distantFuture) -> Bool {
+    public func join(before deadline: ContinuousClock.Instant? = nil) -> Bool {
+        join(until: MonotonicInstant(deadline))
+    }
+
+    @discardableResult
+    package func join(until deadline: MonotonicInstant) -> Bool {
         guard !loop.isCurrent, ended.wait(until: deadline) else { return false }
         isJoined.withLock { isJoined in
             // The latch opens at the very end of the thread, so this is short.

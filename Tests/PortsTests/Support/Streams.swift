@@ -22,7 +22,8 @@ final class Streams: Sendable {
 
     /// Sends so many messages of a stream.
     static func flood(
-        _ right: MachPort.SendRight, stream: UInt32, count: Int, before deadline: MonotonicInstant = Scale.patience
+        _ right: MachPort.SendRight, stream: UInt32, count: Int,
+        before deadline: ContinuousClock.Instant = Scale.patience
     ) throws(PortError) {
         let bytes = withUnsafeBytes(of: stream.littleEndian) { Array($0) }
         for number in 0..<UInt32(count) { try right.send(id: number, bytes: bytes.span.bytes, before: deadline) }
@@ -65,7 +66,7 @@ final class Streams: Sendable {
         #expect(broken == [], sourceLocation: sourceLocation)
     }
 
-    private func wait(until deadline: MonotonicInstant, _ condition: () -> Bool) -> Bool {
+    private func wait(until deadline: ContinuousClock.Instant, _ condition: () -> Bool) -> Bool {
         while !condition() {
             if deadline.hasPassed || !state.withLock({ $0.broken }).isEmpty { return condition() }
             if waitUntil(condition) { return true }
