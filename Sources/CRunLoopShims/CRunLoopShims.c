@@ -268,13 +268,6 @@ int crl_signal_watch(int signal, int descriptor) {
             watched[signal].owner = getpid();
             result = sigaction(signal, &action, &watched[signal].previous);
         }
-        if (result == 0) {
-            // A process may have been started with the signal blocked; one thread that takes it is enough.
-            sigset_t this_one;
-            sigemptyset(&this_one);
-            sigaddset(&this_one, signal);
-            pthread_sigmask(SIG_UNBLOCK, &this_one, NULL);
-        }
         for (int i = 0; result == 0 && i < watchers_per_signal; i++) {
             if (atomic_load(&watched[signal].slots[i]) != 0) continue;
             atomic_store(&watched[signal].slots[i], descriptor + 1);
@@ -299,6 +292,20 @@ void crl_signal_unwatch(int signal, int descriptor) {
     }
     pthread_mutex_unlock(&watched_lock);
     while (atomic_load(&telling) != 0) sched_yield();
+}
+
+void crl_signal_unblock(int signal) {
+    sigset_t this_one;
+    sigemptyset(&this_one);
+    sigaddset(&this_one, signal);
+    pthread_sigmask(SIG_UNBLOCK, &this_one, NULL);
+}
+
+void crl_signal_unblock_only(const int signals[], int count) {
+    sigset_t others;
+    sigfillset(&others);
+    for (int i = 0; i < count; i++) sigdelset(&others, signals[i]);
+    pthread_sigmask(SIG_SETMASK, &others, NULL);
 }
 
 // Descriptors that a forked child closes, a bit for each. A fork takes the lock first: so no child has a descriptor that

@@ -3,12 +3,25 @@ import Glibc
 import RunLoops
 import TestSupport
 
-/// A program whose `main` is async: everything of the main actor's stays on the process's first thread, with the main
-/// loop's items served there.
+/// Programs whose `main` is async. Each ends with status 0 when all is well.
 @main
 struct AsyncMainHelper {
-    static func main() async {
+    static func main() async throws {
         alarm(60)
+        switch CommandLine.arguments.dropFirst().first {
+        case "first-thread": await stayOnTheFirstThread()
+        case "stop": try await workUntilStopped()
+        case "stop-blocked": try await workUntilStopped(blocksSignal: true)
+        case "stop-again":
+            try await workUntilStopped()
+            raise(SIGTERM)
+        case "crowd": try await waitInACrowd()
+        case let command: fail("unknown command \(command ?? "")")
+        }
+    }
+
+    /// Everything of the main actor's stays on the process's first thread, with the main loop's items served there.
+    @MainActor private static func stayOnTheFirstThread() async {
         let first = pthread_self()
         var isFirstThread: Bool { pthread_equal(pthread_self(), first) != 0 }
         var stages: [(String, Bool)] = []

@@ -32,6 +32,7 @@ func forkWithLoops() throws {
             refuses { try loop.run() } && refuses { try loop.runInMode(seconds: 0) }
             && refuses { try loop.add(ThreadRunLoop.Source1.descriptor(reader) { _, _ in }) }
             && refuses { _ = try RunLoopThread() } && refuses { _ = try ThreadRunLoop.Source1.signal(SIGUSR1) { _ in } }
+            && refuses { _ = try SignalSequence([SIGUSR1]) }
             && refuses { _ = try ThreadRunLoop.Source1.file("/") { _ in } }
             && refuses { _ = try ThreadRunLoop.Source1.child(getppid()) { _ in } }
             && !loop.perform { fail("performed a child's block") } && !loop.add(ThreadRunLoop.Source0 {})

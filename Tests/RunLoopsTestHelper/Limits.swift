@@ -6,6 +6,8 @@ import TestSupport
 /// what it has taken; with enough of them everything works again.
 func runOutOfDescriptors() throws {
     check(pipe(&ends) == 0, "no pipe")
+    // Makes the thread of all sequences.
+    _ = try SignalSequence([SIGUSR2])
     let used = openDescriptors()
     for free in 0..<12 {
         setLimit(used + free)
@@ -25,6 +27,7 @@ private func use(_ free: Int) throws -> Int {
     let failures = Failures(limit: free < 100 ? openDescriptors() + free : 256)
     // Threads: what a loop has taken goes with its thread.
     for _ in 0..<2 {
+        failures.count { _ = try SignalSequence([SIGUSR2, SIGTERM]) }
         // Their ends are waited for before descriptors are counted.
         failures.count {
             let thread = try RunLoopThread()

@@ -13,7 +13,7 @@ import Testing
     }
 
     @Test func `an async main stays on the process's first thread`() {
-        #expect(helper("", of: "AsyncMainHelper") == 0)
+        #expect(helper("first-thread", of: "AsyncMainHelper") == 0)
     }
 
     @Test(arguments: ["local", "timer", "main-actor", "actor"])

@@ -101,6 +101,9 @@ void crl_main_queue_drain(void);
 int crl_signal_watch(int signal, int descriptor);
 // Removes the descriptor; the last removal restores the former action.
 void crl_signal_unwatch(int signal, int descriptor);
+// Have the calling thread take the signal; have it take these signals and no others.
+void crl_signal_unblock(int signal);
+void crl_signal_unblock_only(const int signals[], int count);
 
 // Has every later fork set `crl_forked` in the child, and close there the descriptors of crl_unforked_….
 void crl_prepare_fork(void);
