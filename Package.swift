@@ -9,6 +9,7 @@ let package = Package(
     products: [
         .library(name: "RunLoops", targets: ["RunLoops"]),
         .library(name: "Ports", targets: ["Ports"]),
+        .library(name: "TypedPorts", targets: ["TypedPorts"]),
         .library(name: "ZeroMQ", targets: ["ZeroMQ"]),
         .executable(name: "portctl", targets: ["portctl"]),
     ],
@@ -45,6 +46,7 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log", condition: .when(traits: ["Ports"])),
             ]
         ),
+        .target(name: "TypedPorts", dependencies: ["Ports"]),
         .executableTarget(
             name: "portctl",
             dependencies: ["Ports", "RunLoops", "ZeroMQ", argumentParser]
@@ -75,13 +77,15 @@ let package = Package(
             name: "PortsTestHelper", dependencies: ["Ports", "TestSupport"],
             path: "Tests/PortsTestHelper"),
         .executableTarget(name: "LoadingHelper", path: "Tests/LoadingHelper"),
-        .target(name: "FuzzTargets", dependencies: ["Ports", "ZeroMQ"], path: "Tests/FuzzTargets"),
+        .target(name: "FuzzTargets", dependencies: ["Ports", "TypedPorts", "ZeroMQ"], path: "Tests/FuzzTargets"),
         .testTarget(
             name: "PortsTests",
             dependencies: [
                 "Ports", "CRunLoopShims", "ZeroMQ", "PortsTestHelper", "LoadingHelper", "FuzzTargets",
                 "OwnThread", "TestSupport",
             ]),
+        .testTarget(
+            name: "TypedPortsTests", dependencies: ["TypedPorts", "Ports", "FuzzTargets", "OwnThread", "TestSupport"]),
         .testTarget(name: "WordCountTests", dependencies: ["wordcount", "TestSupport"]),
         .testTarget(name: "PortctlTests", dependencies: ["portctl", "PortsTestHelper", "OwnThread", "TestSupport"]),
         .testTarget(name: "ReadmeTests"),

@@ -88,6 +88,16 @@ extension MachPort {
             return try result?.get()
         }
 
+        /// The port in a component; nil for bytes, or past the last component. Copies nothing of the other components.
+        public func port(ofComponent index: Int) -> SendRight? {
+            switch content {
+            case .built(let components, _):
+                guard components.indices.contains(index), case .port(let right) = components[index] else { return nil }
+                return right
+            case .received(let message): return message.channel(ofComponent: index).map(SendRight.init)
+            }
+        }
+
         @usableFromInline
         func readBytes(ofComponent index: Int, _ body: (RawSpan) -> Void) {
             switch content {

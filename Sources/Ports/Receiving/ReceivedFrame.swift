@@ -39,13 +39,27 @@ final class ReceivedFrame: Sendable {
     }
 
     func readBytes(ofComponent index: Int, _ body: (UnsafeRawBufferPointer) -> Void) {
-        guard (0..<header.count).contains(index) else { return }
         frame.withUnsafeBytes { bytes in
-            var offset = header.componentsOffset
-            for earlier in 0..<index { offset += size(of: earlier, in: bytes).bytes }
-            let (size, isPort) = size(of: index, in: bytes)
-            if !isPort { body(UnsafeRawBufferPointer(rebasing: bytes[offset..<offset + size])) }
+            guard let (range, isPort) = range(ofComponent: index, in: bytes), !isPort else { return }
+            body(UnsafeRawBufferPointer(rebasing: bytes[range]))
         }
+    }
+
+    func channel(ofComponent index: Int) -> SendChannel? {
+        frame.withUnsafeBytes { bytes in
+            guard let (range, isPort) = range(ofComponent: index, in: bytes), isPort else { return nil }
+            return channel(in: bytes, at: range.lowerBound, size: range.count)
+        }
+    }
+
+    private func range(
+        ofComponent index: Int, in bytes: UnsafeRawBufferPointer
+    ) -> (range: Range<Int>, isPort: Bool)? {
+        guard (0..<header.count).contains(index) else { return nil }
+        var offset = header.componentsOffset
+        for earlier in 0..<index { offset += size(of: earlier, in: bytes).bytes }
+        let (size, isPort) = size(of: index, in: bytes)
+        return (offset..<offset + size, isPort)
     }
 
     /// By the kernel's credentials of the connection that has brought the frame; nil when the kernel does not say.

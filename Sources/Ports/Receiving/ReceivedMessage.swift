@@ -45,6 +45,14 @@ enum ReceivedMessage: Sendable {
         }
     }
 
+    /// The channel to the port in a component; nil for bytes, or past the last component.
+    func channel(ofComponent index: Int) -> SendChannel? {
+        switch self {
+        case .local(let message): message.right(ofComponent: index)?.channel
+        case .frame(let frame): frame.channel(ofComponent: index)
+        }
+    }
+
     /// Tells the asker of a request that no reply follows.
     func refuse() { if header.kind == .request { replyChannel?.refuse(header.request) } }
 }

@@ -112,6 +112,14 @@ struct LocalMessage: @unchecked Sendable {
         }
     }
 
+    /// The right in a component; nil for bytes, or past the last component.
+    func right(ofComponent index: Int) -> (any MessageRight)? {
+        guard let components = fields.pointee.components, components.indices.contains(index),
+            case .port(let right) = components[index]
+        else { return nil }
+        return right
+    }
+
     /// Drops what the message holds. Returns whether the message may be used again: nobody else has it.
     mutating func empty() -> Bool {
         guard fields.pointee.sizeClass != nil, isKnownUniquelyReferenced(&storage) else { return false }

@@ -1,0 +1,210 @@
+/// Values of items.
+extension CBORReader {
+    func decodeRoot<Value: Decodable>(_ type: Value.Type, depthLimit: Int) throws -> Value {
+        do {
+            try check(depthLimit: depthLimit)
+            return try decode(type, at: 0)
+        } catch let malformed as Malformed {
+            throw DecodingError.dataCorrupted(.init(codingPath: [], debugDescription: malformed.sentence))
+        }
+    }
+
+    func decode<Value: Decodable>(_ type: Value.Type, at offset: Int) throws -> Value {
+        if let value = try directValue(type, at: offset) { return value }
+        let count = searches.count
+        defer { searches.removeLast(searches.count - count) }
+        return try Value(from: CBORDecoder(reader: self, offset: offset))
+    }
+
+    /// The value of a type that has an item of its own; nil for other types.
+    @inline(__always)
+    private func directValue<Value>(_ type: Value.Type, at offset: Int) throws -> Value? {
+        func cast<Other>(_ value: Other) -> Value { unsafeBitCast(value, to: Value.self) }
+        // In a generic function that the compiler specialises, all but one of these are gone.
+        if Value.self == String.self { return cast(try string(at: offset)) }
+        if Value.self == Int.self { return cast(try integer(Int.self, at: offset)) }
+        if Value.self == Bool.self { return cast(try bool(at: offset)) }
+        if Value.self == Double.self { return cast(try double(at: offset)) }
+        if Value.self == Float.self { return cast(try floating(Float.self, at: offset)) }
+        if Value.self == Float16.self { return cast(try floating(Float16.self, at: offset)) }
+        if Value.self == Int32.self { return cast(try integer(Int32.self, at: offset)) }
+        if Value.self == Int64.self { return cast(try integer(Int64.self, at: offset)) }
+        if Value.self == UInt8.self { return cast(try integer(UInt8.self, at: offset)) }
+        if Value.self == UInt32.self { return cast(try integer(UInt32.self, at: offset)) }
+        if Value.self == UInt64.self { return cast(try integer(UInt64.self, at: offset)) }
+        if Value.self == UInt.self { return cast(try integer(UInt.self, at: offset)) }
+        if Value.self == UInt16.self { return cast(try integer(UInt16.self, at: offset)) }
+        if Value.self == Int16.self { return cast(try integer(Int16.self, at: offset)) }
+        if Value.self == Int8.self { return cast(try integer(Int8.self, at: offset)) }
+        if Value.self == [UInt8].self { return try byteString(at: offset).map { cast($0) } }
+        if Value.self == Int128.self { return cast(try integer(Int128.self, at: offset)) }
+        if Value.self == UInt128.self { return cast(try integer(UInt128.self, at: offset)) }
+        return nil
+    }
+
+    @inline(__always) func isNull(at offset: Int) throws -> Bool {
+        let head = try untaggedHead(at: offset)
+        return head.major == .simple && (head.low == 22 || head.low == 23)
+    }
+
+    private func bool(at offset: Int) throws -> Bool {
+        let head = try untaggedHead(at: offset)
+        guard head.major == .simple, head.low == 20 || head.low == 21 else { throw mismatch(Bool.self, at: offset) }
+        return head.low == 21
+    }
+
+    private func string(at offset: Int) throws -> String {
+        let head = try untaggedHead(at: offset)
+        guard head.major == .text else { throw mismatch(String.self, at: offset) }
+        do { return try text(of: head) } catch { throw self.error(error.sentence, at: offset) }
+    }
+
+    /// The bytes of a byte string; nil for another item.
+    func byteString(at offset: Int) throws -> [UInt8]? {
+        let head = try untaggedHead(at: offset)
+        return head.major == .bytes ? try payload(ofString: head) : nil
+    }
+
+    // MARK: Numbers
+
+    @inline(__always)
+    private func integer<Number: FixedWidthInteger>(_ type: Number.Type, at offset: Int) throws -> Number {
+        let head = try untaggedHead(at: offset)
+        switch head.major {
+        case .unsigned: if let number = Number(exactly: head.number) { return number }
+        case .negative:
+            // The number is -1 - head.number, whose bits are those of ~head.number.
+            if let number = Number(exactly: ~Int128(head.number)) { return number }
+        default: return try unusualInteger(type, at: offset)
+        }
+        throw error("the integer does not fit in \(type)", at: offset)
+    }
+
+    /// The integer of a floating number without a fraction, or of a long one.
+    private func unusualInteger<Number: FixedWidthInteger>(_ type: Number.Type, at offset: Int) throws -> Number {
+        if let number = try floatingItem(at: offset) {
+            guard let number = Number(exactly: number) else {
+                throw error("the floating number does not fit in \(type)", at: offset)
+            }
+            return number
+        }
+        guard let (isNegative, magnitude) = try longInteger(at: offset) else { throw mismatch(type, at: offset) }
+        let number =
+            isNegative ? Int128(exactly: magnitude).flatMap { Number(exactly: ~$0) } : Number(exactly: magnitude)
+        guard let number else { throw error("the integer does not fit in \(type)", at: offset) }
+        return number
+    }
+
+    /// The number of a byte string with tag 2 or 3; nil for another item, or for more than 128 bits.
+    private func longInteger(at offset: Int) throws -> (isNegative: Bool, UInt128)? {
+        var (head, tag) = (try head(at: offset), UInt64(0))
+        while head.major == .tag { (head, tag) = (try self.head(at: head.end), head.number) }
+        guard head.major == .bytes, tag == 2 || tag == 3 else { return nil }
+        let payload = try payload(ofString: head).drop { $0 == 0 }
+        guard payload.count <= 16 else { return nil }
+        return (tag == 3, payload.reduce(0) { $0 << 8 | UInt128($1) })
+    }
+
+    /// The number of a floating item; nil for another one.
+    @inline(__always) private func floatingItem(at offset: Int) throws -> Double? {
+        let head = try untaggedHead(at: offset)
+        guard head.major == .simple else { return nil }
+        switch head.low {
+        case 27: return Double(bitPattern: head.number)
+        case 26: return Double(Float(bitPattern: UInt32(truncatingIfNeeded: head.number)))
+        case 25: return Double(Float16(bitPattern: UInt16(truncatingIfNeeded: head.number)))
+        default: return nil
+        }
+    }
+
+    private func double(at offset: Int) throws -> Double {
+        if let number = try floatingItem(at: offset) { return number }
+        let head = try untaggedHead(at: offset)
+        switch head.major {
+        case .unsigned: if let number = Double(exactly: head.number) { return number }
+        case .negative: if let number = Double(exactly: ~Int128(head.number)) { return number }
+        default: throw mismatch(Double.self, at: offset)
+        }
+        throw error("the integer does not fit in Double", at: offset)
+    }
+
+    private func floating<Number: BinaryFloatingPoint>(_ type: Number.Type, at offset: Int) throws -> Number {
+        let double = try double(at: offset)
+        let number = Number(double)
+        guard number.isFinite || !double.isFinite else { throw error("the number does not fit in \(type)", at: offset) }
+        return number
+    }
+
+    // MARK: Errors
+
+    /// A value of this type is not what lies at the offset.
+    func mismatch(_ type: Any.Type, at offset: Int) -> any Error {
+        let found = (try? untaggedHead(at: offset)).map(Self.name) ?? "nothing"
+        let context = DecodingError.Context(
+            codingPath: path(to: offset), debugDescription: "\(type) was asked for, and \(found) is there")
+        return (try? isNull(at: offset)) == true
+            ? DecodingError.valueNotFound(type, context) : DecodingError.typeMismatch(type, context)
+    }
+
+    func error(_ sentence: String, at offset: Int) -> DecodingError {
+        .dataCorrupted(.init(codingPath: path(to: offset), debugDescription: sentence))
+    }
+
+    private static func name(of head: Head) -> String {
+        switch head.major {
+        case .unsigned, .negative: "an integer"
+        case .bytes: "a byte string"
+        case .text: "a text"
+        case .array: "an array"
+        case .map: "a map"
+        case .tag: "a tag"
+        case .simple:
+            switch head.low {
+            case 20, 21: "a boolean"
+            case 22, 23: "null"
+            case 25, 26, 27: "a floating number"
+            default: "a simple value"
+            }
+        }
+    }
+
+    // MARK: Path
+
+    /// The keys and indexes that lead to an item. Found by reading from the start, as nobody needs it before an error;
+    /// empty when that was done too often.
+    func path(to target: Int) -> [any CodingKey] {
+        var path: [any CodingKey] = []
+        var offset = 0
+        while offset < target, let child = try? child(at: offset, holding: target) {
+            if let key = child.key { path.append(key) }
+            offset = child.offset
+        }
+        return path
+    }
+
+    private func child(at offset: Int, holding target: Int) throws(Malformed) -> (offset: Int, key: CBORKey?)? {
+        let head = try head(at: offset)
+        if head.major == .tag { return (head.end, nil) }
+        guard head.major == .array || head.major == .map else { return nil }
+        var item = head.end
+        var count: UInt64 = 0
+        while !isEnd(at: item, of: head, after: count) {
+            let value = head.major == .map ? try end(ofItemAt: item) : item
+            let end = try end(ofItemAt: value)
+            pathBudget -= end - item
+            guard pathBudget > 0 else { return nil }
+            if target < end {
+                guard target >= value else { return nil }
+                return (value, head.major == .map ? try key(at: item) : CBORKey(intValue: Int(count)))
+            }
+            item = end
+            count += 1
+        }
+        return nil
+    }
+
+    private func key(at offset: Int) throws(Malformed) -> CBORKey? {
+        if let number = try integerKey(at: offset) { return CBORKey(integer: number) }
+        return try name(at: offset).map { CBORKey(stringValue: $0) }
+    }
+}

@@ -1,0 +1,45 @@
+/// Encodes values as CBOR (RFC 8949): compact, fast, and known in most languages.
+///
+/// Types with keys become maps with text keys, and other containers arrays. `[UInt8]` and what encodes itself as a
+/// sequence of bytes, such as Foundation's `Data`, become byte strings. Numbers keep their type's width when they are
+/// floating, and are as short as they can be when they are integers.
+///
+/// Every well-formed item is decoded: definite and indefinite lengths, all widths of numbers, integers where a type asks
+/// for a floating number and the reverse, if the value stays the same. Tags are skipped. Keys may come in any order, and
+/// unknown ones are skipped. Of a key that comes twice, the first counts.
+///
+/// Bytes from peers are checked before a value is decoded: an item that is malformed, too deep, or not all of the bytes
+/// is a `DecodingError`. No length that the bytes state makes the decoder reserve memory.
+public struct CBORCoder: MessageCoder {
+    /// The deepest nesting of arrays, maps and tags that is encoded or decoded.
+    public var depthLimit: Int
+
+    /// Makes a coder that encodes and decodes so many arrays, maps and tags inside one another.
+    public init(depthLimit: Int = 64) { self.depthLimit = depthLimit }
+
+    /// Appends the value as one CBOR item.
+    public func encode<Value: Encodable>(
+        _ value: Value, into bytes: inout [UInt8], attachments: inout Attachments
+    ) throws {
+        let writer = CBORWriter(depthLimit: depthLimit)
+        swap(&writer.bytes, &bytes)
+        swap(&writer.attachments, &attachments)
+        defer {
+            swap(&writer.bytes, &bytes)
+            swap(&writer.attachments, &attachments)
+        }
+        try writer.encodeRoot(value)
+    }
+
+    /// Decodes the value that is all of these bytes.
+    public func decode<Value: Decodable>(
+        _ type: Value.Type, from bytes: RawSpan, attachments: Attachments
+    ) throws -> Value {
+        try bytes.withUnsafeBytes { bytes in
+            let reader = CBORReader(bytes, attachments)
+            // A decoder that the value keeps finds no bytes any more.
+            defer { reader.close() }
+            return try reader.decodeRoot(type, depthLimit: depthLimit)
+        }
+    }
+}

@@ -1,0 +1,62 @@
+import FoundationEssentials
+
+/// Encodes values as JSON, which people and other languages read. ``CBORCoder`` is faster, and its messages are smaller.
+public struct JSONCoder: MessageCoder {
+    /// The deepest nesting of arrays and objects that is decoded.
+    public var depthLimit: Int
+
+    /// Makes a coder that decodes so many arrays and objects inside one another; at most 512.
+    public init(depthLimit: Int = 64) { self.depthLimit = depthLimit }
+
+    /// Appends the value as JSON, with sorted keys and without spaces.
+    public func encode<Value: Encodable>(
+        _ value: Value, into bytes: inout [UInt8], attachments: inout Attachments
+    ) throws {
+        let encoder = JSONEncoder()
+        encoder.userInfo = attachments.userInfo
+        bytes += try encoder.encode(value)
+    }
+
+    /// Decodes the value that is all of these bytes.
+    public func decode<Value: Decodable>(
+        _ type: Value.Type, from bytes: RawSpan, attachments: Attachments
+    ) throws -> Value {
+        var attachments = attachments
+        let decoder = JSONDecoder()
+        decoder.userInfo = attachments.userInfo
+        return try bytes.withUnsafeBytes { bytes in
+            guard Self.depth(of: bytes) <= depthLimit else {
+                throw DecodingError.dataCorrupted(
+                    .init(codingPath: [], debugDescription: "more than \(depthLimit) values lie inside one another"))
+            }
+            return try decoder.decode(type, from: Data(bytes))
+        }
+    }
+
+    /// How deep brackets outside strings are nested. Foundation's own limit of 512 can exhaust the stack of a thread when
+    /// a type recurses.
+    private static func depth(of bytes: UnsafeRawBufferPointer) -> Int {
+        var (depth, deepest, isInString, isEscaped) = (0, 0, false, false)
+        for byte in bytes {
+            if isInString {
+                if isEscaped {
+                    isEscaped = false
+                } else if byte == UInt8(ascii: "\\") {
+                    isEscaped = true
+                } else if byte == UInt8(ascii: "\"") {
+                    isInString = false
+                }
+                continue
+            }
+            switch byte {
+            case UInt8(ascii: "\""): isInString = true
+            case UInt8(ascii: "["), UInt8(ascii: "{"):
+                depth += 1
+                deepest = max(deepest, depth)
+            case UInt8(ascii: "]"), UInt8(ascii: "}"): depth -= 1
+            default: break
+            }
+        }
+        return deepest
+    }
+}
