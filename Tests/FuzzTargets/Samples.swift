@@ -59,6 +59,7 @@ enum Samples {
         [
             .watch(1), .invalidated(.max), .unanswered(5), .credit(1, bytes: .max), .count(2), .sent(3, count: 4),
             .ask(query: 5, 6), .statistics(query: 7, received: 8, waiting: 9), .drained(1, probe: .max), .probed(2),
+            .refused(3), .cancelled(4),
         ].map(packet) + [hello()]
 
     static let entries: [[UInt8]] =

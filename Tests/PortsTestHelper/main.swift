@@ -85,6 +85,10 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
         let answer = try RemoteMessagePort(name: "test").request(id: 1, pid, timeout: .seconds(30))
         exit(answer == pid ? 0 : 71)
 
+    case "ask-for-ever":
+        _ = try RemoteMessagePort(name: "test").request(id: 1, timeout: .seconds(1000))
+        fail("answered")
+
     case "send":
         let right = try test()
         // The receiver may be a task that waits for one of few threads.

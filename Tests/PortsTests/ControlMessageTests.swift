@@ -16,14 +16,14 @@ import Testing
     @Test(arguments: [
         ControlMessage.watch(1), .invalidated(.max), .unanswered(0x0102_0304_0506_0708), .credit(1, bytes: .max),
         .count(2), .sent(3, count: 4), .ask(query: 5, 6), .statistics(query: 7, received: 8, waiting: 9),
-        .drained(1, probe: .max), .probed(2),
+        .drained(1, probe: .max), .probed(2), .refused(3), .cancelled(4),
     ])
     func `messages make the round trip`(_ sent: ControlMessage) {
         #expect(message(Samples.packet(sent)) == sent)
     }
 
     @Test func `messages of another size or kind are none`() {
-        let sizes: [UInt8: Int] = [1: 9, 2: 9, 3: 9, 4: 17, 5: 9, 6: 17, 7: 17, 8: 25, 9: 17, 10: 9]
+        let sizes: [UInt8: Int] = [1: 9, 2: 9, 3: 9, 4: 17, 5: 9, 6: 17, 7: 17, 8: 25, 9: 17, 10: 9, 11: 9, 12: 9]
         for kind in [UInt8](0...255) {
             for size in 0...40 {
                 let isOne = message([UInt8]([kind] + [UInt8](repeating: 1, count: 40)).prefix(size) + []) != nil

@@ -357,11 +357,11 @@ import Testing
         #expect(waitUntil { PortRuntime.shared.replies.pending.pendingCount(to: right.id) == 3 })
         server.invalidate()
         for asker in askers {
-            #expect(["unanswered", "isInvalid", "becameInvalid"].contains(asker.value() ?? "it hangs"))
+            #expect(["refused", "isInvalid", "becameInvalid"].contains(asker.value() ?? "it hangs"))
         }
     }
 
-    @Test func `a request that is surely queued is refused as unanswered`() throws {
+    @Test func `a request that is surely queued is refused`() throws {
         let server = try MachPort(queueLimit: 1)
         let right = server.sendRight
         var count = 0
@@ -376,7 +376,7 @@ import Testing
         let thread = Helper { () -> String in errorKind { try right.send(MachPort.Message(), before: .patience) } }
         #expect(waitUntil { right.channel.waiterCount == 1 })
         server.invalidate()
-        #expect(asker.value() == "unanswered")
+        #expect(asker.value() == "refused")
         #expect(thread.value() == "becameInvalid")
     }
 }

@@ -190,16 +190,16 @@ import Testing
                 _ = try RemoteMessagePort(MachPort.SendRight(replies.channel)).request(
                     id: 1, timeout: .seconds(1000))
             }
-                == "unanswered")
+                == "refused")
     }
 
     @Test func `only the process that was asked can refuse a request, and the first outcome stands`() {
         let replies = PortRuntime.shared.replies.pending
         let pending = PendingReply(port: PortID(incarnation: .random(), number: 1), replyPort: 1)
         let request = replies.add(pending)
-        replies.unanswered(request, by: .random())
+        replies.fail(request, of: .random()) { .unanswered(port: $0) }
         #expect(pending.outcome.value == nil)
-        replies.unanswered(request, by: pending.port.incarnation)
+        replies.fail(request, of: pending.port.incarnation) { .unanswered(port: $0) }
         pending.outcome.set(.failure(.becameInvalid(port: pending.port)))
         #expect(errorKind { _ = try pending.outcome.value?.get() } == "unanswered")
     }
@@ -215,7 +215,7 @@ import Testing
         }
         let reads = Shared(0)
         let ports = (0..<500 as Range<UInt64>).map { PortID(incarnation: .random(), number: $0) }
-        var table = PendingTable<Counted>()
+        var table = PendingTable<UInt64, Counted>()
         for number in 0..<(1000 as UInt64) {
             table.add(Counted(reads: reads, id: ports[Int(number / 2)]), number)
         }
@@ -237,7 +237,7 @@ import Testing
         let thread = try served(port)
         #expect(
             errorKind { _ = try RemoteMessagePort(port.sendRight).request(id: 1, timeout: .seconds(1000)) }
-                == "unanswered")
+                == "refused")
         thread.stop()
     }
 

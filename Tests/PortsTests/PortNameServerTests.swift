@@ -88,7 +88,9 @@ import Testing
         let errors: [(PortError, Int32)] = [
             (.sendTimedOut(port: p), -1), (.ownQueueFull(port: p), -1), (.receiveTimedOut(port: p), -2),
             (.isInvalid(port: p), -3), (.nameNotFound("n", directory: "/d"), -3), (.becameInvalid(port: p), -5),
-            (.unanswered(port: p), -4), (.transport(call: "c", errno: EIO), -4), (.outOfDescriptors(limit: 5), -4),
+            (.unanswered(port: p), -4), (.refused(port: p), -4), (.failed(port: p, RequestFailure("no")), -4),
+            (.replyTooLarge(port: p, size: 2, limit: 1), -4), (.transport(call: "c", errno: EIO), -4),
+            (.outOfDescriptors(limit: 5), -4),
         ]
         for (error, code) in errors { #expect(error.code == code && error.description.count > 10) }
     }

@@ -45,6 +45,8 @@ final class ControlConnection: Sendable {
             if state.outbox.isEmpty, socket.send(message) { return false }
             // Skip statistics queries for a peer with a full socket: unanswered queries would accumulate without bound.
             if case .count = message { return false }
+            // Cancellations spare the server work, and no more: they are no reason to cut a stopped peer off.
+            if case .cancelled = message, state.outbox.count >= 1024 { return false }
             // A peer that does not read is cut off. Watches have room: the rights of this process bound their count.
             let hasRoom = control.waitingPackets.load(ordering: .relaxed) < ControlConnectionTable.manyPackets
             if state.outbox.count < (hasRoom ? 65_536 : 1024) + state.asked.count {

@@ -15,8 +15,8 @@ final class ControlConnectionTable: Sendable {
         var formerPids: [Incarnation: pid_t] = [:]
         /// The ports that could not return credit, because a connection had ended.
         var owing: Set<UInt64> = []
-        /// The requests without an answer that their askers could not be told of, because a connection had ended.
-        var unanswered: [(peer: Incarnation, request: UInt64)] = []
+        /// News of requests that could not be told, because a connection had ended.
+        var news: [(peer: Incarnation, message: ControlMessage)] = []
         var isClosed = false
         var origins: Origins
         let incarnation: Incarnation
@@ -216,12 +216,12 @@ final class ControlConnectionTable: Sendable {
             throw error
         }
         renewWatches(at: connection)
-        let (unanswered, owing) = state.withLock { state in
-            let unanswered = state.unanswered.filter { $0.peer == peer }
-            state.unanswered.removeAll { $0.peer == peer }
-            return (unanswered, exchange(&state.owing, with: []))
+        let (news, owing) = state.withLock { state in
+            let news = state.news.filter { $0.peer == peer }
+            state.news.removeAll { $0.peer == peer }
+            return (news, exchange(&state.owing, with: []))
         }
-        for (_, request) in unanswered { connection.send(.unanswered(request)) }
+        for (_, message) in news { connection.send(message) }
         events?.connectionBegan(peer, owing: owing)
     }
 
@@ -285,14 +285,14 @@ final class ControlConnectionTable: Sendable {
 
     func tellInvalidated(_ number: UInt64) { for connection in all { connection.tellInvalidated(number) } }
 
-    /// The news that a request has no answer waits for the next connection when there is none.
+    /// News of requests waits for the next connection when there is none.
     func send(_ message: ControlMessage, to peer: Incarnation) {
         let connection = state.withLock { state in
             let connection = state.connected[peer]?.first
-            if connection == nil, case .unanswered(let request) = message {
-                // Askers that never come back take no room beyond this.
-                if state.unanswered.count == 1024 { state.unanswered.removeFirst() }
-                state.unanswered.append((peer, request))
+            if connection == nil, message.isOnlyNews {
+                // Peers that never come back take no room beyond this.
+                if state.news.count == 1024 { state.news.removeFirst() }
+                state.news.append((peer, message))
             }
             return connection
         }
@@ -301,7 +301,7 @@ final class ControlConnectionTable: Sendable {
 
     /// A connection has ended with these messages unsent. All others are renewed, or asked for again.
     func sendAgain(_ unsent: some Sequence<ControlMessage>, to peer: Incarnation) {
-        for message in unsent { if case .unanswered = message { send(message, to: peer) } }
+        for message in unsent where message.isOnlyNews { send(message, to: peer) }
     }
 
     /// - Returns: False when there is no connection.

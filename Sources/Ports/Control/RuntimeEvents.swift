@@ -12,8 +12,8 @@ protocol RuntimeEvents: AnyObject, Sendable {
     func connectionEnded(_ peer: Incarnation, isLast: Bool)
     /// A port that this runtime has a right to, or one of its own, is invalid.
     func channelBecameInvalid(_ port: PortID)
-    /// A request of this runtime gets no reply.
-    func requestUnanswered(_ request: UInt64, by peer: Incarnation)
+    /// News of requests inside the runtime, as if it had come from a peer.
+    func received(_ message: ControlMessage, from incarnation: Incarnation)
 
     /// Whether a process may be alive though the address of its control socket leads nowhere.
     func mayBeAlive(_ address: ControlAddress) -> Bool

@@ -7,6 +7,8 @@ import RunLoops
 ///     let server = try LocalMessagePort(name: "com.example.echo") { id, data in data }
 ///     try server.schedule(in: .current)
 ///     try ThreadRunLoop.current.run()
+///
+/// A port without a handler keeps its requests for tasks: see ``serve(atMost:_:)`` and ``requests``.
 public final class LocalMessagePort: Sendable, CustomStringConvertible {
     /// Answers a request by returning data, or none. The corresponding CF type is `CFMessagePortCallBack`.
     public typealias DataHandler = @Sendable (_ id: UInt32, _ data: [UInt8]?) -> [UInt8]?
@@ -14,8 +16,9 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
     /// Takes a request, and answers now, later, or not at all.
     public typealias RequestHandler = @Sendable (MessagePortRequest) -> Void
 
-    private let port: MachPort
-    private let nameServer: PortNameServer
+    let port: MachPort
+    let taken = TakenRequests()
+    let nameServer: PortNameServer
     private let currentName: Lock<String?>
     private let renaming = Lock(())
 
@@ -46,15 +49,30 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
 
     /// Makes a port whose handler gets a right to reply, now or later, otherwise as the form with a `handler`.
     /// - Throws: ``PortError``, as ``PortNameServer/register(_:name:)``.
-    public init(
+    public convenience init(
         name: String? = nil, nameServer: PortNameServer = .shared, queueLimit: Int = 1000,
         byteLimit: Int? = nil, messageLimit: Int = 64 << 20, requestHandler: @escaping RequestHandler
     ) throws(PortError) {
+        let limits = PortLimits(queue: queueLimit, bytes: byteLimit, message: messageLimit)
+        try self.init(name, nameServer, limits, requestHandler)
+    }
+
+    /// Makes a port whose requests wait for tasks, otherwise as the form with a `handler`.
+    /// - Throws: ``PortError``, as ``PortNameServer/register(_:name:)``.
+    public convenience init(
+        name: String? = nil, nameServer: PortNameServer = .shared, queueLimit: Int = 1000,
+        byteLimit: Int? = nil, messageLimit: Int = 64 << 20
+    ) throws(PortError) {
+        let limits = PortLimits(queue: queueLimit, bytes: byteLimit, message: messageLimit)
+        try self.init(name, nameServer, limits, nil)
+    }
+
+    private init(
+        _ name: String?, _ nameServer: PortNameServer, _ limits: PortLimits, _ handler: RequestHandler?
+    ) throws(PortError) {
         self.nameServer = nameServer
         currentName = Lock(name)
-        port = try MachPort(.init(queue: queueLimit, bytes: byteLimit, message: messageLimit), nameServer) {
-            requestHandler(MessagePortRequest($0))
-        }
+        port = try MachPort(limits, nameServer, handler.map(taken.handler))
         if let name { try nameServer.register(port, name: name) }
         nameServer.runtime.localMessagePorts.entries.withLock { $0[port.id] = Weak(self) }
     }

@@ -6,9 +6,15 @@ public struct MessagePortRequest: Sendable {
     /// The right to reply; nil when the sender wants none. Released unused, it tells the asker that no reply follows.
     public let replyRight: ReplyRight?
 
-    init(_ message: ReceivedMessage) {
+    /// Nil, and refused, when the port takes no more requests.
+    init?(_ message: ReceivedMessage, _ taken: TakenRequests) {
+        guard taken.begin() else {
+            message.refuse()
+            return nil
+        }
         self.message = MachPort.Message(message)
-        replyRight = ReplyRight(message)
+        replyRight = ReplyRight(message, taken)
+        if replyRight == nil { taken.end() }
     }
 
     /// The sender's number for the subject of the request.
@@ -16,6 +22,12 @@ public struct MessagePortRequest: Sendable {
 
     /// The data; nil when the request has no data, which differs from data of no bytes.
     public var data: [UInt8]? { message.data }
+
+    /// As ``ReplyRight/isCancelled``; false when the sender wants no reply.
+    public var isCancelled: Bool { replyRight?.isCancelled ?? false }
+
+    /// As ``ReplyRight/onCancel(_:)``. Nothing happens when the sender wants no reply.
+    public func onCancel(_ handler: @escaping @Sendable () -> Void) { replyRight?.onCancel(handler) }
 }
 
 /// Messages of message ports have one component of bytes, or none.

@@ -41,60 +41,97 @@ public struct RemoteMessagePort: Sendable {
     /// False once the port is known to be invalid. The corresponding CF function is `CFMessagePortIsValid`.
     public var isValid: Bool { sendRight.isValid }
 
+    /// As that of ``sendRight``. The corresponding CF function is `CFMessagePortSetInvalidationCallBack`.
+    public func onInvalidation(_ handler: @escaping @Sendable () -> Void) { sendRight.onInvalidation(handler) }
+
+    // MARK: Sending
+
     /// Sends data, as `CFMessagePortSendRequest` with no reply mode. The timeout bounds the wait for room at the port.
     @available(*, noasync, message: "it blocks its thread; `try await` the other one")
     public func send(id: UInt32, _ data: [UInt8]? = nil, timeout: Duration = .seconds(10)) throws(PortError) {
         try sendRight.send(MachPort.Message(id: id, data: data), before: .now + timeout)
     }
 
-    /// Sends a request and waits for the reply, both in the time-out. The calling thread's loop runs meanwhile in the
+    /// Sends data as the form that blocks does, suspending the task. Throws also `CancellationError`: nothing was sent.
+    public nonisolated(nonsending) func send(
+        id: UInt32, _ data: [UInt8]? = nil, timeout: Duration = .seconds(10)
+    ) async throws {
+        try await sendRight.send(MachPort.Message(id: id, data: data), before: .now + timeout)
+    }
+
+    // MARK: Requests
+
+    /// Sends a request and waits for the reply, both within the timeout. The calling thread's loop runs meanwhile in the
     /// reply mode, and serves the other items of that mode; nil stands for a mode without any. Returns the reply's data;
-    /// nil when the server replied without data.
+    /// nil when the server replied without data. The server learns when its asker has given up.
     /// - Throws: ``PortError``: `sendTimedOut` when nothing was sent, `receiveTimedOut`, `isInvalid`, `becameInvalid`,
-    ///   `unanswered`…
+    ///   `refused`, `unanswered`, `failed`…
     @available(*, noasync, message: "it blocks its thread; `try await` the other one")
     public func request(
         id: UInt32, _ data: [UInt8]? = nil, timeout: Duration = .seconds(10), replyMode: ThreadRunLoop.Mode? = nil
     ) throws(PortError) -> [UInt8]? {
-        let deadline = MonotonicInstant.now + timeout
-        return try request(id, data, before: deadline, replyMode) { deadline }
+        try request(MachPort.Message(id: id, data: data), timeout: timeout, replyMode: replyMode).data
     }
 
-    /// Sends a request as the form with one time-out does. The send timeout bounds the wait for room at the port, and the
+    /// Sends a request as the form with one timeout does. The send timeout bounds the wait for room at the port, and the
     /// reply timeout the wait after that. The corresponding CF function is `CFMessagePortSendRequest`.
-    @available(*, noasync, message: "it blocks its thread; `try await` the form with one time-out")
+    @available(*, noasync, message: "it blocks its thread; `try await` the form with one timeout")
     public func request(
         id: UInt32, _ data: [UInt8]? = nil, sendTimeout: Duration, replyTimeout: Duration,
         replyMode: ThreadRunLoop.Mode? = nil
     ) throws(PortError) -> [UInt8]? {
-        try request(id, data, before: .now + sendTimeout, replyMode) { .now + replyTimeout }
+        let message = MachPort.Message(id: id, data: data)
+        return try request(message, before: .now + sendTimeout, replyMode) { .now + replyTimeout }.data
+    }
+
+    /// Sends a message of any components as a request, and returns the reply, otherwise as the form for data. The reply
+    /// goes to a port of the library's, so the message's own `replyPort` is not sent.
+    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+    public func request(
+        _ message: MachPort.Message, timeout: Duration = .seconds(10), replyMode: ThreadRunLoop.Mode? = nil
+    ) throws(PortError) -> MachPort.Message {
+        let deadline = MonotonicInstant.now + timeout
+        return try request(message, before: deadline, replyMode) { deadline }
+    }
+
+    /// Sends a request as the form that blocks does, suspending the task. Throws also `CancellationError` when the task
+    /// was cancelled first. The server may have the request all the same, and learns of the cancellation.
+    public nonisolated(nonsending) func request(
+        id: UInt32, _ data: [UInt8]? = nil, timeout: Duration = .seconds(10)
+    ) async throws -> [UInt8]? {
+        try await request(MachPort.Message(id: id, data: data), timeout: timeout).data
+    }
+
+    /// Sends a message as a request, suspending the task, otherwise as the form that blocks. Throws also
+    /// `CancellationError`, as the form for data.
+    public nonisolated(nonsending) func request(
+        _ message: MachPort.Message, timeout: Duration = .seconds(10)
+    ) async throws -> MachPort.Message {
+        let deadline = MonotonicInstant.now + timeout
+        try Task.checkCancellation()
+        let channel = sendRight.channel
+        var request = try OpenRequest(to: channel, isForTasks: true)
+        try await channel.send(request.outgoing(message), before: deadline)
+        request.noteSent()
+        return try request.reply(
+            await request.pending.outcome.value(before: deadline, on: request.housekeeping))
     }
 
     private func request(
-        _ id: UInt32, _ data: [UInt8]?, before sendDeadline: MonotonicInstant, _ replyMode: ThreadRunLoop.Mode?,
+        _ message: MachPort.Message, before sendDeadline: MonotonicInstant, _ replyMode: ThreadRunLoop.Mode?,
         _ replyDeadline: () -> MonotonicInstant
-    ) throws(PortError) -> [UInt8]? {
-        try Fork.check()
-        let loop = ThreadRunLoop.current
-        let channel = sendRight.channel
-        guard let runtime = channel.runtime else { throw .isEnding }
-        // Its end would leave the request without a reply.
-        defer { withExtendedLifetime(runtime) {} }
-        let replies = runtime.replies
-        let use = try replies.use(for: channel)
-        defer { replies.end(use) }
-        let port = use.port
+    ) throws(PortError) -> MachPort.Message {
+        let (loop, channel) = (ThreadRunLoop.current, sendRight.channel)
+        var request = try OpenRequest(to: channel)
+        let (port, pending) = (request.replyPort, request.pending)
         let source = ThreadRunLoop.Source0 {}
-        let pending = PendingReply(port: channel.id, replyPort: port.id.number)
         pending.outcome.whenSet { _ in
             source.signal()
             if !loop.isCurrent { loop.wakeUp() }
         }
-        let number = replies.pending.add(pending)
-        defer { replies.pending.remove(number) }
-
-        var message = try Self.request(id, data, number, from: port, to: channel)
-        try channel.send(&message, before: sendDeadline)
+        var outgoing = try request.outgoing(message)
+        try channel.send(&outgoing, before: sendDeadline)
+        request.noteSent()
 
         // The private mode keeps the reply port, because adding and removing would cost two system calls.
         let mode = replyMode ?? Self.privateMode
@@ -106,9 +143,7 @@ public struct RemoteMessagePort: Sendable {
         defer { source.invalidate() }
 
         let deadline = replyDeadline()
-        while true {
-            if let result = pending.outcome.value { return MachPort.Message(try result.get()).data }
-            guard !deadline.hasPassed else { throw channel.noAnswer(.receiveTimedOut(port: channel.id)) }
+        while pending.outcome.value == nil, !deadline.hasPassed {
             let seconds = MonotonicInstant.now.duration(to: deadline) / .seconds(1)
             let result = try runLoop { () throws(RunLoopError) in
                 try loop.runInMode(mode, seconds: seconds, returnAfterSourceHandled: true)
@@ -118,46 +153,6 @@ public struct RemoteMessagePort: Sendable {
                 throw .unavailable(reason: "the loop of the asking thread was stopped for good")
             }
         }
-    }
-
-    /// Sends data as the form that blocks does, suspending the task. Throws also `CancellationError`: nothing was sent.
-    public nonisolated(nonsending) func send(
-        id: UInt32, _ data: [UInt8]? = nil, timeout: Duration = .seconds(10)
-    ) async throws {
-        try await sendRight.send(MachPort.Message(id: id, data: data), before: .now + timeout)
-    }
-
-    /// Sends a request as the form that blocks does, suspending the task. Throws also `CancellationError` when the task
-    /// was cancelled first. The server may have the request all the same; a late reply is dropped.
-    public nonisolated(nonsending) func request(
-        id: UInt32, _ data: [UInt8]? = nil, timeout: Duration = .seconds(10)
-    ) async throws -> [UInt8]? {
-        let deadline = MonotonicInstant.now + timeout
-        try Fork.check()
-        try Task.checkCancellation()
-        let channel = sendRight.channel
-        guard let runtime = channel.runtime else { throw PortError.isEnding }
-        defer { withExtendedLifetime(runtime) {} }
-        let replies = runtime.replies
-        let use = try replies.use(for: channel, isForTasks: true)
-        defer { replies.end(use) }
-        let pending = PendingReply(port: channel.id, replyPort: use.port.id.number)
-        let number = replies.pending.add(pending)
-        defer { replies.pending.remove(number) }
-
-        try await channel.send(Self.request(id, data, number, from: use.port, to: channel), before: deadline)
-        let outcome = try await pending.outcome.value(before: deadline, on: runtime.housekeeping)
-        guard let outcome else { throw channel.noAnswer(.receiveTimedOut(port: channel.id)) }
-        return MachPort.Message(try outcome.get()).data
-    }
-
-    /// As that of ``sendRight``. The corresponding CF function is `CFMessagePortSetInvalidationCallBack`.
-    public func onInvalidation(_ handler: @escaping @Sendable () -> Void) { sendRight.onInvalidation(handler) }
-
-    private static func request(
-        _ id: UInt32, _ data: [UInt8]?, _ number: UInt64, from port: Receiver, to channel: SendChannel
-    ) throws(PortError) -> OutgoingMessage {
-        let message = MachPort.Message(id: id, data: data, replyPort: MachPort.SendRight(port.channel))
-        return try MessageEncoding.outgoing(message, kind: .request, request: number, to: channel)
+        return try request.reply(pending.outcome.value)
     }
 }

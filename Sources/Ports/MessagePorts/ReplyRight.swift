@@ -4,40 +4,63 @@ import RunLoops
 /// The right to reply to one request, once. Released unused, it tells the asker at once that no reply follows. After an
 /// error another reply may follow; after a reply, a further one throws ``PortError/alreadyAnswered(port:)``.
 public final class ReplyRight: Sendable {
+    private struct State {
+        var isUsed = false
+        /// What could not be sent because of the asker's limit.
+        var tooLarge: (size: Int, limit: Int)?
+    }
+
     private let asker: SendChannel
     private let request: UInt64
-    private let isUsed = Lock(false)
+    private let taken: TakenRequests
+    private let state = Lock(State())
 
-    init?(_ message: ReceivedMessage) {
+    init?(_ message: ReceivedMessage, _ taken: TakenRequests) {
         guard message.header.kind == .request, let asker = message.replyChannel else { return nil }
         self.asker = asker
         request = message.header.request
+        self.taken = taken
     }
 
-    deinit { if !isUsed.withLock({ $0 }) { refuse() } }
+    deinit {
+        let state = state.withLock { $0 }
+        guard !state.isUsed else { return }
+        defer { end() }
+        guard let (size, limit) = state.tooLarge else { return refuse() }
+        let bytes = [UInt64(size), UInt64(limit)].flatMap { withUnsafeBytes(of: $0.littleEndian, Array.init) }
+        let message = MachPort.Message(id: RequestFailure.ID.replyTooLarge.rawValue, data: bytes)
+        do throws(PortError) { try post(message, kind: .failure) } catch { refuse() }
+    }
 
-    /// Sends the reply, which may have no data (nil), now or when the asker has room. The call does not wait. Any
-    /// thread may call this method. Up to a hundred replies wait for one asker, and more while they are small, each for
-    /// ten seconds, or for ``PortRuntime/flushBound`` when the process exits. The asker is told when its reply cannot be
-    /// sent in that time.
-    /// - Throws: ``PortError``: `messageTooLarge`, `isInvalid`, `sendTimedOut` when that many replies wait…
-    public func reply(with bytes: [UInt8]? = nil) throws(PortError) {
-        try once { () throws(PortError) in
-            try asker.post(message(bytes), before: .now + .seconds(10)) { error in
-                self.noteUnsent(error)
-                self.refuse()
-            }
-        }
+    // MARK: Replying
+
+    /// Sends the reply, which may have no data (nil), now or when the asker has room. The call does not wait, also in a
+    /// task that was cancelled. Any thread may call this method. Up to a hundred replies wait for one asker, and more
+    /// while they are small, each for ten seconds, or for ``PortRuntime/flushBound`` when the process exits. The asker is
+    /// told when its reply cannot be sent in that time.
+    /// - Throws: ``PortError``: `messageTooLarge`, which the asker learns if no other reply follows, `isInvalid`,
+    ///   `sendTimedOut` when that many replies wait…
+    public func reply(with bytes: [UInt8]? = nil) throws(PortError) { try reply(with: MachPort.Message(data: bytes)) }
+
+    /// Sends a reply of any components as the form for bytes does. The asker does not get the message's `replyPort`.
+    public func reply(with message: MachPort.Message) throws(PortError) {
+        try once { () throws(PortError) in try post(message) }
+    }
+
+    /// Sends a failure in place of the reply: the asker gets ``PortError/failed(port:_:)``. Otherwise as a reply.
+    /// - Throws: ``PortError``, as a reply.
+    public func fail(with failure: RequestFailure) throws(PortError) {
+        let components = [Array(failure.text.utf8), failure.data].compactMap(\.self)
+        let message = MachPort.Message(id: RequestFailure.ID.failed.rawValue, components.map { .bytes($0) })
+        try once { () throws(PortError) in try post(message, kind: .failure) }
     }
 
     /// Sends the reply. The call blocks its thread while the asker has no room, until the deadline.
     /// - Throws: ``PortError`` when the reply was not sent.
     @available(*, noasync, message: "it blocks its thread; `try await` the other one")
-    public func reply(
-        with bytes: [UInt8]? = nil, before deadline: ContinuousClock.Instant?
-    ) throws(PortError) {
+    public func reply(with bytes: [UInt8]? = nil, before deadline: ContinuousClock.Instant?) throws(PortError) {
         try once { () throws(PortError) in
-            var message = try message(bytes)
+            var message = try outgoing(MachPort.Message(data: bytes))
             try asker.send(&message, before: MonotonicInstant(deadline))
         }
     }
@@ -48,41 +71,88 @@ public final class ReplyRight: Sendable {
     ) async throws {
         try use()
         do {
-            try Task.checkCancellation()
-            try await asker.send(message(bytes), before: MonotonicInstant(deadline))
+            try await asker.send(outgoing(MachPort.Message(data: bytes)), before: MonotonicInstant(deadline))
+            end()
         } catch {
-            giveBack()
+            giveBack(error)
             throw error
         }
-    }
-
-    func noteUnsent(_ error: any Error) {
-        log.info(about: .incarnation(asker.id.incarnation), "a reply could not be sent: \(error)")
     }
 
     private func once(_ send: () throws(PortError) -> Void) throws(PortError) {
         try use()
         do throws(PortError) {
             try send()
+            end()
         } catch {
-            giveBack()
+            giveBack(error)
             throw error
         }
     }
 
     private func use() throws(PortError) {
         try Fork.check()
-        if isUsed.withLock({ exchange(&$0, with: true) }) { throw .alreadyAnswered(port: asker.id) }
+        if state.withLock({ exchange(&$0.isUsed, with: true) }) { throw .alreadyAnswered(port: asker.id) }
     }
 
-    private func giveBack() { isUsed.withLock { $0 = false } }
+    private func end() {
+        accepted?.remove(id)
+        taken.end()
+    }
 
-    private func message(_ bytes: [UInt8]?) throws(PortError) -> OutgoingMessage {
-        try MessageEncoding.outgoing(MachPort.Message(data: bytes), kind: .reply, request: request, to: asker)
+    private func giveBack(_ error: any Error) {
+        state.withLock { state in
+            state.isUsed = false
+            if case .messageTooLarge(_, let size, let limit)? = error as? PortError { state.tooLarge = (size, limit) }
+        }
+    }
+
+    private func post(_ message: MachPort.Message, kind: Wire.Kind = .reply) throws(PortError) {
+        // Not `self`: the right may be ending.
+        try asker.post(outgoing(message, kind), before: .now + .seconds(10)) { [asker, request] error in
+            Self.noteUnsent(error, to: asker)
+            asker.tell(.unanswered(request))
+        }
+    }
+
+    private func outgoing(
+        _ message: MachPort.Message, _ kind: Wire.Kind = .reply
+    ) throws(PortError) -> OutgoingMessage {
+        var message = message
+        if message.replyPort != nil { message.replyPort = nil }
+        return try MessageEncoding.outgoing(message, kind: kind, request: request, to: asker)
+    }
+
+    func noteUnsent(_ error: any Error) { Self.noteUnsent(error, to: asker) }
+
+    private static func noteUnsent(_ error: any Error, to asker: SendChannel) {
+        log.info(about: .incarnation(asker.id.incarnation), "a reply could not be sent: \(error)")
     }
 
     private func refuse() {
         // In a forked child, the request is still the parent's.
-        if !Fork.isChild { asker.refuse(request) }
+        if !Fork.isChild { asker.tell(.unanswered(request)) }
+    }
+
+    // MARK: Cancellation
+
+    private var accepted: AcceptedRequests? { asker.runtime?.accepted }
+    private var id: AcceptedRequests.ID { .init(asker: asker.id.incarnation, number: request) }
+
+    /// Whether nobody waits for the reply any more: the asker has given up, its time is over, or its process is gone.
+    /// A reply is dropped then. Any thread may ask.
+    public var isCancelled: Bool {
+        guard !Fork.isChild else { return false }
+        return !asker.isValid || accepted?.isCancelled(id) ?? true
+    }
+
+    /// Calls a handler once, when ``isCancelled`` becomes true, or at once when it is true. The handler is dropped with
+    /// the reply. It is called on any thread, most often the library's, must not block it, and must not keep the right.
+    public func onCancel(_ handler: @escaping @Sendable () -> Void) {
+        guard !Fork.isChild else { return }
+        if isCancelled { return handler() }
+        accepted?.onCancel(id, replyPort: asker, handler)
+        // The reply may have gone before the handler was there.
+        if state.withLock({ $0.isUsed }) { accepted?.remove(id) }
     }
 }

@@ -53,6 +53,6 @@ enum ReceivedMessage: Sendable {
         }
     }
 
-    /// Tells the asker of a request that no reply follows.
-    func refuse() { if header.kind == .request { replyChannel?.refuse(header.request) } }
+    /// Tells the asker of a request that nobody handles it.
+    func refuse() { if header.kind == .request { replyChannel?.tell(.refused(header.request)) } }
 }

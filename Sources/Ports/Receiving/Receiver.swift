@@ -302,20 +302,25 @@ final class Receiver: LocalPort, RegisteredPort {
     }
 
     /// As the form that blocks, suspending the task.
-    nonisolated(nonsending) func receive(before deadline: MonotonicInstant) async throws -> ReceivedMessage {
+    /// - Parameter takesRequests: Whether requests are taken, too, and not refused.
+    nonisolated(nonsending) func receive(
+        before deadline: MonotonicInstant, takesRequests: Bool = false
+    ) async throws -> ReceivedMessage {
         try Task.checkCancellation()
-        if let message = try takeNow() { return message }
+        if let message = try takeNow(takesRequests) { return message }
         let waiter = TaskWaiter(context.housekeeping)
         add(waiter)
         defer { remove(waiter) }
         while true {
             // A message that came before the waiter was added wakes nobody.
-            if let message = try takeNow(orWatchWith: waiter) { return message }
+            if let message = try takeNow(takesRequests, orWatchWith: waiter) { return message }
             guard try await waiter.wait(until: deadline) else { throw PortError.receiveTimedOut(port: id) }
         }
     }
 
-    private func takeNow(orWatchWith waiter: TaskWaiter? = nil) throws(PortError) -> ReceivedMessage? {
+    private func takeNow(
+        _ takesRequests: Bool, orWatchWith waiter: TaskWaiter? = nil
+    ) throws(PortError) -> ReceivedMessage? {
         do {
             // The turn keeps the socket open until the waiter watches the descriptor.
             try beginTurn()
@@ -323,18 +328,18 @@ final class Receiver: LocalPort, RegisteredPort {
             throw waiter != nil && error == .isInvalid(port: id) ? .becameInvalid(port: id) : error
         }
         defer { endTurn() }
-        if let message = takeMessage() { return message }
+        if let message = takeMessage(takesRequests) { return message }
         guard let waiter else { return nil }
         let descriptor = try state.withLock { (state) throws(PortError) in try state.socket?.watchedDescriptor() }
         if let descriptor { try waiter.watch(descriptor) }
         return nil
     }
 
-    private func takeMessage() -> ReceivedMessage? {
+    private func takeMessage(_ takesRequests: Bool = false) -> ReceivedMessage? {
         while let delivery = take(needsHandler: false) {
             if delivery.isFirst { tellOthers() }
             guard let message = delivery.message else { continue }
-            if message.header.kind == .message { return message }
+            if message.header.kind == .message || takesRequests && message.header.kind == .request { return message }
             message.refuse()
         }
         return nil

@@ -3,7 +3,7 @@ import RunLoops
 
 final class PendingReplies: Sendable {
     private struct State {
-        var pending = PendingTable<PendingReply>()
+        var pending = PendingTable<UInt64, PendingReply>()
         var lastRequest: UInt64 = 0
         var late = 0
     }
@@ -45,7 +45,8 @@ final class PendingReplies: Sendable {
         return UInt64(bitPattern: Int64(hasher.finalize()))
     }
 
-    func remove(_ request: UInt64) { _ = state.withLock { $0.pending.remove(request) } }
+    /// - Returns: Whether the request still had no outcome.
+    func remove(_ request: UInt64) -> Bool { state.withLock { $0.pending.remove(request) } != nil }
 
     func arrived(_ reply: ReceivedMessage) {
         let pending = state.withLock { state in
@@ -53,15 +54,17 @@ final class PendingReplies: Sendable {
             if pending == nil { state.late += 1 }
             return pending
         }
-        pending?.outcome.set(.success(reply))
+        guard let pending else { return }
+        let isFailure = reply.header.kind == .failure
+        pending.outcome.set(isFailure ? .failure(PortError(failure: reply, of: pending.port)) : .success(reply))
     }
 
     /// The server has dropped the request. Only the asked process can report that.
-    func unanswered(_ request: UInt64, by incarnation: Incarnation) {
+    func fail(_ request: UInt64, of incarnation: Incarnation, _ error: (PortID) -> PortError) {
         let pending = state.withLock { state in
             state.pending[request]?.port.incarnation == incarnation ? state.pending.remove(request) : nil
         }
-        if let pending { pending.outcome.set(.failure(.unanswered(port: pending.port))) }
+        if let pending { pending.outcome.set(.failure(error(pending.port))) }
     }
 
     /// The end of a port that was asked.
@@ -112,6 +115,27 @@ final class PendingReplies: Sendable {
     private func fail(_ port: PortID) {
         let failed = state.withLock { $0.pending.removeAll(to: port) }
         for pending in failed { pending.outcome.set(.failure(.becameInvalid(port: port))) }
+    }
+}
+
+extension PortError {
+    /// What a reply of the kind `failure` says.
+    fileprivate init(failure: ReceivedMessage, of port: PortID) {
+        var bytes: [[UInt8]] = []
+        for case .bytes(let component) in failure.components { bytes.append(component) }
+        let first = bytes.first ?? []
+        self =
+            switch RequestFailure.ID(rawValue: failure.header.id) {
+            case .replyTooLarge where first.count == 16:
+                first.withUnsafeBytes { bytes in
+                    let (size, limit): (UInt64, UInt64) = (bytes.little(at: 0), bytes.little(at: 8))
+                    return .replyTooLarge(port: port, size: Int(clamping: size), limit: Int(clamping: limit))
+                }
+            default:
+                .failed(
+                    port: port,
+                    RequestFailure(String(decoding: first, as: UTF8.self), data: bytes.count > 1 ? bytes[1] : nil))
+            }
     }
 }
 

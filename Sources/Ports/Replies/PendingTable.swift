@@ -2,31 +2,33 @@ protocol Request: Sendable {
     var port: PortID { get }
 }
 
-/// Requests that wait, by number and by port, so that the end of a port costs no more than the requests to the port.
-struct PendingTable<Waiting: Request> {
-    private var requests: [UInt64: Waiting] = [:]
-    private var numbers: [PortID: Set<UInt64>] = [:]
+/// Requests that wait, by their ids and by port, so that the end of a port costs no more than the requests to the port.
+struct PendingTable<ID: Hashable, Waiting: Request> {
+    private var requests: [ID: Waiting] = [:]
+    private var ids: [PortID: Set<ID>] = [:]
 
-    subscript(number: UInt64) -> Waiting? { requests[number] }
+    var isEmpty: Bool { requests.isEmpty }
 
-    func all(to port: PortID) -> [Waiting] { numbers[port, default: []].compactMap { requests[$0] } }
+    subscript(id: ID) -> Waiting? { requests[id] }
 
-    func count(to port: PortID) -> Int { numbers[port]?.count ?? 0 }
+    func all(to port: PortID) -> [Waiting] { ids[port, default: []].compactMap { requests[$0] } }
 
-    mutating func add(_ request: Waiting, _ number: UInt64) {
-        requests[number] = request
-        numbers[request.port, default: []].insert(number)
+    func count(to port: PortID) -> Int { ids[port]?.count ?? 0 }
+
+    mutating func add(_ request: Waiting, _ id: ID) {
+        requests[id] = request
+        ids[request.port, default: []].insert(id)
     }
 
-    mutating func remove(_ number: UInt64) -> Waiting? {
-        guard let request = requests.removeValue(forKey: number) else { return nil }
+    mutating func remove(_ id: ID) -> Waiting? {
+        guard let request = requests.removeValue(forKey: id) else { return nil }
         let port = request.port
-        numbers[port]?.remove(number)
-        if numbers[port]?.isEmpty == true { numbers[port] = nil }
+        ids[port]?.remove(id)
+        if ids[port]?.isEmpty == true { ids[port] = nil }
         return request
     }
 
     mutating func removeAll(to port: PortID) -> [Waiting] {
-        (numbers.removeValue(forKey: port) ?? []).compactMap { requests.removeValue(forKey: $0) }
+        (ids.removeValue(forKey: port) ?? []).compactMap { requests.removeValue(forKey: $0) }
     }
 }

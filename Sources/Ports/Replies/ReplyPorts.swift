@@ -1,4 +1,5 @@
 import RunLoopLocks
+import Synchronization
 
 /// The ports for replies: two for each registry directory, in which the asked process can certainly reach them. The
 /// asking threads serve one port, and the housekeeping thread serves the other, for tasks.
@@ -6,6 +7,7 @@ final class ReplyPorts: Sendable {
     fileprivate struct Key: Hashable {
         let path: String
         let isForTasks: Bool
+        let limit: Int
     }
 
     private struct State {
@@ -39,6 +41,7 @@ final class ReplyPorts: Sendable {
     /// The registry directory for requests inside the runtime.
     private let ownPath: String
     private let state = Lock(State())
+    private let limitBytes = Atomic(64 << 20)
 
     /// The most ports that stay without a user.
     private static let most = 16
@@ -49,14 +52,23 @@ final class ReplyPorts: Sendable {
         pending = PendingReplies(context.housekeeping, statistics)
     }
 
+    /// The largest reply, in bytes.
+    var limit: Int {
+        get { limitBytes.load(ordering: .relaxed) }
+        set { limitBytes.store(max(newValue, 1024), ordering: .relaxed) }
+    }
+
     /// The port for replies from the channel's owner. ``end(_:)`` ends the use.
     func use(for channel: SendChannel, isForTasks: Bool = false) throws(PortError) -> Use {
-        let key = Key(path: channel.isLocal ? ownPath : channel.path, isForTasks: isForTasks)
+        let key = Key(path: channel.isLocal ? ownPath : channel.path, isForTasks: isForTasks, limit: limit)
         if let port = state.withLock({ $0.use(key) }) { return Use(port: port, key: key) }
         let made = try Receiver(
-            .init(), directoryPath: key.path, context,
+            .init(message: key.limit), directoryPath: key.path, context,
             handlers: .init(message: { [pending] message in
-                if message.header.kind == .reply { pending.arrived(message) } else { message.refuse() }
+                switch message.header.kind {
+                case .reply, .failure: pending.arrived(message)
+                default: message.refuse()
+                }
             }))
         if isForTasks { try made.schedule(in: context.housekeeping.loop(), forMode: .default) }
         let (port, surplus) = state.withLock { state in

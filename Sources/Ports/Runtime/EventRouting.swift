@@ -2,11 +2,19 @@
 extension PortRuntime: RuntimeEvents {
     func channelBecameInvalid(_ port: PortID) {
         replies.pending.portBecameInvalid(port)
+        accepted.portBecameInvalid(port)
         statistics.portBecameInvalid(port, isOwn: port.incarnation == incarnation)
         registry.notePortInvalidated()
     }
 
-    func requestUnanswered(_ request: UInt64, by peer: Incarnation) { replies.pending.unanswered(request, by: peer) }
+    func received(_ message: ControlMessage, from peer: Incarnation) {
+        switch message {
+        case .unanswered(let request): replies.pending.fail(request, of: peer) { .unanswered(port: $0) }
+        case .refused(let request): replies.pending.fail(request, of: peer) { .refused(port: $0) }
+        case .cancelled(let request): accepted.cancel(AcceptedRequests.ID(asker: peer, number: request))
+        default: break
+        }
+    }
 
     func received(_ message: ControlMessage, from peer: ControlConnection) {
         let sender = peer.incarnation
@@ -18,7 +26,7 @@ extension PortRuntime: RuntimeEvents {
             // The port may have become invalid before, or on another thread just now.
             if ports.port(number)?.isValid != true { peer.tellInvalidated(number) }
         case .invalidated(let number): channel(number)?.invalidate()
-        case .unanswered(let request): requestUnanswered(request, by: sender)
+        case .unanswered, .refused, .cancelled: received(message, from: sender)
         case .credit(let number, let bytes): channel(number)?.returnCredit(Int(clamping: bytes))
         case .count(let number): peer.send(.sent(number, count: UInt64(channel(number)?.acceptedCount ?? 0)))
         case .sent(let number, let count): statistics.sent(Int(clamping: count), to: number, by: sender)

@@ -28,6 +28,7 @@ public final class PortRuntime: Sendable {
     let statistics: StatisticsCollector
     let receiving: ReceiveContext
     let replies: ReplyPorts
+    let accepted = AcceptedRequests()
 
     private let attachments = Lock<[ObjectIdentifier: any AnyObject & Sendable]>([:])
     private let flushMilliseconds = Atomic(1000)
@@ -96,6 +97,14 @@ public final class PortRuntime: Sendable {
             let bound = min(max(newValue, .zero), .milliseconds(Int32.max))
             flushMilliseconds.store(Int(bound / .milliseconds(1)), ordering: .relaxed)
         }
+    }
+
+    /// The largest reply that this process takes, in bytes; 64 MiB unless set, at least 1 KiB. The setting counts for
+    /// requests made after it. A larger reply throws ``PortError/messageTooLarge(port:size:limit:)`` in the server, and
+    /// the asker gets ``PortError/replyTooLarge(port:size:limit:)``. Any thread may set the limit.
+    public var replyLimit: Int {
+        get { replies.limit }
+        set { replies.limit = newValue }
     }
 
     /// How many late replies were dropped: replies that came after their requests had ended.

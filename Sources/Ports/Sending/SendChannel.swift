@@ -367,14 +367,14 @@ final class SendChannel: Sendable {
 
     func controlConnectionChanged() { state.withLock { $0.queue.controlConnectionChanged() }?.wake() }
 
-    // MARK: Replies
+    // MARK: Requests
 
-    /// Tells the asker, to whom the channel leads, that its request gets no reply.
-    func refuse(_ request: UInt64) {
+    /// Tells the process that the channel leads to something of a request.
+    func tell(_ news: ControlMessage) {
         if isLocal {
-            channels.control.events?.requestUnanswered(request, by: channels.incarnation)
+            channels.control.events?.received(news, from: channels.incarnation)
         } else {
-            channels.control.send(.unanswered(request), to: id.incarnation)
+            channels.control.send(news, to: id.incarnation)
         }
     }
 }

@@ -16,6 +16,12 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
     case ownQueueFull(port: PortID)
     /// The server dropped the request without a reply.
     case unanswered(port: PortID)
+    /// The port ended, or does not take requests, before anybody handled the request: ask its successor.
+    case refused(port: PortID)
+    /// The server's handler failed, and says why.
+    case failed(port: PortID, RequestFailure)
+    /// The reply was larger than this process takes; both in bytes.
+    case replyTooLarge(port: PortID, size: Int, limit: Int)
     /// The request has a reply already; the port is the asker's.
     case alreadyAnswered(port: PortID)
     /// The message is larger than the port's message limit; both in bytes.
@@ -73,6 +79,10 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
         case .becameInvalid(let port): "\(port) became invalid during the call, perhaps with its owner's end"
         case .ownQueueFull(let port): "only this thread's own loop can empty \(port), which is full: return to it first"
         case .unanswered(let port): "\(port) dropped the request without a reply"
+        case .refused(let port): "\(port) ended, or takes no requests, and did not handle this one: find its successor"
+        case .failed(let port, let failure): "the handler of \(port) failed: \(failure.text)"
+        case .replyTooLarge(let port, let size, let limit):
+            "the reply of \(port) has \(size) bytes, and the limit is \(limit): raise this process's replyLimit"
         case .alreadyAnswered(let port): "\(port) has the reply already: a request gets one reply"
         case .messageTooLarge(let port, let size, let limit):
             "a message of \(size) bytes is too large for \(port), whose limit is \(limit): raise its limits"

@@ -7,6 +7,10 @@ enum ControlMessage: Equatable {
     case invalidated(UInt64)
     /// This request of yours will have no reply.
     case unanswered(UInt64)
+    /// This request of yours has not been handled, and will not be.
+    case refused(UInt64)
+    /// This request of mine needs no reply any more.
+    case cancelled(UInt64)
     /// This port of mine has taken so many bytes of yours.
     case credit(UInt64, bytes: UInt64)
     /// Tell me how many messages you have sent to this port of mine.
@@ -24,6 +28,14 @@ enum ControlMessage: Equatable {
 
     static let largestSize = 25
 
+    /// Whether the packet is news that nobody tells again: it waits for the next connection when there is none.
+    var isOnlyNews: Bool {
+        switch self {
+        case .unanswered, .refused, .cancelled: true
+        default: false
+        }
+    }
+
     init?(_ bytes: UnsafeRawBufferPointer) {
         let fields = (bytes.count - 1) / 8
         guard (1...3).contains(fields), bytes.count == 1 + 8 * fields else { return nil }
@@ -39,6 +51,8 @@ enum ControlMessage: Equatable {
         case (8, 3): self = .statistics(query: field(0), received: field(1), waiting: field(2))
         case (9, 2): self = .drained(field(0), probe: field(1))
         case (10, 1): self = .probed(field(0))
+        case (11, 1): self = .refused(field(0))
+        case (12, 1): self = .cancelled(field(0))
         default: return nil
         }
     }
@@ -57,6 +71,8 @@ enum ControlMessage: Equatable {
             case .statistics(let query, let received, let waiting): (8, [query, received, waiting])
             case .drained(let number, let probe): (9, [number, probe])
             case .probed(let number): (10, [number])
+            case .refused(let request): (11, [request])
+            case .cancelled(let request): (12, [request])
             }
         bytes[0] = kind
         for (index, field) in fields.enumerated() { bytes.setLittle(field, at: 1 + 8 * index) }

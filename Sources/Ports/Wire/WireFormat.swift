@@ -4,7 +4,7 @@ import ZeroMQ
 //
 //     0   magic     UInt8     0xB7
 //     1   version   UInt8     the major version
-//     2   kind      UInt8     message, request, reply or drain probe
+//     2   kind      UInt8     message, request, reply, drain probe or failure
 //     3   reply     UInt8     the size of the reply right in bytes; 0: no reply right
 //     4   id        UInt32    the message's id
 //     8   count     UInt32    the number of components
@@ -28,7 +28,11 @@ enum Wire {
     /// The longest path that the address of a local socket holds.
     static let longestSocketPath = 107
 
-    enum Kind: UInt8 { case message = 0, request, reply, drainProbe }
+    enum Kind: UInt8 {
+        case message = 0, request, reply, drainProbe
+        /// What a request gets in place of a reply. The id says what the components are: see `RequestFailure`.
+        case failure
+    }
 
     /// Reads an unchecked frame. A malformed frame may look like a probe.
     static func isDrainProbe(_ frame: borrowing Frame) -> Bool {

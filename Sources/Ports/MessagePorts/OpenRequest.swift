@@ -1,0 +1,47 @@
+import RunLoops
+
+/// A request of this process, from before it is sent until its outcome. If the asker gives up, the server learns that.
+struct OpenRequest: ~Copyable {
+    let pending: PendingReply
+    /// The port for the reply.
+    var replyPort: Receiver { use.port }
+
+    private let channel: SendChannel
+    /// Its end would leave the request without a reply.
+    private let runtime: PortRuntime
+    private let use: ReplyPorts.Use
+    private let number: UInt64
+    private var isSent = false
+
+    init(to channel: SendChannel, isForTasks: Bool = false) throws(PortError) {
+        try Fork.check()
+        guard let runtime = channel.runtime else { throw .isEnding }
+        use = try runtime.replies.use(for: channel, isForTasks: isForTasks)
+        pending = PendingReply(port: channel.id, replyPort: use.port.id.number)
+        number = runtime.replies.pending.add(pending)
+        self.channel = channel
+        self.runtime = runtime
+    }
+
+    deinit {
+        if runtime.replies.pending.remove(number), isSent { channel.tell(.cancelled(number)) }
+        runtime.replies.end(use)
+    }
+
+    var housekeeping: Housekeeping { runtime.housekeeping }
+
+    /// The message as a request to send.
+    func outgoing(_ message: MachPort.Message) throws(PortError) -> OutgoingMessage {
+        var message = message
+        message.replyPort = MachPort.SendRight(replyPort.channel)
+        return try MessageEncoding.outgoing(message, kind: .request, request: number, to: channel)
+    }
+
+    mutating func noteSent() { isSent = true }
+
+    /// The reply, or the error of a wait in vain.
+    func reply(_ outcome: Result<ReceivedMessage, PortError>?) throws(PortError) -> MachPort.Message {
+        guard let outcome else { throw channel.noAnswer(.receiveTimedOut(port: channel.id)) }
+        return MachPort.Message(try outcome.get())
+    }
+}

@@ -1,0 +1,81 @@
+import RunLoops
+
+// Tasks that answer the requests of a message port.
+
+extension LocalMessagePort {
+    /// The port's requests, one after the other, for a task's `for await`, and also what was sent without a wish for a
+    /// reply. The sequence takes a request only when the task asks for one, so a slow task causes back-pressure. Each
+    /// request goes to one task or loop. The sequence keeps the port, and ends with its validity or the task.
+    public var requests: Requests { Requests(port: self) }
+
+    /// The requests of a message port. See ``LocalMessagePort/requests``.
+    public struct Requests: AsyncSequence, AsyncIteratorProtocol, Sendable {
+        let port: LocalMessagePort
+
+        /// Starts to take requests.
+        public func makeAsyncIterator() -> Requests { self }
+
+        /// Suspends until there is a request, and takes it; nil when the port is invalid or the task cancelled.
+        public mutating func next(isolation actor: isolated (any Actor)? = #isolation) async -> MessagePortRequest? {
+            let message = try? await port.port.receiver.receive(before: .distantFuture, takesRequests: true)
+            return message.flatMap { MessagePortRequest($0, port.taken) }
+        }
+    }
+
+    /// Answers requests, each in a task of its own, until the port is invalid or the calling task is cancelled, and
+    /// returns when all handlers have returned.
+    ///
+    ///     let server = try LocalMessagePort(name: "com.example.echo")
+    ///     await server.serve { request in request.data }
+    ///
+    /// The handler returns the reply's data, or throws: the asker of a request gets a ``RequestFailure`` as it is, and
+    /// the description of another error. An asker that gives up cancels its handler's task; so does the cancellation of
+    /// the calling task, and then the askers get ``PortError/unanswered(port:)``. To end with all answered that was taken,
+    /// call ``finish(before:)``.
+    /// - Parameter limit: The handlers at a time. When so many run, further requests wait at the port (back-pressure).
+    public func serve(
+        atMost limit: Int = 100, _ handler: @escaping @Sendable (MessagePortRequest) async throws -> [UInt8]?
+    ) async {
+        await serveMessages(atMost: limit) { MachPort.Message(data: try await handler($0)) }
+    }
+
+    /// Answers requests with messages of any components, otherwise as ``serve(atMost:_:)``.
+    public func serveMessages(
+        atMost limit: Int = 100, _ handler: @escaping @Sendable (MessagePortRequest) async throws -> MachPort.Message
+    ) async {
+        await withTaskGroup(of: Void.self) { group in
+            var (running, requests) = (0, requests)
+            while true {
+                if running < max(limit, 1) { running += 1 } else { await group.next() }
+                guard let request = await requests.next() else { break }
+                group.addTask { await request.answer(handler) }
+            }
+        }
+    }
+}
+
+extension MessagePortRequest {
+    /// Calls the handler in a task that ends with the wish for a reply, and sends what it returns or throws.
+    fileprivate func answer(_ handler: @escaping @Sendable (MessagePortRequest) async throws -> MachPort.Message) async
+    {
+        let work = Task { try await handler(self) }
+        onCancel { work.cancel() }
+        let outcome = await withTaskCancellationHandler {
+            await work.result
+        } onCancel: {
+            work.cancel()
+        }
+        guard let replyRight, !isCancelled else { return }
+        do throws(PortError) {
+            switch outcome {
+            case .success(let reply): try replyRight.reply(with: reply)
+            // The asker learns that no reply follows.
+            case .failure(is CancellationError): break
+            case .failure(let error):
+                try replyRight.fail(with: error as? RequestFailure ?? RequestFailure(String(describing: error)))
+            }
+        } catch {
+            replyRight.noteUnsent(error)
+        }
+    }
+}

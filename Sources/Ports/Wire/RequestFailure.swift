@@ -1,0 +1,25 @@
+/// Why a server has not replied to a request. A handler throws one to choose what the asker learns: ``PortError`` has it
+/// as `failed`. Another error that a handler throws becomes a failure with the error's description.
+public struct RequestFailure: Error, Hashable, Sendable, CustomStringConvertible {
+    /// A sentence for people.
+    public var text: String
+    /// More, for the asking program.
+    public var data: [UInt8]?
+
+    /// Makes a failure of a sentence, and of data for the asking program.
+    public init(_ text: String, data: [UInt8]? = nil) {
+        self.text = text
+        self.data = data
+    }
+
+    /// The sentence.
+    public var description: String { text }
+
+    /// The ids of failures on the wire.
+    enum ID: UInt32 {
+        /// The components are the text and the data.
+        case failed = 0
+        /// The component is the reply's size and the asker's limit, two UInt64.
+        case replyTooLarge
+    }
+}

@@ -1,0 +1,136 @@
+import RunLoops
+import TestSupport
+import Testing
+
+@testable import Ports
+
+/// That a server learns when nobody waits for a reply any more. No test blocks its thread.
+@Suite struct RequestCancellationTests {
+    let sandbox = Sandbox()
+
+    private struct Stand {
+        let server: LocalMessagePort
+        let remote: RemoteMessagePort
+        let accepted: AcceptedRequests
+        /// Keeps both runtimes.
+        let runtimes: [PortRuntime]
+        var requests: LocalMessagePort.Requests
+    }
+
+    private func stand(areTwo: Bool) async throws -> Stand {
+        let one = PortRuntime(directory: sandbox.path)
+        let other = areTwo ? PortRuntime(directory: sandbox.path) : one
+        let server = try LocalMessagePort(name: "served", nameServer: one.nameServer)
+        let remote = try await RemoteMessagePort(name: "served", nameServer: other.nameServer)
+        return Stand(
+            server: server, remote: remote, accepted: one.accepted, runtimes: [one, other], requests: server.requests)
+    }
+
+    enum End: CaseIterable { case cancellation, timeout }
+
+    @Test(arguments: [false, true], End.allCases)
+    func `a server at work learns that its asker has given up`(_ areTwo: Bool, _ end: End) async throws {
+        var stand = try await stand(areTwo: areTwo)
+        let remote = stand.remote
+        let asking = Task {
+            try await remote.request(id: 1, timeout: end == .timeout ? .milliseconds(200) : .seconds(1000))
+        }
+        let request = try #require(await stand.requests.next())
+        let calls = Shared(0)
+        for _ in 0..<2 { request.onCancel { calls.withLock { $0 += 1 } } }
+        if end == .cancellation {
+            #expect(!request.isCancelled && calls.withLock { $0 } == 0)
+            asking.cancel()
+        }
+        #expect(await waitUntil { calls.withLock { $0 } == 2 })
+        #expect(request.isCancelled)
+        // At once, when it is known.
+        request.onCancel { calls.withLock { $0 += 1 } }
+        #expect(calls.withLock { $0 } == 3)
+        let late = stand.runtimes[1].lateReplyCount
+        try request.replyRight?.reply(with: [1])
+        #expect(await waitUntil { stand.runtimes[1].lateReplyCount == late + 1 })
+        _ = await asking.result
+        #expect(stand.accepted.isEmpty)
+    }
+
+    @Test(arguments: [false, true])
+    func `a request whose asker has given up is cancelled when it is taken`(_ areTwo: Bool) async throws {
+        var stand = try await stand(areTwo: areTwo)
+        let remote = stand.remote
+        await #expect(throws: PortError.receiveTimedOut(port: remote.sendRight.id)) {
+            _ = try await remote.request(id: 1, timeout: .milliseconds(50))
+        }
+        #expect(await waitUntil { !stand.accepted.isEmpty })
+        let asking = Task { try await remote.request(id: 2, timeout: .seconds(1000)) }
+        var request = try #require(await stand.requests.next())
+        #expect(request.id == 1 && request.isCancelled)
+        request = try #require(await stand.requests.next())
+        #expect(request.id == 2 && !request.isCancelled)
+        #expect(stand.accepted.isEmpty)
+        asking.cancel()
+        #expect(await waitUntil { request.isCancelled })
+    }
+
+    @Test func `a handler in progress is cancelled by its asker, and not by others`() async throws {
+        let stand = try await stand(areTwo: true)
+        let (server, remote) = (stand.server, stand.remote)
+        let cancelled = Shared(0)
+        let serving = Task {
+            await server.serve { request in
+                do { try await Task.sleep(for: .seconds(request.id == 1 ? 1000 : 0)) } catch {
+                    cancelled.withLock { $0 += 1 }
+                    throw error
+                }
+                return [1]
+            }
+        }
+        let asking = (0..<10).map { _ in Task { try await remote.request(id: 1, timeout: .seconds(1000)) } }
+        #expect(await waitUntil { server.port.receiver.look().statistics.received == 10 })
+        for task in asking.prefix(4) { task.cancel() }
+        #expect(await waitUntil { cancelled.withLock { $0 } == 4 })
+        #expect(try await remote.request(id: 2) == [1])
+        #expect(cancelled.withLock { $0 } == 4)
+        for task in asking { task.cancel() }
+        #expect(await waitUntil { cancelled.withLock { $0 } == 10 })
+        server.invalidate()
+        await serving.value
+        #expect(await waitUntil { stand.accepted.isEmpty })
+    }
+
+    @Test func `the end of an asker's process cancels its requests`() async throws {
+        let server = try LocalMessagePort(name: "test", nameServer: sandbox.names)
+        let asker = Child("ask-for-ever", in: sandbox)
+        var requests = server.requests
+        let request = try #require(await requests.next())
+        let isCancelled = Shared(false)
+        request.onCancel { isCancelled.withLock { $0 = true } }
+        #expect(!request.isCancelled)
+        asker.kill()
+        #expect(await waitUntil { isCancelled.withLock { $0 } })
+        #expect(request.isCancelled)
+    }
+
+    @Test func `a task that was cancelled can reply`() async throws {
+        var stand = try await stand(areTwo: true)
+        let remote = stand.remote
+        let asking = Task { try await remote.request(id: 1, [3]) }
+        let request = try #require(await stand.requests.next())
+        let replying = Task {
+            while !Task.isCancelled { await Task.yield() }
+            try request.replyRight?.reply(with: request.data)
+        }
+        replying.cancel()
+        try await replying.value
+        #expect(try await asking.value == [3])
+    }
+
+    @Test func `cancellations of requests that never come are forgotten`() {
+        let accepted = AcceptedRequests()
+        let incarnation = Incarnation.random()
+        func request(_ number: UInt64) -> AcceptedRequests.ID { .init(asker: incarnation, number: number) }
+        for number in 0..<40_000 as Range<UInt64> { accepted.cancel(request(number)) }
+        #expect(!accepted.isCancelled(request(0)) && accepted.isCancelled(request(39_999)))
+        #expect((0..<40_000 as Range<UInt64>).count { accepted.isCancelled(request($0)) } == 16_384)
+    }
+}

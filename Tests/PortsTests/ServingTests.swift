@@ -1,0 +1,250 @@
+import RunLoops
+import TestSupport
+import Testing
+
+@testable import Ports
+
+/// Tasks that answer requests, of the same runtime and of another. No test blocks its thread.
+@Suite struct ServingTests {
+    let sandbox = Sandbox()
+
+    /// A server's runtime, and an asker's, which may be the same.
+    private func runtimes(areTwo: Bool) -> (server: PortRuntime, asker: PortRuntime) {
+        let one = PortRuntime(directory: sandbox.path)
+        return (one, areTwo ? PortRuntime(directory: sandbox.path) : one)
+    }
+
+    /// A served port, and the way to ask it.
+    private func served(
+        areTwo: Bool, atMost limit: Int = 100,
+        _ handler: @escaping @Sendable (MessagePortRequest) async throws -> [UInt8]?
+    ) async throws -> (
+        server: LocalMessagePort, remote: RemoteMessagePort, serving: Task<Void, Never>,
+        kept: (server: PortRuntime, asker: PortRuntime)
+    ) {
+        let runtimes = runtimes(areTwo: areTwo)
+        let server = try LocalMessagePort(name: "served", nameServer: runtimes.server.nameServer)
+        let serving = Task { await server.serve(atMost: limit, handler) }
+        let remote = try await RemoteMessagePort(name: "served", nameServer: runtimes.asker.nameServer)
+        return (server, remote, serving, runtimes)
+    }
+
+    private nonisolated func error(_ body: () async throws -> Void) async -> PortError? {
+        do { try await body() } catch { return error as? PortError }
+        return nil
+    }
+
+    @Test(arguments: [false, true]) func `tasks answer requests`(_ areTwo: Bool) async throws {
+        let (server, remote, serving, kept) = try await served(areTwo: areTwo) { request in
+            request.data.map { $0 + [UInt8(request.id)] }
+        }
+        try await withThrowingTaskGroup(of: Bool.self) { group in
+            for number in 0..<200 as Range<UInt32> {
+                group.addTask { try await remote.request(id: number, [1]) == [1, UInt8(number)] }
+            }
+            for try await isRight in group { #expect(isRight) }
+        }
+        #expect(try await remote.request(id: 1) == nil)
+        server.invalidate()
+        await serving.value
+        withExtendedLifetime(kept) {}
+    }
+
+    @Test(arguments: [false, true]) func `what a handler throws reaches the asker`(_ areTwo: Bool) async throws {
+        struct Odd: Error, CustomStringConvertible { let description = "the number is odd" }
+        let (server, remote, serving, kept) = try await served(areTwo: areTwo) { request in
+            switch request.id {
+            case 1: throw Odd()
+            case 2: throw RequestFailure("no such key", data: [1, 2])
+            case 3: throw CancellationError()
+            default: throw RequestFailure("")
+            }
+        }
+        let port = remote.sendRight.id
+        #expect(
+            await error { _ = try await remote.request(id: 1) }
+                == .failed(port: port, RequestFailure("the number is odd")))
+        #expect(
+            await error { _ = try await remote.request(id: 2) }
+                == .failed(port: port, RequestFailure("no such key", data: [1, 2])))
+        #expect(await error { _ = try await remote.request(id: 3) } == .unanswered(port: port))
+        #expect(await error { _ = try await remote.request(id: 4) } == .failed(port: port, RequestFailure("")))
+        server.invalidate()
+        await serving.value
+        withExtendedLifetime(kept) {}
+    }
+
+    /// Handlers that wait until they are told to go on.
+    private actor Gate {
+        private(set) var running = 0
+        private(set) var most = 0
+        private var isOpen = false
+        private var waiting: [CheckedContinuation<Void, Never>] = []
+
+        func pass() async {
+            running += 1
+            most = max(most, running)
+            if !isOpen { await withCheckedContinuation { waiting.append($0) } }
+            running -= 1
+        }
+
+        func open() {
+            isOpen = true
+            for continuation in waiting { continuation.resume() }
+            waiting = []
+        }
+
+        /// Waits until so many handlers run.
+        func isReached(by count: Int) async -> Bool {
+            let deadline = ContinuousClock.Instant.patience
+            while running < count, !deadline.hasPassed { try? await Task.sleep(for: .milliseconds(1)) }
+            return running == count
+        }
+    }
+
+    @Test(arguments: [false, true])
+    func `as many handlers run as may, and a port that finishes answers what was taken and refuses the rest`(
+        _ areTwo: Bool
+    ) async throws {
+        let gate = Gate()
+        let (server, remote, serving, kept) = try await served(areTwo: areTwo, atMost: 3) { request in
+            await gate.pass()
+            return request.data
+        }
+        let port = remote.sendRight.id
+        func ask(_ count: Int) -> Task<[PortError?], Never> {
+            Task {
+                await withTaskGroup(of: PortError?.self) { group in
+                    for _ in 0..<count { group.addTask { await error { _ = try await remote.request(id: 1) } } }
+                    return await group.reduce(into: []) { $0.append($1) }
+                }
+            }
+        }
+        let outcomes = ask(10)
+        #expect(await gate.isReached(by: 3))
+        #expect(server.port.receiver.look().statistics.received == 3)
+        let finishing = Task { await server.finish() }
+        // The three still run.
+        #expect(await waitUntil { kept.asker.replies.pending.pendingCount(to: port) == 3 })
+        #expect(await ask(5).value == Array(repeating: .refused(port: port), count: 5))
+        #expect(
+            await error { _ = try await RemoteMessagePort(name: "served", nameServer: kept.asker.nameServer) } != nil)
+        #expect(server.isValid)
+        #expect(await gate.most == 3)
+        await gate.open()
+        #expect(await finishing.value)
+        #expect(!server.isValid)
+        await serving.value
+        let all = await outcomes.value
+        #expect(all.count { $0 == nil } == 3)
+        #expect(all.count { $0 == .refused(port: port) } == 7)
+    }
+
+    @Test func `a port that finishes waits for rights, not for ever, and on any thread`() async throws {
+        let rights = Shared<[ReplyRight]>([])
+        let server = try LocalMessagePort { (request: MessagePortRequest) in
+            if let right = request.replyRight { rights.withLock { $0.append(right) } }
+        }
+        let thread = try RunLoopThread()
+        try server.schedule(in: thread.loop)
+        let remote = RemoteMessagePort(server.sendRight)
+        let asking = (0..<2).map { _ in Task { await error { _ = try await remote.request(id: 1) } } }
+        #expect(await waitUntil { rights.withLock { $0.count } == 2 })
+        // The loop that has served the port is not needed.
+        thread.stop()
+        try rights.withLock { $0.removeFirst() }.reply()
+        let finishing = Helper { server.finish(before: .now + .milliseconds(50)) }
+        #expect(await finishing.ended() == false)
+        #expect(!server.isValid)
+        let outcomes = [await asking[0].value, await asking[1].value]
+        #expect(outcomes.contains(nil) && outcomes.contains(.becameInvalid(port: remote.sendRight.id)))
+        #expect(try await LocalMessagePort().finish())
+    }
+
+    @Test(arguments: [false, true]) func `the end of the serving task cancels handlers`(_ areTwo: Bool) async throws {
+        let (server, remote, serving, kept) = try await served(areTwo: areTwo) { request in
+            try await Task.sleep(for: .seconds(1000))
+            return request.data
+        }
+        let asking = Task { await error { _ = try await remote.request(id: 1, timeout: .seconds(1000)) } }
+        #expect(await waitUntil { server.port.receiver.look().statistics.received == 1 })
+        serving.cancel()
+        await serving.value
+        #expect(await asking.value == .unanswered(port: remote.sendRight.id))
+        // The port is there for another task.
+        #expect(server.isValid)
+        let again = Task { await server.serve { $0.data } }
+        #expect(try await remote.request(id: 1, [1]) == [1])
+        again.cancel()
+        await again.value
+        withExtendedLifetime(kept) {}
+    }
+
+    @Test func `a sequence of requests also has what wants no reply`() async throws {
+        let server = try LocalMessagePort(queueLimit: 10)
+        let remote = RemoteMessagePort(server.sendRight)
+        try await remote.send(id: 1, [1])
+        let asking = Task { try await remote.request(id: 2, [2]) }
+        var ids: [UInt32] = []
+        for await request in server.requests {
+            ids.append(request.id)
+            if request.id == 1 { #expect(request.replyRight == nil && !request.isCancelled) }
+            guard let right = request.replyRight else { continue }
+            try right.reply(with: request.data)
+            break
+        }
+        #expect(try await asking.value == [2])
+        #expect(ids == [1, 2])
+        server.invalidate()
+        for await _ in server.requests { Issue.record("a request to an invalid port") }
+    }
+
+    @Test(arguments: [false, true]) func `messages of several components go both ways`(_ areTwo: Bool) async throws {
+        let runtimes = runtimes(areTwo: areTwo)
+        let server = try LocalMessagePort(name: "served", nameServer: runtimes.server.nameServer)
+        let serving = Task {
+            await server.serveMessages { request in
+                MachPort.Message(id: request.id + 1, request.message.components.reversed())
+            }
+        }
+        let remote = try await RemoteMessagePort(name: "served", nameServer: runtimes.asker.nameServer)
+        let port = try MachPort(nameServer: runtimes.asker.nameServer)
+        let sent = MachPort.Message(id: 6, [.bytes([1]), .port(port.sendRight), .bytes([])], replyPort: port.sendRight)
+        let reply = try await remote.request(sent)
+        #expect(reply.id == 7 && reply.replyPort == nil)
+        #expect(reply.components == sent.components.reversed())
+        #expect(
+            await Helper { try? remote.request(sent).components.count }.ended() == 3)
+        server.invalidate()
+        await serving.value
+        withExtendedLifetime((runtimes, port)) {}
+    }
+
+    @Test(arguments: [false, true]) func `both sides learn that a reply is too large`(_ areTwo: Bool) async throws {
+        let runtimes = runtimes(areTwo: areTwo)
+        let thrown = Shared<[PortError]>([])
+        let server = try LocalMessagePort(name: "served", nameServer: runtimes.server.nameServer) { request in
+            do throws(PortError) {
+                try request.replyRight?.reply(with: [UInt8](repeating: 1, count: Int(request.id)))
+            } catch {
+                thrown.withLock { $0.append(error) }
+            }
+        }
+        let thread = try RunLoopThread()
+        try server.schedule(in: thread.loop)
+        let remote = try await RemoteMessagePort(name: "served", nameServer: runtimes.asker.nameServer)
+        runtimes.asker.replyLimit = 5000
+        #expect(runtimes.asker.replyLimit == 5000)
+        #expect(try await remote.request(id: 4900)?.count == 4900)
+        guard case .replyTooLarge(let port, let size, 5000)? = await error({ _ = try await remote.request(id: 6000) })
+        else {
+            Issue.record("the asker learns nothing")
+            return
+        }
+        #expect(port == remote.sendRight.id && size > 6000 && size < 6100)
+        #expect(thrown.withLock { $0.map { "\($0)".contains("5000") } } == [true])
+        runtimes.asker.replyLimit = 1 << 20
+        #expect(try await remote.request(id: 6000)?.count == 6000)
+        thread.stop()
+    }
+}
