@@ -16,7 +16,21 @@ struct AsyncMainHelper {
             try await workUntilStopped()
             raise(SIGTERM)
         case "crowd": try await waitInACrowd()
+        case "niceness": await askForTooMuch()
         case let command: fail("unknown command \(command ?? "")")
+        }
+    }
+
+    private static func askForTooMuch() async {
+        var none = rlimit()
+        // The administrator has the right. RLIMIT_NICE is 13, which Glibc's module map leaves out.
+        check(geteuid() != 0 || seteuid(65534) == 0, "cannot become another user")
+        check(setrlimit(13, &none) == 0, "the limit cannot be set")
+        do throws(RunLoopError) {
+            _ = try await RunLoopThread(niceness: -5)
+            fail("the thread was started")
+        } catch {
+            check(error == .nicenessRefused(-5), "\(error)")
         }
     }
 

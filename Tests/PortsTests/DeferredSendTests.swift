@@ -168,7 +168,7 @@ import Testing
         let port = try MachPort(queueLimit: 1)
         let right = port.sendRight
         let count = fill(right)
-        let thread = try RunLoopThread()
+        let thread = try await RunLoopThread()
         let task = Task(executorPreference: thread.loop.taskExecutor) {
             try await right.send(MachPort.Message(id: count), before: .patience)
         }
@@ -186,7 +186,7 @@ import Testing
     }
 
     @Test func `a task of the loop that serves the port waits while the loop makes room`() async throws {
-        let thread = try RunLoopThread()
+        let thread = try await RunLoopThread()
         let port = try MachPort(queueLimit: 2) { _ in }
         try port.schedule(in: thread.loop)
         try await Task(executorPreference: thread.loop.taskExecutor) {

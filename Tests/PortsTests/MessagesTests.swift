@@ -134,7 +134,7 @@ import Testing
 
     @Test func `messages come on the executor of the task that asks`() async throws {
         let port = try MachPort()
-        let thread = try RunLoopThread()
+        let thread = try await RunLoopThread()
         let sender = send(0..<100, to: port.sendRight)
         let wasThere = await Task(executorPreference: thread.loop.taskExecutor) {
             var count = 0

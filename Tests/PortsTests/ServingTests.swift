@@ -145,7 +145,7 @@ import Testing
         let server = try LocalMessagePort { (request: MessagePortRequest) in
             if let right = request.replyRight { rights.withLock { $0.append(right) } }
         }
-        let thread = try RunLoopThread()
+        let thread = try await RunLoopThread()
         try server.schedule(in: thread.loop)
         let remote = RemoteMessagePort(server.sendRight)
         let asking = (0..<2).map { _ in Task { await error { _ = try await remote.request(id: 1) } } }
@@ -230,7 +230,7 @@ import Testing
                 thrown.withLock { $0.append(error) }
             }
         }
-        let thread = try RunLoopThread()
+        let thread = try await RunLoopThread()
         try server.schedule(in: thread.loop)
         let remote = try await RemoteMessagePort(name: "served", nameServer: runtimes.asker.nameServer)
         runtimes.asker.replyLimit = 5000

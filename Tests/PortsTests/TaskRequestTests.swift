@@ -108,7 +108,7 @@ import Testing
             if let right = request.message.replyPort { asked.withLock { $0.append(right) } }
             if let right = request.replyRight { kept.withLock { $0.append(right) } }
         })
-        let thread = try RunLoopThread()
+        let thread = try await RunLoopThread()
         try server.schedule(in: thread.loop)
         let remote = RemoteMessagePort(server.sendRight)
         let request = Task { try await remote.request(id: 1, timeout: .seconds(60)) }

@@ -47,7 +47,7 @@ import Testing
     }
 
     @Test func `a closure for no mode in particular is called in every common mode`() async throws {
-        let thread = try RunLoopThread()
+        let thread = try await RunLoopThread()
         let (isOver, isInside) = (Shared(false), Latch())
         try thread.loop.addCommonMode("inner")
         thread.loop.add(ThreadRunLoop.Source0 {}, forMode: "inner")
@@ -99,13 +99,13 @@ import Testing
     }
 
     @Test func `a task waits for what a closure returns or throws`() async throws {
-        let thread = try RunLoopThread()
+        let thread = try await RunLoopThread()
         #expect(try await thread.loop.execute { thread.loop.isCurrent })
         await #expect(throws: Refusal()) { try await thread.loop.execute { throw Refusal() } }
     }
 
     @Test func `a cancelled task takes its closure back unless it has begun`() async throws {
-        let (thread, block, begun) = (try RunLoopThread(), Latch(), Latch())
+        let (thread, block, begun) = (try await RunLoopThread(), Latch(), Latch())
         let loop = thread.loop
         let first = Task {
             try await loop.execute {

@@ -32,7 +32,7 @@ private actor Resident {
 
 @Suite struct LoopExecutorTests {
     @Test func `an actor lives on a loop's thread`() async throws {
-        let thread = try RunLoopThread()
+        let thread = try await RunLoopThread()
         let resident = Resident(thread.loop)
         #expect(await resident.isOnLoop)
         #expect(try await resident.sleep())
@@ -41,7 +41,7 @@ private actor Resident {
     }
 
     @Test func `a task that prefers a loop is on it, and comes back to it`() async throws {
-        let thread = try RunLoopThread()
+        let thread = try await RunLoopThread()
         let places = await withTaskExecutorPreference(thread.loop.taskExecutor) {
             var places = [thread.loop.isCurrent]
             await Task.yield()
@@ -56,7 +56,7 @@ private actor Resident {
     }
 
     @Test func `a callback of the loop is isolated to the actors that live there`() async throws {
-        let thread = try RunLoopThread()
+        let thread = try await RunLoopThread()
         let resident = Resident(thread.loop)
         let called = Latch()
         thread.loop.add(
@@ -69,7 +69,7 @@ private actor Resident {
     }
 
     @Test func `a hop between two actors of one loop makes no pass`() async throws {
-        let thread = try RunLoopThread()
+        let thread = try await RunLoopThread()
         let (first, second) = (Resident(thread.loop), Resident(thread.loop))
         let passes = Shared(0)
         await first.call()
@@ -80,7 +80,7 @@ private actor Resident {
     }
 
     @Test func `tasks of a loop that sleep together all go on`() async throws {
-        let thread = try RunLoopThread()
+        let thread = try await RunLoopThread()
         let resident = Resident(thread.loop)
         await withTaskGroup { group in
             for _ in 0..<1000 {
@@ -94,19 +94,32 @@ private actor Resident {
     }
 
     @Test func `work for a loop that has ended is done elsewhere, in order`() async throws {
-        let thread = try RunLoopThread()
+        let thread = try await RunLoopThread()
         let resident = Resident(thread.loop)
         await resident.call()
         thread.stop()
-        #expect(hasEnded(thread))
+        #expect(try await thread.join(before: .patience))
         await resident.call()
         resident.loop.perform { Issue.record("performed by a loop that has ended") }
         #expect(await resident.calls == 2)
         #expect(await resident.isOnLoop == false)
     }
 
+    @Test func `what the work for an ended loop asks for is done, too`() async throws {
+        let thread = try await RunLoopThread()
+        thread.stop()
+        #expect(try await thread.join(before: .patience))
+        let isDone = Latch()
+        let task = Task(executorPreference: thread.loop.taskExecutor) {
+            for _ in 0..<100 { await Task.yield() }
+            isDone.open()
+        }
+        #expect(await waitUntil { isDone.wait(until: .distantPast) })
+        _ = task
+    }
+
     @Test func `work that waits when its loop ends is done elsewhere`() async throws {
-        let thread = try RunLoopThread()
+        let thread = try await RunLoopThread()
         let resident = Resident(thread.loop)
         let (isHeld, mayEnd) = (Latch(), Latch())
         thread.loop.perform {
@@ -122,7 +135,7 @@ private actor Resident {
     }
 
     @Test func `while a loop ends, its actors are nowhere else`() async throws {
-        let thread = try RunLoopThread()
+        let thread = try await RunLoopThread()
         let resident = Resident(thread.loop)
         let (isElsewhere, isEverAtBoth) = (Latch(), Shared(true))
         thread.loop.add(
@@ -136,7 +149,7 @@ private actor Resident {
                     }
                 }, perform: {}))
         thread.stop()
-        #expect(hasEnded(thread))
+        #expect(try await thread.join(before: .patience))
         #expect(isElsewhere.wait(until: .patience))
         #expect(isEverAtBoth.withLock { $0 } == false)
     }

@@ -15,6 +15,49 @@ import Testing
         #expect(thread.join(before: .now))
     }
 
+    @Test func `a task waits for a thread's end, or for a deadline`() async throws {
+        let (thread, inside, leave) = (try await RunLoopThread(), Latch(), Latch())
+        thread.loop.perform {
+            inside.open()
+            #expect(leave.wait(until: .patience))
+        }
+        #expect(onThread { inside.wait(until: .patience) })
+        thread.stop()
+        #expect(try await !thread.join(before: .now + .milliseconds(5)))
+        let waiting = (0..<10).map { _ in Task { try await thread.join() } }
+        let cancelled = Task { try await thread.join(before: .patience) }
+        cancelled.cancel()
+        await #expect(throws: CancellationError.self) { try await cancelled.value }
+        leave.open()
+        for task in waiting { #expect(try await task.value) }
+        #expect(try await thread.join(before: .now))
+        #expect(onThread { thread.join(before: .now) })
+    }
+
+    @Test func `a task on a thread waits for the thread's end`() async throws {
+        let thread = try await RunLoopThread()
+        let hasEnded = try await withTaskExecutorPreference(thread.loop.taskExecutor) {
+            thread.stop()
+            return try await thread.join(before: .patience)
+        }
+        #expect(hasEnded)
+    }
+
+    @Test func `a thread that a task starts has its loop, or is an error`() async throws {
+        let trace = Trace()
+        let thread = try await RunLoopThread(name: "started") { loop in trace("\(loop.isCurrent)") }
+        try await thread.run { #expect(trace.all == ["true"]) }
+        await #expect(throws: RunLoopError.invalidStackSize(1, minimum: RunLoopThread.minimumStackSize)) {
+            try await RunLoopThread(stackSize: 1)
+        }
+        let inCancelled = Task {
+            withUnsafeCurrentTask { $0?.cancel() }
+            return try await RunLoopThread()
+        }
+        let other = try await inCancelled.value
+        #expect(try await other.run { 7 } == 7)
+    }
+
     @Test func `stopping its loop does not end a thread`() throws {
         let thread = try RunLoopThread()
         waitUntil { thread.loop.isWaiting }
@@ -77,13 +120,13 @@ import Testing
     }
 
     @Test func `a closure's value or error comes back to the task that waits`() async throws {
-        let thread = try RunLoopThread()
+        let thread = try await RunLoopThread()
         #expect(try await thread.run { thread.loop.isCurrent })
         await #expect(throws: Refusal()) { try await thread.run { throw Refusal() } }
     }
 
     @Test func `a closure given to a stopped thread is refused, even while it has not ended`() async throws {
-        let (thread, inside, leave) = (try RunLoopThread(), Latch(), Latch())
+        let (thread, inside, leave) = (try await RunLoopThread(), Latch(), Latch())
         thread.loop.perform {
             inside.open()
             // It is not the thread's end that refuses.
@@ -94,7 +137,7 @@ import Testing
         #expect(onThread { refusal { try thread.run {} } } == .loopEnded)
         await #expect(throws: RunLoopError.loopEnded) { try await thread.run {} }
         leave.open()
-        #expect(hasEnded(thread))
+        #expect(try await thread.join(before: .patience))
         #expect(onThread { refusal { try thread.run {} } } == .loopEnded)
         await #expect(throws: RunLoopError.loopEnded) { try await thread.run {} }
     }
@@ -164,6 +207,7 @@ import Testing
 
     @Test func `a thread that may not be so important is an error`() {
         #expect(helper("niceness") == 0)
+        #expect(helper("niceness", of: "AsyncMainHelper") == 0)
     }
 
     @Test func `a thread has the stack it was given`() throws {

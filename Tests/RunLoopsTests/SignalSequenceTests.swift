@@ -22,7 +22,7 @@ import Testing
 
     @Test func `a signal wakes a task of each sequence, and every source`() async throws {
         let sequences = try (0..<40).map { _ in try SignalSequence([42]) }
-        let (thread, told) = (try RunLoopThread(), Latch())
+        let (thread, told) = (try await RunLoopThread(), Latch())
         let source = try ThreadRunLoop.Source1.signal(42) { _ in told.open() }
         try thread.loop.add(source)
         let tasks = sequences.map { signals in Task { try await signals.wait() } }

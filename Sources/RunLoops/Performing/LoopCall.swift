@@ -21,7 +21,7 @@ extension ThreadRunLoop {
     ///
     /// - Throws: The closure's error; before its call, ``RunLoopError/loopEnded`` and `CancellationError`.
     @discardableResult
-    public func execute<Value: Sendable>(
+    public nonisolated(nonsending) func execute<Value: Sendable>(
         inModes modes: [Mode] = [.common], _ body: @escaping @Sendable () throws -> Value
     ) async throws -> Value {
         let call = LoopCall(body)

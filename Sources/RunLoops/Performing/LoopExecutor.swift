@@ -53,7 +53,10 @@ extension ThreadRunLoop: SerialExecutor {
         }
     }
 
-    func orphan(_ job: Job) { Self.orphanedJobThread.loop.perform { self.run(job) } }
+    func orphan(_ job: Job) {
+        // With a wake-up also from that thread itself: its loop would go to sleep.
+        Self.orphanedJobThread.loop.queue({ self.run(job) }, [.default], wakes: true)
+    }
 
     private static let orphanedJobThread: RunLoopThread = {
         do {

@@ -3,10 +3,12 @@ import RunLoopLocks
 
 /// The thread that waits for the signals of all sequences, and the inboxes that it fills.
 final class SignalHub: Sendable {
+    typealias Inbox = AwaitedState<SignalInbox, Int32>
+
     private struct Watched {
         let watch: SignalWatch
         let source: ThreadRunLoop.Source1
-        var inboxes: [SignalInbox] = []
+        var inboxes: [Inbox] = []
     }
 
     private struct State {
@@ -14,7 +16,7 @@ final class SignalHub: Sendable {
         var watched: [Int32: Watched] = [:]
 
         /// Returns what to release after the lock.
-        mutating func remove(_ inbox: SignalInbox) -> [Watched] {
+        mutating func remove(_ inbox: Inbox) -> [Watched] {
             for signal in watched.keys { watched[signal]?.inboxes.removeAll { $0 === inbox } }
             let unused = watched.values.filter(\.inboxes.isEmpty)
             for one in unused {
@@ -30,7 +32,7 @@ final class SignalHub: Sendable {
 
     private let state = Lock(State())
 
-    func add(_ inbox: SignalInbox, for signals: [Int32]) throws(RunLoopError) {
+    func add(_ inbox: Inbox, for signals: [Int32]) throws(RunLoopError) {
         do throws(RunLoopError) {
             for signal in Set(signals) { try add(inbox, for: signal) }
         } catch {
@@ -39,7 +41,7 @@ final class SignalHub: Sendable {
         }
     }
 
-    private func add(_ inbox: SignalInbox, for signal: Int32) throws(RunLoopError) {
+    private func add(_ inbox: Inbox, for signal: Int32) throws(RunLoopError) {
         try state.withLock { (state) throws(RunLoopError) in
             if state.watched[signal] == nil { state.watched[signal] = try watch(signal, on: thread(&state).loop) }
             state.watched[signal]?.inboxes.append(inbox)
@@ -57,7 +59,7 @@ final class SignalHub: Sendable {
         let watch = try SignalWatch(signal)
         let source = ThreadRunLoop.Source1(descriptor: watch.event.descriptor, label: "signal \(signal)") { _ in
             let count = watch.event.clear()
-            for inbox in self.inboxes(for: signal) { inbox.put(signal, count) }
+            for inbox in self.inboxes(for: signal) { inbox.change { $0.put(signal, count) } }
             return count > 0
         }
         try loop.add(source)
@@ -66,7 +68,7 @@ final class SignalHub: Sendable {
         return Watched(watch: watch, source: source)
     }
 
-    private func inboxes(for signal: Int32) -> [SignalInbox] {
+    private func inboxes(for signal: Int32) -> [Inbox] {
         state.withLock { $0.watched[signal]?.inboxes ?? [] }
     }
 
@@ -76,7 +78,7 @@ final class SignalHub: Sendable {
         crl_signal_unblock_only(signals, Int32(signals.count))
     }
 
-    func remove(_ inbox: SignalInbox) {
+    func remove(_ inbox: Inbox) {
         let (unused, thread) = state.withLock { ($0.remove(inbox), $0.thread) }
         for one in unused { one.source.invalidate() }
         if !unused.isEmpty { thread?.loop.perform { self.unblockSignals() } }

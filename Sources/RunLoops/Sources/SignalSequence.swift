@@ -25,20 +25,20 @@ public struct SignalSequence: AsyncSequence, AsyncIteratorProtocol, Sendable {
 
     /// Suspends until there is a signal, and takes it; nil when the task was cancelled and there is none.
     public mutating func next(isolation actor: isolated (any Actor)? = #isolation) async -> Int32? {
-        await subscription.inbox.next()
+        await subscription.inbox.value()
     }
 
     /// Suspends until there is a signal, and takes it: what a program awaits that works until it is asked to stop.
     /// - Throws: `CancellationError`, when the task was cancelled and there is no signal.
     public nonisolated(nonsending) func wait() async throws(CancellationError) -> Int32 {
-        guard let signal = await subscription.inbox.next() else { throw CancellationError() }
+        guard let signal = await subscription.inbox.value() else { throw CancellationError() }
         return signal
     }
 }
 
 /// Has an inbox told of signals as long as the object lives.
 private final class Subscription: Sendable {
-    let inbox = SignalInbox()
+    let inbox = SignalHub.Inbox(SignalInbox()) { $0.take() }
 
     init(_ signals: [Int32]) throws(RunLoopError) {
         if crl_is_forked() { throw .forked }

@@ -12,30 +12,71 @@ public final class RunLoopThread: Sendable {
     /// The thread's loop. Items added to it from any thread are served there.
     public let loop: ThreadRunLoop
 
-    private let ended = Latch()
+    private let end = ThreadEnd()
     private let thread: pthread_t
     private let isJoined = Mutex(false)
 
-    /// Starts a thread, and returns when its loop exists.
+    /// Starts a thread, and waits until its loop exists.
     /// - Parameters:
     ///   - name: The thread's name in the system's tools; the kernel keeps 15 bytes.
     ///   - niceness: The nice value, from −20 (most processor time) to 19; nil for the calling thread's.
     ///   - stackSize: The stack's size in bytes, at least ``minimumStackSize``; nil for the system's default.
     ///   - body: Called on the thread before its loop runs: a place to add items.
     /// - Throws: ``RunLoopError``: `nicenessRefused`, `invalidStackSize`, `outOfThreads`, `outOfDescriptors`, `forked`.
+    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
     public init(
         name: String = "run loop", niceness: Int? = nil, stackSize: Int? = nil,
         body: (@Sendable (ThreadRunLoop) -> Void)? = nil
     ) throws(RunLoopError) {
-        if crl_is_forked() { throw .forked }
+        let made = Mutex(Made.failure(.loopEnded))
         let ready = Latch()
-        let outcome = Mutex(Result<ThreadRunLoop, RunLoopError>.failure(.loopEnded))
-        thread = try Self.startThread(stackSize: stackSize) { [ended] in
+        thread = try Self.start(name, niceness, stackSize, body, end) { result in
+            made.withLock { $0 = result }
+            ready.open()
+        }
+        _ = ready.wait(until: .distantFuture)
+        do throws(RunLoopError) {
+            loop = try made.withLock { $0 }.get()
+        } catch {
+            pthread_join(thread, nil)
+            throw error
+        }
+    }
+
+    /// Starts a thread, and suspends until its loop exists. Parameters and errors are those of the form that blocks.
+    public init(
+        name: String = "run loop", niceness: Int? = nil, stackSize: Int? = nil,
+        body: (@Sendable (ThreadRunLoop) -> Void)? = nil
+    ) async throws(RunLoopError) {
+        let made = AwaitedState(Made?.none) { $0 }
+        thread = try Self.start(name, niceness, stackSize, body, end) { result in made.change { $0 = result } }
+        // In a task that is not cancelled: the thread is running, and ends soon when there is no loop.
+        let result = await Task { [end] in
+            let result = await made.value()
+            if case .failure = result { await end.value() }
+            return result
+        }.value
+        do throws(RunLoopError) {
+            loop = try (result ?? .failure(.loopEnded)).get()
+        } catch {
+            pthread_detach(thread)
+            throw error
+        }
+    }
+
+    private typealias Made = Result<ThreadRunLoop, RunLoopError>
+
+    private static func start(
+        _ name: String, _ niceness: Int?, _ stackSize: Int?, _ body: (@Sendable (ThreadRunLoop) -> Void)?,
+        _ end: ThreadEnd, _ tell: @escaping @Sendable (Made) -> Void
+    ) throws(RunLoopError) -> pthread_t {
+        if crl_is_forked() { throw .forked }
+        return try startThread(stackSize: stackSize) {
             defer { ThreadRunLoop.endCurrent() }
             crl_thread_set_name(name)
             let current = ThreadRunLoop.current
-            // Opened after the items' last callouts. A handler may end the thread, so a `defer` here would not do.
-            current.state.withLock { $0.whenEnded = { ended.open() } }
+            // Told after the items' last callouts. A handler may end the thread, so a `defer` here would not do.
+            current.state.withLock { $0.whenEnded = { end.tell() } }
             // Keeps the mode from being empty.
             current.add(ThreadRunLoop.Source0(label: "kept by RunLoopThread") {})
             do throws(RunLoopError) {
@@ -47,20 +88,11 @@ public final class RunLoopThread: Sendable {
                 // Makes the descriptors, so that no later run fails, except in a child that the thread has forked.
                 try current.runInMode(seconds: 0)
             } catch {
-                outcome.withLock { $0 = .failure(error) }
-                return ready.open()
+                return tell(.failure(error))
             }
-            outcome.withLock { $0 = .success(current) }
-            ready.open()
+            tell(.success(current))
             body?(current)
             while !current.isStoppedForGood, (try? current.runInMode(seconds: .infinity)) != nil {}
-        }
-        _ = ready.wait(until: .distantFuture)
-        do throws(RunLoopError) {
-            loop = try outcome.withLock { $0 }.get()
-        } catch {
-            pthread_join(thread, nil)
-            throw error
         }
     }
 
@@ -86,7 +118,9 @@ public final class RunLoopThread: Sendable {
     /// Calls a closure on the thread, in its loop's common modes, and suspends until it has returned.
     /// - Throws: As the other one, and `CancellationError` when the task was cancelled before.
     @discardableResult
-    public func run<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) async throws -> Value {
+    public nonisolated(nonsending) func run<Value: Sendable>(
+        _ body: @escaping @Sendable () throws -> Value
+    ) async throws -> Value {
         guard !loop.isStoppedForGood else { throw RunLoopError.loopEnded }
         return try await loop.execute(body)
     }
@@ -97,14 +131,14 @@ public final class RunLoopThread: Sendable {
 
     /// Calls the queued blocks and requests of the default mode and the common modes, and then stops. Any thread may
     /// call it, also the thread itself. Delayed requests and closures for other modes are not called; closures given
-    /// later may or may not be. Keep the thread until ``join(before:)`` has returned: its release stops it at once.
+    /// later may or may not be. Keep the thread until `join(before:)` has returned: its release stops it at once.
     public func finish() {
         // Requests are called after the queued blocks, and this one after all other requests.
         loop.perform(order: .max) { [loop] in loop.stopForGood() }
     }
 
     /// Waits until the thread has ended. False when the deadline came first, or on the thread itself.
-    @available(*, noasync, message: "it blocks its thread")
+    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
     @discardableResult
     public func join(before deadline: ContinuousClock.Instant? = nil) -> Bool {
         join(until: MonotonicInstant(deadline))
@@ -112,52 +146,19 @@ public final class RunLoopThread: Sendable {
 
     @discardableResult
     package func join(until deadline: MonotonicInstant) -> Bool {
-        guard !loop.isCurrent, ended.wait(until: deadline) else { return false }
+        guard !loop.isCurrent, end.wait(until: deadline) else { return false }
         isJoined.withLock { isJoined in
-            // The latch opens at the very end of the thread, so this is short.
+            // The end is told at the very end of the thread, so this is short.
             if !isJoined { pthread_join(thread, nil) }
             isJoined = true
         }
         return true
     }
 
-    private final class Start: Sendable {
-        let body: @Sendable () -> Void
-
-        init(_ body: @escaping @Sendable () -> Void) { self.body = body }
-    }
-
-    /// Starts a thread without a loop. The caller joins or detaches it.
-    package static func startThread(
-        stackSize: Int? = nil, _ body: @escaping @Sendable () -> Void
-    ) throws(RunLoopError) -> pthread_t {
-        var attributes = pthread_attr_t()
-        pthread_attr_init(&attributes)
-        defer { pthread_attr_destroy(&attributes) }
-        if let stackSize {
-            guard stackSize >= minimumStackSize, pthread_attr_setstacksize(&attributes, stackSize) == 0 else {
-                throw .invalidStackSize(stackSize, minimum: minimumStackSize)
-            }
-        }
-        var thread = pthread_t()
-        let argument = Unmanaged.passRetained(Start(body))
-        let error = pthread_create(
-            &thread, &attributes,
-            { argument in
-                if let argument { Unmanaged<Start>.fromOpaque(argument).takeRetainedValue().body() }
-                return nil
-            }, argument.toOpaque())
-        guard error == 0 else {
-            argument.release()
-            // The kernel reports "too many threads" and "too little memory" with the same code.
-            if let stackSize, !canAllocate(stackSize) { throw .invalidStackSize(stackSize, minimum: minimumStackSize) }
-            throw error == EAGAIN ? .threadsGone : .system(call: "pthread_create", errno: error)
-        }
-        return thread
-    }
-
-    private static func canAllocate(_ size: Int) -> Bool {
-        let memory = mmap(nil, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
-        return memory != MAP_FAILED && munmap(memory, size) == 0
+    /// Suspends until the thread has ended. False when the deadline came first.
+    /// - Throws: `CancellationError`.
+    @discardableResult
+    public nonisolated(nonsending) func join(before deadline: ContinuousClock.Instant? = nil) async throws -> Bool {
+        try await end.value(before: deadline)
     }
 }

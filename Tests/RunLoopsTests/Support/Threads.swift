@@ -9,9 +9,6 @@ func spin(milliseconds: Int64) {
     while !end.hasPassed {}
 }
 
-/// Waits for a thread's end, for tests that are async.
-func hasEnded(_ thread: RunLoopThread) -> Bool { thread.join(before: .patience) }
-
 /// Runs a loop where no error can be thrown.
 @discardableResult
 func run(
