@@ -44,6 +44,13 @@ public struct RemoteMessagePort: Sendable {
     /// As that of ``sendRight``. The corresponding CF function is `CFMessagePortSetInvalidationCallBack`.
     public func onInvalidation(_ handler: @escaping @Sendable () -> Void) { sendRight.onInvalidation(handler) }
 
+    /// A port for more than one answer, which the asked process can certainly reach.
+    package func makePort(queueLimit: Int) throws(PortError) -> MachPort {
+        guard let runtime = sendRight.channel.runtime else { throw .isEnding }
+        let path = sendRight.channel.isLocal ? runtime.directory : sendRight.channel.path
+        return try MachPort(queueLimit: queueLimit, nameServer: PortNameServer(directory: path, runtime: runtime))
+    }
+
     // MARK: Sending
 
     /// Sends data, as `CFMessagePortSendRequest` with no reply mode. The timeout bounds the wait for room at the port.
@@ -81,7 +88,8 @@ public struct RemoteMessagePort: Sendable {
         replyMode: ThreadRunLoop.Mode? = nil
     ) throws(PortError) -> [UInt8]? {
         let message = MachPort.Message(id: id, data: data)
-        return try request(message, before: .now + sendTimeout, replyMode) { .now + replyTimeout }.data
+        var isSent = false
+        return try request(message, before: .now + sendTimeout, replyMode, &isSent) { .now + replyTimeout }.data
     }
 
     /// Sends a message of any components as a request, and returns the reply, otherwise as the form for data. The reply
@@ -91,7 +99,8 @@ public struct RemoteMessagePort: Sendable {
         _ message: MachPort.Message, timeout: Duration = .seconds(10), replyMode: ThreadRunLoop.Mode? = nil
     ) throws(PortError) -> MachPort.Message {
         let deadline = MonotonicInstant.now + timeout
-        return try request(message, before: deadline, replyMode) { deadline }
+        var isSent = false
+        return try request(message, before: deadline, replyMode, &isSent) { deadline }
     }
 
     /// Sends a request as the form that blocks does, suspending the task. Throws also `CancellationError` when the task
@@ -107,19 +116,28 @@ public struct RemoteMessagePort: Sendable {
     public nonisolated(nonsending) func request(
         _ message: MachPort.Message, timeout: Duration = .seconds(10)
     ) async throws -> MachPort.Message {
-        let deadline = MonotonicInstant.now + timeout
+        var isSent = false
+        return try await request(message, before: .now + timeout, &isSent)
+    }
+
+    /// - Parameter isSent: Set when the message is sent, so that the server may handle it.
+    nonisolated(nonsending) func request(
+        _ message: MachPort.Message, before deadline: MonotonicInstant, _ isSent: inout Bool
+    ) async throws -> MachPort.Message {
         try Task.checkCancellation()
         let channel = sendRight.channel
         var request = try OpenRequest(to: channel, isForTasks: true)
         try await channel.send(request.outgoing(message), before: deadline)
         request.noteSent()
+        isSent = true
         return try request.reply(
             await request.pending.outcome.value(before: deadline, on: request.housekeeping))
     }
 
-    private func request(
+    /// - Parameter isSent: Set when the message is sent, so that the server may handle it.
+    func request(
         _ message: MachPort.Message, before sendDeadline: MonotonicInstant, _ replyMode: ThreadRunLoop.Mode?,
-        _ replyDeadline: () -> MonotonicInstant
+        _ isSent: inout Bool, _ replyDeadline: () -> MonotonicInstant
     ) throws(PortError) -> MachPort.Message {
         let (loop, channel) = (ThreadRunLoop.current, sendRight.channel)
         var request = try OpenRequest(to: channel)
@@ -132,6 +150,7 @@ public struct RemoteMessagePort: Sendable {
         var outgoing = try request.outgoing(message)
         try channel.send(&outgoing, before: sendDeadline)
         request.noteSent()
+        isSent = true
 
         // The private mode keeps the reply port, because adding and removing would cost two system calls.
         let mode = replyMode ?? Self.privateMode

@@ -50,8 +50,7 @@ public final class ReplyRight: Sendable {
     /// Sends a failure in place of the reply: the asker gets ``PortError/failed(port:_:)``. Otherwise as a reply.
     /// - Throws: ``PortError``, as a reply.
     public func fail(with failure: RequestFailure) throws(PortError) {
-        let components = [Array(failure.text.utf8), failure.data].compactMap(\.self)
-        let message = MachPort.Message(id: RequestFailure.ID.failed.rawValue, components.map { .bytes($0) })
+        let message = MachPort.Message(id: RequestFailure.ID.failed.rawValue, failure.components.map { .bytes($0) })
         try once { () throws(PortError) in try post(message, kind: .failure) }
     }
 

@@ -132,9 +132,7 @@ extension PortError {
                     return .replyTooLarge(port: port, size: Int(clamping: size), limit: Int(clamping: limit))
                 }
             default:
-                .failed(
-                    port: port,
-                    RequestFailure(String(decoding: first, as: UTF8.self), data: bytes.count > 1 ? bytes[1] : nil))
+                .failed(port: port, RequestFailure(components: bytes))
             }
     }
 }

@@ -15,6 +15,15 @@ public struct RequestFailure: Error, Hashable, Sendable, CustomStringConvertible
     /// The sentence.
     public var description: String { text }
 
+    /// The components of a message that says this.
+    package var components: [[UInt8]] { [Array(text.utf8)] + (data.map { [$0] } ?? []) }
+
+    /// What such a message says.
+    package init(components: [[UInt8]]) {
+        text = String(decoding: components.first ?? [], as: UTF8.self)
+        data = components.count > 1 ? components[1] : nil
+    }
+
     /// The ids of failures on the wire.
     enum ID: UInt32 {
         /// The components are the text and the data.

@@ -1,0 +1,129 @@
+import RunLoopLocks
+import RunLoops
+
+/// The asking side of whichever port has a name: finds the port anew when its owner was restarted, and waits for one
+/// when there is none.
+///
+///     let store = NamedMessagePort("com.example.store")
+///     let answer = try await store.request(MachPort.Message(id: 1))
+///
+/// A request that a server may have handled is sent again only if the caller allows that.
+public final class NamedMessagePort: Sendable, CustomStringConvertible {
+    /// The name.
+    public let name: String
+    /// Where the name is looked up.
+    public let nameServer: PortNameServer
+
+    private let current = Lock<RemoteMessagePort?>(nil)
+
+    /// Names a port. The first request looks the name up.
+    public init(_ name: String, nameServer: PortNameServer = .shared) {
+        self.name = name
+        self.nameServer = nameServer
+    }
+
+    /// The name.
+    public var description: String { "“\(name)”" }
+
+    /// The port that has the name, as it was last found; after its end, or at the first use, waits for the next.
+    /// - Throws: As ``PortNameServer/waitForPort(forName:before:)``, and `CancellationError`.
+    public nonisolated(nonsending) func port(
+        before deadline: ContinuousClock.Instant? = nil
+    ) async throws -> RemoteMessagePort {
+        if let known { return known }
+        return keep(try await nameServer.waitForPort(forName: name, before: deadline))
+    }
+
+    /// Finds the port as the form for tasks does.
+    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+    public func port(before deadline: ContinuousClock.Instant? = nil) throws(PortError) -> RemoteMessagePort {
+        if let known { return known }
+        return keep(try nameServer.waitForPort(forName: name, before: deadline))
+    }
+
+    /// Sends a request to the port that has the name, and again to the next when surely nobody has handled it; all within
+    /// the timeout, which also bounds the wait for a port.
+    /// - Parameter mayRepeat: Whether the request may be sent again, too, when its server has ended and may have handled
+    ///   it.
+    /// - Throws: As ``RemoteMessagePort/request(_:timeout:)``, and `nameNotFound`.
+    public nonisolated(nonsending) func request(
+        _ message: MachPort.Message, timeout: Duration = .seconds(10), mayRepeat: Bool = false
+    ) async throws -> MachPort.Message {
+        let deadline = ContinuousClock.now + timeout
+        var attempts = Attempts(mayRepeat: mayRepeat)
+        while true {
+            let remote = try await port(before: deadline)
+            var isSent = false
+            do {
+                return try await remote.request(message, before: MonotonicInstant(deadline), &isSent)
+            } catch let error as PortError {
+                let pause = try attempts.pause(
+                    after: error, isSent: isSent, from: remote.sendRight.id, before: deadline)
+                forget(remote)
+                if pause > .zero { try await Task.sleep(for: pause) }
+            }
+        }
+    }
+
+    /// Sends a request as the form for tasks does. The calling thread's loop runs meanwhile, as in
+    /// ``RemoteMessagePort/request(_:timeout:replyMode:)``, but not while the call waits for a port.
+    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+    public func request(
+        _ message: MachPort.Message, timeout: Duration = .seconds(10), mayRepeat: Bool = false,
+        replyMode: ThreadRunLoop.Mode? = nil
+    ) throws(PortError) -> MachPort.Message {
+        let deadline = ContinuousClock.now + timeout
+        var attempts = Attempts(mayRepeat: mayRepeat)
+        while true {
+            let remote = try port(before: deadline)
+            var isSent = false
+            do throws(PortError) {
+                let limit = MonotonicInstant(deadline)
+                return try remote.request(message, before: limit, replyMode, &isSent) { limit }
+            } catch {
+                let pause = try attempts.pause(
+                    after: error, isSent: isSent, from: remote.sendRight.id, before: deadline)
+                forget(remote)
+                if pause > .zero { _ = Latch().wait(until: .now + pause) }
+            }
+        }
+    }
+
+    private var known: RemoteMessagePort? { current.withLock { $0 }.flatMap { $0.isValid ? $0 : nil } }
+
+    private func keep(_ right: MachPort.SendRight) -> RemoteMessagePort {
+        let found = RemoteMessagePort(right)
+        current.withLock { $0 = found }
+        return found
+    }
+
+    private func forget(_ remote: RemoteMessagePort) {
+        current.withLock { if $0?.sendRight == remote.sendRight { $0 = nil } }
+    }
+}
+
+/// Which attempts follow others.
+struct Attempts {
+    let mayRepeat: Bool
+    private var last: PortID?
+    private var lastPause = Duration.zero
+
+    init(mayRepeat: Bool) { self.mayRepeat = mayRepeat }
+
+    /// How long to wait for the next attempt. The same port may go on refusing.
+    /// - Throws: The error, if another attempt could do again what a former one has done, or there is no time for one.
+    mutating func pause(
+        after error: PortError, isSent: Bool, from port: PortID, before deadline: ContinuousClock.Instant
+    ) throws(PortError) -> Duration {
+        let isOver =
+            switch error {
+            case .refused: false
+            case .isInvalid, .becameInvalid, .connectionLost, .cannotConnect: isSent && !mayRepeat
+            default: true
+            }
+        lastPause = last == port ? min(max(.milliseconds(10), lastPause * 2), .seconds(1)) : .zero
+        last = port
+        if isOver || deadline <= .now + lastPause { throw error }
+        return lastPause
+    }
+}

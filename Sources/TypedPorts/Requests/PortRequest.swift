@@ -1,0 +1,44 @@
+import Ports
+
+/// A request that has a type, which names the type of its reply.
+///
+///     struct Lookup: PortRequest {
+///         typealias Reply = String?
+///         var word: String
+///     }
+public protocol PortRequest: NamedRequest {
+    /// What the server answers.
+    associatedtype Reply: Codable & Sendable
+}
+
+/// A request whose reply is many elements, one after the other.
+///
+///     struct Words: PortStreamRequest {
+///         typealias Element = String
+///         var prefix: String
+///     }
+public protocol PortStreamRequest: NamedRequest {
+    /// What the server sends again and again.
+    associatedtype Element: Codable & Sendable
+}
+
+/// What requests for one reply and for many have in common.
+public protocol NamedRequest: Codable, Sendable {
+    /// An error that a handler may throw for the asker to catch; none unless declared. It travels without ports and
+    /// ``MessageBytes``.
+    associatedtype Failure: Error & Codable & Sendable = Never
+
+    /// The name by which the server knows the request; the type's name unless declared.
+    static var requestName: String { get }
+}
+
+extension NamedRequest {
+    /// The type's name, without the types and the module around it.
+    public static var requestName: String { String(describing: Self.self) }
+}
+
+/// A reply without content.
+public struct Done: Codable, Sendable, Hashable {
+    /// Makes the reply.
+    public init() {}
+}

@@ -1,0 +1,88 @@
+import Ports
+import RunLoops
+
+/// The asking side of a ``RequestServer``, for any task or thread.
+///
+///     let dictionary = RequestClient("com.example.dictionary")
+///     let meaning = try await dictionary.request(Lookup(word: "port"))
+///     for try await word in dictionary.stream(Words(prefix: "p")) { print(word) }
+///
+/// A client of a name outlives its server: it waits for a port of the name, and finds the next after a restart.
+public struct RequestClient: Sendable {
+    private enum Target {
+        case named(NamedMessagePort)
+        case port(RemoteMessagePort)
+    }
+
+    private let target: Target
+    let coder: any MessageCoder
+
+    /// Makes a client of whichever port has the name, as ``NamedMessagePort``.
+    public init(_ name: String, nameServer: PortNameServer = .shared, coder: any MessageCoder = CBORCoder()) {
+        target = .named(NamedMessagePort(name, nameServer: nameServer))
+        self.coder = coder
+    }
+
+    /// Makes a client of one port.
+    public init(_ port: RemoteMessagePort, coder: any MessageCoder = CBORCoder()) {
+        target = .port(port)
+        self.coder = coder
+    }
+
+    /// Sends a request, and returns the reply; both within the timeout, which includes the wait for a port of the name.
+    /// - Parameter mayRepeat: Whether a client of a name may send the request again when its server has ended and may
+    ///   have handled it. A request that surely nobody has handled is sent again in any case.
+    /// - Throws: The request's `Failure`; ``PortError``: `failed` for another error of the handler, `refused`,
+    ///   `receiveTimedOut`…; `CancellationError`; `EncodingError`, `DecodingError`.
+    public nonisolated(nonsending) func request<R: PortRequest>(
+        _ request: R, timeout: Duration = .seconds(10), mayRepeat: Bool = false
+    ) async throws -> R.Reply {
+        let message = try coder.message(id: R.messageID, request)
+        do {
+            return try coder.decode(R.Reply.self, from: await ask(message, timeout, mayRepeat))
+        } catch {
+            throw failure(of: R.self, error)
+        }
+    }
+
+    /// Sends a request as the form for tasks does. The thread's loop runs meanwhile, in a mode of its own.
+    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+    public func request<R: PortRequest>(
+        _ request: R, timeout: Duration = .seconds(10), mayRepeat: Bool = false
+    ) throws -> R.Reply {
+        let message = try coder.message(id: R.messageID, request)
+        do {
+            let reply =
+                switch target {
+                case .named(let named): try named.request(message, timeout: timeout, mayRepeat: mayRepeat)
+                case .port(let port): try port.request(message, timeout: timeout)
+                }
+            return try coder.decode(R.Reply.self, from: reply)
+        } catch {
+            throw failure(of: R.self, error)
+        }
+    }
+
+    nonisolated(nonsending) func ask(
+        _ message: MachPort.Message, _ timeout: Duration, _ mayRepeat: Bool
+    ) async throws -> MachPort.Message {
+        switch target {
+        case .named(let named): try await named.request(message, timeout: timeout, mayRepeat: mayRepeat)
+        case .port(let port): try await port.request(message, timeout: timeout)
+        }
+    }
+
+    /// The port that is asked now.
+    nonisolated(nonsending) func port() async throws -> RemoteMessagePort {
+        switch target {
+        case .named(let named): try await named.port()
+        case .port(let port): port
+        }
+    }
+
+    /// What a request throws for an error of the port.
+    func failure<R: NamedRequest>(of type: R.Type, _ error: any Error) -> any Error {
+        guard case PortError.failed(_, let failure) = error else { return error }
+        return failure.decoded(as: R.Failure.self, coder) ?? error
+    }
+}

@@ -1,0 +1,110 @@
+import Ports
+import Synchronization
+
+/// Sends the elements of a sequence to an asker's port. A batch leaves when the one before has found room: so the first
+/// element leaves at once, and a fast sequence sends many elements in a message.
+final class StreamWriter: Sendable {
+    private struct State {
+        var batch = StreamBatch()
+        var isEnded = false
+        /// Why nothing more can be sent.
+        var failure: (any Error)?
+        var producer: CheckedContinuation<Void, Never>?
+        var sender: CheckedContinuation<Void, Never>?
+    }
+
+    private let right: MachPort.SendRight
+    private let coder: any MessageCoder
+    private let state = Mutex(State())
+
+    init(to right: MachPort.SendRight, _ coder: any MessageCoder) {
+        self.right = right
+        self.coder = coder
+    }
+
+    /// Sends all elements, and waits until they have found room at the port.
+    /// - Throws: The sequence's error, when all elements before have been sent; `PortError` when the asker is gone.
+    func send<Elements: AsyncSequence & Sendable>(all elements: Elements) async throws
+    where Elements.Element: Encodable & Sendable {
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await self.sendBatches() }
+            var failure: (any Error)?
+            do {
+                for try await element in elements { try await append(element) }
+            } catch {
+                failure = error
+            }
+            change { $0.isEnded = true }
+            try await group.waitForAll()
+            if let failure { throw failure }
+        }
+    }
+
+    private func append(_ element: some Encodable) async throws {
+        while true {
+            let isFull = try change { state in
+                if let failure = state.failure { throw failure }
+                // The element is encoded under the lock, for which only this stream's sender waits.
+                if !state.batch.isFull { try state.batch.append(element, coder) } else { return true }
+                return false
+            }
+            if !isFull { return }
+            await withTaskCancellationHandler {
+                await withCheckedContinuation { continuation in
+                    let mustWait = state.withLock { state in
+                        let mustWait = state.batch.isFull && state.failure == nil && !Task.isCancelled
+                        if mustWait { state.producer = continuation }
+                        return mustWait
+                    }
+                    if !mustWait { continuation.resume() }
+                }
+            } onCancel: {
+                state.withLock { $0.producer.take() }?.resume()
+            }
+            try Task.checkCancellation()
+        }
+    }
+
+    private func sendBatches() async throws {
+        do {
+            while let batch = await nextBatch() { try await right.send(batch.message) }
+        } catch {
+            change { $0.failure = error }
+            throw error
+        }
+    }
+
+    /// Waits for elements; nil after the last.
+    private func nextBatch() async -> StreamBatch? {
+        while true {
+            let (batch, isEnded, producer) = state.withLock { state in
+                let batch = state.batch
+                if !batch.isEmpty { state.batch = StreamBatch() }
+                return (batch, state.isEnded, state.producer.take())
+            }
+            producer?.resume()
+            if !batch.isEmpty { return batch }
+            if isEnded { return nil }
+            await withCheckedContinuation { continuation in
+                let mustWait = state.withLock { state in
+                    let mustWait = state.batch.isEmpty && !state.isEnded
+                    if mustWait { state.sender = continuation }
+                    return mustWait
+                }
+                if !mustWait { continuation.resume() }
+            }
+        }
+    }
+
+    /// Changes the state, and wakes whoever waits for a change.
+    @discardableResult
+    private func change<Result>(_ change: (inout State) throws -> sending Result) rethrows -> Result {
+        let (result, sender, producer) = try state.withLock { state in
+            let result = try change(&state)
+            return (result, state.sender.take(), state.failure == nil ? nil : state.producer.take())
+        }
+        sender?.resume()
+        producer?.resume()
+        return result
+    }
+}

@@ -1,0 +1,33 @@
+import Ports
+
+// Values as messages of plain ports.
+
+extension MachPort.SendRight {
+    /// Sends a value, otherwise as a message.
+    /// - Throws: `PortError`, `CancellationError`, `EncodingError`.
+    public nonisolated(nonsending) func send(
+        _ value: some Encodable, id: UInt32 = 0, coder: any MessageCoder = CBORCoder(),
+        replyPort: MachPort.SendRight? = nil, before deadline: ContinuousClock.Instant? = nil
+    ) async throws {
+        try await send(try coder.message(id: id, value, replyPort: replyPort), before: deadline)
+    }
+
+    /// Sends a value as the form for tasks does. The call blocks while the port's queue is full.
+    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+    public func send(
+        _ value: some Encodable, id: UInt32 = 0, coder: any MessageCoder = CBORCoder(),
+        replyPort: MachPort.SendRight? = nil, before deadline: ContinuousClock.Instant? = nil
+    ) throws {
+        try send(try coder.message(id: id, value, replyPort: replyPort), before: deadline)
+    }
+}
+
+extension MachPort.Message {
+    /// The value that the message was made of.
+    /// - Throws: `DecodingError`.
+    public func decode<Value: Decodable>(
+        _ type: Value.Type = Value.self, with coder: any MessageCoder = CBORCoder()
+    ) throws -> Value {
+        try coder.decode(type, from: self)
+    }
+}

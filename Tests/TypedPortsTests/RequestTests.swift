@@ -1,0 +1,214 @@
+import Ports
+import TestSupport
+import Testing
+
+@testable import TypedPorts
+
+/// Typed requests and streams, inside a runtime and between two. No test blocks its thread.
+@Suite struct RequestTests {
+    private let folder = TemporaryFolder()
+
+    struct Lookup: PortRequest, Equatable {
+        enum Failure: Error, Codable, Equatable { case unknown(String) }
+        typealias Reply = String
+        var word: String
+    }
+
+    struct Add: PortRequest {
+        typealias Reply = Int
+        var terms: [Int]
+    }
+
+    struct Connect: PortRequest {
+        struct Reply: Codable, Sendable {
+            var port: MachPort.SendRight
+            var bytes: MessageBytes
+        }
+        var port: MachPort.SendRight
+        var bytes: MessageBytes
+    }
+
+    struct Count: PortStreamRequest {
+        enum Failure: Error, Codable, Equatable { case stopped(at: Int) }
+        typealias Element = Int
+        var from: Int
+        var to: Int
+        var failsAtEnd = false
+    }
+
+    struct Unknown: PortRequest { typealias Reply = Done }
+
+    private func stand(areTwo: Bool) throws -> (server: RequestServer, client: RequestClient, runtimes: [PortRuntime]) {
+        let one = PortRuntime(directory: folder.path)
+        let other = areTwo ? PortRuntime(directory: folder.path) : one
+        let server = try RequestServer(name: "typed", nameServer: one.nameServer)
+        return (server, RequestClient("typed", nameServer: other.nameServer), [one, other])
+    }
+
+    @Test(arguments: [false, true])
+    func `requests, replies and errors have their types`(_ areTwo: Bool) async throws {
+        let (server, client, runtimes) = try stand(areTwo: areTwo)
+        server.handle(Lookup.self) { lookup in
+            if lookup.word == "none" { throw Lookup.Failure.unknown("none") }
+            if lookup.word == "odd" { throw RequestFailure("odd") }
+            return lookup.word.uppercased()
+        }
+        server.handle(Add.self) { add in add.terms.reduce(0, +) }
+        let running = Task { await server.run() }
+        #expect(try await client.request(Lookup(word: "port")) == "PORT")
+        #expect(try await client.request(Add(terms: Array(0..<1000))) == 499_500)
+        await #expect(throws: Lookup.Failure.unknown("none")) { try await client.request(Lookup(word: "none")) }
+        func text(_ body: () async throws -> Void) async -> String {
+            do { try await body() } catch PortError.failed(_, let failure) { return failure.text } catch {
+                return "another: \(error)"
+            }
+            return ""
+        }
+        #expect(await text { _ = try await client.request(Lookup(word: "odd")) } == "odd")
+        #expect(await text { _ = try await client.request(Unknown()) }.contains("no handler"))
+        // Bytes of another type, under the request's own id.
+        let raw = try await RemoteMessagePort(name: "typed", nameServer: runtimes[1].nameServer)
+        let wrong = await text { _ = try await raw.request(MachPort.Message(id: Lookup.messageID, [.bytes([1, 2])])) }
+        #expect(wrong.contains("the request is no Lookup"))
+        #expect(await Helper { try? client.request(Lookup(word: "thread")) }.ended() == "THREAD")
+        await server.finish()
+        await running.value
+    }
+
+    @Test(arguments: [false, true])
+    func `ports and bytes travel inside values`(_ areTwo: Bool) async throws {
+        let (server, client, runtimes) = try stand(areTwo: areTwo)
+        server.handle(Connect.self) { connect in
+            try await connect.port.send(MachPort.Message(id: 5))
+            return Connect.Reply(port: connect.port, bytes: connect.bytes)
+        }
+        let running = Task { await server.run() }
+        let port = try MachPort(nameServer: runtimes[1].nameServer)
+        let bytes = [UInt8](repeating: 3, count: 100_000)
+        let reply = try await client.request(Connect(port: port.sendRight, bytes: MessageBytes(bytes)))
+        #expect(reply.port == port.sendRight)
+        #expect(reply.bytes.withBytes { $0.byteCount } == 100_000)
+        #expect(try await port.receive().id == 5)
+        await server.finish()
+        await running.value
+    }
+
+    @Test(arguments: [false, true], [0, 1, 100, 20_000])
+    func `a stream has all elements in order, and its end`(_ areTwo: Bool, _ count: Int) async throws {
+        let (server, client, runtimes) = try stand(areTwo: areTwo)
+        server.handle(Count.self) { count in
+            AsyncThrowingStream<Int, any Error> { continuation in
+                for number in count.from..<count.to { continuation.yield(number) }
+                continuation.finish(throwing: count.failsAtEnd ? Count.Failure.stopped(at: count.to) : nil)
+            }
+        }
+        let running = Task { await server.run() }
+        for failsAtEnd in [false, true] {
+            var numbers: [Int] = []
+            var failure: Count.Failure?
+            do {
+                for try await number in client.stream(Count(from: 0, to: count, failsAtEnd: failsAtEnd)) {
+                    numbers.append(number)
+                }
+            } catch let error as Count.Failure {
+                failure = error
+            }
+            #expect(numbers == Array(0..<count))
+            #expect(failure == (failsAtEnd ? .stopped(at: count) : nil))
+        }
+        await server.finish()
+        await running.value
+        withExtendedLifetime(runtimes) {}
+    }
+
+    /// Counts up for ever, and how far.
+    private struct Endless: AsyncSequence, Sendable {
+        let made = Shared(0)
+        let ended = Shared(false)
+
+        struct Iterator: AsyncIteratorProtocol {
+            let sequence: Endless
+            mutating func next() async throws -> Int? {
+                if Task.isCancelled { return nil }
+                return sequence.made.withLock {
+                    $0 += 1
+                    return $0
+                }
+            }
+        }
+
+        func makeAsyncIterator() -> Iterator { Iterator(sequence: self) }
+    }
+
+    @Test(arguments: [false, true])
+    func `a slow reader slows its server, and one that stops ends the handler`(_ areTwo: Bool) async throws {
+        let (server, client, runtimes) = try stand(areTwo: areTwo)
+        let endless = Endless()
+        server.handle(Count.self) { count in endless }
+        let running = Task { await server.run() }
+        var taken = 0
+        for try await number in client.stream(Count(from: 0, to: 0)) {
+            taken += 1
+            #expect(number == taken)
+            if taken == 1000 { break }
+        }
+        // Some batches of 32 KiB, each element 5 to 9 bytes.
+        let made = endless.made.withLock { $0 }
+        #expect(made < 300_000)
+        // The handler returns, which finishing waits for.
+        #expect(await server.finish(before: .patience))
+        await running.value
+        withExtendedLifetime(runtimes) {}
+    }
+
+    @Test(arguments: [false, true])
+    func `a stream whose server ends tells why`(_ areTwo: Bool) async throws {
+        let (server, client, runtimes) = try stand(areTwo: areTwo)
+        server.handle(Count.self) { count in Endless() }
+        let running = Task { await server.run() }
+        var iterator = client.stream(Count(from: 0, to: 0)).makeAsyncIterator()
+        #expect(try await iterator.next() == 1)
+        running.cancel()
+        await running.value
+        await #expect(throws: (any Error).self) { while try await iterator.next() != nil {} }
+        #expect(try await iterator.next() == nil)
+        server.port.invalidate()
+        withExtendedLifetime(runtimes) {}
+    }
+
+    @Test func `a cancelled reader ends at once, and its server's handler with it`() async throws {
+        let (server, client, runtimes) = try stand(areTwo: true)
+        let (isAsked, isEnded) = (Shared(false), Shared(false))
+        server.handle(Count.self) { count in
+            isAsked.withLock { $0 = true }
+            return AsyncStream<Int> { $0.onTermination = { _ in isEnded.withLock { $0 = true } } }
+        }
+        let running = Task { await server.run() }
+        let reading = Task { for try await _ in client.stream(Count(from: 0, to: 0)) {} }
+        #expect(await waitUntil { isAsked.withLock { $0 } })
+        reading.cancel()
+        await #expect(throws: CancellationError.self) { try await reading.value }
+        #expect(await waitUntil { isEnded.withLock { $0 } })
+        await server.finish()
+        await running.value
+        withExtendedLifetime(runtimes) {}
+    }
+
+    @Test func `values travel over plain ports`() async throws {
+        let port = try MachPort()
+        try await port.sendRight.send(Lookup(word: "a"), id: 7)
+        let message = try await port.receive()
+        #expect(message.id == 7)
+        #expect(try message.decode(Lookup.self) == Lookup(word: "a"))
+        #expect(throws: DecodingError.self) { try message.decode(Add.self) }
+    }
+
+    @Test func `the id of a request is the FNV-1a hash of its name`() {
+        // "foobar" is among the test vectors of the hash's authors.
+        enum Named {
+            struct foobar: PortRequest { typealias Reply = Done }
+        }
+        #expect(Named.foobar.messageID == 0xbf9c_f968)
+        #expect(Add.messageID != Lookup.messageID)
+    }
+}
