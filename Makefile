@@ -52,10 +52,13 @@ run: dependencies
 		$$bin $$workers Sources Examples Tests || exit 1; \
 	done
 
+# What needs swift-service-lifecycle is a package of its own: the library does without.
+SERVICES = --package-path Tests/ServiceLifecycle --scratch-path .build/services
 test: dependencies
 	@$(SWIFT) build --build-tests
 	@$(MAKE) --no-print-directory examples
 	@$(SWIFT) test --skip-build --parallel --disable-xctest
+	@$(SWIFT) run $(SERVICES) service-check
 
 # libzmq is not instrumented; the sanitizers see what our own code does around it. Some tests ask for more memory than
 # there is, the generated scripts would take half an hour, and side by side the tests would be too slow for themselves.

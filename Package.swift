@@ -77,11 +77,13 @@ let package = Package(
             name: "PortsTestHelper", dependencies: ["Ports", "TestSupport"],
             path: "Tests/PortsTestHelper"),
         .executableTarget(name: "LoadingHelper", path: "Tests/LoadingHelper"),
+        .executableTarget(name: "EndingHelper", dependencies: ["Ports", "RunLoops"], path: "Tests/EndingHelper"),
         .target(name: "FuzzTargets", dependencies: ["Ports", "TypedPorts", "ZeroMQ"], path: "Tests/FuzzTargets"),
         .testTarget(
             name: "PortsTests",
             dependencies: [
-                "Ports", "CRunLoopShims", "ZeroMQ", "PortsTestHelper", "LoadingHelper", "FuzzTargets",
+                "Ports", "CRunLoopShims", "ZeroMQ", "PortsTestHelper", "LoadingHelper", "EndingHelper",
+                "FuzzTargets",
                 "OwnThread", "TestSupport",
             ]),
         .testTarget(

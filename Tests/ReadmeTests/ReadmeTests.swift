@@ -14,6 +14,19 @@ struct ReadmeTests {
         #expect(example.split(separator: "\n").count < 30)
     }
 
+    @Test func `the programs of the page about ending are those that are built`() throws {
+        func text(_ path: String) throws -> String {
+            try String(contentsOf: root.appendingPathComponent(path), encoding: .utf8)
+        }
+        let page = try text("Sources/Ports/Ports.docc/Ending.md")
+        let programs = page.matches(of: /```swift\n([^`]*)```/).map { String($0.1) }
+        #expect(
+            try programs == [
+                text("Tests/EndingHelper/Server.swift"),
+                text("Tests/ServiceLifecycle/Sources/service-check/EchoService.swift"),
+            ])
+    }
+
     @Test func `the steps of a message in CONTRIBUTING are in the files that it names`() throws {
         let page = try String(contentsOf: root.appendingPathComponent("CONTRIBUTING.md"), encoding: .utf8)
         let steps = page.matches(of: /\d+\. `([\w\/]+\.swift)`, `(\w+)`/)

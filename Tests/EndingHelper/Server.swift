@@ -1,0 +1,18 @@
+import Glibc
+import Ports
+import RunLoops
+
+@main
+struct Server {
+    static func main() async throws {
+        // First: until the sequence is made, SIGTERM ends the process at once.
+        let signals = try SignalSequence([SIGTERM, SIGINT])
+        let server = try LocalMessagePort(name: "com.example.server")
+        async let serving: Void = server.serve(atMost: 200) { request in try await answer(request) }
+
+        let signal = try await signals.wait()
+        print("Signal \(signal): answering the requests in progress")
+        await server.finish(before: .now + .seconds(10))
+        await serving
+    }
+}
