@@ -9,7 +9,8 @@ import Testing
 @Suite struct StopSignalTests {
     let sandbox = Sandbox()
 
-    @Test func `a program that is asked to stop answers what it has taken, and refuses the rest at once`() async throws {
+    @Test func `a program that is asked to stop answers what it has taken, and refuses the rest at once`() async throws
+    {
         let child = Child(["\(Child.folder)/EndingHelper"], environment: ["PORTS_DIRECTORY": sandbox.path])
         let right = try await sandbox.names.waitForPort(forName: "com.example.server", before: .patience)
         let remote = RemoteMessagePort(right)

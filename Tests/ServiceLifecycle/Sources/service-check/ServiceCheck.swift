@@ -14,7 +14,8 @@ struct ServiceCheck {
                 services: [.init(service: EchoService())], gracefulShutdownSignals: [.sigterm],
                 logger: Logger(label: "service-check")))
         let running = Task { try await group.run() }
-        let right = try await PortNameServer.shared.waitForPort(forName: "com.example.echo", before: .now + .seconds(30))
+        let right = try await PortNameServer.shared.waitForPort(
+            forName: "com.example.echo", before: .now + .seconds(30))
         let remote = RemoteMessagePort(right)
         let asking = (0..<50).map { number in Task { try await remote.request(id: 1, [number]) == [number] } }
         await inProgress.wait(for: 50)
