@@ -70,22 +70,15 @@ final class Pool {
         members.append(member)
         switch kind {
         case .threads:
-            let worker = try WorkerThread.launch(name: "worker \(members.count)", port: results.sendRight) {
+            let worker = try WorkerThread.start(name: "worker \(members.count)", port: results.sendRight) {
                 try Worker.serve($0)
             }
             member.thread = worker
-            checkedIn(member, worker.port)
+            onMain(worker.onCheckIn) { self.checkedIn(member, $0) }
         case .processes:
-            let worker = try WorkerProcess.start(Self.executable, ["--worker"], port: results.sendRight)
+            let worker = try WorkerProcess.start(.init(Self.executable, ["--worker"]), port: results.sendRight)
             member.process = worker
-            onMain(worker.onCheckIn) { outcome in
-                switch outcome {
-                case .success(let port): self.checkedIn(member, port)
-                // Its end is told below, and is why.
-                case .failure(.died): break
-                case .failure(let error): self.fail("\(error)")
-                }
-            }
+            onMain(worker.onCheckIn) { self.checkedIn(member, $0) }
             onMain(worker.onExit) { self.ended(member, worker.pid, $0) }
             // A worker that is alive and says nothing would keep us waiting for ever.
             let limit = ThreadRunLoop.Timer(after: .seconds(30)) { _ in
@@ -119,9 +112,15 @@ final class Pool {
 
     // MARK: What the loop tells
 
-    private func checkedIn(_ member: Member, _ port: MachPort.SendRight) {
-        member.port = port
-        handOut(to: member)
+    private func checkedIn(_ member: Member, _ outcome: Result<MachPort.SendRight, CheckInError>) {
+        switch outcome {
+        case .success(let port):
+            member.port = port
+            handOut(to: member)
+        // The end of a process is told by itself.
+        case .failure(.died): break
+        case .failure(let error): fail("\(error)")
+        }
     }
 
     private func received(_ message: MachPort.Message) {

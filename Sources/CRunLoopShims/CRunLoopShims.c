@@ -407,7 +407,8 @@ bool crl_peer_credentials(int descriptor, int *pid, unsigned *uid) {
     return true;
 }
 
-int crl_spawn(int *pid, const char *path, char *const arguments[], char *const environment[]) {
+int crl_spawn(int *pid, const char *path, char *const arguments[], char *const environment[],
+              const char *folder, const int standard[3]) {
     posix_spawnattr_t attributes;
     posix_spawn_file_actions_t actions;
     sigset_t none, all;
@@ -418,6 +419,9 @@ int crl_spawn(int *pid, const char *path, char *const arguments[], char *const e
     posix_spawnattr_setsigdefault(&attributes, &all);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
     posix_spawn_file_actions_init(&actions);
+    if (folder) posix_spawn_file_actions_addchdir_np(&actions, folder);
+    for (int place = 0; place < 3; place++)
+        if (standard[place] >= 0) posix_spawn_file_actions_adddup2(&actions, standard[place], place);
     posix_spawn_file_actions_addclosefrom_np(&actions, 3);
     int error = posix_spawn(pid, path, &actions, &attributes, arguments, environment);
     posix_spawn_file_actions_destroy(&actions);

@@ -144,6 +144,20 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
         try parent.send(MachPort.Message(id: 5, [.bytes(Array("\(arguments)".utf8))]))
         try runForEver()
 
+    case "worker-task":
+        // The same in a task.
+        Task.detached {
+            do {
+                let mine = try MachPort()
+                let parent = try await CheckIn.fromEnvironment().complete(with: mine)
+                try await parent.send(MachPort.Message(id: 5))
+                exit(Int32(try await mine.receive().id))
+            } catch {
+                fail("\(error)")
+            }
+        }
+        while true { pause() }
+
     case "grandchild":
         // Another process wants to check in in this one's place.
         var pid: pid_t = 0

@@ -187,7 +187,7 @@ import Testing
     ) -> Result<WorkerProcess, CheckInError> {
         Result { () throws(CheckInError) in
             try WorkerProcess.launch(
-                Child.program, arguments, port: port.sendRight, nameServer: sandbox.names, before: deadline)
+                .init(Child.program, arguments), port: port.sendRight, nameServer: sandbox.names, before: deadline)
         }
     }
 
@@ -230,7 +230,7 @@ import Testing
     @Test func `a silent worker is ended at the deadline`() throws {
         let port = try MachPort(nameServer: sandbox.names)
         let worker = try WorkerProcess.start(
-            Child.program, ["silent"], port: port.sendRight, nameServer: sandbox.names)
+            .init(Child.program, ["silent"]), port: port.sendRight, nameServer: sandbox.names)
         let outcome = Shared<CheckInError?>(nil)
         worker.onCheckIn { result in
             if case .failure(let error) = result { outcome.withLock { $0 = error } }
@@ -246,7 +246,7 @@ import Testing
     @Test func `a process that checks in in a worker's place is refused`() throws {
         let port = try MachPort(nameServer: sandbox.names)
         let worker = try WorkerProcess.start(
-            Child.program, ["grandchild"], port: port.sendRight, nameServer: sandbox.names)
+            .init(Child.program, ["grandchild"]), port: port.sendRight, nameServer: sandbox.names)
         do {
             _ = try worker.checkIn(before: .patience)
             Issue.record("let in")

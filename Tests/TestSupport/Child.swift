@@ -10,7 +10,7 @@ package func spawn(_ words: [String], environment: [String: String] = [:]) -> pi
     var variables: [UnsafeMutablePointer<CChar>?] = all.map { strdup("\($0.key)=\($0.value)") } + [nil]
     defer { for string in arguments + variables { free(string) } }
     var pid: pid_t = 0
-    let error = crl_spawn(&pid, words[0], &arguments, &variables)
+    let error = crl_spawn(&pid, words[0], &arguments, &variables, nil, [-1, -1, -1])
     precondition(error == 0, "\(words[0]) cannot be started: \(error)")
     return pid
 }

@@ -130,6 +130,8 @@ bool crl_has_hung_up(int descriptor);
 // The kernel's credentials of a local socket's peer.
 bool crl_peer_credentials(int descriptor, int *pid, unsigned *uid);
 
-// Starts a program with default signals and only the three standard descriptors. 0, or an errno.
-int crl_spawn(int *pid, const char *path, char *const arguments[], char *const environment[]);
+// Starts a program with default signals and only the three standard descriptors. 0, or an errno. The program starts in
+// `folder`, unless null, and has the three descriptors, each above 2, as its standard ones; -1 stands for the caller's.
+int crl_spawn(int *pid, const char *path, char *const arguments[], char *const environment[],
+              const char *folder, const int standard[3]);
 int crl_pidfd_signal(int descriptor, int signal);

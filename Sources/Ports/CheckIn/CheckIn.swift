@@ -20,42 +20,99 @@ public struct CheckIn: Sendable {
 
     static let variable = "PORTS_CHECK_IN"
 
-    /// The check-in of a process that a ``WorkerProcess`` has launched.
+    /// The check-in of a process that a ``WorkerProcess`` has launched. Waits until the launcher's process answers.
     /// - Throws: ``CheckInError``: `notLaunched` when nobody launched this process as a worker, or `port`.
-    public static func fromEnvironment() throws(CheckInError) -> CheckIn {
+    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+    public static func fromEnvironment(
+        before deadline: ContinuousClock.Instant? = .now + .seconds(5)
+    ) throws(CheckInError) -> CheckIn {
+        let (number, name) = try environmentEntry()
+        let desk = try checkingIn { () throws(PortError) in
+            try PortNameServer.shared.port(forName: name, before: deadline)
+        }
+        return CheckIn(desk: desk, number: number)
+    }
+
+    /// The check-in as of the form that blocks, suspending the task. Throws also `CancellationError`.
+    public nonisolated(nonsending) static func fromEnvironment(
+        before deadline: ContinuousClock.Instant? = .now + .seconds(5)
+    ) async throws -> CheckIn {
+        let (number, name) = try environmentEntry()
+        do {
+            return CheckIn(desk: try await PortNameServer.shared.port(forName: name, before: deadline), number: number)
+        } catch let error as PortError {
+            throw CheckInError.port(error)
+        }
+    }
+
+    private static func environmentEntry() throws(CheckInError) -> (number: UInt64, name: String) {
         let fields = getenv(variable).map { String(cString: $0) }?.split(separator: " ", maxSplits: 1) ?? []
         guard fields.count == 2, let number = UInt64(fields[0], radix: 16) else {
             throw .notLaunched(reason: "\(variable) is not set: this process was not launched as a worker")
         }
-        let desk = try checkingIn { () throws(PortError) in try PortNameServer.shared.port(forName: String(fields[1])) }
-        return CheckIn(desk: desk, number: number)
+        return (number, String(fields[1]))
     }
 
     /// Sends the worker's port to the launcher, waits for the answer, and returns the right to the port that the worker
     /// was launched with. The worker's port must be unscheduled, and unknown to others.
     /// - Throws: ``CheckInError``: `refused`, or `port` when the launcher is gone or does not answer.
-    @available(*, noasync, message: "it blocks its thread")
+    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
     public func complete(
         with port: MachPort, before deadline: ContinuousClock.Instant? = .now + .seconds(10)
     ) throws(CheckInError) -> MachPort.SendRight {
-        let number = withUnsafeBytes(of: number.littleEndian) { Array($0) }
+        let end = MonotonicInstant(deadline)
         let answer = try checkingIn { () throws(PortError) in
-            try desk.send(
-                MachPort.Message(id: Self.messageID, [.bytes(number)], replyPort: port.sendRight), before: deadline)
-            return try self.answer(at: port, before: MonotonicInstant(deadline))
-        }
-        if answer.id == Self.welcomeID, case .port(let parent)? = answer.components.first { return parent }
-        throw .refused(worker: "process \(getpid())", pid: getpid(), uid: geteuid())
-    }
-
-    /// Waits for the launcher's answer, or for the launcher's end.
-    private func answer(at port: MachPort, before deadline: MonotonicInstant) throws(PortError) -> MachPort.Message {
-        while true {
-            do throws(PortError) {
-                return MachPort.Message(try port.receiver.receive(before: min(deadline, .now + .milliseconds(250))))
-            } catch .receiveTimedOut where !deadline.hasPassed {
-                guard desk.isValid else { throw .becameInvalid(port: desk.id) }
+            try desk.send(request(port), before: deadline)
+            while true {
+                do throws(PortError) {
+                    return MachPort.Message(try port.receiver.receive(before: answerLimit(end)))
+                } catch {
+                    try checkLauncher(error, end)
+                }
             }
         }
+        return try parent(in: answer)
+    }
+
+    /// Checks in as the form that blocks does, suspending the task. Throws also `CancellationError`: the launcher may
+    /// have let the worker in all the same.
+    public nonisolated(nonsending) func complete(
+        with port: MachPort, before deadline: ContinuousClock.Instant? = .now + .seconds(10)
+    ) async throws -> MachPort.SendRight {
+        let end = MonotonicInstant(deadline)
+        do {
+            try await desk.send(request(port), before: deadline)
+            while true {
+                do {
+                    let answer = try await port.receiver.receive(before: answerLimit(end))
+                    return try parent(in: MachPort.Message(answer))
+                } catch let error as PortError {
+                    try checkLauncher(error, end)
+                }
+            }
+        } catch let error as PortError {
+            throw CheckInError.port(error)
+        }
+    }
+
+    private func request(_ port: MachPort) -> MachPort.Message {
+        let number = withUnsafeBytes(of: number.littleEndian) { Array($0) }
+        return MachPort.Message(id: Self.messageID, [.bytes(number)], replyPort: port.sendRight)
+    }
+
+    /// The launcher's end is looked for now and then.
+    private func answerLimit(_ deadline: MonotonicInstant) -> MonotonicInstant {
+        min(deadline, .now + .milliseconds(250))
+    }
+
+    /// Throws unless the launcher may still answer after an error.
+    private func checkLauncher(_ error: PortError, _ deadline: MonotonicInstant) throws(PortError) {
+        guard case .receiveTimedOut = error, !deadline.hasPassed else { throw error }
+        guard desk.isValid else { throw .becameInvalid(port: desk.id) }
+    }
+
+    private func parent(in answer: MachPort.Message) throws(CheckInError) -> MachPort.SendRight {
+        if answer.id == Self.welcomeID, case .port(let parent)? = answer.components.first { return parent }
+        throw .refused(worker: "process \(getpid())", pid: getpid(), uid: geteuid())
     }
 }

@@ -12,6 +12,8 @@ public enum CheckInError: Error, Equatable, Sendable, CustomStringConvertible {
     case refused(worker: String, pid: Int32, uid: UInt32)
     /// The worker could not be started, or this process was not started as a worker.
     case notLaunched(reason: String)
+    /// The worker was started and has not checked in yet.
+    case notCheckedIn(worker: String)
     /// A port failed.
     case port(PortError)
 
@@ -24,6 +26,7 @@ public enum CheckInError: Error, Equatable, Sendable, CustomStringConvertible {
         case .refused(let worker, let pid, let uid):
             "\(worker) was refused: process \(pid) of user \(uid) tried to check in in its place"
         case .notLaunched(let reason): "the worker was not launched: \(reason)"
+        case .notCheckedIn(let worker): "\(worker) has not checked in yet"
         case .port(let error): error.description
         }
     }

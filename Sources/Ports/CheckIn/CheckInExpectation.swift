@@ -34,11 +34,31 @@ final class CheckInExpectation: Sendable {
 
     func fail(_ error: CheckInError) { outcome.set(.failure(error)) }
 
+    /// The worker's port, if it has checked in.
+    var port: MachPort.SendRight {
+        get throws(CheckInError) {
+            guard let outcome = outcome.value else { throw .notCheckedIn(worker: worker) }
+            return try outcome.get()
+        }
+    }
+
     /// Waits for the outcome. The deadline is an outcome, too.
     func wait(before deadline: MonotonicInstant) throws(CheckInError) -> MachPort.SendRight {
         if outcome.wait(until: deadline) == nil { fail(.timedOut(worker: worker)) }
         // The outcome may be fixed and not visible yet.
         guard let outcome = outcome.wait(until: .now + .seconds(2)) else { throw .timedOut(worker: worker) }
+        return try outcome.get()
+    }
+
+    /// As the form that blocks. A cancellation is no outcome: others may wait.
+    nonisolated(nonsending) func wait(
+        before deadline: MonotonicInstant, on housekeeping: Housekeeping
+    ) async throws -> MachPort.SendRight {
+        try Task.checkCancellation()
+        if try await outcome.value(before: deadline, on: housekeeping) == nil { fail(.timedOut(worker: worker)) }
+        guard let outcome = try await outcome.value(before: .now + .seconds(2), on: housekeeping) else {
+            throw CheckInError.timedOut(worker: worker)
+        }
         return try outcome.get()
     }
 }

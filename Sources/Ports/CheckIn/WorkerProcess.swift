@@ -11,42 +11,60 @@ public final class WorkerProcess: Sendable {
 
     private let descriptor: Int32
     private let expectation: CheckInExpectation
+    private let housekeeping: Housekeeping
     private let ended = Promise<ThreadRunLoop.ExitStatus>()
 
     /// Starts a program, and returns when the program has checked in. A worker that is late or refused is killed.
     ///
-    /// The executable is a path; `/proc/self/exe` is this program. The arguments come without the program's name, and the
-    /// environment is added to this process's. ``CheckIn/complete(with:before:)`` gives `port` to the worker. The name
-    /// server's directory is the one for the check-in, and the worker's default.
+    ///     let worker = try WorkerProcess.launch(.init("/usr/bin/indexer", ["--quick"]), port: port.sendRight)
+    ///
+    /// `CheckIn.complete(with:before:)` gives `port` to the worker. The name server's directory is the one for the
+    /// check-in, and the worker's default.
     /// - Throws: ``CheckInError``.
-    @available(*, noasync, message: "it blocks its thread")
+    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
     public static func launch(
-        _ executable: String, _ arguments: [String] = [], environment: [String: String] = [:], port: MachPort.SendRight,
-        nameServer: PortNameServer = .shared, before deadline: ContinuousClock.Instant? = .now + .seconds(10)
+        _ configuration: Configuration, port: MachPort.SendRight, nameServer: PortNameServer = .shared,
+        before deadline: ContinuousClock.Instant? = .now + .seconds(10)
     ) throws(CheckInError) -> WorkerProcess {
-        let worker = try start(executable, arguments, environment: environment, port: port, nameServer: nameServer)
+        let worker = try start(configuration, port: port, nameServer: nameServer)
         _ = try worker.checkIn(before: deadline)
         return worker
     }
 
-    /// Starts a program as ``launch(_:_:environment:port:nameServer:before:)`` does, and returns at once.
-    /// ``checkIn(before:)`` and ``onCheckIn(_:)`` report the check-in.
+    /// Starts a program as the form that blocks does, suspending the task. Throws also `CancellationError`: the worker is
+    /// killed.
+    public nonisolated(nonsending) static func launch(
+        _ configuration: Configuration, port: MachPort.SendRight, nameServer: PortNameServer = .shared,
+        before deadline: ContinuousClock.Instant? = .now + .seconds(10)
+    ) async throws -> WorkerProcess {
+        try Task.checkCancellation()
+        let worker = try start(configuration, port: port, nameServer: nameServer)
+        do {
+            _ = try await worker.checkIn(before: deadline)
+            return worker
+        } catch {
+            worker.send(signal: SIGKILL)
+            throw error
+        }
+    }
+
+    /// Starts a program as `launch(_:port:nameServer:before:)` does, and returns at once. `checkIn(before:)` and
+    /// ``onCheckIn(_:)`` report the check-in.
     /// - Throws: ``CheckInError``: `notLaunched`, or `port`.
     public static func start(
-        _ executable: String, _ arguments: [String] = [], environment: [String: String] = [:],
-        port: MachPort.SendRight, nameServer: PortNameServer = .shared
+        _ configuration: Configuration, port: MachPort.SendRight, nameServer: PortNameServer = .shared
     ) throws(CheckInError) -> WorkerProcess {
         try checkingIn(Fork.check)
-        let expectation = CheckInExpectation("worker “\(executable)”", pid: nil, parent: port)
+        let expectation = CheckInExpectation("worker “\(configuration.executable)”", pid: nil, parent: port)
         let desk = nameServer.runtime.checkInDesk
         let (name, checkIn) = try checkingIn { () throws(PortError) in
             (try desk.registeredName(nameServer), try desk.expect(expectation, nameServer))
         }
-        var environment = environment
-        environment[CheckIn.variable] = "\(String(checkIn.number, radix: 16)) \(name)"
-        environment["PORTS_DIRECTORY"] = nameServer.path
+        let variables = [
+            CheckIn.variable: "\(String(checkIn.number, radix: 16)) \(name)", "PORTS_DIRECTORY": nameServer.path,
+        ]
         do throws(CheckInError) {
-            let pid = try expectation.start { () throws(CheckInError) in try spawn(executable, arguments, environment) }
+            let pid = try expectation.start { () throws(CheckInError) in try configuration.spawn(adding: variables) }
             return try WorkerProcess(pid, expectation, nameServer.runtime.housekeeping) { desk.forget(checkIn) }
         } catch {
             desk.forget(checkIn)
@@ -60,6 +78,7 @@ public final class WorkerProcess: Sendable {
     ) throws(CheckInError) {
         self.pid = pid
         self.expectation = expectation
+        self.housekeeping = housekeeping
         descriptor = crl_pidfd_open(pid)
         do {
             guard descriptor >= 0 else { throw PortError.last("pidfd_open") }
@@ -83,29 +102,12 @@ public final class WorkerProcess: Sendable {
 
     deinit { if descriptor >= 0 { close(descriptor) } }
 
-    private static func spawn(
-        _ executable: String, _ arguments: [String], _ extra: [String: String]
-    ) throws(CheckInError) -> pid_t {
-        var variables = extra.map { "\($0)=\($1)" }
-        var inherited = environ
-        while let entry = inherited.pointee {
-            let variable = String(cString: entry)
-            let name = variable.prefix { $0 != "=" }
-            if extra[String(name)] == nil { variables.append(variable) }
-            inherited += 1
-        }
-        var argv = ([executable] + arguments).map { strdup($0) } + [nil]
-        var envp = variables.map { strdup($0) } + [nil]
-        defer { for string in argv + envp { free(string) } }
-        var pid: pid_t = 0
-        let error = crl_spawn(&pid, executable, &argv, &envp)
-        guard error == 0 else { throw .notLaunched(reason: "\(executable): \(String(cString: strerror(error)))") }
-        return pid
-    }
+    /// The right to send to the worker. Throws ``CheckInError`` before the check-in, and when it has failed.
+    public var port: MachPort.SendRight { get throws(CheckInError) { try expectation.port } }
 
     /// Waits until the worker has checked in, and returns the right to send to it. A worker that is late is killed.
     /// - Throws: ``CheckInError``: `timedOut`, `died` with its exit status or signal, `refused`.
-    @available(*, noasync, message: "it blocks its thread")
+    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
     public func checkIn(before deadline: ContinuousClock.Instant? = .now + .seconds(10)) throws(CheckInError)
         -> MachPort.SendRight
     {
@@ -114,6 +116,19 @@ public final class WorkerProcess: Sendable {
         } catch {
             // The worker is gone when its launcher learns the failure.
             _ = ended.wait(until: .now + .seconds(1))
+            throw error
+        }
+    }
+
+    /// Waits for the check-in as the form that blocks does, suspending the task. Throws also `CancellationError`: the
+    /// worker goes on.
+    public nonisolated(nonsending) func checkIn(
+        before deadline: ContinuousClock.Instant? = .now + .seconds(10)
+    ) async throws -> MachPort.SendRight {
+        do {
+            return try await expectation.wait(before: MonotonicInstant(deadline), on: housekeeping)
+        } catch let error as CheckInError {
+            _ = try? await ended.value(before: .now + .seconds(1), on: housekeeping)
             throw error
         }
     }
@@ -135,8 +150,16 @@ public final class WorkerProcess: Sendable {
     public func send(signal: Int32) { _ = crl_pidfd_signal(descriptor, signal) }
 
     /// Waits until the child has ended, and returns its exit status; nil when the deadline came first.
-    @available(*, noasync, message: "it blocks its thread")
+    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
     public func waitForExit(before deadline: ContinuousClock.Instant? = nil) -> ThreadRunLoop.ExitStatus? {
         ended.wait(until: MonotonicInstant(deadline))
+    }
+
+    /// Waits for the child's end as the form that blocks does, suspending the task. Throws `CancellationError`: the child
+    /// goes on. Throws ``PortError`` without a thread for the deadline.
+    public nonisolated(nonsending) func waitForExit(
+        before deadline: ContinuousClock.Instant? = nil
+    ) async throws -> ThreadRunLoop.ExitStatus? {
+        try await ended.value(before: MonotonicInstant(deadline), on: housekeeping)
     }
 }

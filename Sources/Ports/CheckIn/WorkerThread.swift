@@ -1,46 +1,139 @@
 import Glibc
 import RunLoops
 
-/// A thread with a loop, which has checked in with a port of its own.
+/// A thread with a loop, which checks in with a port of its own, and gets the right to a port of the launcher.
+///
+/// The release of the object stops the thread.
 public final class WorkerThread: Sendable {
     /// The thread and its loop.
     public let thread: RunLoopThread
-    /// The right to send to the worker.
-    public let port: MachPort.SendRight
 
-    private init(_ thread: RunLoopThread, _ port: MachPort.SendRight) {
-        self.thread = thread
-        self.port = port
-    }
+    private let expectation: CheckInExpectation
+    private let housekeeping: Housekeeping
 
     /// Starts a thread, and returns when the thread has checked in. A thread that is late is stopped.
     ///
     /// The body is called on the thread before its loop runs, checks in as at ``CheckIn``, and schedules the worker's
-    /// port. In return, ``CheckIn/complete(with:before:)`` gives it `port`.
+    /// port. In return, `CheckIn.complete(with:before:)` gives it `port`.
     /// - Throws: ``CheckInError``.
-    @available(*, noasync, message: "it blocks its thread")
+    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
     public static func launch(
         name: String = "worker", port: MachPort.SendRight, nameServer: PortNameServer = .shared,
         before deadline: ContinuousClock.Instant? = .now + .seconds(10),
         body: @escaping @Sendable (CheckIn) throws -> Void
     ) throws(CheckInError) -> WorkerThread {
-        try checkingIn(Fork.check)
-        let desk = nameServer.runtime.checkInDesk
-        let worker = "thread “\(name)”"
-        let expectation = CheckInExpectation(worker, pid: getpid(), parent: port)
-        let checkIn = try checkingIn { () throws(PortError) in try desk.expect(expectation, nameServer) }
-        defer { desk.forget(checkIn) }
-        let thread: RunLoopThread
+        let worker = try start(name: name, port: port, nameServer: nameServer, body: body)
+        _ = try worker.checkIn(before: deadline)
+        return worker
+    }
+
+    /// Starts a thread as the form that blocks does, suspending the task. Throws also `CancellationError`: the thread is
+    /// stopped when the body has returned, and its check-in is refused.
+    public nonisolated(nonsending) static func launch(
+        name: String = "worker", port: MachPort.SendRight, nameServer: PortNameServer = .shared,
+        before deadline: ContinuousClock.Instant? = .now + .seconds(10),
+        body: @escaping @Sendable (CheckIn) throws -> Void
+    ) async throws -> WorkerThread {
+        try Task.checkCancellation()
+        let worker = try await start(name: name, port: port, nameServer: nameServer, body: body)
         do {
-            thread = try RunLoopThread(name: name) { _ in
+            _ = try await worker.checkIn(before: deadline)
+            return worker
+        } catch {
+            worker.expectation.fail(.failed(worker: worker.expectation.worker, reason: "\(error)"))
+            throw error
+        }
+    }
+
+    /// Starts a thread as `launch(name:port:nameServer:before:body:)` does, and returns as soon as its loop exists.
+    /// `checkIn(before:)` and ``onCheckIn(_:)`` report the check-in.
+    /// - Throws: ``CheckInError``: `notLaunched`, or `port`.
+    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+    public static func start(
+        name: String = "worker", port: MachPort.SendRight, nameServer: PortNameServer = .shared,
+        body: @escaping @Sendable (CheckIn) throws -> Void
+    ) throws(CheckInError) -> WorkerThread {
+        let start = try Start(name, port, nameServer, body)
+        do throws(RunLoopError) {
+            return WorkerThread(try RunLoopThread(name: name, body: start.run), start)
+        } catch {
+            throw start.failed(error)
+        }
+    }
+
+    /// Starts a thread as the form that blocks does, suspending the task. A cancellation changes nothing.
+    public nonisolated(nonsending) static func start(
+        name: String = "worker", port: MachPort.SendRight, nameServer: PortNameServer = .shared,
+        body: @escaping @Sendable (CheckIn) throws -> Void
+    ) async throws -> WorkerThread {
+        let start = try Start(name, port, nameServer, body)
+        do throws(RunLoopError) {
+            return WorkerThread(try await RunLoopThread(name: name, body: start.run), start)
+        } catch {
+            throw start.failed(error)
+        }
+    }
+
+    /// What a thread begins with.
+    private struct Start {
+        let expectation: CheckInExpectation
+        let housekeeping: Housekeeping
+        let run: @Sendable (ThreadRunLoop) -> Void
+
+        init(
+            _ name: String, _ port: MachPort.SendRight, _ nameServer: PortNameServer,
+            _ body: @escaping @Sendable (CheckIn) throws -> Void
+        ) throws(CheckInError) {
+            try checkingIn(Fork.check)
+            let (desk, worker) = (nameServer.runtime.checkInDesk, "thread “\(name)”")
+            let expectation = CheckInExpectation(worker, pid: getpid(), parent: port)
+            let checkIn = try checkingIn { () throws(PortError) in try desk.expect(expectation, nameServer) }
+            expectation.outcome.whenSet { _ in desk.forget(checkIn) }
+            run = { _ in
                 var reason = "it returned without checking in"
                 do { try body(checkIn) } catch { reason = "\(error)" }
                 expectation.fail(.failed(worker: worker, reason: reason))
             }
-        } catch {
-            throw .notLaunched(reason: "\(error)")
+            self.expectation = expectation
+            housekeeping = nameServer.runtime.housekeeping
         }
-        // The release of the thread stops it.
-        return WorkerThread(thread, try expectation.wait(before: MonotonicInstant(deadline)))
+
+        func failed(_ error: RunLoopError) -> CheckInError {
+            let error = CheckInError.notLaunched(reason: "\(error)")
+            expectation.fail(error)
+            return error
+        }
+    }
+
+    private init(_ thread: RunLoopThread, _ start: Start) {
+        self.thread = thread
+        (expectation, housekeeping) = (start.expectation, start.housekeeping)
+        expectation.outcome.whenSet { [weak thread] outcome in if case .failure = outcome { thread?.stop() } }
+    }
+
+    /// The right to send to the worker. Throws ``CheckInError`` before the check-in, and when it has failed.
+    public var port: MachPort.SendRight { get throws(CheckInError) { try expectation.port } }
+
+    /// Waits until the worker has checked in, and returns the right to send to it. A thread that is late is stopped.
+    /// - Throws: ``CheckInError``: `timedOut`, `failed` with the body's error.
+    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+    public func checkIn(before deadline: ContinuousClock.Instant? = .now + .seconds(10)) throws(CheckInError)
+        -> MachPort.SendRight
+    {
+        try expectation.wait(before: MonotonicInstant(deadline))
+    }
+
+    /// Waits for the check-in as the form that blocks does, suspending the task. Throws also `CancellationError`: the
+    /// worker goes on.
+    public nonisolated(nonsending) func checkIn(
+        before deadline: ContinuousClock.Instant? = .now + .seconds(10)
+    ) async throws -> MachPort.SendRight {
+        try await expectation.wait(before: MonotonicInstant(deadline), on: housekeeping)
+    }
+
+    /// Calls a handler once, when the worker has checked in or has failed, or at once when that is known. The handler
+    /// must not block its thread, which is the library's or the worker's.
+    public func onCheckIn(_ handler: @escaping @Sendable (Result<MachPort.SendRight, CheckInError>) -> Void) {
+        expectation.outcome.whenSet(handler)
     }
 }

@@ -1,0 +1,76 @@
+extension WorkerProcess {
+    /// A program and the surroundings that it starts in. A literal is the path of a program without arguments. The names
+    /// are those of swift-subprocess, where it has them.
+    public struct Configuration: Sendable, Hashable, ExpressibleByStringLiteral {
+        /// The path of the program. `/proc/self/exe` is this program. A relative path starts at ``workingDirectory``.
+        public var executable: String
+        /// The arguments, without the program's name.
+        public var arguments: [String]
+        /// The environment. The worker also gets the variables for its check-in.
+        public var environment: Environment
+        /// The worker's first working directory; nil for this process's.
+        public var workingDirectory: String?
+        /// The stream that the worker reads as its standard input.
+        public var standardInput: Stream
+        /// The stream that the worker writes its output to.
+        public var standardOutput: Stream
+        /// The stream that the worker writes its errors to.
+        public var standardError: Stream
+
+        /// A program, which shares this process's surroundings unless told otherwise. The worker gets no descriptors but
+        /// its standard streams.
+        public init(
+            _ executable: String, _ arguments: [String] = [], environment: Environment = .inherit,
+            workingDirectory: String? = nil, standardInput: Stream = .inherit, standardOutput: Stream = .inherit,
+            standardError: Stream = .inherit
+        ) {
+            self.executable = executable
+            self.arguments = arguments
+            self.environment = environment
+            self.workingDirectory = workingDirectory
+            self.standardInput = standardInput
+            self.standardOutput = standardOutput
+            self.standardError = standardError
+        }
+
+        /// The program at a path.
+        public init(stringLiteral path: String) { self.init(path) }
+    }
+}
+
+extension WorkerProcess.Configuration {
+    /// The variables of a worker's environment.
+    public struct Environment: Sendable, Hashable {
+        let isInherited: Bool
+        /// A variable without a value is removed.
+        let changes: [String: String?]
+
+        /// This process's environment, at the worker's start.
+        public static let inherit = Environment(isInherited: true, changes: [:])
+
+        /// These variables, and no others.
+        public static func custom(_ variables: [String: String]) -> Environment {
+            Environment(isInherited: false, changes: variables)
+        }
+
+        /// The environment with other values for these variables; nil removes a variable.
+        public func updating(_ values: [String: String?]) -> Environment {
+            Environment(isInherited: isInherited, changes: changes.merging(values) { $1 })
+        }
+    }
+
+    /// Where a standard stream of a worker leads.
+    public enum Stream: Sendable, Hashable {
+        /// To where this process's own stream of that number leads.
+        case inherit
+        /// To `/dev/null`.
+        case discard
+        /// To where this descriptor leads: a file, a pipe, a socket. The descriptor stays the caller's, who may close it
+        /// when the worker was started.
+        case descriptor(Int32)
+        /// To the file at this path. A relative path starts at this process's working directory. Output is appended to
+        /// the file, which is made when it is missing. Nobody waits for the other end of a FIFO: without a writer the
+        /// worker reads no byte, and without a reader the start fails.
+        case file(String)
+    }
+}
