@@ -16,7 +16,7 @@ help:
 	@echo "make install  install portctl and its completions in PREFIX, or $(PREFIX)"
 	@echo "make soak     play 50,000 generated scripts on our run loop and on Foundation's, and compare; then load ports"
 	@echo "              for half an hour, or SOAK_MINUTES"
-	@echo "make fuzz     try to break what decodes other processes' bytes, FUZZ_SECONDS=60 for each of three"
+	@echo "make fuzz     try to break what decodes other processes' bytes, FUZZ_SECONDS=60 for each of four"
 	@echo "make bench    measure ports and the run loop beside what people would use instead, for some three minutes"
 	@echo "make bench-all  the same with more peers between processes: sd-bus, libqb, grpc-swift, SocketPort"
 	@echo "make bench-check  count the instructions and allocations of a message with valgrind, and fail if they have grown"
@@ -121,6 +121,7 @@ soak-ports: dependencies
 # another are lost for most files. What is found stays in .build/fuzz. What crashes belongs into Tests/Fuzz/Corpus,
 # which `make test` tries each time.
 FUZZ_SECONDS ?= 60
+FUZZ_TARGETS ?= frame control entry value
 FUZZ_BUILD = SWIFT_PORTS_FUZZ=1 $(SWIFT) build --scratch-path .build/fuzz --product Fuzz \
 	--sanitize fuzzer --sanitize address \
 	-Xswiftc -sanitize-coverage=edge,inline-8bit-counters,pc-table,trace-cmp
@@ -128,7 +129,7 @@ fuzz: dependencies
 	@$(FUZZ_BUILD)
 	@bin=$$($(FUZZ_BUILD) --show-bin-path)/Fuzz; export FUZZ_TARGET FUZZ_SEEDS; \
 	export SWIFT_BACKTRACE=enable=no ASAN_OPTIONS=detect_leaks=0; \
-	for FUZZ_TARGET in frame control entry; do \
+	for FUZZ_TARGET in $(FUZZ_TARGETS); do \
 		found=.build/fuzz/found/$$FUZZ_TARGET; FUZZ_SEEDS=.build/fuzz/seeds/$$FUZZ_TARGET; \
 		mkdir -p $$found $$FUZZ_SEEDS; \
 		echo; echo "fuzzing $$FUZZ_TARGET for $(FUZZ_SECONDS) s"; \

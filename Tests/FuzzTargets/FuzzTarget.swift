@@ -10,6 +10,8 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case control
     /// Entries of the registry.
     case entry
+    /// Typed values.
+    case value
 
     /// Decodes the bytes as far as they let it, and encodes what has come of it.
     ///
@@ -19,6 +21,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .frame: Self.faultOfFrame(bytes)
         case .control: Self.faultOfMessage(bytes) ?? Self.faultOfHello(bytes)
         case .entry: Self.faultOfEntry(bytes)
+        case .value: FuzzedValue.fault(in: bytes)
         }
     }
 
@@ -28,6 +31,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .frame: Samples.frames
         case .control: Samples.packets
         case .entry: Samples.entries
+        case .value: FuzzedValue.seeds
         }
     }
 
@@ -87,6 +91,9 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
             switch component {
             case .bytes(let bytes): if size != bytes.count { return "component \(index) has another size" }
             case .port: if size != nil { return "component \(index) is a port, and bytes" }
+            }
+            guard message.port(ofComponent: index).map({ .port($0) == component }) ?? (size != nil) else {
+                return "component \(index) is another port"
             }
         }
         guard (message.replyPort != nil) == (header.replySize > 0) else { return "the reply port is lost" }

@@ -1,7 +1,8 @@
+import OwnThread
 import Testing
 import TypedPorts
 
-@Suite struct RoundTripTests {
+@Suite(.ownThread) struct RoundTripTests {
     static let coders: [any MessageCoder] = [CBORCoder(), JSONCoder()]
 
     @Test(arguments: coders) func `values of all kinds come back`(_ coder: any MessageCoder) throws {

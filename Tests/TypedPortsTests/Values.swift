@@ -21,13 +21,13 @@ func decoded<Value: Decodable>(
     try coder.decode(type, from: bytes.span.bytes, attachments: Attachments())
 }
 
-struct Person: Codable, Hashable {
+struct Person: Codable, Hashable, Sendable {
     var id: Int32
     var name: String
     var value: Double
 }
 
-struct Everything: Codable, Hashable {
+struct Everything: Codable, Hashable, Sendable {
     var bool = true
     var int8 = Int8.min
     var int16 = Int16.min
@@ -59,16 +59,16 @@ struct Everything: Codable, Hashable {
     var tuple = Pair(first: 1, second: "2")
 }
 
-indirect enum Choice: Codable, Hashable {
+indirect enum Choice: Codable, Hashable, Sendable {
     case none
     case one(String)
     case both(Int, name: String?)
     case more(Choice)
 }
 
-enum Kind: String, Codable { case first, second }
+enum Kind: String, Codable, Sendable { case first, second }
 
-struct Wrapper: Codable, Hashable {
+struct Wrapper: Codable, Hashable, Sendable {
     var inner: Int
 
     init(inner: Int) { self.inner = inner }
@@ -79,7 +79,7 @@ struct Wrapper: Codable, Hashable {
     }
 }
 
-struct Pair: Codable, Hashable {
+struct Pair: Codable, Hashable, Sendable {
     var first: Int
     var second: String
 

@@ -12,23 +12,27 @@
 /// is a `DecodingError`. No length that the bytes state makes the decoder reserve memory.
 public struct CBORCoder: MessageCoder {
     /// The deepest nesting of arrays, maps and tags that is encoded or decoded.
-    public var depthLimit: Int
+    public let depthLimit: Int
 
-    /// Makes a coder that encodes and decodes so many arrays, maps and tags inside one another.
-    public init(depthLimit: Int = 64) { self.depthLimit = depthLimit }
+    /// Makes a coder that encodes and decodes so many arrays, maps and tags inside one another: at most 512, as each takes
+    /// room on the stack.
+    public init(depthLimit: Int = 64) { self.depthLimit = min(depthLimit, 512) }
 
     /// Appends the value as one CBOR item.
     public func encode<Value: Encodable>(
         _ value: Value, into bytes: inout [UInt8], attachments: inout Attachments
     ) throws {
-        let writer = CBORWriter(depthLimit: depthLimit)
-        swap(&writer.bytes, &bytes)
-        swap(&writer.attachments, &attachments)
-        defer {
-            swap(&writer.bytes, &bytes)
-            swap(&writer.attachments, &attachments)
+        try CBORWriter.pool.use { writer in
+            try writer._withUnsafeGuaranteedRef { writer in
+                swap(&writer.bytes, &bytes)
+                swap(&writer.attachments, &attachments)
+                defer {
+                    swap(&writer.bytes, &bytes)
+                    swap(&writer.attachments, &attachments)
+                }
+                try writer.encodeRoot(value, depthLimit: depthLimit)
+            }
         }
-        try writer.encodeRoot(value)
     }
 
     /// Decodes the value that is all of these bytes.
@@ -36,10 +40,12 @@ public struct CBORCoder: MessageCoder {
         _ type: Value.Type, from bytes: RawSpan, attachments: Attachments
     ) throws -> Value {
         try bytes.withUnsafeBytes { bytes in
-            let reader = CBORReader(bytes, attachments)
-            // A decoder that the value keeps finds no bytes any more.
-            defer { reader.close() }
-            return try reader.decodeRoot(type, depthLimit: depthLimit)
+            try CBORReader.pool.use { reader in
+                try reader._withUnsafeGuaranteedRef { reader in
+                    reader.begin(bytes, attachments)
+                    return try reader.decodeRoot(type, depthLimit: depthLimit)
+                }
+            }
         }
     }
 }

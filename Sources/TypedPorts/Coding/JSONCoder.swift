@@ -3,12 +3,13 @@ import FoundationEssentials
 /// Encodes values as JSON, which people and other languages read. ``CBORCoder`` is faster, and its messages are smaller.
 public struct JSONCoder: MessageCoder {
     /// The deepest nesting of arrays and objects that is decoded.
-    public var depthLimit: Int
+    public let depthLimit: Int
 
-    /// Makes a coder that decodes so many arrays and objects inside one another; at most 512.
-    public init(depthLimit: Int = 64) { self.depthLimit = depthLimit }
+    /// Makes a coder that decodes so many arrays and objects inside one another: at most 512, as each takes room on the
+    /// stack.
+    public init(depthLimit: Int = 64) { self.depthLimit = min(depthLimit, 512) }
 
-    /// Appends the value as JSON, with sorted keys and without spaces.
+    /// Appends the value as JSON.
     public func encode<Value: Encodable>(
         _ value: Value, into bytes: inout [UInt8], attachments: inout Attachments
     ) throws {
@@ -33,8 +34,7 @@ public struct JSONCoder: MessageCoder {
         }
     }
 
-    /// How deep brackets outside strings are nested. Foundation's own limit of 512 can exhaust the stack of a thread when
-    /// a type recurses.
+    /// How deep brackets outside strings are nested.
     private static func depth(of bytes: UnsafeRawBufferPointer) -> Int {
         var (depth, deepest, isInString, isEscaped) = (0, 0, false, false)
         for byte in bytes {

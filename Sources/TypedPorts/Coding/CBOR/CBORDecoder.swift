@@ -1,103 +1,105 @@
+/// One use of a reader of the pool, which never frees it.
+struct CBORReaderUse {
+    private let reader: Unmanaged<CBORReader>
+    private let generation: UInt32
+
+    // An initializer takes its parameters retained, unless they are borrowed.
+    init(_ reader: borrowing CBORReader) { (self.reader, generation) = (.passUnretained(reader), reader.generation) }
+
+    /// Lets `body` use the reader, unless that decodes another value by now.
+    @inline(__always) func callAsFunction<R>(_ body: (CBORReader) throws -> R) throws -> R {
+        try reader._withUnsafeGuaranteedRef { reader in
+            guard reader.generation == generation else {
+                throw DecodingError.dataCorrupted(
+                    .init(codingPath: [], debugDescription: "a container was used after its value was decoded"))
+            }
+            return try body(reader)
+        }
+    }
+
+    func path(to offset: Int) -> [any CodingKey] { (try? self { $0.path(to: offset) }) ?? [] }
+}
+
 /// What a value decodes itself from: an item.
 struct CBORDecoder: Decoder {
-    let reader: CBORReader
+    let reader: CBORReaderUse
     let offset: Int
 
     var codingPath: [any CodingKey] { reader.path(to: offset) }
     var userInfo: [CodingUserInfoKey: Any] {
-        var attachments = reader.attachments
+        guard var attachments = try? reader({ $0.attachments }) else { return [:] }
         return attachments.userInfo
     }
 
     func container<Key: CodingKey>(keyedBy type: Key.Type) throws -> KeyedDecodingContainer<Key> {
-        KeyedDecodingContainer(try CBORKeyedDecodingContainer(reader, offset))
+        KeyedDecodingContainer(try reader { try CBORKeyedDecodingContainer($0, offset) })
     }
 
     func unkeyedContainer() throws -> any UnkeyedDecodingContainer {
-        try CBORUnkeyedDecodingContainer(reader, offset)
+        try reader { try CBORUnkeyedDecodingContainer($0, offset) }
     }
 
     func singleValueContainer() -> any SingleValueDecodingContainer { self }
 }
 
 extension CBORDecoder: SingleValueDecodingContainer {
-    func decodeNil() -> Bool { (try? reader.isNull(at: offset)) ?? false }
+    func decodeNil() -> Bool { (try? reader { try $0.isNull(at: offset) }) ?? false }
 
-    func decode<Value: Decodable>(_ type: Value.Type) throws -> Value { try reader.decode(type, at: offset) }
+    @inline(__always)
+    func decode<Value: Decodable>(_ type: Value.Type) throws -> Value {
+        try reader { try $0.decode(type, at: offset) }
+    }
 }
 
 struct CBORKeyedDecodingContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
-    let reader: CBORReader
-    let offset: Int
-    /// The number of the map's search.
-    let search: Int
+    let reader: CBORReaderUse
+    let search: CBORMapSearch.ID
 
-    init(_ reader: CBORReader, _ offset: Int) throws {
+    init(_ reader: borrowing CBORReader, _ offset: Int) throws {
         let head = try reader.untaggedHead(at: offset)
         guard head.major == .map else { throw reader.mismatch([String: Any].self, at: offset) }
-        (self.reader, self.offset, search) = (reader, offset, reader.searches.count)
-        reader.searches.append(CBORMapSearch(start: offset, head))
+        (self.reader, search) = (CBORReaderUse(reader), reader.newSearch(start: offset, head))
     }
 
-    var codingPath: [any CodingKey] { reader.path(to: offset) }
+    var codingPath: [any CodingKey] { reader.path(to: search.start) }
+    var allKeys: [Key] { (try? reader { try $0.keys(Key.self, search) }) ?? [] }
 
-    var allKeys: [Key] {
-        var names: Set<String> = []
-        var keys: [Key] = []
-        guard let head = try? reader.untaggedHead(at: offset) else { return [] }
-        try? reader.entries(of: head) { (key, _) throws(CBORReader.Malformed) in
-            if let number = try reader.integerKey(at: key) {
-                if names.insert(String(number)).inserted, let key = Key(intValue: number) { keys.append(key) }
-            } else if let name = try reader.name(at: key), names.insert(name).inserted, let key = Key(stringValue: name)
-            {
-                keys.append(key)
-            }
-        }
-        return keys
+    func contains(_ key: Key) -> Bool { (try? reader { try $0.value(of: key, search) }) != nil }
+
+    func decodeNil(forKey key: Key) throws -> Bool {
+        try reader { try $0.isNull(at: $0.presentValue(of: key, search)) }
     }
 
-    func contains(_ key: Key) -> Bool { (try? find(key)) != nil }
-
-    func decodeNil(forKey key: Key) throws -> Bool { try reader.isNull(at: value(of: key)) }
-
+    @inline(__always)
     func decode<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value {
-        try reader.decode(type, at: value(of: key))
+        try reader { try $0.decode(type, at: $0.presentValue(of: key, search)) }
     }
 
+    @inline(__always)
     func decodeIfPresent<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value? {
-        guard let value = try find(key), try !reader.isNull(at: value) else { return nil }
-        return try reader.decode(type, at: value)
+        try reader { reader in
+            guard let value = try reader.value(of: key, search), try !reader.isNull(at: value) else { return nil }
+            return try reader.decode(type, at: value)
+        }
     }
 
     func nestedContainer<NestedKey: CodingKey>(
         keyedBy type: NestedKey.Type, forKey key: Key
     ) throws -> KeyedDecodingContainer<NestedKey> {
-        KeyedDecodingContainer(try CBORKeyedDecodingContainer<NestedKey>(reader, value(of: key)))
+        KeyedDecodingContainer(
+            try reader { try CBORKeyedDecodingContainer<NestedKey>($0, $0.presentValue(of: key, search)) })
     }
 
     func nestedUnkeyedContainer(forKey key: Key) throws -> any UnkeyedDecodingContainer {
-        try CBORUnkeyedDecodingContainer(reader, value(of: key))
+        try reader { try CBORUnkeyedDecodingContainer($0, $0.presentValue(of: key, search)) }
     }
 
     func superDecoder() throws -> any Decoder {
-        CBORDecoder(reader: reader, offset: try value(of: CBORKey.superclass))
+        CBORDecoder(reader: reader, offset: try reader { try $0.presentValue(of: CBORKey.superclass, search) })
     }
 
     func superDecoder(forKey key: Key) throws -> any Decoder {
-        CBORDecoder(reader: reader, offset: try value(of: key))
-    }
-
-    @inline(__always) private func find(_ key: some CodingKey) throws -> Int? {
-        guard search < reader.searches.count, reader.searches[search].start == offset else {
-            throw reader.error("a container was used after its value was decoded", at: offset)
-        }
-        return try reader.value(of: key, search: search)
-    }
-
-    @inline(__always) private func value(of key: some CodingKey) throws -> Int {
-        if let value = try find(key) { return value }
-        throw DecodingError.keyNotFound(
-            key, .init(codingPath: codingPath, debugDescription: "the map has no key \"\(key.stringValue)\""))
+        CBORDecoder(reader: reader, offset: try reader { try $0.presentValue(of: key, search) })
     }
 }
 
@@ -108,19 +110,25 @@ struct CBORUnkeyedDecodingContainer: UnkeyedDecodingContainer {
         case bytes([UInt8])
     }
 
-    private let reader: CBORReader
+    private let reader: CBORReaderUse
     private let start: Int
     private let elements: Elements
     /// The offset of the next element.
     private var offset: Int
     private(set) var currentIndex = 0
+    private(set) var isAtEnd: Bool
 
-    init(_ reader: CBORReader, _ start: Int) throws {
+    init(_ reader: borrowing CBORReader, _ start: Int) throws {
         let head = try reader.untaggedHead(at: start)
-        (self.reader, self.start, offset) = (reader, start, head.end)
+        (self.reader, self.start, offset) = (CBORReaderUse(reader), start, head.end)
         switch head.major {
-        case .array: elements = .items(head)
-        case .bytes: elements = .bytes(try reader.payload(ofString: head))
+        case .array:
+            elements = .items(head)
+            isAtEnd = reader.isEnd(at: offset, of: head, after: 0)
+        case .bytes:
+            let bytes = try reader.payload(ofString: head)
+            elements = .bytes(bytes)
+            isAtEnd = bytes.isEmpty
         default: throw reader.mismatch([Any].self, at: start)
         }
     }
@@ -134,27 +142,28 @@ struct CBORUnkeyedDecodingContainer: UnkeyedDecodingContainer {
         }
     }
 
-    var isAtEnd: Bool {
-        switch elements {
-        case .items(let head): reader.isEnd(at: offset, of: head, after: UInt64(currentIndex))
-        case .bytes(let bytes): currentIndex == bytes.count
-        }
-    }
-
     mutating func decodeNil() throws -> Bool {
         guard case .items = elements else { return false }
         guard !isAtEnd else { throw atEnd(Any?.self) }
-        guard try reader.isNull(at: offset) else { return false }
+        guard try reader({ try $0.isNull(at: offset) }) else { return false }
         return try next(Any?.self) { _, _ in true }
     }
 
+    @inline(__always)
     mutating func decode<Value: Decodable>(_ type: Value.Type) throws -> Value {
-        guard case .bytes(let bytes) = elements else {
-            return try next(type) { try $0.decode(type, at: $1) }
+        if case .items = elements { return try next(type) { try $0.decode(type, at: $1) } }
+        return try decodeByte(type)
+    }
+
+    /// Not inlined: a generic function that is not specialised would look the types in here up for each element.
+    @inline(never)
+    private mutating func decodeByte<Value: Decodable>(_ type: Value.Type) throws -> Value {
+        guard !isAtEnd, case .bytes(let bytes) = elements else { throw atEnd(type) }
+        guard let byte = bytes[currentIndex] as? Value else {
+            throw try reader { $0.mismatch([Value].self, at: start) }
         }
-        guard !isAtEnd else { throw atEnd(type) }
-        guard let byte = bytes[currentIndex] as? Value else { throw reader.mismatch([Value].self, at: start) }
         currentIndex += 1
+        isAtEnd = currentIndex == bytes.count
         return byte
     }
 
@@ -171,16 +180,19 @@ struct CBORUnkeyedDecodingContainer: UnkeyedDecodingContainer {
     }
 
     mutating func superDecoder() throws -> any Decoder {
-        try next((any Decoder).self) { CBORDecoder(reader: $0, offset: $1) }
+        try next((any Decoder).self) { CBORDecoder(reader: CBORReaderUse($0), offset: $1) }
     }
 
     /// Takes the next element, unless `body` throws.
     @inline(__always)
     private mutating func next<Element>(_ type: Any.Type, _ body: (CBORReader, Int) throws -> Element) throws -> Element
     {
-        guard !isAtEnd else { throw atEnd(type) }
-        let element = try body(reader, offset)
-        offset = try reader.end(ofItemAt: offset)
+        guard !isAtEnd, case .items(let head) = elements else { throw atEnd(type) }
+        let element = try reader { try body($0, offset) }
+        (offset, isAtEnd) = try reader { reader in
+            let next = try reader.end(ofItemAt: offset)
+            return (next, reader.isEnd(at: next, of: head, after: UInt64(currentIndex + 1)))
+        }
         currentIndex += 1
         return element
     }

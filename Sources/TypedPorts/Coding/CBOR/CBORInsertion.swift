@@ -42,7 +42,7 @@ extension CBORWriter {
                 bytes.append((kind == .array ? CBORMajor.array : .map).byte(0))
             }
         } catch {
-            fault = fault ?? error as? EncodingError
+            fault = fault ?? error
             return nested
         }
         guard let parent = closed.last(where: { $0.id == id }) else { return nested }

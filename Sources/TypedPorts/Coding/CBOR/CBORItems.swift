@@ -3,7 +3,7 @@ import Ports
 /// Single items.
 extension CBORWriter {
     /// Writes what has an item of its own, without the value's `encode(to:)`. Returns false for other values.
-    @inline(__always) func writeDirectly<Value: Encodable>(_ value: Value) throws -> Bool {
+    @inline(__always) func writeDirectly<Value: Encodable>(_ value: Value) -> Bool {
         // In a generic function that the compiler specialises, all but one of these are gone.
         if Value.self == String.self {
             write(text: unsafeBitCast(value, to: String.self))
@@ -135,12 +135,13 @@ extension CBORWriter {
             switch level.kind {
             case .array: return CBORKey(intValue: level.count - 1)
             case .map:
-                let reader = bytes.withUnsafeBytes { bytes in
-                    let reader = CBORReader(bytes, Attachments())
-                    defer { reader.close() }
+                let reader = CBORReader()
+                let text = bytes.withUnsafeBytes { bytes in
+                    reader.begin(bytes, Attachments())
+                    defer { reader.end() }
                     return try? reader.text(at: level.key)
                 }
-                return reader.map { CBORKey(stringValue: $0) }
+                return text.map { CBORKey(stringValue: $0) }
             default: return nil
             }
         }

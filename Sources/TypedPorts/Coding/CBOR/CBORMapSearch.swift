@@ -1,31 +1,77 @@
 /// Where the last key of a map was found. Values nearly always ask for their keys in the order in which they were written,
 /// so the next key is looked for there first.
 struct CBORMapSearch {
-    /// The offset of the map.
+    /// Names a search, while the value around the map is decoded.
+    struct ID {
+        /// The place of the search among the reader's.
+        let position: Int
+        /// The offset of the map.
+        let start: Int
+    }
+
     let start: Int
     let head: CBORReader.Head
     /// The offset of the entry that was found last, or of the first one, and its number.
     var entry: Int
     var number: UInt64 = 0
+    /// The offset of the entry behind that one; 0: not known yet.
+    var next = 0
     /// Whether all entries before that one were asked for: then the next one with a key is the first with that key.
     var isInOrder = true
-    /// How many more entries may be looked at one after the other. Without such a bound, a peer's map of many keys would
-    /// cost a number of steps that grows with its square.
-    var steps = 1024
-    /// The first entry with each key, once the steps are used up.
+    /// How many more bytes may be looked through from the first entry on. Without such a bound, a type with many keys would
+    /// look through all of a peer's large map for each.
+    var budget = 1 << 14
+    /// The first value of each key, once the budget is spent.
     var index: [String: Int]?
 
     init(start: Int, _ head: CBORReader.Head) { (self.start, self.head, entry) = (start, head, head.end) }
 }
 
 extension CBORReader {
-    /// The offset of a key's value; nil when the map has no such key. `search` is the number of the map's search.
-    func value(of key: some CodingKey, search: Int) throws(Malformed) -> Int? {
+    /// Begins to search a map.
+    func newSearch(start: Int, _ head: Head) -> CBORMapSearch.ID {
+        searches.append(CBORMapSearch(start: start, head))
+        return CBORMapSearch.ID(position: searches.count - 1, start: start)
+    }
+
+    @inline(__always) private func position(of search: CBORMapSearch.ID) throws(Malformed) -> Int {
+        guard search.position < searches.count, searches[search.position].start == search.start else { throw .late }
+        return search.position
+    }
+
+    /// The offset of a key's value.
+    @inline(__always) func presentValue(of key: some CodingKey, _ search: CBORMapSearch.ID) throws -> Int {
+        if let value = try value(of: key, search) { return value }
+        throw DecodingError.keyNotFound(
+            key,
+            .init(
+                codingPath: path(to: search.start),
+                debugDescription: "the map has no key \"\(key.stringValue)\""))
+    }
+
+    /// The different keys of a map that the type knows.
+    func keys<Key: CodingKey>(_: Key.Type, _ search: CBORMapSearch.ID) throws -> [Key] {
+        let head = searches[try position(of: search)].head
+        var names: Set<String> = []
+        var keys: [Key] = []
+        try entries(of: head) { (offset, _) throws(Malformed) in
+            if let number = try integerKey(at: offset) {
+                if names.insert(String(number)).inserted, let key = Key(intValue: number) { keys.append(key) }
+            } else if let name = try name(at: offset), names.insert(name).inserted, let key = Key(stringValue: name) {
+                keys.append(key)
+            }
+        }
+        return keys
+    }
+
+    /// The offset of a key's value; nil when the map has no such key.
+    func value(of key: some CodingKey, _ search: CBORMapSearch.ID) throws(Malformed) -> Int? {
+        let position = try position(of: search)
         var name = key.stringValue
         let number = key.intValue
         // `withUTF8` passes no typed errors on.
         let result = name.withUTF8 { name -> Result<Int?, Malformed> in
-            do throws(Malformed) { return .success(try value(of: name, number, search)) } catch {
+            do throws(Malformed) { return .success(try value(of: name, number, position)) } catch {
                 return .failure(error)
             }
         }
@@ -35,16 +81,22 @@ extension CBORReader {
     private func value(
         of name: UnsafeBufferPointer<UInt8>, _ number: Int?, _ position: Int
     ) throws(Malformed) -> Int? {
-        let search = searches[position]
-        guard search.index == nil else { return searches[position].index?[String(decoding: name, as: UTF8.self)] }
-        if search.isInOrder, !isEnd(at: search.entry, of: search.head, after: search.number) {
-            if try isKey(name, number, at: search.entry) { return try end(ofItemAt: search.entry) }
-            let next = try end(ofItemAt: try end(ofItemAt: search.entry))
-            if !isEnd(at: next, of: search.head, after: search.number + 1), try isKey(name, number, at: next) {
-                searches[position].entry = next
-                searches[position].number += 1
-                return try end(ofItemAt: next)
-            }
+        // The fields one by one: a copy of all of them would retain the index.
+        let head = searches[position].head
+        guard searches[position].isInOrder else { return try scannedValue(of: name, number, position) }
+        let (entry, count) = (searches[position].entry, searches[position].number)
+        if isEnd(at: entry, of: head, after: count) { return nil }
+        if try isKey(name, number, at: entry) { return try end(ofItemAt: entry) }
+        var next = searches[position].next
+        if next == 0 {
+            next = try end(ofItemAt: try end(ofItemAt: entry))
+            searches[position].next = next
+        }
+        if !isEnd(at: next, of: head, after: count + 1), try isKey(name, number, at: next) {
+            searches[position].entry = next
+            searches[position].number = count + 1
+            searches[position].next = 0
+            return try end(ofItemAt: next)
         }
         return try scannedValue(of: name, number, position)
     }
@@ -53,20 +105,24 @@ extension CBORReader {
     private func scannedValue(
         of name: UnsafeBufferPointer<UInt8>, _ number: Int?, _ position: Int
     ) throws(Malformed) -> Int? {
-        let search = searches[position]
-        var offset = search.head.end
+        if let index = searches[position].index { return index[String(decoding: name, as: UTF8.self)] }
+        let head = searches[position].head
+        var offset = head.end
         var count: UInt64 = 0
-        while !isEnd(at: offset, of: search.head, after: count) {
-            guard searches[position].steps > 0 else {
-                searches[position].index = try index(of: search.head)
-                return searches[position].index?[String(decoding: name, as: UTF8.self)]
+        while !isEnd(at: offset, of: head, after: count) {
+            guard searches[position].budget > 0 else {
+                let index = try index(of: head)
+                searches[position].index = index
+                searches[position].isInOrder = false
+                return index[String(decoding: name, as: UTF8.self)]
             }
-            searches[position].steps -= 1
             if try isKey(name, number, at: offset) {
                 searches[position].isInOrder = false
                 return try end(ofItemAt: offset)
             }
-            offset = try end(ofItemAt: try end(ofItemAt: offset))
+            let next = try end(ofItemAt: try end(ofItemAt: offset))
+            searches[position].budget -= next - offset
+            offset = next
             count += 1
         }
         return nil

@@ -1,9 +1,13 @@
+import Glibc
+
 /// Reads items of bytes that somebody else owns, until it is closed. No function steps past the end of the bytes, whether
 /// they were checked or not.
-final class CBORReader {
+final class CBORReader: CBORPooled {
+    static let pool = CBORPool<CBORReader>()
+
     /// What is wrong with bytes.
     enum Malformed: Error {
-        case truncated, tooDeep, reserved, misplacedBreak, badChunk, surplus, badText
+        case truncated, tooDeep, reserved, misplacedBreak, badChunk, surplus, badText, late
 
         var sentence: String {
             switch self {
@@ -14,6 +18,7 @@ final class CBORReader {
             case .badChunk: "a string has a chunk that is no string of the same kind"
             case .surplus: "bytes follow the value"
             case .badText: "a text is not UTF-8"
+            case .late: "a container was used after its value was decoded"
             }
         }
     }
@@ -31,20 +36,28 @@ final class CBORReader {
         var isIndefinite: Bool { low == CBORByte.indefinite }
     }
 
-    @exclusivity(unchecked) private var bytes: UnsafeRawBufferPointer
-    let attachments: Attachments
+    @exclusivity(unchecked) private var bytes = UnsafeRawBufferPointer(start: nil, count: 0)
+    @exclusivity(unchecked) private(set) var attachments = Attachments()
+    /// The number of the use.
+    @exclusivity(unchecked) private(set) var generation: UInt32 = 0
     /// Of the maps that are being read: the last ones of the innermost value.
     @exclusivity(unchecked) var searches: [CBORMapSearch] = []
     /// How many more bytes may be looked through to name the places of errors.
-    @exclusivity(unchecked) var pathBudget: Int
+    @exclusivity(unchecked) var pathBudget = 0
 
-    init(_ bytes: UnsafeRawBufferPointer, _ attachments: Attachments) {
+    func begin(_ bytes: UnsafeRawBufferPointer, _ attachments: Attachments) {
         self.bytes = bytes
         self.attachments = attachments
         pathBudget = max(1 << 20, 4 * bytes.count)
     }
 
-    func close() { bytes = UnsafeRawBufferPointer(start: nil, count: 0) }
+    func end() {
+        bytes = UnsafeRawBufferPointer(start: nil, count: 0)
+        attachments = Attachments()
+        generation &+= 1
+        // The room for a usual number of maps is kept.
+        if searches.capacity > 64 { searches = [] } else { while !searches.isEmpty { searches.removeLast() } }
+    }
 
     // MARK: Heads
 
@@ -187,8 +200,10 @@ final class CBORReader {
     func text(of head: Head) throws(Malformed) -> String {
         var text = ""
         try chunks(of: head) { (chunk) throws(Malformed) in
-            guard let part = String(validating: chunk, as: UTF8.self) else { throw .badText }
-            if text.isEmpty { text = part } else { text += part }
+            do {
+                let part = String(copying: try UTF8Span(validating: chunk.bindMemory(to: UInt8.self).span))
+                if text.isEmpty { text = part } else { text += part }
+            } catch { throw .badText }
         }
         return text
     }
@@ -200,6 +215,7 @@ final class CBORReader {
         guard head.major == .text else { return false }
         if head.isIndefinite { return try payload(ofString: head).elementsEqual(text) }
         guard head.number == UInt64(text.count) else { return false }
-        return UnsafeRawBufferPointer(rebasing: bytes[try payload(of: head)]).elementsEqual(text)
+        guard let start = text.baseAddress, let bytes = bytes.baseAddress else { return text.isEmpty }
+        return memcmp(bytes + (try payload(of: head)).lowerBound, start, text.count) == 0
     }
 }

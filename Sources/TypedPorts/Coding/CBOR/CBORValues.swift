@@ -9,16 +9,9 @@ extension CBORReader {
         }
     }
 
-    func decode<Value: Decodable>(_ type: Value.Type, at offset: Int) throws -> Value {
-        if let value = try directValue(type, at: offset) { return value }
-        let count = searches.count
-        defer { searches.removeLast(searches.count - count) }
-        return try Value(from: CBORDecoder(reader: self, offset: offset))
-    }
-
-    /// The value of a type that has an item of its own; nil for other types.
+    /// Not through an optional value: a generic function that is not specialised would look its type up each time.
     @inline(__always)
-    private func directValue<Value>(_ type: Value.Type, at offset: Int) throws -> Value? {
+    func decode<Value: Decodable>(_ type: Value.Type, at offset: Int) throws -> Value {
         func cast<Other>(_ value: Other) -> Value { unsafeBitCast(value, to: Value.self) }
         // In a generic function that the compiler specialises, all but one of these are gone.
         if Value.self == String.self { return cast(try string(at: offset)) }
@@ -36,10 +29,16 @@ extension CBORReader {
         if Value.self == UInt16.self { return cast(try integer(UInt16.self, at: offset)) }
         if Value.self == Int16.self { return cast(try integer(Int16.self, at: offset)) }
         if Value.self == Int8.self { return cast(try integer(Int8.self, at: offset)) }
-        if Value.self == [UInt8].self { return try byteString(at: offset).map { cast($0) } }
         if Value.self == Int128.self { return cast(try integer(Int128.self, at: offset)) }
         if Value.self == UInt128.self { return cast(try integer(UInt128.self, at: offset)) }
-        return nil
+        if Value.self == [UInt8].self, let bytes = try byteString(at: offset) { return cast(bytes) }
+        return try decodeByItself(type, at: offset)
+    }
+
+    private func decodeByItself<Value: Decodable>(_ type: Value.Type, at offset: Int) throws -> Value {
+        let count = searches.count
+        defer { while searches.count > count { searches.removeLast() } }
+        return try Value(from: CBORDecoder(reader: CBORReaderUse(self), offset: offset))
     }
 
     @inline(__always) func isNull(at offset: Int) throws -> Bool {
@@ -175,7 +174,7 @@ extension CBORReader {
     func path(to target: Int) -> [any CodingKey] {
         var path: [any CodingKey] = []
         var offset = 0
-        while offset < target, let child = try? child(at: offset, holding: target) {
+        while pathBudget > 0, offset < target, let child = try? child(at: offset, holding: target) {
             if let key = child.key { path.append(key) }
             offset = child.offset
         }
@@ -192,7 +191,6 @@ extension CBORReader {
             let value = head.major == .map ? try end(ofItemAt: item) : item
             let end = try end(ofItemAt: value)
             pathBudget -= end - item
-            guard pathBudget > 0 else { return nil }
             if target < end {
                 guard target >= value else { return nil }
                 return (value, head.major == .map ? try key(at: item) : CBORKey(intValue: Int(count)))

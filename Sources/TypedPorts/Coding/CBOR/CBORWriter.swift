@@ -1,10 +1,13 @@
 /// Writes items one behind the other. An array or a map is open, and gets its length or its break, until its value ends or
 /// something is written around it.
-final class CBORWriter {
+final class CBORWriter: CBORPooled {
+    static let pool = CBORPool<CBORWriter>()
+
     /// A value that is being written.
     struct Level {
         enum Kind: UInt8 { case slot, scalar, array, map, bytes }
 
+        /// No other level of the writer has ever had that id.
         let id: Int
         /// A slot has no container yet.
         var kind: Kind
@@ -21,37 +24,49 @@ final class CBORWriter {
     // Without the checks for exclusive access: nothing here is called while another part of it runs.
     @exclusivity(unchecked) var bytes: [UInt8] = []
     @exclusivity(unchecked) var attachments = Attachments()
-    /// The innermost open level, and apart those around it: a value without others inside needs no array.
-    @exclusivity(unchecked) var current = Level(id: 0, kind: .slot, start: 0)
+    /// The innermost open level, and those around it.
+    @exclusivity(unchecked) var current = Level(id: 0, kind: .scalar, start: 0)
     @exclusivity(unchecked) var outer: [Level] = []
     /// Levels whose value is still being encoded, though something was written behind them.
     @exclusivity(unchecked) var closed: [Level] = []
     @exclusivity(unchecked) var depth = 0
     /// What happened where nothing can be thrown.
-    @exclusivity(unchecked) var fault: EncodingError?
+    @exclusivity(unchecked) var fault: (any Error)?
     @exclusivity(unchecked) private var lastID = 0
-    private let depthLimit: Int
+    @exclusivity(unchecked) private var depthLimit = 0
 
-    init(depthLimit: Int) { self.depthLimit = depthLimit }
+    func end() {
+        current = Level(id: 0, kind: .scalar, start: 0)
+        depth = 0
+        if fault != nil { fault = nil }
+        // Empty after a success. The room for a usual number of levels is kept.
+        if !outer.isEmpty { outer = [] }
+        if !closed.isEmpty { closed = [] }
+    }
 
     // MARK: Values
 
-    func encodeRoot<Value: Encodable>(_ value: Value) throws {
-        if bytes.isEmpty { bytes.reserveCapacity(128) }
-        if try writeDirectly(value) { return }
-        current.start = bytes.count
-        try value.encode(to: CBOREncoder(writer: self, id: current.id))
+    func encodeRoot<Value: Encodable>(_ value: Value, depthLimit: Int) throws {
+        self.depthLimit = depthLimit
+        if bytes.capacity == 0 { bytes.reserveCapacity(128) }
+        if writeDirectly(value) { return }
+        current = Level(id: newID(), kind: .slot, start: bytes.count)
+        try value.encode(to: CBOREncoder(writer: .passUnretained(self), id: current.id))
         endLevels(downTo: 0)
         closeCurrent()
         if let fault { throw fault }
     }
 
-    func encode<Value: Encodable>(_ value: Value) throws {
-        if try writeDirectly(value) { return }
+    @inline(__always) func encode<Value: Encodable>(_ value: Value) throws {
+        if writeDirectly(value) { return }
+        try encodeByItself(value)
+    }
+
+    private func encodeByItself<Value: Encodable>(_ value: Value) throws {
         guard depth < depthLimit else { throw tooDeep(value) }
         let (levels, closedLevels) = (outer.count, closed.count)
         pushLevel(.slot)
-        try value.encode(to: CBOREncoder(writer: self, id: current.id))
+        try value.encode(to: CBOREncoder(writer: .passUnretained(self), id: current.id))
         endLevels(downTo: levels)
         if closed.count > closedLevels { closed.removeLast(closed.count - closedLevels) }
     }
@@ -60,6 +75,8 @@ final class CBORWriter {
     func tooDeep(_ value: Any) -> EncodingError {
         error(value, "more than \(depthLimit) arrays and maps lie inside one another")
     }
+
+    var userInfo: [CodingUserInfoKey: Any] { attachments.userInfo }
 
     func error(_ value: Any, _ sentence: String) -> EncodingError {
         .invalidValue(value, .init(codingPath: path, debugDescription: sentence))
@@ -70,9 +87,8 @@ final class CBORWriter {
     @discardableResult
     func pushLevel(_ kind: Level.Kind) -> Int {
         outer.append(current)
-        lastID += 1
-        current = Level(id: lastID, kind: kind, start: bytes.count)
-        return lastID
+        current = Level(id: newID(), kind: kind, start: bytes.count)
+        return current.id
     }
 
     /// Ends the levels inside the one that `count` levels are around.
