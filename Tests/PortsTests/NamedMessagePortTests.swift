@@ -57,7 +57,7 @@ import Testing
 
     @Test func `a port that goes on refusing is asked ever more seldom, until the deadline`() async throws {
         let port = try MachPort(nameServer: sandbox.names) { _ in }
-        let thread = try RunLoopThread()
+        let thread = try await RunLoopThread()
         try port.schedule(in: thread.loop)
         try sandbox.names.register(port, name: "store")
         let store = NamedMessagePort("store", nameServer: sandbox.names)
