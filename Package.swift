@@ -73,8 +73,9 @@ let package = Package(
                 "RunLoops", "CRunLoopShims", "Oracle", "OracleHelper", "RunLoopsTestHelper", "AsyncMainHelper",
                 "OwnThread", "TestSupport",
             ]),
+        .target(name: "Askers", dependencies: ["Ports", "TestSupport"], path: "Tests/Askers"),
         .executableTarget(
-            name: "PortsTestHelper", dependencies: ["Ports", "TestSupport"],
+            name: "PortsTestHelper", dependencies: ["Ports", "Askers", "TestSupport"],
             path: "Tests/PortsTestHelper"),
         .executableTarget(name: "LoadingHelper", path: "Tests/LoadingHelper"),
         .executableTarget(name: "EndingHelper", dependencies: ["Ports", "RunLoops"], path: "Tests/EndingHelper"),
@@ -82,7 +83,7 @@ let package = Package(
         .testTarget(
             name: "PortsTests",
             dependencies: [
-                "Ports", "CRunLoopShims", "ZeroMQ", "PortsTestHelper", "LoadingHelper", "EndingHelper",
+                "Ports", "Askers", "CRunLoopShims", "ZeroMQ", "PortsTestHelper", "LoadingHelper", "EndingHelper",
                 "FuzzTargets",
                 "OwnThread", "TestSupport",
             ]),

@@ -49,6 +49,7 @@ let package = Package(
                 .product(name: "Histogram", package: "hdrhistogram-swift"),
                 .product(name: "Ports", package: "swift-ports"),
                 .product(name: "RunLoops", package: "swift-ports"),
+                .product(name: "TypedPorts", package: "swift-ports"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
             ] + peerDependencies,

@@ -85,6 +85,12 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
         let answer = try RemoteMessagePort(name: "test").request(id: 1, pid, timeout: .seconds(30))
         exit(answer == pid ? 0 : 71)
 
+    case "ask-and-give-up":
+        askAndGiveUp(arguments.first ?? "", Int(arguments.last ?? "") ?? 0)
+
+    case "serve-and-tell":
+        try serveAndTell(arguments.first ?? "")
+
     case "ask-for-ever":
         _ = try RemoteMessagePort(name: "test").request(id: 1, timeout: .seconds(1000))
         fail("answered")

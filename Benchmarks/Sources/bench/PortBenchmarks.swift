@@ -26,7 +26,7 @@ enum PortBenchmarks {
             + polledRows(frame) + inFlightRows(threads, "two threads", [32])
             + inFlightRows(processes, "two processes", [32])
             + handOverRows(threads) + senderRows(threads) + crowdRows(frame) + memoryRows(frame)
-            + lifeRows(frame, directory)
+            + lifeRows(frame, directory) + TypedPeer.rows
     }
 
     /// Loops that stay awake for the next message.

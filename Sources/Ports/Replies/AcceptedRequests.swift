@@ -31,6 +31,7 @@ final class AcceptedRequests: Sendable {
 
     /// Whether no cancellation and no handler waits.
     var isEmpty: Bool { state.withLock { $0.cancelled.isEmpty && $0.watched.isEmpty } }
+    var isWatched: Bool { state.withLock { !$0.watched.isEmpty } }
 
     func isCancelled(_ request: ID) -> Bool {
         isUsed.load(ordering: .acquiring) && state.withLock { $0.cancelled.contains(request) }

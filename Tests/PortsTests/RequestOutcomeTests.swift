@@ -1,0 +1,98 @@
+import Askers
+import RunLoops
+import TestSupport
+import Testing
+
+@testable import Ports
+
+/// Thousands of requests whose askers give up, or are killed, or whose servers are. No test blocks its thread.
+@Suite struct RequestOutcomeTests {
+    let sandbox = Sandbox()
+
+    @Test func `askers that give up or die leave no work and no memory of them`() async throws {
+        let each = Scale.isLong ? 20_000 : 2000
+        let runtimes = [PortRuntime(directory: sandbox.path), PortRuntime(directory: sandbox.path)]
+        let server = try LocalMessagePort(name: "asked", nameServer: runtimes[0].nameServer)
+        let (running, asked) = (Shared(0), Shared(0))
+        let serving = Task {
+            await server.serve(atMost: 500) { request in
+                asked.withLock { $0 += 1 }
+                running.withLock { $0 += 1 }
+                defer { running.withLock { $0 -= 1 } }
+                // Only the asker's end ends this.
+                if request.id == AskerRequest.endless { try await Task.sleep(for: .seconds(1000)) }
+                return request.data
+            }
+        }
+        let children = (0..<3).map { _ in Child("ask-and-give-up", "asked", "\(each)", in: sandbox) }
+        let remotes = [
+            RemoteMessagePort(server.sendRight),
+            try await RemoteMessagePort(name: "asked", nameServer: runtimes[1].nameServer),
+        ]
+        let askers = remotes.map { remote in Task { await faultOfAskers(of: remote, each, seed: 1) } }
+        #expect(await waitUntil { asked.withLock { $0 } > each })
+        children[0].kill()
+        for asker in askers { #expect(await asker.value == nil) }
+        for child in children.dropFirst() {
+            let status = await Helper { child.wait(before: Scale.patience) }.ended() ?? nil
+            #expect(status == 0)
+        }
+        #expect(await waitUntil { running.withLock { $0 } == 0 })
+        #expect(await waitUntil { !runtimes[0].accepted.isWatched })
+        for runtime in runtimes { #expect(runtime.replies.pending.pendingCount(to: server.sendRight.id) == 0) }
+        #expect(await server.finish(before: .patience))
+        await serving.value
+    }
+
+    @Test func `a request that must not be repeated is handled once at most, though servers are killed`() async throws {
+        let count = Scale.isLong ? 20_000 : 1000
+        let port = try MachPort(queueLimit: 100_000, nameServer: sandbox.names)
+        try sandbox.names.register(port, name: "test")
+        let store = NamedMessagePort("store", nameServer: sandbox.names)
+        let done = Shared(0)
+        let asking = Task {
+            await withTaskGroup(of: (answered: Int, unknown: Int, fault: String?).self) { group in
+                for lane in 0..<20 {
+                    group.addTask {
+                        var outcomes = (answered: 0, unknown: 0, fault: nil as String?)
+                        for number in 0..<count / 20 {
+                            let mayRepeat = number % 2 == 0
+                            let data =
+                                [UInt8(lane), mayRepeat ? 1 : 0] + withUnsafeBytes(of: UInt32(number)) { Array($0) }
+                            do {
+                                let reply = try await store.request(
+                                    MachPort.Message(id: 1, data: data), timeout: .seconds(60), mayRepeat: mayRepeat)
+                                outcomes.answered += 1
+                                if reply.data != data { outcomes.fault = "another reply" }
+                            } catch PortError.becameInvalid where !mayRepeat {
+                                outcomes.unknown += 1
+                            } catch {
+                                outcomes.fault = "\(error)"
+                            }
+                            done.withLock { $0 += 1 }
+                        }
+                        return outcomes
+                    }
+                }
+                return await group.reduce(into: (answered: 0, unknown: 0, fault: nil as String?)) {
+                    $0 = ($0.answered + $1.answered, $0.unknown + $1.unknown, $0.fault ?? $1.fault)
+                }
+            }
+        }
+        for life in 1...5 {
+            let server = Child("serve-and-tell", "store", in: sandbox)
+            let goal = life == 5 ? count : count * life / 6
+            #expect(await waitUntil { done.withLock { $0 } >= goal })
+            server.kill()
+        }
+        let outcomes = await asking.value
+        #expect(outcomes.fault == nil)
+        #expect(outcomes.answered + outcomes.unknown == count)
+        var handled: [[UInt8]: Int] = [:]
+        while let message = try? await port.receive(before: .now + .milliseconds(10)) {
+            handled[message.data ?? [], default: 0] += 1
+        }
+        #expect(handled.allSatisfy { $0.value == 1 || $0.key[1] == 1 })
+        #expect(handled.count >= outcomes.answered)
+    }
+}
