@@ -10,42 +10,88 @@ extension MachPort.SendRight {
     /// answers on its own thread, so the answer does not tell whether the owner handles its messages. The first ping
     /// includes the time to connect, which may take up to a second more.
     /// - Throws: ``PortError``: `receiveTimedOut`, `isInvalid`, `becameInvalid`, `cannotConnect`…
-    @available(*, noasync, message: "it blocks its thread")
+    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
     public func ping(before deadline: ContinuousClock.Instant? = .now + .seconds(5)) throws(PortError) -> Duration {
-        try Fork.check()
-        guard isValid, let runtime = channel.runtime else { throw .isInvalid(port: id) }
-        defer { withExtendedLifetime(runtime) {} }
-        let (start, deadline) = (MonotonicInstant.now, MonotonicInstant(deadline))
-        let probe = channel.probeOwner()
-        defer { withExtendedLifetime(probe) {} }
-        try channel.connectToOwner(before: max(deadline, .now + .seconds(1)))
-        guard probe.invalidated.wait(until: deadline) != nil else { throw channel.noAnswer(.receiveTimedOut(port: id)) }
-        let end = MonotonicInstant.now
-        guard isValid else { throw .becameInvalid(port: id) }
-        return end - start
+        let question = try Question(to: channel, before: deadline)
+        defer { withExtendedLifetime(question.runtime) {} }
+        let (start, probe) = (MonotonicInstant.now, channel.probeOwner())
+        try channel.connectToOwner(before: question.connectDeadline)
+        _ = probe.invalidated.wait(until: question.deadline)
+        try question.check(probe.invalidated.value)
+        return .now - start
+    }
+
+    /// Asks for a sign of life as the form that blocks does, suspending the task. Throws also `CancellationError`.
+    public nonisolated(nonsending) func ping(
+        before deadline: ContinuousClock.Instant? = .now + .seconds(5)
+    ) async throws -> Duration {
+        try Task.checkCancellation()
+        let question = try Question(to: channel, before: deadline)
+        defer { withExtendedLifetime(question.runtime) {} }
+        let (start, probe) = (MonotonicInstant.now, channel.probeOwner())
+        try await channel.connectToOwner(before: question.connectDeadline)
+        _ = try await probe.invalidated.value(before: question.deadline, on: question.runtime.housekeeping)
+        try question.check(probe.invalidated.value)
+        return .now - start
     }
 
     /// Asks the port's owner for the port's statistics; the owner asks all processes that have sent something to it.
-    /// As with ``ping(before:)``, the library in these processes answers, and connecting may take up to a second more.
+    /// As with `ping(before:)`, the library in these processes answers, and connecting may take up to a second more.
     /// A sender that does not answer within a tenth of a second counts with its last answer.
     /// - Throws: ``PortError``: `receiveTimedOut`, `isInvalid`, `becameInvalid`, `cannotConnect`…
-    @available(*, noasync, message: "it blocks its thread")
+    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
     public func statistics(before deadline: ContinuousClock.Instant? = .now + .seconds(5)) throws(PortError)
         -> PortStatistics
     {
+        let question = try Question(to: channel, before: deadline)
+        let owner = try channel.connectToOwner(before: question.connectDeadline)
+        let query = try question.runtime.statistics.ask(id, of: owner)
+        defer { question.runtime.statistics.remove(query) }
+        _ = query.answer.wait(until: question.deadline)
+        return try question.check(query)
+    }
+
+    /// Asks for the statistics as the form that blocks does, suspending the task. Throws also `CancellationError`.
+    public nonisolated(nonsending) func statistics(
+        before deadline: ContinuousClock.Instant? = .now + .seconds(5)
+    ) async throws -> PortStatistics {
+        try Task.checkCancellation()
+        let question = try Question(to: channel, before: deadline)
+        let owner = try await channel.connectToOwner(before: question.connectDeadline)
+        let query = try question.runtime.statistics.ask(id, of: owner)
+        defer { question.runtime.statistics.remove(query) }
+        _ = try await query.answer.value(before: question.deadline, on: question.runtime.housekeeping)
+        return try question.check(query)
+    }
+}
+
+/// What a question to a port's owner begins and ends with.
+private struct Question {
+    let runtime: PortRuntime
+    let deadline: MonotonicInstant
+    /// A live owner needs far less than a second to accept a connection.
+    let connectDeadline: MonotonicInstant
+    private let channel: SendChannel
+
+    init(to channel: SendChannel, before deadline: ContinuousClock.Instant?) throws(PortError) {
         try Fork.check()
-        guard isValid, let runtime = channel.runtime else { throw .isInvalid(port: id) }
-        defer { withExtendedLifetime(runtime) {} }
-        let collector = runtime.statistics
-        let deadline = MonotonicInstant(deadline)
-        let owner = try channel.connectToOwner(before: max(deadline, .now + .seconds(1)))
-        let query = try collector.ask(id, of: owner)
-        defer { collector.remove(query) }
-        guard isValid else { throw .becameInvalid(port: id) }
-        guard let answer = query.answer.wait(until: deadline) else {
-            throw channel.noAnswer(.receiveTimedOut(port: id))
-        }
-        guard let statistics = answer else { throw .becameInvalid(port: id) }
+        guard channel.isValid, let runtime = channel.runtime else { throw .isInvalid(port: channel.id) }
+        self.runtime = runtime
+        self.channel = channel
+        self.deadline = MonotonicInstant(deadline)
+        connectDeadline = max(self.deadline, .now + .seconds(1))
+    }
+
+    /// Throws unless the owner has answered, and the port is valid.
+    func check(_ answer: Void?) throws(PortError) {
+        guard answer != nil else { throw channel.noAnswer(.receiveTimedOut(port: channel.id)) }
+        guard channel.isValid else { throw .becameInvalid(port: channel.id) }
+    }
+
+    func check(_ query: StatisticsCollector.Query) throws(PortError) -> PortStatistics {
+        let answer = query.answer.value
+        try check(answer.map { _ in })
+        guard let statistics = answer ?? nil else { throw .becameInvalid(port: channel.id) }
         return statistics
     }
 }

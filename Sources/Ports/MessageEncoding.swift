@@ -26,6 +26,19 @@ enum MessageEncoding {
                 size: try port.check(size: size)))
     }
 
+    /// A message of one component of bytes.
+    static func outgoing(
+        id: UInt32, bytes: RawSpan, replyPort: MachPort.SendRight?, to port: SendChannel
+    ) throws(PortError) -> OutgoingMessage {
+        guard let queue = port.localQueue else {
+            return .frame(try frame(id: id, bytes: bytes, replyPort: replyPort, to: port))
+        }
+        let reply = replyPort?.channel
+        let header = WireHeader(count: 1, replySize: reply?.right.size ?? 0)
+        let size = try port.check(size: header.componentsOffset + bytes.byteCount)
+        return .local(LocalMessage(id: id, bytes: bytes, replyRight: reply, size: size, from: queue.pool))
+    }
+
     static func frame(
         id: UInt32, bytes: RawSpan, replyPort: MachPort.SendRight?, to port: SendChannel
     ) throws(PortError) -> Frame {

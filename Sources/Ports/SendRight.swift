@@ -57,6 +57,7 @@ extension MachPort {
 
         /// Sends a message of one component of bytes, such as `numbers.span.bytes`, without an array.
         /// - Throws: ``PortError``, as `send(_:before:)`.
+        @available(*, noasync, message: "it blocks its thread; `try await` the other one")
         public func send(
             id: UInt32 = 0, bytes: RawSpan, replyPort: SendRight? = nil,
             before deadline: ContinuousClock.Instant? = nil
@@ -67,6 +68,18 @@ extension MachPort {
                 return try channel.send(id: id, bytes: bytes, replyRight: replyPort?.channel, before: deadline)
             }
             try sendFrame(id, bytes, replyPort, deadline)
+        }
+
+        /// Sends bytes as the form that blocks does, suspending the task. The bytes are copied before the first suspension.
+        /// - Throws: ``PortError``, but never `ownQueueFull`, and `CancellationError`, when the message was not sent.
+        public nonisolated(nonsending) func send(
+            id: UInt32 = 0, bytes: RawSpan, replyPort: SendRight? = nil,
+            before deadline: ContinuousClock.Instant? = nil
+        ) async throws {
+            try Fork.check()
+            try Task.checkCancellation()
+            let message = try MessageEncoding.outgoing(id: id, bytes: bytes, replyPort: replyPort, to: channel)
+            try await channel.send(message, before: MonotonicInstant(deadline))
         }
 
         /// A function of its own: room for a frame would cost messages inside the runtime instructions, too.

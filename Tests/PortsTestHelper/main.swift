@@ -70,8 +70,8 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
         withExtendedLifetime(port) { _ = kill(getpid(), SIGKILL) }
         fail("alive")
 
-    case "look-up-in-vain":
-        lookUpInVain(arguments.first ?? "", tasks: 100)
+    case "wait-in-vain":
+        try waitInVain(arguments[0], forOwnerOf: arguments[1], tasks: 100)
 
     case "hold":
         // The same under any name, without a report: nobody is connected to it.

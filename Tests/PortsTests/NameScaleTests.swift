@@ -105,19 +105,36 @@ import Testing
         return owners
     }
 
-    @Test func `tasks that look up a stopped owner's name hold up no others, and make no threads`() throws {
-        let desk = try Desk(sandbox)
-        let owners = try stoppedOwners(1)
-        let child = Child("look-up-in-vain", "stopped 0", in: sandbox)
-        let message = try desk.port.receive(before: .patience)
-        let bytes = message.bytes ?? []
-        let figures = bytes.withUnsafeBytes { ($0.load(as: UInt32.self), $0.load(fromByteOffset: 4, as: UInt32.self)) }
-        #expect(figures.0 < 500, "a task had to wait for \(figures.0) ms")
-        // One for each of the machine's, the first, the housekeeping thread, and what the log may need.
-        #expect(figures.1 <= sysconf(Int32(_SC_NPROCESSORS_ONLN)) + 4, "there were \(figures.1) threads")
-        #expect(child.wait() == 0)
-        Scale.show("100 lookups in vain: other tasks paused for \(figures.0) ms at most, \(figures.1) threads")
-        withExtendedLifetime(owners) {}
+    @Test func `a stopped process that has locked the directory and owns a name delays nobody`() throws {
+        let holder = Child("hold", "owned", in: sandbox, wrapper: ["/usr/bin/flock", sandbox.path])
+        #expect(waitUntil { sandbox.files.contains("names/owned") })
+        let owner = try #require(try names.registration(forName: "owned")).pid
+        defer { kill(owner, SIGKILL) }
+        holder.stop()
+        kill(owner, SIGSTOP)
+        let folder = open(sandbox.path, O_RDONLY)
+        defer { close(folder) }
+        #expect(flock(folder, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+        let names = names
+        let caller = Helper { () -> Result<Duration, any Error> in
+            Result {
+                let begin = ContinuousClock.now
+                let port = try MachPort(nameServer: names)
+                try names.register(port, name: "mine")
+                #expect(portError { try names.register(port, name: "owned") } == .nameInUse("owned", pid: owner))
+                try names.remove(port, name: "mine")
+                let local = try LocalMessagePort(name: "local", nameServer: names) { _, _ in nil }
+                try local.rename(to: "other")
+                #expect(try names.names().sorted() == ["other", "owned"])
+                #expect(try names.registrations().count == 2)
+                #expect(try names.registration(forName: "owned")?.pid == owner)
+                #expect(try names.sweep() == (0, []))
+                return begin.duration(to: .now)
+            }
+        }
+        let duration = try #require(caller.value(before: .now + .seconds(30))).get()
+        #expect(duration < .seconds(2))
+        withExtendedLifetime(holder) {}
     }
 
     @Test func `a watch waits for no stopped owner, and tells its end`() throws {

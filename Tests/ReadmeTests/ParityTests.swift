@@ -1,16 +1,16 @@
 import Foundation
 import Testing
 
-/// The tables of what Apple's run loops and ports have name nothing that is not there.
+/// The tables of what Apple's run loops and ports have, and of what waits, name nothing that is not there.
 struct ParityTests {
     private let root = URL(fileURLWithPath: #filePath)
         .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
 
-    @Test(arguments: ["RunLoops", "Ports"])
-    func `the tests and examples that the table of parity names are there`(module: String) throws {
-        let page = try text("Sources/\(module)/\(module).docc/Parity.md")
+    @Test(arguments: [("RunLoops", "Parity", 50), ("Ports", "Parity", 50), ("Ports", "Async", 2)])
+    func `the tests and examples that a table names are there`(module: String, name: String, least: Int) throws {
+        let page = try text("Sources/\(module)/\(module).docc/\(name).md")
         let tests = page.matches(of: /`(\w+): ([^`]+)`/)
-        #expect(tests.count > 50)
+        #expect(tests.count >= least)
         for test in tests {
             let (file, name) = (test.1, test.2)
             let folder = file == "MachPortTests" ? "PortsTests" : "\(module)Tests"

@@ -30,7 +30,7 @@ public final class PortNameWatch: Sendable {
 
     private let runtime: PortRuntime
     private let directory: RegistryDirectory
-    private let waiter = ThreadWaiter()
+    private let news = News()
     private let listener: RegistryWatcher.Listener
     private let state = Lock(State())
 
@@ -38,37 +38,86 @@ public final class PortNameWatch: Sendable {
     public init(_ nameServer: PortNameServer = .shared) throws(PortError) {
         runtime = nameServer.runtime
         directory = try nameServer.registryDirectory()
-        listener = try directory.listen { [waiter] _ in waiter.wake() }
-        waiter.wake()
+        listener = try directory.listen { [news] _ in news.announce() }
     }
 
     /// Waits for the next change; nil when the deadline came first. Any thread may call this method; each change is
     /// returned once. While the directory cannot be read for want of descriptors or memory, nothing changes.
     /// - Throws: ``PortError`` when the directory was removed, or must not be read.
-    @available(*, noasync, message: "it blocks its thread")
+    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
     public func next(before deadline: ContinuousClock.Instant? = nil) throws(PortError) -> Change? {
         try Fork.check()
-        let deadline = MonotonicInstant(deadline)
-        var hasFailed = false
-        // No event reports that the directory can be read again, so the next call looks at once.
-        defer { if hasFailed { waiter.wake() } }
+        let (deadline, waiter) = (MonotonicInstant(deadline), ThreadWaiter())
+        news.add(waiter)
+        defer { news.remove(waiter) }
         while true {
-            let (change, isLast) = state.withLock { state in
-                (state.untold.isEmpty ? nil : state.untold.removeFirst(), state.untold.isEmpty)
-            }
-            // Other threads may wait.
-            if !isLast { waiter.wake() }
-            if let change { return change }
+            let found = try find()
+            if let change = found.change { return change }
+            let isAwake = waiter.wait(for: nil, until: found.limit(deadline))
+            guard isAwake || found.isUnreadable && !deadline.hasPassed else { return nil }
+        }
+    }
+
+    /// Waits for the next change as the form that blocks does, suspending the task. Throws also `CancellationError`;
+    /// then the change is another call's.
+    public nonisolated(nonsending) func next(
+        before deadline: ContinuousClock.Instant? = nil
+    ) async throws -> Change? {
+        try Fork.check()
+        try Task.checkCancellation()
+        let (deadline, waiter) = (MonotonicInstant(deadline), TaskWaiter(runtime.housekeeping))
+        news.add(waiter)
+        defer { news.remove(waiter) }
+        while true {
+            let found = try find()
+            if let change = found.change { return change }
+            let isAwake = try await waiter.wait(until: found.limit(deadline))
+            guard isAwake || found.isUnreadable && !deadline.hasPassed else { return nil }
+        }
+    }
+
+    /// The changes, one after the other, for a task's `for try await`. The sequence keeps the watch, and has no end: the
+    /// loop ends with an error of `next(before:)`, or with `CancellationError`.
+    public var changes: Changes { Changes(watch: self) }
+
+    /// The changes of a watch. See ``PortNameWatch/changes``.
+    public struct Changes: AsyncSequence, AsyncIteratorProtocol, Sendable {
+        let watch: PortNameWatch
+
+        /// Starts to take changes.
+        public func makeAsyncIterator() -> Changes { self }
+
+        /// Suspends until there is a change, and takes it.
+        public mutating func next(isolation actor: isolated (any Actor)? = #isolation) async throws -> Change? {
+            try await watch.next()
+        }
+    }
+
+    /// What a look has found.
+    private struct Found {
+        var change: Change?
+        /// Whether the directory cannot be read for a while. No event reports that it can be read again.
+        var isUnreadable = false
+
+        func limit(_ deadline: MonotonicInstant) -> MonotonicInstant {
+            isUnreadable ? min(deadline, .now + .milliseconds(100)) : deadline
+        }
+    }
+
+    /// Takes a change, and looks for changes before if there may be any.
+    private func find() throws(PortError) -> Found {
+        try state.withLock { (state) throws(PortError) in
+            if !state.untold.isEmpty { return Found(change: state.untold.removeFirst()) }
             if listener.isDirectoryRemoved { throw .directory(directory.path, call: "inotify", errno: ENOENT) }
-            let end = hasFailed ? min(deadline, .now + .milliseconds(100)) : deadline
-            guard waiter.wait(for: nil, until: end) || hasFailed && !deadline.hasPassed else { return nil }
+            guard news.take() else { return Found() }
             do throws(PortError) {
-                try state.withLock { (state) throws(PortError) in try look(&state) }
-                hasFailed = false
+                try look(&state)
             } catch {
-                hasFailed = true
+                news.putBack()
                 guard error.mayHideEntry else { throw error }
+                return Found(isUnreadable: true)
             }
+            return Found(change: state.untold.isEmpty ? nil : state.untold.removeFirst())
         }
     }
 
@@ -99,4 +148,24 @@ public final class PortNameWatch: Sendable {
         right.channel.watch()
         return right.isValid ? (.init(entry), right) : nil
     }
+}
+
+/// Says that something may have changed, to all who wait for it.
+private final class News: Sendable {
+    /// At the beginning, all that exists is new.
+    private let state = Lock((isFresh: true, waiters: [any Waiter]()))
+
+    func announce() {
+        let waiters = state.withLock { state in
+            state.isFresh = true
+            return state.waiters
+        }
+        for waiter in waiters { waiter.wake() }
+    }
+
+    func take() -> Bool { state.withLock { exchange(&$0.isFresh, with: false) } }
+    func putBack() { state.withLock { $0.isFresh = true } }
+
+    func add(_ waiter: some Waiter) { state.withLock { $0.waiters.append(waiter) } }
+    func remove(_ waiter: some Waiter) { state.withLockUnlessForked { $0.waiters.removeAll { $0 === waiter } } }
 }
