@@ -80,7 +80,7 @@ private func vainWait(_ what: String, _ name: String) throws -> VainWait {
             return VainWait(error: "nothing arrived") { _ = try await right.statistics(before: $1) }
         }
         return VainWait(error: "before the deadline") { _, deadline in
-            let bytes = [UInt8](repeating: 1, count: 1 << 20)
+            let bytes = [UInt8](repeating: 1, count: 1 << 17)
             while true { try await right.send(bytes: bytes.span.bytes, before: deadline) }
         }
 
@@ -92,6 +92,31 @@ private func vainWait(_ what: String, _ name: String) throws -> VainWait {
         stop(try owner(of: name))
         return VainWait(error: "before the deadline") { _, deadline in
             _ = try await RemoteMessagePort(right).request(id: 1, timeout: ContinuousClock.now.duration(to: deadline))
+        }
+
+    case "finish":
+        let (thread, kept, taken) = (try RunLoopThread(), Kept(), Latch())
+        let server = try LocalMessagePort(requestHandler: { request in
+            kept.right = request.replyRight
+            taken.open()
+        })
+        try server.schedule(in: thread.loop)
+        Task.detached { try await RemoteMessagePort(server.sendRight).request(id: 1, timeout: .seconds(60)) }
+        check(taken.wait(until: .now + .seconds(30)), "nobody asks")
+        return VainWait(error: "Nothing") { _, deadline in
+            if !(await server.finish(before: deadline)) { throw Nothing() }
+            withExtendedLifetime((thread, kept)) {}
+        }
+
+    case "named":
+        let named = NamedMessagePort("nobody")
+        return VainWait(error: "nobody") { number, deadline in
+            let timeout = ContinuousClock.now.duration(to: deadline)
+            if number % 2 == 0 {
+                _ = try await named.port(before: deadline)
+            } else {
+                _ = try await named.request(MachPort.Message(), timeout: timeout)
+            }
         }
 
     case "name":

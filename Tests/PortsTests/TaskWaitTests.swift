@@ -11,8 +11,8 @@ import Testing
     let sandbox = Sandbox()
 
     @Test(arguments: [
-        "receive", "bytes", "request", "ping", "statistics", "lookup", "name", "end", "watch", "check-in", "answer",
-        "launch", "worker", "exit", "thread",
+        "receive", "bytes", "request", "named", "finish", "ping", "statistics", "lookup", "name", "end", "watch",
+        "check-in", "answer", "launch", "worker", "exit", "thread",
     ])
     func `tasks that wait in vain hold up no others, and make no threads`(_ what: String) async throws {
         let desk = try Desk(sandbox)

@@ -23,7 +23,7 @@ extension PortNameServer {
     }
 
     /// Waits for a name as the form that blocks does, suspending the task. Throws also `CancellationError`.
-    public func waitForPort(
+    public nonisolated(nonsending) func waitForPort(
         forName name: String, before deadline: ContinuousClock.Instant? = nil
     ) async throws -> MachPort.SendRight {
         let deadline = MonotonicInstant(deadline)
@@ -49,7 +49,9 @@ extension PortNameServer {
     }
 
     /// Waits for the end of a name as the form that blocks does, suspending the task. Throws also `CancellationError`.
-    public func waitForEnd(ofName name: String, before deadline: ContinuousClock.Instant? = nil) async throws {
+    public nonisolated(nonsending) func waitForEnd(
+        ofName name: String, before deadline: ContinuousClock.Instant? = nil
+    ) async throws {
         let deadline = MonotonicInstant(deadline)
         guard let right = try await find(name)?.port(before: answerDeadline(deadline)) else { return }
         let changes = try NameChanges(of: name, self, TaskWaiter(runtime.housekeeping))
