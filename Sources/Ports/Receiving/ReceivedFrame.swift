@@ -52,6 +52,7 @@ final class ReceivedFrame: Sendable {
         }
     }
 
+    @inline(__always)
     private func range(
         ofComponent index: Int, in bytes: UnsafeRawBufferPointer
     ) -> (range: Range<Int>, isPort: Bool)? {

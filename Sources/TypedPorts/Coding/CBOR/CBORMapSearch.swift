@@ -54,10 +54,11 @@ extension CBORReader {
         let head = searches[try position(of: search)].head
         var names: Set<String> = []
         var keys: [Key] = []
+        func isNew(_ name: String) -> Bool { head.number == 1 || names.insert(name).inserted }
         try entries(of: head) { (offset, _) throws(Malformed) in
             if let number = try integerKey(at: offset) {
-                if names.insert(String(number)).inserted, let key = Key(intValue: number) { keys.append(key) }
-            } else if let name = try name(at: offset), names.insert(name).inserted, let key = Key(stringValue: name) {
+                if isNew(String(number)), let key = Key(intValue: number) { keys.append(key) }
+            } else if let name = try name(at: offset), isNew(name), let key = Key(stringValue: name) {
                 keys.append(key)
             }
         }
