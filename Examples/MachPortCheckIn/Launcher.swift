@@ -11,7 +11,7 @@ enum MessageID {
 }
 
 /// Lives on the main thread, and handles what comes to its port.
-final class Launcher: MachPort.Delegate {
+final class Launcher: MachPort.Delegate, Sendable {
     /// The worker's port, once it has checked in.
     private let distantPort = Mutex<MachPort.SendRight?>(nil)
 

@@ -3,7 +3,7 @@ import RunLoops
 import Synchronization
 
 /// Lives on a thread of its own, and handles what main sends to its port.
-final class Worker: MachPort.Delegate {
+final class Worker: MachPort.Delegate, Sendable {
     /// Main's port.
     private let remotePort: MachPort.SendRight
     private let mustExit = Atomic(false)

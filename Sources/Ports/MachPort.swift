@@ -17,9 +17,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
 
     let receiver: Receiver
     private let runtime: PortRuntime
-    private let delegateBox = Lock(DelegateBox())
-
-    private struct DelegateBox { weak var delegate: (any Delegate)? }
+    let sharedDelegate = Lock(SharedDelegate())
 
     /// Makes a port. Each limit is 1 or more.
     /// - Parameters:
@@ -67,7 +65,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
     /// The port's number and its process.
     public var description: String { id.description }
 
-    private static func messageHandler(_ handler: @escaping Handler) -> Receiver.Handler {
+    static func messageHandler(_ handler: @escaping Handler) -> Receiver.Handler {
         { (message: consuming ReceivedMessage) in
             // Requests and replies belong to message ports.
             if message.header.kind == .message { handler(Message(message)) } else { message.refuse() }
@@ -78,25 +76,8 @@ public final class MachPort: Sendable, CustomStringConvertible {
     /// The corresponding method is NSPort's `setDelegate:`.
     public func setHandler(_ handler: Handler?) {
         guard !Fork.isChild else { return }
-        delegateBox.withLock { $0.delegate = nil }
+        sharedDelegate.withLock { $0.delegate = nil }
         receiver.setHandlers(.init(message: handler.map(Self.messageHandler)))
-    }
-
-    /// Handles messages in place of a handler, from the next one on. The port does not keep the delegate. Without a
-    /// delegate, messages wait. Any thread may set the delegate. The corresponding property is NSPort's `delegate`.
-    public var delegate: (any Delegate)? {
-        get { delegateBox.withLockUnlessForked { $0.delegate } ?? nil }
-        set {
-            // Without a delegate to remove, the handler stays.
-            guard newValue != nil || delegate != nil else { return }
-            guard newValue != nil else { return setHandler(nil) }
-            delegateBox.withLock { $0.delegate = newValue }
-            receiver.setHandlers(
-                .init(ofDelegate: { [weak self] in
-                    guard let self, let delegate else { return nil }
-                    return Self.messageHandler { message in delegate.handle(message, of: self) }
-                }))
-        }
     }
 
     /// Has a loop, perhaps one of several, handle the port's messages in a mode; each message is handled once.

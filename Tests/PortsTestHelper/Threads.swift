@@ -1,3 +1,4 @@
+import Dispatch
 import Glibc
 import Ports
 import RunLoops
@@ -73,4 +74,17 @@ func leaveWithoutThreads() throws -> Never {
     var status: Int32 = 0
     while waitpid(child, &status, 0) < 0, errno == EINTR {}
     exit(status == 0 ? 0 : 71)
+}
+
+/// Has another thread handle a message for a delegate that belongs to the main thread.
+func handleElsewhere(_ place: String) throws -> Never {
+    final class Local: MachPort.Delegate {
+        func handle(_ message: MachPort.Message, of port: MachPort) { fail("handled elsewhere") }
+    }
+    let (port, delegate, thread) = (try MachPort(), Local(), try RunLoopThread())
+    port.setLocalDelegate(delegate)
+    if place == "queue" { try port.setQueue(.global()) } else { try port.schedule(in: thread.loop) }
+    try port.sendRight.send(MachPort.Message(id: 1))
+    _ = Latch().wait(until: .now + .seconds(20))
+    withExtendedLifetime((delegate, thread)) { fail("nothing happened") }
 }

@@ -306,6 +306,9 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
     case "leave-without-threads":
         try leaveWithoutThreads()
 
+    case "misuse-delegate":
+        try handleElsewhere(arguments.first ?? "")
+
     case "interrupted":
         try goOnInterrupted(Int(arguments.first ?? "") ?? 0)
 

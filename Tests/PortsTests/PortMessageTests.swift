@@ -10,7 +10,7 @@ import Testing
 @Suite(.ownThread) struct PortMessageTests {
     init() { Sandbox.prepare() }
 
-    private final class Switchboard: MachPort.Delegate {
+    private final class Switchboard: MachPort.Delegate, Sendable {
         let calls = Shared<[(id: UInt32, port: ObjectIdentifier)]>([])
 
         func handle(_ message: MachPort.Message, of port: MachPort) {
