@@ -46,7 +46,7 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log", condition: .when(traits: ["Ports"])),
             ]
         ),
-        .target(name: "TypedPorts", dependencies: ["Ports"]),
+        .target(name: "TypedPorts", dependencies: ["Ports", "RunLoopLocks"]),
         .executableTarget(
             name: "portctl",
             dependencies: ["Ports", "RunLoops", "ZeroMQ", argumentParser]
