@@ -54,6 +54,16 @@ extension MachPort {
             content = .built(components, replyPort)
         }
 
+        /// Makes a message of one component, such as Foundation's `Data`.
+        public init(id: UInt32 = 0, bytes: some Sequence<UInt8>, replyPort: SendRight? = nil) {
+            self.init(id: id, [.bytes(Array(bytes))], replyPort: replyPort)
+        }
+
+        /// Makes a message of one component, with a copy of the bytes.
+        public init(id: UInt32 = 0, bytes: RawSpan, replyPort: SendRight? = nil) {
+            self.init(id: id, [.bytes(bytes.withUnsafeBytes { Array($0) })], replyPort: replyPort)
+        }
+
         init(_ message: consuming ReceivedMessage) {
             id = message.header.id
             content = .received(message)

@@ -247,4 +247,22 @@ import Testing
         #expect(try await remote.request(id: 6000)?.count == 6000)
         thread.stop()
     }
+
+    @Test func `any sequence of bytes is data`() async throws {
+        let server = try LocalMessagePort { (request: MessagePortRequest) in
+            try? request.replyRight?.reply(with: (request.data ?? []).reversed())
+        }
+        let thread = try await RunLoopThread()
+        try server.schedule(in: thread.loop)
+        let remote = RemoteMessagePort(server.sendRight)
+        #expect(try await remote.request(id: 1, "abc".utf8) == Array("cba".utf8))
+        #expect(try await remote.request(id: 1, 1...3) == [3, 2, 1])
+        #expect(try await remote.request(id: 1, [4, 5]) == [5, 4])
+        #expect(await Helper { try? remote.request(id: 1, "ab".utf8) }.ended() == Array("ba".utf8))
+        try await remote.send(id: 2, "x".utf8)
+        #expect(MachPort.Message(bytes: "ab".utf8).components == [.bytes([97, 98])])
+        let bytes: [UInt8] = [1, 2]
+        #expect(MachPort.Message(id: 3, bytes: bytes.span.bytes).components == [.bytes([1, 2])])
+        thread.stop()
+    }
 }
