@@ -106,6 +106,7 @@ for (folder, command, dependencies) in [
     ("IdleWork", "idle-work", ["RunLoops"]), ("StallMonitor", "stall-monitor", ["RunLoops"]),
     ("Hello", "hello", ports), ("MachPortCheckIn", "mach-port-check-in", ports), ("NamedPort", "named-port", ports),
     ("MessagePorts", "message-ports", ports), ("NameService", "name-service", ports + [argumentParser]),
+    ("Dictionary", "dictionary", ports + ["TypedPorts"]),
 ] {
     package.targets.append(
         .executableTarget(

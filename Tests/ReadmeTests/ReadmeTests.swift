@@ -27,6 +27,18 @@ struct ReadmeTests {
             ])
     }
 
+    @Test func `the programs of the page about typed ports are those that are built`() throws {
+        func text(_ path: String) throws -> String {
+            try String(contentsOf: root.appendingPathComponent(path), encoding: .utf8)
+        }
+        let page = try text("Sources/TypedPorts/TypedPorts.docc/TypedPorts.md")
+        let programs = page.matches(of: /```swift\n([^`]*)```/).map { String($0.1) }
+        #expect(programs.count == 3)
+        #expect(try programs[0] == text("Examples/Dictionary/Requests.swift"))
+        #expect(try programs[1] == text("Examples/Dictionary/Server.swift"))
+        #expect(try programs[2] == text("Examples/Dictionary/Client.swift"))
+    }
+
     @Test func `the steps of a message in CONTRIBUTING are in the files that it names`() throws {
         let page = try String(contentsOf: root.appendingPathComponent("CONTRIBUTING.md"), encoding: .utf8)
         let steps = page.matches(of: /\d+\. `([\w\/]+\.swift)`, `(\w+)`/)

@@ -195,7 +195,7 @@ import Testing
     }
 
     @Test func `values travel over plain ports`() async throws {
-        let port = try MachPort()
+        let port = try MachPort(nameServer: PortNameServer(directory: folder.path))
         try await port.sendRight.send(Lookup(word: "a"), id: 7)
         let message = try await port.receive()
         #expect(message.id == 7)
