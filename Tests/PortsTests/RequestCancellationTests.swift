@@ -21,7 +21,7 @@ import Testing
         let one = PortRuntime(directory: sandbox.path)
         let other = areTwo ? PortRuntime(directory: sandbox.path) : one
         let server = try LocalMessagePort(name: "served", nameServer: one.nameServer)
-        let remote = try await RemoteMessagePort(name: "served", nameServer: other.nameServer)
+        let remote = try await RemoteMessagePort(name: "served", nameServer: other.nameServer, before: .patience)
         return Stand(
             server: server, remote: remote, accepted: one.accepted, runtimes: [one, other], requests: server.requests)
     }

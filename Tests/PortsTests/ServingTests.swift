@@ -25,7 +25,8 @@ import Testing
         let runtimes = runtimes(areTwo: areTwo)
         let server = try LocalMessagePort(name: "served", nameServer: runtimes.server.nameServer)
         let serving = Task { await server.serve(atMost: limit, handler) }
-        let remote = try await RemoteMessagePort(name: "served", nameServer: runtimes.asker.nameServer)
+        let remote = try await RemoteMessagePort(
+            name: "served", nameServer: runtimes.asker.nameServer, before: .patience)
         return (server, remote, serving, runtimes)
     }
 
@@ -207,7 +208,8 @@ import Testing
                 MachPort.Message(id: request.id + 1, request.message.components.reversed())
             }
         }
-        let remote = try await RemoteMessagePort(name: "served", nameServer: runtimes.asker.nameServer)
+        let remote = try await RemoteMessagePort(
+            name: "served", nameServer: runtimes.asker.nameServer, before: .patience)
         let port = try MachPort(nameServer: runtimes.asker.nameServer)
         let sent = MachPort.Message(id: 6, [.bytes([1]), .port(port.sendRight), .bytes([])], replyPort: port.sendRight)
         let reply = try await remote.request(sent)
@@ -232,7 +234,8 @@ import Testing
         }
         let thread = try await RunLoopThread()
         try server.schedule(in: thread.loop)
-        let remote = try await RemoteMessagePort(name: "served", nameServer: runtimes.asker.nameServer)
+        let remote = try await RemoteMessagePort(
+            name: "served", nameServer: runtimes.asker.nameServer, before: .patience)
         runtimes.asker.replyLimit = 5000
         #expect(runtimes.asker.replyLimit == 5000)
         #expect(try await remote.request(id: 4900)?.count == 4900)
