@@ -1,3 +1,4 @@
+import OwnThread
 import RunLoops
 import TestSupport
 import Testing
@@ -5,7 +6,7 @@ import Testing
 @testable import Ports
 
 /// That a server learns when nobody waits for a reply any more. No test blocks its thread.
-@Suite struct RequestCancellationTests {
+@Suite(.ownThread) struct RequestCancellationTests {
     let sandbox = Sandbox()
 
     private struct Stand {

@@ -1,4 +1,5 @@
 import Askers
+import OwnThread
 import RunLoops
 import TestSupport
 import Testing
@@ -6,7 +7,7 @@ import Testing
 @testable import Ports
 
 /// Thousands of requests whose askers give up, or are killed, or whose servers are. No test blocks its thread.
-@Suite struct RequestOutcomeTests {
+@Suite(.ownThread) struct RequestOutcomeTests {
     let sandbox = Sandbox()
 
     @Test func `askers that give up or die leave no work and no memory of them`() async throws {

@@ -1,3 +1,4 @@
+import OwnThread
 import RunLoops
 import TestSupport
 import Testing
@@ -5,7 +6,7 @@ import Testing
 @testable import Ports
 
 /// Tasks that answer requests, of the same runtime and of another. No test blocks its thread.
-@Suite struct ServingTests {
+@Suite(.ownThread) struct ServingTests {
     let sandbox = Sandbox()
 
     /// A server's runtime, and an asker's, which may be the same.

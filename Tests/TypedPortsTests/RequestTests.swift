@@ -1,3 +1,4 @@
+import OwnThread
 import Ports
 import TestSupport
 import Testing
@@ -5,7 +6,7 @@ import Testing
 @testable import TypedPorts
 
 /// Typed requests and streams, inside a runtime and between two. No test blocks its thread.
-@Suite struct RequestTests {
+@Suite(.ownThread) struct RequestTests {
     private let folder = TemporaryFolder()
 
     struct Lookup: PortRequest, Equatable {

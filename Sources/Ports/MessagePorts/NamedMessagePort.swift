@@ -26,7 +26,7 @@ public final class NamedMessagePort: Sendable, CustomStringConvertible {
     public var description: String { "“\(name)”" }
 
     /// The port that has the name, as it was last found; after its end, or at the first use, waits for the next.
-    /// - Throws: As ``PortNameServer/waitForPort(forName:before:)``, and `CancellationError`.
+    /// - Throws: As `PortNameServer.waitForPort(forName:before:)`, and `CancellationError`.
     public nonisolated(nonsending) func port(
         before deadline: ContinuousClock.Instant? = nil
     ) async throws -> RemoteMessagePort {
@@ -42,9 +42,8 @@ public final class NamedMessagePort: Sendable, CustomStringConvertible {
     }
 
     /// Sends a request to the port that has the name, and again to the next when surely nobody has handled it; all within
-    /// the timeout, which also bounds the wait for a port.
-    /// - Parameter mayRepeat: Whether the request may be sent again, too, when its server has ended and may have handled
-    ///   it.
+    /// the timeout, which also bounds the wait for a port. With `mayRepeat`, the request is sent again, too, when its
+    /// server has ended and may have handled it.
     /// - Throws: As ``RemoteMessagePort/request(_:timeout:)``, and `nameNotFound`.
     public nonisolated(nonsending) func request(
         _ message: MachPort.Message, timeout: Duration = .seconds(10), mayRepeat: Bool = false

@@ -31,8 +31,10 @@ extension LocalMessagePort {
     /// The handler returns the reply's data, or throws: the asker of a request gets a ``RequestFailure`` as it is, and
     /// the description of another error. An asker that gives up cancels its handler's task; so does the cancellation of
     /// the calling task, and then the askers get ``PortError/unanswered(port:)``. To end with all answered that was taken,
-    /// call ``finish(before:)``.
-    /// - Parameter limit: The handlers at a time. When so many run, further requests wait at the port (back-pressure).
+    /// call `finish(before:)`.
+    /// - Parameters:
+    ///   - limit: The handlers at a time. When so many run, further requests wait at the port (back-pressure).
+    ///   - handler: Called with each request, also with what was sent without a wish for a reply.
     public func serve(
         atMost limit: Int = 100, _ handler: @escaping @Sendable (MessagePortRequest) async throws -> [UInt8]?
     ) async {

@@ -17,7 +17,7 @@ public struct RequestClient: Sendable {
     private let target: Target
     let coder: any MessageCoder
 
-    /// Makes a client of whichever port has the name, as ``NamedMessagePort``.
+    /// Makes a client of whichever port has the name, as `NamedMessagePort`.
     public init(_ name: String, nameServer: PortNameServer = .shared, coder: any MessageCoder = CBORCoder()) {
         target = .named(NamedMessagePort(name, nameServer: nameServer))
         self.coder = coder
@@ -30,9 +30,9 @@ public struct RequestClient: Sendable {
     }
 
     /// Sends a request, and returns the reply; both within the timeout, which includes the wait for a port of the name.
-    /// - Parameter mayRepeat: Whether a client of a name may send the request again when its server has ended and may
-    ///   have handled it. A request that surely nobody has handled is sent again in any case.
-    /// - Throws: The request's `Failure`; ``PortError``: `failed` for another error of the handler, `refused`,
+    /// A client of a name sends a request again that surely nobody has handled; with `mayRepeat` also one whose server has
+    /// ended and may have handled it.
+    /// - Throws: The request's `Failure`; `PortError`: `failed` for another error of the handler, `refused`,
     ///   `receiveTimedOut`…; `CancellationError`; `EncodingError`, `DecodingError`.
     public nonisolated(nonsending) func request<R: PortRequest>(
         _ request: R, timeout: Duration = .seconds(10), mayRepeat: Bool = false

@@ -19,7 +19,7 @@ public final class RequestServer: Sendable {
     private let handlers = Mutex<[UInt32: (name: String, call: Handler)]>([:])
 
     /// Makes a server for requests to a port of its own, with a name or without.
-    /// - Throws: ``PortError``, as `PortNameServer.register`.
+    /// - Throws: `PortError`, as `PortNameServer.register`.
     public convenience init(
         name: String? = nil, nameServer: PortNameServer = .shared, coder: any MessageCoder = CBORCoder()
     ) throws(PortError) {
@@ -33,7 +33,7 @@ public final class RequestServer: Sendable {
     }
 
     /// Has a handler answer the requests of a type. An asker that gives up cancels the handler's task. The asker gets what
-    /// the handler throws: the request's `Failure` as it is, another error as ``RequestFailure`` with its description.
+    /// the handler throws: the request's `Failure` as it is, another error as `RequestFailure` with its description.
     /// Each type, and each name of a request, has one handler.
     public func handle<R: PortRequest>(
         _ type: R.Type = R.self, _ handler: @escaping @Sendable (R) async throws -> R.Reply

@@ -12,7 +12,7 @@ extension RequestClient {
 /// The elements of a reply. See ``RequestClient/stream(_:)``.
 ///
 /// An element is decoded when the task asks for it, so a slow task slows the server down. The end of the iteration, for
-/// whatever reason, cancels the server's handler. Throws what ``RequestClient/request(_:timeout:mayRepeat:)`` throws,
+/// whatever reason, cancels the server's handler. Throws what `RequestClient.request` throws,
 /// after all elements that were sent before an error of the handler; after the death of a server, perhaps after fewer.
 public struct ReplyStream<R: PortStreamRequest>: AsyncSequence, Sendable {
     /// What the server sends again and again.
