@@ -39,10 +39,22 @@ extension MachPort {
         /// NSPortMessage's `sendBeforeDate:`.
         /// - Throws: ``PortError``: `sendTimedOut`, `isInvalid`, `becameInvalid`, `messageTooLarge`, `cannotConnect`…
         @available(*, noasync, message: "it blocks its thread; `try await` the other one")
-        public func send(_ message: Message, before deadline: ContinuousClock.Instant? = nil) throws(PortError) {
+        public func send(_ message: Message, before deadline: ContinuousClock.Instant?) throws(PortError) {
+            try send(message, until: MonotonicInstant(deadline))
+        }
+
+        // Forms of their own: a deadline of this type costs as much as half a message, also where it is nil.
+
+        /// Sends a message without a deadline, otherwise as the form with one.
+        /// - Throws: ``PortError``, but never `sendTimedOut`.
+        @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+        public func send(_ message: Message) throws(PortError) { try send(message, until: .distantFuture) }
+
+        @inline(__always)
+        private func send(_ message: Message, until deadline: MonotonicInstant) throws(PortError) {
             try Fork.check()
             var message = try MessageEncoding.outgoing(message, to: channel)
-            try channel.send(&message, before: MonotonicInstant(deadline))
+            try channel.send(&message, before: deadline)
         }
 
         /// Sends a message as the form that blocks does, suspending the task. Those who wait get room in their order.
@@ -59,11 +71,23 @@ extension MachPort {
         /// - Throws: ``PortError``, as `send(_:before:)`.
         @available(*, noasync, message: "it blocks its thread; `try await` the other one")
         public func send(
-            id: UInt32 = 0, bytes: RawSpan, replyPort: SendRight? = nil,
-            before deadline: ContinuousClock.Instant? = nil
+            id: UInt32 = 0, bytes: RawSpan, replyPort: SendRight? = nil, before deadline: ContinuousClock.Instant?
+        ) throws(PortError) {
+            try send(id, bytes, replyPort, MonotonicInstant(deadline))
+        }
+
+        /// Sends bytes without a deadline, otherwise as the form with one.
+        /// - Throws: ``PortError``, but never `sendTimedOut`.
+        @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+        public func send(id: UInt32 = 0, bytes: RawSpan, replyPort: SendRight? = nil) throws(PortError) {
+            try send(id, bytes, replyPort, .distantFuture)
+        }
+
+        @inline(__always)
+        private func send(
+            _ id: UInt32, _ bytes: RawSpan, _ replyPort: SendRight?, _ deadline: MonotonicInstant
         ) throws(PortError) {
             try Fork.check()
-            let deadline = MonotonicInstant(deadline)
             if channel.isLocal {
                 return try channel.send(id: id, bytes: bytes, replyRight: replyPort?.channel, before: deadline)
             }
