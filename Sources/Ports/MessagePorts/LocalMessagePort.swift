@@ -72,7 +72,7 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
     ) throws(PortError) {
         self.nameServer = nameServer
         currentName = Lock(name)
-        port = try MachPort(limits, nameServer, handler.map(taken.handler))
+        port = try MachPort(limits, nameServer, MessagePortRequest.handler(handler, taken))
         if let name { try nameServer.register(port, name: name) }
         nameServer.runtime.localMessagePorts.entries.withLock { $0[port.id] = Weak(self) }
     }

@@ -17,6 +17,15 @@ public struct MessagePortRequest: Sendable {
         if replyRight == nil { taken.end() }
     }
 
+    static func handler(
+        _ handler: (@Sendable (MessagePortRequest) -> Void)?, _ taken: TakenRequests
+    ) -> Receiver.Handler? {
+        guard let handler else { return nil }
+        return { message in
+            if let request = MessagePortRequest(message, taken) { handler(request) }
+        }
+    }
+
     /// The sender's number for the subject of the request.
     public var id: UInt32 { message.id }
 

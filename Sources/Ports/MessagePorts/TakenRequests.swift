@@ -11,10 +11,6 @@ final class TakenRequests: Sendable {
     /// Set when the port takes no more requests, and none waits for its reply.
     let areDone = Promise<Void>()
 
-    func handler(_ handler: @escaping LocalMessagePort.RequestHandler) -> Receiver.Handler {
-        { message in if let request = MessagePortRequest(message, self) { handler(request) } }
-    }
-
     /// - Returns: False when the port takes no more requests.
     func begin() -> Bool {
         state.withLock { state in

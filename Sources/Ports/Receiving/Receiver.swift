@@ -301,8 +301,7 @@ final class Receiver: LocalPort, RegisteredPort {
         }
     }
 
-    /// As the form that blocks, suspending the task.
-    /// - Parameter takesRequests: Whether requests are taken, too, and not refused.
+    /// As the form that blocks, suspending the task. Takes requests, too, or refuses them.
     nonisolated(nonsending) func receive(
         before deadline: MonotonicInstant, takesRequests: Bool = false
     ) async throws -> ReceivedMessage {
