@@ -13,6 +13,7 @@ let dictionary = [
 func serve() async throws {
     // First: until the sequence is made, SIGTERM ends the process at once.
     let signals = try SignalSequence([SIGTERM, SIGINT])
+    defer { withExtendedLifetime(signals) {} }
     let server = try RequestServer(name: serviceName)
     server.handle(Lookup.self) { lookup in
         try await Task.sleep(for: .milliseconds(lookup.delay))

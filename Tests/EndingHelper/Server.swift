@@ -7,6 +7,7 @@ struct Server {
     static func main() async throws {
         // First: until the sequence is made, SIGTERM ends the process at once.
         let signals = try SignalSequence([SIGTERM, SIGINT])
+        defer { withExtendedLifetime(signals) {} }
         let server = try LocalMessagePort(name: "com.example.server")
         async let serving: Void = server.serve(atMost: 200) { request in try await answer(request) }
 

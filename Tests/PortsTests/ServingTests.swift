@@ -252,6 +252,37 @@ import Testing
         thread.stop()
     }
 
+    @Test(arguments: [false, true])
+    func `a port that finishes waits for replies that wait for room`(_ isRead: Bool) async throws {
+        let runtimes = runtimes(areTwo: true)
+        let server = try LocalMessagePort(name: "served", nameServer: runtimes.server.nameServer) { _, data in data }
+        let thread = try await RunLoopThread()
+        try server.schedule(in: thread.loop)
+        let remote = try await RemoteMessagePort(name: "served", nameServer: runtimes.asker.nameServer)
+        // An asker that takes none of its replies.
+        let asker = try MachPort(queueLimit: 1, nameServer: runtimes.asker.nameServer)
+        let data = [UInt8](repeating: 1, count: 300_000)
+        for number in 1...10 as ClosedRange<UInt64> {
+            let message = MachPort.Message(id: 1, data: data, replyPort: asker.sendRight)
+            let channel = remote.sendRight.channel
+            let request = try MessageEncoding.outgoing(message, kind: .request, request: number, to: channel)
+            try await channel.send(request, before: .distantFuture)
+        }
+        #expect(await waitUntil { server.port.receiver.look().statistics.received == 10 })
+        let reading = Task {
+            var count = 0
+            while isRead, count < 10 {
+                // A reply is no message, so the port drops it.
+                let message = try? await asker.receiver.receive(before: .now + .milliseconds(100), takesRequests: true)
+                count += message == nil && asker.receiver.look().statistics.received == 10 ? 10 : 0
+            }
+        }
+        #expect(await server.finish(before: .now + .milliseconds(isRead ? 60_000 : 50)) == isRead)
+        await reading.value
+        thread.stop()
+        withExtendedLifetime(runtimes) {}
+    }
+
     @Test func `any sequence of bytes is data`() async throws {
         let server = try LocalMessagePort { (request: MessagePortRequest) in
             try? request.replyRight?.reply(with: (request.data ?? []).reversed())

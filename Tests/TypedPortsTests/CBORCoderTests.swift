@@ -122,6 +122,10 @@ import TypedPorts
         #expect(
             try decoded(Person.self, hex("a5 646e616d656161 646e616d656162 626964 01 6576616c756502 626964 02"))
                 == Person(id: 1, name: "a", value: 2))
+        // The type asks for the id first, which lies between the two.
+        #expect(
+            try decoded(Person.self, hex("a4 646e616d656161 626964 01 646e616d656162 6576616c756502"))
+                == Person(id: 1, name: "a", value: 2))
     }
 
     @Test func `numbers change their kind if they stay the same`() throws {

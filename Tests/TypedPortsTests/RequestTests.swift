@@ -37,6 +37,18 @@ import Testing
         var failsAtEnd = false
     }
 
+    struct Chunks: PortStreamRequest {
+        typealias Element = MessageBytes
+        var count: Int
+        var size: Int
+    }
+
+    struct Ports: PortStreamRequest {
+        typealias Element = MachPort.SendRight
+        var port: MachPort.SendRight
+        var count: Int
+    }
+
     struct Unknown: PortRequest { typealias Reply = Done }
 
     private func stand(areTwo: Bool) throws -> (server: RequestServer, client: RequestClient, runtimes: [PortRuntime]) {
@@ -70,7 +82,7 @@ import Testing
         // Bytes of another type, under the request's own id.
         let raw = try await RemoteMessagePort(name: "typed", nameServer: runtimes[1].nameServer)
         let wrong = await text { _ = try await raw.request(MachPort.Message(id: Lookup.messageID, [.bytes([1, 2])])) }
-        #expect(wrong.contains("the request is no Lookup"))
+        #expect(wrong.contains("the request is no RequestTests.Lookup"))
         #expect(await Helper { try? client.request(Lookup(word: "thread")) }.ended() == "THREAD")
         await server.finish()
         await running.value
@@ -139,6 +151,152 @@ import Testing
         }
 
         func makeAsyncIterator() -> Iterator { Iterator(sequence: self) }
+    }
+
+    @Test(arguments: [false, true])
+    func `ports and large bytes travel as elements, in bounds`(_ areTwo: Bool) async throws {
+        let (server, client, runtimes) = try stand(areTwo: areTwo)
+        let made = Shared(0)
+        server.handle(Chunks.self) { chunks in
+            AsyncStream(unfolding: {
+                made.withLock { made in
+                    made += 1
+                    return made > chunks.count
+                        ? nil : MessageBytes([UInt8](repeating: UInt8(made & 0xff), count: chunks.size))
+                }
+            })
+        }
+        server.handle(Ports.self) { ports in
+            AsyncStream { continuation in
+                for _ in 0..<ports.count { continuation.yield(ports.port) }
+                continuation.finish()
+            }
+        }
+        let running = Task { await server.run() }
+        var taken = 0
+        for try await chunk in client.stream(Chunks(count: 2000, size: 64 << 10)) {
+            taken += 1
+            #expect(chunk.count == 64 << 10)
+            #expect(chunk.withBytes { $0.unsafeLoad(fromByteOffset: 0, as: UInt8.self) } == UInt8(taken & 0xff))
+            // Some batches of one element each wait.
+            if taken == 10 { #expect(made.withLock { $0 } < 100) }
+        }
+        #expect(taken == 2000)
+        let port = try MachPort(nameServer: runtimes[1].nameServer)
+        taken = 0
+        for try await right in client.stream(Ports(port: port.sendRight, count: 5000)) {
+            taken += 1
+            #expect(right == port.sendRight)
+        }
+        #expect(taken == 5000)
+        await server.finish()
+        await running.value
+        withExtendedLifetime(runtimes) {}
+    }
+
+    @Test(arguments: [false, true])
+    func `an error of a stream's handler comes behind all elements`(_ areTwo: Bool) async throws {
+        let (server, client, runtimes) = try stand(areTwo: areTwo)
+        server.handle(Count.self) { count in
+            AsyncThrowingStream<Int, any Error> { continuation in
+                for number in 0..<count.to { continuation.yield(number) }
+                continuation.finish(throwing: PortError.unavailable(reason: "upstream"))
+            }
+        }
+        let running = Task { await server.run() }
+        for _ in 0..<20 {
+            var taken = 0
+            do {
+                for try await _ in client.stream(Count(from: 0, to: 20_000)) { taken += 1 }
+            } catch PortError.failed(_, let failure) {
+                #expect(failure.text.contains("upstream"))
+            }
+            #expect(taken == 20_000)
+        }
+        await server.finish()
+        await running.value
+        withExtendedLifetime(runtimes) {}
+    }
+
+    @Test(arguments: [false, true])
+    func `an element that is too large fails the stream, behind all before`(_ areTwo: Bool) async throws {
+        let (server, client, runtimes) = try stand(areTwo: areTwo)
+        server.handle(Chunks.self) { chunks in
+            AsyncStream { continuation in
+                for size in [10, 20, 70 << 20, 30] {
+                    continuation.yield(MessageBytes([UInt8](repeating: 1, count: size)))
+                }
+                continuation.finish()
+            }
+        }
+        let running = Task { await server.run() }
+        var sizes: [Int] = []
+        do {
+            for try await chunk in client.stream(Chunks(count: 0, size: 0)) { sizes.append(chunk.count) }
+        } catch PortError.failed(_, let failure) {
+            #expect(failure.text.contains("too large"))
+        }
+        #expect(sizes == [10, 20])
+        await server.finish()
+        await running.value
+        withExtendedLifetime(runtimes) {}
+    }
+
+    @Test func `a server without streams fails a request for one`() async throws {
+        let (server, client, runtimes) = try stand(areTwo: true)
+        // It answers, and knows nothing of streams.
+        let serving = Task { await server.port.serve { _ in [] } }
+        await #expect(throws: PortError.self) {
+            for try await _ in client.stream(Count(from: 0, to: 1)) { Issue.record("an element") }
+        }
+        server.port.invalidate()
+        await serving.value
+        withExtendedLifetime(runtimes) {}
+    }
+
+    @Test func `a stream that nobody begins times out`() async throws {
+        let (server, client, runtimes) = try stand(areTwo: true)
+        // Nobody serves the port.
+        var iterator = client.stream(Count(from: 0, to: 1), timeout: .milliseconds(50)).makeAsyncIterator()
+        await #expect(throws: PortError.receiveTimedOut(port: server.port.sendRight.id)) { try await iterator.next() }
+        #expect(try await iterator.next() == nil)
+        let nobody = RequestClient("nobody", nameServer: runtimes[1].nameServer)
+        await #expect(throws: PortError.self) {
+            for try await _ in nobody.stream(Count(from: 0, to: 1), timeout: .milliseconds(20)) {}
+        }
+        server.port.invalidate()
+    }
+
+    @Test func `streams that nobody reads hold up no requests, and have a limit`() async throws {
+        let (server, client, runtimes) = try stand(areTwo: true)
+        server.handle(Count.self) { count in Endless() }
+        server.handle(Add.self) { add in add.terms.reduce(0, +) }
+        let running = Task { await server.run(atMost: 2, streams: 10) }
+        var iterators = (0..<10).map { _ in client.stream(Count(from: 0, to: 0)).makeAsyncIterator() }
+        for index in iterators.indices { #expect(try await iterators[index].next() == 1) }
+        #expect(try await client.request(Add(terms: [1, 2])) == 3)
+        var further = client.stream(Count(from: 0, to: 0)).makeAsyncIterator()
+        await #expect(throws: PortError.self) { try await further.next() }
+        // Streams without an end last until the deadline, and then the server ends.
+        #expect(await server.finish(before: .now + .milliseconds(20)) == false)
+        await running.value
+        iterators = []
+        withExtendedLifetime(runtimes) {}
+    }
+
+    @Test func `an element that cannot be decoded ends the stream, behind those before`() async throws {
+        var batch = StreamBatch()
+        let coder = CBORCoder()
+        for number in 0..<100 { try batch.append(number, coder) }
+        try batch.append("no number", coder)
+        try batch.append(101, coder)
+        var received = ReceivedBatch<Int>(batch.message)
+        for number in 0..<100 { #expect(try received.popFirst(coder) == number) }
+        for _ in 0..<2 { #expect(throws: DecodingError.self) { try received.popFirst(coder) } }
+        for bytes in [[1], [9, 0, 0, 0, 1], [255, 255, 255, 255]] as [[UInt8]] {
+            var malformed = ReceivedBatch<Int>(MachPort.Message([.bytes(bytes)]))
+            #expect(throws: DecodingError.self) { try malformed.popFirst(coder) }
+        }
     }
 
     @Test(arguments: [false, true])
@@ -211,5 +369,6 @@ import Testing
         }
         #expect(Named.foobar.messageID == 0xbf9c_f968)
         #expect(Add.messageID != Lookup.messageID)
+        #expect(Add.requestName == "RequestTests.Add")
     }
 }

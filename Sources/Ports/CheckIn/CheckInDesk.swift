@@ -69,13 +69,14 @@ final class CheckInDesk: Sendable {
         _ worker: MachPort.SendRight, of pid: pid_t, _ message: MachPort.Message, before deadline: MonotonicInstant
     ) {
         let channel = worker.channel
-        let fail: @Sendable (any Error) -> Void = { error in
+        let fail: @Sendable ((any Error)?) -> Void = { error in
+            guard let error else { return }
             log.warning(
                 about: .process(pid), once: "unanswered",
                 "the check-in of process \(pid) cannot be answered: \(error)")
         }
         do throws(PortError) {
-            try channel.post(MessageEncoding.outgoing(message, to: channel), before: deadline, failed: fail)
+            try channel.post(MessageEncoding.outgoing(message, to: channel), before: deadline, ended: fail)
         } catch {
             fail(error)
         }

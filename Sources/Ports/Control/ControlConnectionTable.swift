@@ -289,7 +289,7 @@ final class ControlConnectionTable: Sendable {
     func send(_ message: ControlMessage, to peer: Incarnation) {
         let connection = state.withLock { state in
             let connection = state.connected[peer]?.first
-            if connection == nil, message.isOnlyNews {
+            if connection == nil, message.isAwaited {
                 // Peers that never come back take no room beyond this.
                 if state.news.count == 1024 { state.news.removeFirst() }
                 state.news.append((peer, message))
@@ -299,9 +299,12 @@ final class ControlConnectionTable: Sendable {
         connection?.send(message)
     }
 
+    /// The process is dead.
+    func forgetNews(for peer: Incarnation) { state.withLock { $0.news.removeAll { $0.peer == peer } } }
+
     /// A connection has ended with these messages unsent. All others are renewed, or asked for again.
     func sendAgain(_ unsent: some Sequence<ControlMessage>, to peer: Incarnation) {
-        for message in unsent where message.isOnlyNews { send(message, to: peer) }
+        for message in unsent where message.isAwaited { send(message, to: peer) }
     }
 
     /// - Returns: False when there is no connection.

@@ -5,7 +5,8 @@ import RunLoops
 extension LocalMessagePort {
     /// Ends the port after the requests that were taken: gives up the name, refuses all further requests, so that their
     /// askers can ask a successor, waits for the replies, and invalidates the port. A request that was taken counts until
-    /// its reply is sent, or its right to reply is released. Any thread may call this method, but not a handler.
+    /// its reply has left, or its right to reply is released. Messages that want no reply do not count, and those
+    /// that wait are dropped. Any thread may call this method but one that is to reply.
     /// - Returns: False when the deadline came first. The port is invalid all the same.
     @available(*, noasync, message: "it blocks its thread; `await` the other one")
     @discardableResult
@@ -28,10 +29,12 @@ extension LocalMessagePort {
     }
 
     private func refuseFurther() {
-        // First, so that nobody who was refused finds this port again.
-        if let name { try? nameServer.remove(port, name: name) }
-        taken.finish()
-        // Who has served the port may not go on.
+        // The name goes first, so that refused askers do not find this port again.
+        renaming.withLock { _ in
+            if let name { try? nameServer.remove(port, name: name) }
+            taken.finish()
+        }
+        // Loops and tasks that have served the port need not go on.
         port.receiver.setHandlers(.init(message: { $0.refuse() }))
         let loop = try? port.receiver.context.housekeeping.loop()
         if let loop { try? port.receiver.schedule(in: loop, forMode: .default) }

@@ -20,7 +20,7 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
     let taken = TakenRequests()
     let nameServer: PortNameServer
     private let currentName: Lock<String?>
-    private let renaming = Lock(())
+    let renaming = Lock(())
 
     /// The port's name; nil for none. An invalid port still returns its last name, though the name is free.
     /// The corresponding CF function is `CFMessagePortGetName`.
@@ -89,10 +89,12 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
 
     /// Gives the port another name; nil for none. The port has the new name before the old one is free. Any thread may
     /// call this method. The corresponding CF function is `CFMessagePortSetName`.
-    /// - Throws: ``PortError``, as ``PortNameServer/register(_:name:)``. After an error the port keeps its old name.
+    /// - Throws: ``PortError``, as ``PortNameServer/register(_:name:)``, and `isInvalid` when the port finishes. After an
+    ///   error the port keeps its old name.
     public func rename(to name: String?) throws(PortError) {
         try Fork.check()
         try renaming.withLock { _ throws(PortError) in
+            if taken.isFinishing { throw .isInvalid(port: port.id) }
             let former = self.name
             guard name != former else { return }
             if let name { try nameServer.register(port, name: name) }

@@ -7,7 +7,7 @@ struct OpenRequest: ~Copyable {
     var replyPort: Receiver { use.port }
 
     private let channel: SendChannel
-    /// Its end would leave the request without a reply.
+    /// Kept, because the end of the runtime would leave the request without a reply.
     private let runtime: PortRuntime
     private let use: ReplyPorts.Use
     private let number: UInt64
@@ -24,6 +24,8 @@ struct OpenRequest: ~Copyable {
     }
 
     deinit {
+        // In a forked child, the request is still the parent's.
+        guard !Fork.isChild else { return }
         if runtime.replies.pending.remove(number), isSent { channel.tell(.cancelled(number)) }
         runtime.replies.end(use)
     }

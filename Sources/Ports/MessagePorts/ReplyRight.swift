@@ -4,8 +4,10 @@ import RunLoops
 /// The right to reply to one request, once. Released unused, it tells the asker at once that no reply follows. After an
 /// error another reply may follow; after a reply, a further one throws ``PortError/alreadyAnswered(port:)``.
 public final class ReplyRight: Sendable {
+    private enum Phase { case unused, sending, used }
+
     private struct State {
-        var isUsed = false
+        var phase = Phase.unused
         /// What could not be sent because of the asker's limit.
         var tooLarge: (size: Int, limit: Int)?
     }
@@ -23,13 +25,24 @@ public final class ReplyRight: Sendable {
     }
 
     deinit {
+        // In a forked child, the request is still the parent's.
+        guard !Fork.isChild else { return }
         let state = state.withLock { $0 }
-        guard !state.isUsed else { return }
-        defer { end() }
-        guard let (size, limit) = state.tooLarge else { return refuse() }
+        guard state.phase == .unused else { return }
+        defer { accepted?.remove(id) }
+        // Nobody waits for news of a request that was given up.
+        guard !isCancelled, let (size, limit) = state.tooLarge else {
+            if !isCancelled { asker.tell(.unanswered(request)) }
+            return taken.end()
+        }
         let bytes = [UInt64(size), UInt64(limit)].flatMap { withUnsafeBytes(of: $0.littleEndian, Array.init) }
         let message = MachPort.Message(id: RequestFailure.ID.replyTooLarge.rawValue, data: bytes)
-        do throws(PortError) { try post(message, kind: .failure) } catch { refuse() }
+        do throws(PortError) {
+            try post(message, kind: .failure)
+        } catch {
+            asker.tell(.unanswered(request))
+            taken.end()
+        }
     }
 
     // MARK: Replying
@@ -61,6 +74,7 @@ public final class ReplyRight: Sendable {
         try once { () throws(PortError) in
             var message = try outgoing(MachPort.Message(data: bytes))
             try asker.send(&message, before: MonotonicInstant(deadline))
+            taken.end()
         }
     }
 
@@ -71,7 +85,8 @@ public final class ReplyRight: Sendable {
         try use()
         do {
             try await asker.send(outgoing(MachPort.Message(data: bytes)), before: MonotonicInstant(deadline))
-            end()
+            noteSent()
+            taken.end()
         } catch {
             giveBack(error)
             throw error
@@ -82,7 +97,7 @@ public final class ReplyRight: Sendable {
         try use()
         do throws(PortError) {
             try send()
-            end()
+            noteSent()
         } catch {
             giveBack(error)
             throw error
@@ -91,24 +106,31 @@ public final class ReplyRight: Sendable {
 
     private func use() throws(PortError) {
         try Fork.check()
-        if state.withLock({ exchange(&$0.isUsed, with: true) }) { throw .alreadyAnswered(port: asker.id) }
+        let isUnused = state.withLock { state in
+            let isUnused = state.phase == .unused
+            if isUnused { state.phase = .sending }
+            return isUnused
+        }
+        if !isUnused { throw .alreadyAnswered(port: asker.id) }
     }
 
-    private func end() {
+    private func noteSent() {
+        state.withLock { $0.phase = .used }
         accepted?.remove(id)
-        taken.end()
     }
 
     private func giveBack(_ error: any Error) {
         state.withLock { state in
-            state.isUsed = false
+            state.phase = .unused
             if case .messageTooLarge(_, let size, let limit)? = error as? PortError { state.tooLarge = (size, limit) }
         }
     }
 
     private func post(_ message: MachPort.Message, kind: Wire.Kind = .reply) throws(PortError) {
         // Not `self`: the right may be ending.
-        try asker.post(outgoing(message, kind), before: .now + .seconds(10)) { [asker, request] error in
+        try asker.post(outgoing(message, kind), before: .now + .seconds(10)) { [asker, request, taken] error in
+            taken.end()
+            guard let error else { return }
             Self.noteUnsent(error, to: asker)
             asker.tell(.unanswered(request))
         }
@@ -126,11 +148,6 @@ public final class ReplyRight: Sendable {
 
     private static func noteUnsent(_ error: any Error, to asker: SendChannel) {
         log.info(about: .incarnation(asker.id.incarnation), "a reply could not be sent: \(error)")
-    }
-
-    private func refuse() {
-        // In a forked child, the request is still the parent's.
-        if !Fork.isChild { asker.tell(.unanswered(request)) }
     }
 
     // MARK: Cancellation
@@ -152,6 +169,6 @@ public final class ReplyRight: Sendable {
         if isCancelled { return handler() }
         accepted?.onCancel(id, replyPort: asker, handler)
         // The reply may have gone before the handler was there.
-        if state.withLock({ $0.isUsed }) { accepted?.remove(id) }
+        if state.withLock({ $0.phase == .used }) { accepted?.remove(id) }
     }
 }

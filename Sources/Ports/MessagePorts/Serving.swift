@@ -17,21 +17,26 @@ extension LocalMessagePort {
 
         /// Suspends until there is a request, and takes it; nil when the port is invalid or the task cancelled.
         public mutating func next(isolation actor: isolated (any Actor)? = #isolation) async -> MessagePortRequest? {
-            let message = try? await port.port.receiver.receive(before: .distantFuture, takesRequests: true)
-            return message.flatMap { MessagePortRequest($0, port.taken) }
+            do {
+                let message = try await port.port.receiver.receive(before: .distantFuture, takesRequests: true)
+                return MessagePortRequest(message, port.taken)
+            } catch {
+                if port.isValid, !Task.isCancelled { log.error("\(port) is served no more: \(error)") }
+                return nil
+            }
         }
     }
 
-    /// Answers requests, each in a task of its own, until the port is invalid or the calling task is cancelled, and
-    /// returns when all handlers have returned.
+    /// Answers requests, each in a task of its own and so in no order, until the port is invalid or the calling task is
+    /// cancelled. Then handlers that still run are cancelled, and the call returns when all have returned.
     ///
     ///     let server = try LocalMessagePort(name: "com.example.echo")
     ///     await server.serve { request in request.data }
     ///
     /// The handler returns the reply's data, or throws: the asker of a request gets a ``RequestFailure`` as it is, and
-    /// the description of another error. An asker that gives up cancels its handler's task; so does the cancellation of
-    /// the calling task, and then the askers get ``PortError/unanswered(port:)``. To end with all answered that was taken,
-    /// call `finish(before:)`.
+    /// the description of another error. An asker that gives up cancels its handler's task, and a request that was given
+    /// up before is not handled. When the calling task is cancelled, askers get ``PortError/unanswered(port:)``. To end
+    /// with all answered that was taken, call `finish(before:)`.
     /// - Parameters:
     ///   - limit: The handlers at a time. When so many run, further requests wait at the port (back-pressure).
     ///   - handler: Called with each request, also with what was sent without a wish for a reply.
@@ -45,13 +50,31 @@ extension LocalMessagePort {
     public func serveMessages(
         atMost limit: Int = 100, _ handler: @escaping @Sendable (MessagePortRequest) async throws -> MachPort.Message
     ) async {
-        await withTaskGroup(of: Void.self) { group in
-            var (running, requests) = (0, requests)
+        await serveMessages(atMost: limit, longOnes: 0, isLong: { _ in false }, handler)
+    }
+
+    /// Serves requests that may take any time beside the others: they have a limit of their own, above which they fail.
+    package func serveMessages(
+        atMost limit: Int, longOnes longLimit: Int, isLong: @escaping @Sendable (MessagePortRequest) -> Bool,
+        _ handler: @escaping @Sendable (MessagePortRequest) async throws -> MachPort.Message
+    ) async {
+        let (slots, longSlots) = (Slots(limit), Slots(longLimit))
+        await withDiscardingTaskGroup { group in
+            var requests = requests
             while true {
-                if running < max(limit, 1) { running += 1 } else { await group.next() }
+                await slots.wait()
                 guard let request = await requests.next() else { break }
-                group.addTask { await request.answer(handler) }
+                let isLong = isLong(request)
+                let hasSlot = (isLong ? longSlots : slots).take()
+                group.addTask {
+                    await request.answer { request in
+                        if hasSlot { return try await handler(request) }
+                        throw RequestFailure("the server already answers \(longLimit) requests of this kind")
+                    }
+                    if hasSlot { (isLong ? longSlots : slots).giveBack() }
+                }
             }
+            group.cancelAll()
         }
     }
 }
@@ -60,12 +83,17 @@ extension MessagePortRequest {
     /// Calls the handler in a task that ends with the wish for a reply, and sends what it returns or throws.
     fileprivate func answer(_ handler: @escaping @Sendable (MessagePortRequest) async throws -> MachPort.Message) async
     {
+        if isCancelled { return }
         let work = Task { try await handler(self) }
         onCancel { work.cancel() }
         let outcome = await withTaskCancellationHandler {
             await work.result
         } onCancel: {
             work.cancel()
+        }
+        if case .failure(let error) = outcome, !(error is CancellationError) {
+            log.info(
+                about: .own, "the handler of message \(id) of process \(message.sender?.pid ?? 0) failed: \(error)")
         }
         guard let replyRight, !isCancelled else { return }
         do throws(PortError) {

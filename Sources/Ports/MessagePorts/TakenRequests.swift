@@ -21,6 +21,8 @@ final class TakenRequests: Sendable {
 
     func end() { change { $0.count -= 1 } }
 
+    var isFinishing: Bool { state.withLock { $0.isFinishing } }
+
     /// Takes no more requests.
     func finish() { change { $0.isFinishing = true } }
 

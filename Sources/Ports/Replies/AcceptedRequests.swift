@@ -15,18 +15,32 @@ final class AcceptedRequests: Sendable {
         var handlers: [@Sendable () -> Void]
     }
 
+    /// The cancelled requests of one asker.
+    private struct Cancelled {
+        var numbers: Set<UInt64> = []
+        /// In the order of their arrival, also those whose requests have ended.
+        var order: Deque<UInt64> = []
+    }
+
     private struct State {
-        var cancelled: Set<ID> = []
-        /// In the order of their arrival, also those that are cancelled no more.
-        var order: Deque<ID> = []
+        var cancelled: [Incarnation: Cancelled] = [:]
         var watched = PendingTable<ID, Watched>()
+
+        func isCancelled(_ request: ID) -> Bool {
+            cancelled[request.asker]?.numbers.contains(request.number) ?? false
+        }
+
+        mutating func remove(_ request: ID) {
+            cancelled[request.asker]?.numbers.remove(request.number)
+            if cancelled[request.asker]?.numbers.isEmpty == true { cancelled[request.asker] = nil }
+        }
     }
 
     private let state = Lock(State())
     /// Whether there has been anything to remove, so that most requests end without the lock.
     private let isUsed = Atomic(false)
 
-    /// A cancellation may come before the request, or after its reply. So many wait for their requests.
+    /// The most cancellations of one asker that are remembered: they may come before the request, or after its reply.
     private static let mostCancelled = 16_384
 
     /// Whether no cancellation and no handler waits.
@@ -34,17 +48,21 @@ final class AcceptedRequests: Sendable {
     var isWatched: Bool { state.withLock { !$0.watched.isEmpty } }
 
     func isCancelled(_ request: ID) -> Bool {
-        isUsed.load(ordering: .acquiring) && state.withLock { $0.cancelled.contains(request) }
+        isUsed.load(ordering: .acquiring) && state.withLock { $0.isCancelled(request) }
     }
 
     /// The asker says that the request needs no reply.
     func cancel(_ request: ID) {
         isUsed.store(true, ordering: .releasing)
         let watched = state.withLock { state in
-            if state.cancelled.insert(request).inserted {
-                state.order.append(request)
-                if state.order.count > Self.mostCancelled { state.cancelled.remove(state.order.removeFirst()) }
+            var cancelled = state.cancelled.removeValue(forKey: request.asker) ?? Cancelled()
+            if cancelled.numbers.insert(request.number).inserted {
+                cancelled.order.append(request.number)
+                if cancelled.order.count > Self.mostCancelled {
+                    cancelled.numbers.remove(cancelled.order.removeFirst())
+                }
             }
+            state.cancelled[request.asker] = cancelled
             return state.watched.remove(request)
         }
         for handler in watched?.handlers ?? [] { handler() }
@@ -54,7 +72,7 @@ final class AcceptedRequests: Sendable {
     func onCancel(_ request: ID, replyPort: SendChannel, _ handler: @escaping @Sendable () -> Void) {
         isUsed.store(true, ordering: .releasing)
         let isCancelled = state.withLock { state in
-            if state.cancelled.contains(request) { return true }
+            if state.isCancelled(request) { return true }
             var watched = state.watched.remove(request) ?? Watched(port: replyPort.id, handlers: [])
             watched.handlers.append(handler)
             state.watched.add(watched, request)
@@ -78,8 +96,11 @@ final class AcceptedRequests: Sendable {
         guard isUsed.load(ordering: .acquiring) else { return }
         // Released after the lock: the handlers may hold the last reference to anything.
         _ = state.withLock { state in
-            state.cancelled.remove(request)
+            state.remove(request)
             return state.watched.remove(request)
         }
     }
+
+    /// The asker's process is dead.
+    func forget(_ asker: Incarnation) { _ = state.withLock { $0.cancelled.removeValue(forKey: asker) } }
 }

@@ -41,6 +41,8 @@ extension PortRuntime: RuntimeEvents {
     }
 
     func processDied(_ address: ControlAddress) {
+        control.forgetNews(for: address.incarnation)
+        accepted.forget(address.incarnation)
         for channel in channels.channels(to: address.incarnation) where channel.controlAddress == address {
             channel.invalidate()
         }

@@ -165,13 +165,14 @@ final class SendChannel: Sendable {
         try await DeferredSend(message, to: self, before: deadline).send()
     }
 
-    /// Sends the message now, or later when there is room and a connection. Returns at once. `failed` is called
-    /// when the message was not sent before the deadline, most often on the housekeeping thread.
+    /// Sends the message now, or later when there is room and a connection. Returns at once. `ended` is called once if
+    /// the call throws nothing, with the error of a message that was not sent before the deadline, most often on the
+    /// housekeeping thread.
     func post(
         _ message: consuming OutgoingMessage, before deadline: MonotonicInstant,
-        failed: @escaping @Sendable (any Error) -> Void
+        ended: @escaping @Sendable ((any Error)?) -> Void
     ) throws(PortError) {
-        if try sendAtOnce(&message, before: deadline, isLast: true) { return }
+        if try sendAtOnce(&message, before: deadline, isLast: true) { return ended(nil) }
         // The port asks only processes that watch it what they have sent.
         watch()
         let size = message.size
@@ -185,7 +186,7 @@ final class SendChannel: Sendable {
         }
         deferred.outcome.whenSet { outcome in
             self.posted.withLock { $0.remove(size, self.channels.extraPosts) }
-            if case .failure(let error) = outcome { failed(error) }
+            if case .failure(let error) = outcome { ended(error) } else { ended(nil) }
         }
     }
 

@@ -28,10 +28,10 @@ enum ControlMessage: Equatable {
 
     static let largestSize = 25
 
-    /// Whether the packet is news that nobody tells again: it waits for the next connection when there is none.
-    var isOnlyNews: Bool {
+    /// Whether an asker waits for the packet, which nobody tells again: it waits for the next connection.
+    var isAwaited: Bool {
         switch self {
-        case .unanswered, .refused, .cancelled: true
+        case .unanswered, .refused: true
         default: false
         }
     }

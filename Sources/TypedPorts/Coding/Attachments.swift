@@ -69,6 +69,26 @@ public struct Attachments: Sendable {
         }
     }
 
+    /// How many attachments there are behind a number, and their bytes.
+    func size(from number: Int) -> (count: Int, bytes: Int) {
+        guard case .built(let table) = content else { return (0, 0) }
+        return table.components.withLock { components in
+            var bytes = 0
+            // A right has about 150 bytes.
+            for component in components.dropFirst(number) {
+                if case .bytes(let attached) = component { bytes += attached.count } else { bytes += 150 }
+            }
+            return (components.count - number, bytes)
+        }
+    }
+
+    /// Removes the attachments behind a number.
+    mutating func removeAll(from number: Int) {
+        table?.components.withLock { components in
+            if number < components.count { components.removeSubrange(number...) }
+        }
+    }
+
     /// Returns the number of the new attachment; nil when there is no room for it.
     mutating func append(_ component: MachPort.Message.Component) -> UInt32? {
         table?.components.withLock { components in

@@ -28,13 +28,17 @@ public protocol NamedRequest: Codable, Sendable {
     /// ``MessageBytes``.
     associatedtype Failure: Error & Codable & Sendable = Never
 
-    /// The name by which the server knows the request; the type's name unless declared.
+    /// The name by which the server knows the request; unless declared, that of the type with the types around it, such as
+    /// `Dictionary.Lookup`.
     static var requestName: String { get }
 }
 
 extension NamedRequest {
-    /// The type's name, without the types and the module around it.
-    public static var requestName: String { String(describing: Self.self) }
+    /// The type's name without its module; of a type inside a function, the last part alone.
+    public static var requestName: String {
+        let name = String(reflecting: Self.self)
+        return name.contains("(") ? String(describing: Self.self) : String(name.drop { $0 != "." }.dropFirst())
+    }
 }
 
 /// A reply without content.

@@ -45,17 +45,20 @@ public struct RequestClient: Sendable {
         }
     }
 
-    /// Sends a request as the form for tasks does. The thread's loop runs meanwhile, in a mode of its own.
+    /// Sends a request as the form for tasks does. The thread's loop runs meanwhile in the reply mode, and serves the
+    /// other items of that mode; nil stands for a mode without any.
     @available(*, noasync, message: "it blocks its thread; `try await` the other one")
     public func request<R: PortRequest>(
-        _ request: R, timeout: Duration = .seconds(10), mayRepeat: Bool = false
+        _ request: R, timeout: Duration = .seconds(10), mayRepeat: Bool = false,
+        replyMode: ThreadRunLoop.Mode? = nil
     ) throws -> R.Reply {
         let message = try coder.message(id: R.messageID, request)
         do {
             let reply =
                 switch target {
-                case .named(let named): try named.request(message, timeout: timeout, mayRepeat: mayRepeat)
-                case .port(let port): try port.request(message, timeout: timeout)
+                case .named(let named):
+                    try named.request(message, timeout: timeout, mayRepeat: mayRepeat, replyMode: replyMode)
+                case .port(let port): try port.request(message, timeout: timeout, replyMode: replyMode)
                 }
             return try coder.decode(R.Reply.self, from: reply)
         } catch {
@@ -73,9 +76,9 @@ public struct RequestClient: Sendable {
     }
 
     /// The port that is asked now.
-    nonisolated(nonsending) func port() async throws -> RemoteMessagePort {
+    nonisolated(nonsending) func port(before deadline: ContinuousClock.Instant) async throws -> RemoteMessagePort {
         switch target {
-        case .named(let named): try await named.port()
+        case .named(let named): try await named.port(before: deadline)
         case .port(let port): port
         }
     }

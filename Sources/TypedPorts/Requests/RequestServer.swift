@@ -16,7 +16,13 @@ public final class RequestServer: Sendable {
     typealias Handler = @Sendable (MessagePortRequest) async throws -> MachPort.Message
 
     let coder: any MessageCoder
-    private let handlers = Mutex<[UInt32: (name: String, call: Handler)]>([:])
+    private struct Entry {
+        let name: String
+        let isStream: Bool
+        let call: Handler
+    }
+
+    private let handlers = Mutex<[UInt32: Entry]>([:])
 
     /// Makes a server for requests to a port of its own, with a name or without.
     /// - Throws: `PortError`, as `PortNameServer.register`.
@@ -33,8 +39,8 @@ public final class RequestServer: Sendable {
     }
 
     /// Has a handler answer the requests of a type. An asker that gives up cancels the handler's task. The asker gets what
-    /// the handler throws: the request's `Failure` as it is, another error as `RequestFailure` with its description.
-    /// Each type, and each name of a request, has one handler.
+    /// the handler throws: the request's `Failure` as it is, another error as `PortError.failed` with its description.
+    /// Each type, and each name of a request, has one handler: a second one stops the process.
     public func handle<R: PortRequest>(
         _ type: R.Type = R.self, _ handler: @escaping @Sendable (R) async throws -> R.Reply
     ) {
@@ -48,19 +54,27 @@ public final class RequestServer: Sendable {
         add(type) { [coder] request, message in try coder.message(await handler(request, message)) }
     }
 
-    /// Calls the handlers, each in a task of its own, until the port is invalid or the calling task is cancelled, and
-    /// returns when all handlers have returned. To end with all answered that was taken, call ``finish(before:)``.
-    /// - Parameter limit: The handlers at a time. When so many run, further requests wait at the port (back-pressure).
-    public func run(atMost limit: Int = 100) async {
-        await port.serveMessages(atMost: limit) { request in
-            guard let handler = self.handlers.withLock({ $0[request.id] }) else {
-                throw RequestFailure("this server has no handler for requests of the id \(request.id)")
+    /// Calls the handlers, each in a task of its own and so in no order, until the port is invalid or the calling task is
+    /// cancelled. Then handlers that still run are cancelled, and the call returns when all have returned. To end with all
+    /// answered that was taken, call ``finish(before:)``.
+    /// - Parameters:
+    ///   - limit: The requests in progress. Further ones wait at the port (back-pressure).
+    ///   - streamLimit: The streams in progress. A request for a further one fails.
+    public func run(atMost limit: Int = 100, streams streamLimit: Int = 1000) async {
+        await port.serveMessages(
+            atMost: limit, longOnes: streamLimit, isLong: { self.entry(of: $0)?.isStream ?? false }
+        ) {
+            guard let entry = self.entry(of: $0) else {
+                throw RequestFailure("this server has no handler for requests of the id \($0.id)")
             }
-            return try await handler.call(request)
+            return try await entry.call($0)
         }
     }
 
-    /// Ends the server after the requests that were taken, as `LocalMessagePort.finish`. ``run(atMost:)`` returns then.
+    private func entry(of request: MessagePortRequest) -> Entry? { handlers.withLock { $0[request.id] } }
+
+    /// Ends the server after the requests and streams that were taken, as `LocalMessagePort.finish`, and ``run(atMost:streams:)``
+    /// returns. A stream without an end lasts until the deadline.
     /// - Returns: False when the deadline or the task's cancellation came first.
     @discardableResult
     public nonisolated(nonsending) func finish(before deadline: ContinuousClock.Instant? = nil) async -> Bool {
@@ -68,24 +82,25 @@ public final class RequestServer: Sendable {
     }
 
     func add<R: NamedRequest>(
-        _ type: R.Type, _ handler: @escaping @Sendable (R, MessagePortRequest) async throws -> MachPort.Message
+        _ type: R.Type, isStream: Bool = false,
+        _ handler: @escaping @Sendable (R, MessagePortRequest) async throws -> MachPort.Message
     ) {
         let coder = coder
         let former = handlers.withLock { handlers in
             handlers.updateValue(
-                (
-                    R.requestName,
-                    { message in
-                        let request = try message.decode(R.self, with: coder)
-                        do { return try await handler(request, message) } catch let error as R.Failure {
-                            throw RequestFailure(error, coder)
-                        }
+                Entry(name: R.requestName, isStream: isStream) { message in
+                    let request = try message.decode(R.self, with: coder)
+                    do { return try await handler(request, message) } catch let error as R.Failure {
+                        throw RequestFailure(error, coder)
                     }
-                ), forKey: R.messageID)
+                }, forKey: R.messageID)
         }
-        precondition(
-            former == nil,
-            "\(R.requestName) and \(former?.name ?? "") are requests of one id: give one another requestName")
+        if let former {
+            preconditionFailure(
+                former.name == R.requestName
+                    ? "\(R.requestName) has a handler already"
+                    : "\(R.requestName) and \(former.name) have one id: give one of them another requestName")
+        }
     }
 }
 

@@ -15,20 +15,26 @@ extension RequestServer {
         _ type: R.Type = R.self, _ handler: @escaping @Sendable (R, MessagePortRequest) async throws -> Elements
     ) where Elements.Element == R.Element {
         let coder = coder
-        add(type) { request, message in
+        add(type, isStream: true) { request, message in
             // The last component, behind the attachments of the request.
             guard case .port(let right)? = message.message.components.last else {
                 throw RequestFailure("the request for a stream has no port to send to")
             }
+            // No elements: the news that the server has taken the request.
+            try await right.send(StreamBatch().message)
             do {
                 try await StreamWriter(to: right, coder).send(all: try await handler(request, message))
                 try await right.send(MachPort.Message(id: StreamMessage.end.rawValue))
+            } catch is StreamWriter.PortFailed {
+                // The asker iterates no further, or is gone.
+                throw CancellationError()
             } catch let error as R.Failure {
                 try await right.send(stream: RequestFailure(error, coder))
-            } catch  where !(error is CancellationError || error is PortError) {
+            } catch {
+                // In the stream, behind the elements: the reply takes another way, and could overtake them.
                 try await right.send(stream: error as? RequestFailure ?? RequestFailure(String(describing: error)))
             }
-            return MachPort.Message()
+            return MachPort.Message(id: StreamMessage.end.rawValue)
         }
     }
 }

@@ -14,22 +14,32 @@ enum StreamMessage: UInt32 {
 
 /// Elements on their way out.
 struct StreamBatch: Sendable {
-    private(set) var bytes: [UInt8] = []
+    private var bytes: [UInt8] = []
     private var attachments = Attachments()
+    private var attached = (count: 0, bytes: 0)
 
-    /// A batch of so many bytes takes no more elements. A larger one would not be faster.
-    static let fullSize = 32 << 10
+    /// A batch of so many bytes, or attachments, takes no more elements. A larger one would not be faster.
+    private static let (fullSize, fullCount) = (32 << 10, 256)
 
     var isEmpty: Bool { bytes.isEmpty }
-    var isFull: Bool { bytes.count >= Self.fullSize }
+    var isFull: Bool { bytes.count + attached.bytes >= Self.fullSize || attached.count >= Self.fullCount }
 
-    mutating func append(_ element: some Encodable, _ coder: any MessageCoder) throws {
+    /// Appends an element, unless the message would be larger than the limit, in bytes. After an error the batch is as
+    /// before.
+    mutating func append(_ element: some Encodable, _ coder: any MessageCoder, limit: Int = .max) throws {
         let start = bytes.count
         bytes.append(contentsOf: [0, 0, 0, 0])
         do {
             try coder.encode(element, into: &bytes, attachments: &attachments)
+            let added = attachments.size(from: attached.count)
+            let size = bytes.count + attached.bytes + added.bytes
+            guard size <= limit else {
+                throw RequestFailure("an element of the stream is too large: a message may have \(limit) bytes")
+            }
+            attached = (attached.count + added.count, attached.bytes + added.bytes)
         } catch {
             bytes.removeSubrange(start...)
+            attachments.removeAll(from: attached.count)
             throw error
         }
         let size = UInt32(clamping: bytes.count - start - 4)
@@ -47,8 +57,10 @@ struct ReceivedBatch<Element: Decodable & Sendable>: Sendable {
     private var offset = 0
     private var ready: [Element] = []
     private var next = 0
+    /// Why the element behind the decoded ones cannot be decoded.
+    private var failure: (any Error)?
 
-    /// So many elements are decoded at a time: small ones could need many times the room of their bytes.
+    /// The elements that are decoded at a time: small ones could need many times the room of their bytes.
     private static var chunk: Int { 64 }
 
     init(_ message: MachPort.Message) { self.message = message }
@@ -56,25 +68,33 @@ struct ReceivedBatch<Element: Decodable & Sendable>: Sendable {
     /// The next element; nil when all were taken.
     /// - Throws: `DecodingError`.
     mutating func popFirst(_ coder: any MessageCoder) throws -> Element? {
-        if next == ready.count { try decode(coder) }
-        guard next < ready.count else { return nil }
+        if next == ready.count, failure == nil { decode(coder) }
+        guard next < ready.count else {
+            if let failure { throw failure }
+            return nil
+        }
         defer { next += 1 }
         return ready[next]
     }
 
-    private mutating func decode(_ coder: any MessageCoder) throws {
+    private mutating func decode(_ coder: any MessageCoder) {
         ready.removeAll(keepingCapacity: true)
         next = 0
         let attachments = Attachments(of: message)
-        _ = try message.withBytes { bytes in
-            while ready.count < Self.chunk, offset < bytes.byteCount {
-                guard offset + 4 <= bytes.byteCount else { throw Self.malformed }
-                let size = Int(UInt32(littleEndian: bytes.unsafeLoadUnaligned(fromByteOffset: offset, as: UInt32.self)))
-                guard size <= bytes.byteCount - offset - 4 else { throw Self.malformed }
-                let element = bytes.extracting(offset + 4..<offset + 4 + size)
-                ready.append(try coder.decode(Element.self, from: element, attachments: attachments))
-                offset += 4 + size
+        do {
+            _ = try message.withBytes { bytes in
+                while ready.count < Self.chunk, offset < bytes.byteCount {
+                    guard offset + 4 <= bytes.byteCount else { throw Self.malformed }
+                    let size = bytes.unsafeLoadUnaligned(fromByteOffset: offset, as: UInt32.self)
+                    let (start, end) = (offset + 4, offset + 4 + Int(UInt32(littleEndian: size)))
+                    guard end <= bytes.byteCount else { throw Self.malformed }
+                    let element = bytes.extracting(start..<end)
+                    ready.append(try coder.decode(Element.self, from: element, attachments: attachments))
+                    offset = end
+                }
             }
+        } catch {
+            failure = error
         }
     }
 

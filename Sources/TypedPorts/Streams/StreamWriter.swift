@@ -6,24 +6,34 @@ import Synchronization
 final class StreamWriter: Sendable {
     private struct State {
         var batch = StreamBatch()
+        /// Whether the batch takes no more elements before it is sent, full or not.
+        var mustEmpty = false
         var isEnded = false
         /// Why nothing more can be sent.
         var failure: (any Error)?
         var producer: CheckedContinuation<Void, Never>?
         var sender: CheckedContinuation<Void, Never>?
+
+        var isFull: Bool { batch.isFull || mustEmpty }
     }
 
     private let right: MachPort.SendRight
     private let coder: any MessageCoder
+    private let limit: Int
     private let state = Mutex(State())
 
     init(to right: MachPort.SendRight, _ coder: any MessageCoder) {
         self.right = right
         self.coder = coder
+        // Some room for the sizes of the components.
+        limit = right.messageLimit - 8 * Attachments.largestCount
     }
 
+    /// The port takes no more elements, most often because the asker is gone.
+    struct PortFailed: Error {}
+
     /// Sends all elements, and waits until they have found room at the port.
-    /// - Throws: The sequence's error, when all elements before have been sent; `PortError` when the asker is gone.
+    /// - Throws: The sequence's error, when all elements before have been sent; ``PortFailed``.
     func send<Elements: AsyncSequence & Sendable>(all elements: Elements) async throws
     where Elements.Element: Encodable & Sendable {
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -44,15 +54,23 @@ final class StreamWriter: Sendable {
         while true {
             let isFull = try change { state in
                 if let failure = state.failure { throw failure }
-                // The element is encoded under the lock, for which only this stream's sender waits.
-                if !state.batch.isFull { try state.batch.append(element, coder) } else { return true }
-                return false
+                if state.isFull { return true }
+                do {
+                    // The element is encoded under the lock, for which only this stream's sender waits.
+                    try state.batch.append(element, coder, limit: limit)
+                    return false
+                } catch {
+                    // In a batch of its own, an element may have more attachments.
+                    if state.batch.isEmpty { throw error }
+                    state.mustEmpty = true
+                    return true
+                }
             }
             if !isFull { return }
             await withTaskCancellationHandler {
                 await withCheckedContinuation { continuation in
                     let mustWait = state.withLock { state in
-                        let mustWait = state.batch.isFull && state.failure == nil && !Task.isCancelled
+                        let mustWait = state.isFull && state.failure == nil && !Task.isCancelled
                         if mustWait { state.producer = continuation }
                         return mustWait
                     }
@@ -69,8 +87,8 @@ final class StreamWriter: Sendable {
         do {
             while let batch = await nextBatch() { try await right.send(batch.message) }
         } catch {
-            change { $0.failure = error }
-            throw error
+            change { $0.failure = PortFailed() }
+            throw PortFailed()
         }
     }
 
@@ -79,7 +97,7 @@ final class StreamWriter: Sendable {
         while true {
             let (batch, isEnded, producer) = state.withLock { state in
                 let batch = state.batch
-                if !batch.isEmpty { state.batch = StreamBatch() }
+                if !batch.isEmpty { (state.batch, state.mustEmpty) = (StreamBatch(), false) }
                 return (batch, state.isEnded, state.producer.take())
             }
             producer?.resume()

@@ -16,8 +16,10 @@ struct CBORMapSearch {
     var number: UInt64 = 0
     /// The offset of the entry behind that one; 0: not known yet.
     var next = 0
-    /// Whether all entries before that one were asked for: then the next one with a key is the first with that key.
+    /// Whether all entries up to that one were asked for: then the next one with a key is the first with that key.
     var isInOrder = true
+    /// Whether the entry was asked for; the first one may not have been.
+    var isFound = false
     /// How many more bytes may be looked through from the first entry on. Without such a bound, a type with many keys would
     /// look through all of a peer's large map for each.
     var budget = 1 << 14
@@ -87,7 +89,11 @@ extension CBORReader {
         guard searches[position].isInOrder else { return try scannedValue(of: name, number, position) }
         let (entry, count) = (searches[position].entry, searches[position].number)
         if isEnd(at: entry, of: head, after: count) { return nil }
-        if try isKey(name, number, at: entry) { return try end(ofItemAt: entry) }
+        if try isKey(name, number, at: entry) {
+            searches[position].isFound = true
+            return try end(ofItemAt: entry)
+        }
+        guard searches[position].isFound else { return try scannedValue(of: name, number, position) }
         var next = searches[position].next
         if next == 0 {
             next = try end(ofItemAt: try end(ofItemAt: entry))

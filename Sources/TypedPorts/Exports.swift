@@ -1,0 +1,2 @@
+// Who asks and answers typed requests catches PortError, and names ports.
+@_exported import Ports
