@@ -1,4 +1,6 @@
-import TypedPorts
+import Ports
+
+@testable import TypedPorts
 
 /// Types that peers' bytes are decoded as.
 enum FuzzedValue {
@@ -7,7 +9,19 @@ enum FuzzedValue {
         fault(in: bytes, as: Item.self, CBORCoder()) ?? fault(in: bytes, as: Record.self, CBORCoder())
             ?? fault(in: bytes, as: [Record].self, CBORCoder()) ?? fault(in: bytes, as: Tree.self, CBORCoder())
             ?? fault(in: bytes, as: [Int: [UInt8]].self, CBORCoder()) ?? fault(in: bytes, as: Item.self, JSONCoder())
-            ?? fault(in: bytes, as: Record.self, JSONCoder())
+            ?? fault(in: bytes, as: Record.self, JSONCoder()) ?? faultOfBatch(bytes)
+    }
+
+    /// The elements of a stream end, or are malformed.
+    private static func faultOfBatch(_ bytes: UnsafeRawBufferPointer) -> String? {
+        var batch = ReceivedBatch<Record>(MachPort.Message([.bytes(Array(bytes))]))
+        var count = 0
+        while (try? batch.popFirst(CBORCoder())) ?? nil != nil {
+            count += 1
+            // Each has four bytes of size and one of its own at least.
+            if count > bytes.count / 5 { return "more elements than bytes" }
+        }
+        return nil
     }
 
     /// What decodes has to encode, and to be the same when that is decoded.
@@ -37,8 +51,15 @@ enum FuzzedValue {
             Array(#"{"id":1,"name":"n","values":[1,2.5,null],"tree":{"leaf":{"_0":3}},"bytes":[1]}"#.utf8),
             // Indefinite lengths, a tag, all widths.
             [0xBF, 0x62, 0x69, 0x64, 0x01, 0x7F, 0x61, 0x61, 0x61, 0x62, 0xFF, 0xC1, 0xF9, 0x3C, 0x00, 0xFF],
+            batch([Record(), Record(name: "n")]),
             [0x9F, 0x1B, 0, 0, 0, 1, 0, 0, 0, 0, 0x38, 0x63, 0xFA, 0x47, 0xC3, 0x50, 0, 0x5F, 0x41, 0, 0xFF, 0xFF],
         ]
+
+    private static func batch(_ records: [Record]) -> [UInt8] {
+        var batch = StreamBatch()
+        for record in records { try? batch.append(record, CBORCoder()) }
+        return if case .bytes(let bytes)? = batch.message.components.first { bytes } else { [] }
+    }
 
     private static func encoded(_ value: some Encodable) -> [UInt8] {
         var bytes: [UInt8] = []
@@ -47,7 +68,7 @@ enum FuzzedValue {
         return bytes
     }
 
-    private struct Record: Codable, Equatable {
+    private struct Record: Codable, Equatable, Sendable {
         var id: Int32 = 5
         var name = "name"
         var wide: UInt128?
@@ -57,14 +78,14 @@ enum FuzzedValue {
         var flags: [String: Bool]? = ["on": true]
     }
 
-    private indirect enum Tree: Codable, Equatable {
+    private indirect enum Tree: Codable, Equatable, Sendable {
         case leaf(Int8)
         case named(name: String, Tree)
         case branch([Tree])
     }
 
     /// A number that is the same as itself, even if it is none.
-    private struct Bits: Codable, Equatable {
+    private struct Bits: Codable, Equatable, Sendable {
         var number: Double
 
         init(number: Double) { self.number = number }
