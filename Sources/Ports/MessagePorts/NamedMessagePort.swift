@@ -42,8 +42,8 @@ public final class NamedMessagePort: Sendable, CustomStringConvertible {
     }
 
     /// Sends a request to the port that has the name, and again to the next when surely nobody has handled it; all within
-    /// the timeout, which also bounds the wait for a port. A live owner that does not answer may take a second more. With `mayRepeat`, the request is sent again, too, when its
-    /// server has ended and may have handled it.
+    /// the timeout, which also bounds the wait for a port. A live owner that does not answer may take a second more. With
+    /// `mayRepeat`, the request is sent again, too, when its server has ended and may have handled it.
     /// - Throws: As ``RemoteMessagePort/request(_:timeout:)``, and `nameNotFound`.
     public nonisolated(nonsending) func request(
         _ message: MachPort.Message, timeout: Duration = .seconds(10), mayRepeat: Bool = false
