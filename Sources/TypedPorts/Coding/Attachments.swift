@@ -1,5 +1,5 @@
 import Ports
-import Synchronization
+import RunLoopLocks
 
 /// The ports and bytes that travel beside an encoded value: attachment 0 is component 1 of the message. The value holds
 /// their numbers. Copies share what is appended.
@@ -8,7 +8,7 @@ public struct Attachments: Sendable {
     public static let largestCount = 1024
 
     private final class Table: Sendable {
-        let components = Mutex<[MachPort.Message.Component]>([])
+        let components = Lock<[MachPort.Message.Component]>([])
 
         func component(_ number: UInt32) -> MachPort.Message.Component? {
             components.withLock { $0.indices.contains(Int(number)) ? $0[Int(number)] : nil }

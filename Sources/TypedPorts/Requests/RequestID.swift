@@ -1,5 +1,5 @@
 import Ports
-import Synchronization
+import RunLoopLocks
 
 extension NamedRequest {
     /// The id of the request's messages: the FNV-1a hash of its name, so that clients in other languages can make it.
@@ -8,7 +8,7 @@ extension NamedRequest {
 
 /// The ids of all request types that were used: a type's name takes longer to make than a message.
 private enum RequestIDs {
-    private static let known = Mutex<[ObjectIdentifier: UInt32]>([:])
+    private static let known = Lock<[ObjectIdentifier: UInt32]>([:])
 
     static func id(of type: Any.Type, _ name: () -> String) -> UInt32 {
         let key = ObjectIdentifier(type)

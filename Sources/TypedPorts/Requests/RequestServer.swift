@@ -1,5 +1,5 @@
 import Ports
-import Synchronization
+import RunLoopLocks
 
 /// Answers typed requests in tasks.
 ///
@@ -15,14 +15,14 @@ public final class RequestServer: Sendable {
 
     typealias Handler = @Sendable (MessagePortRequest) async throws -> MachPort.Message
 
-    let coder: any MessageCoder
     private struct Entry {
         let name: String
         let isStream: Bool
         let call: Handler
     }
 
-    private let handlers = Mutex<[UInt32: Entry]>([:])
+    let coder: any MessageCoder
+    private let handlers = Lock<[UInt32: Entry]>([:])
 
     /// Makes a server for requests to a port of its own, with a name or without.
     /// - Throws: `PortError`, as `PortNameServer.register`.
@@ -73,8 +73,8 @@ public final class RequestServer: Sendable {
 
     private func entry(of request: MessagePortRequest) -> Entry? { handlers.withLock { $0[request.id] } }
 
-    /// Ends the server after the requests and streams that were taken, as `LocalMessagePort.finish`, and ``run(atMost:streams:)``
-    /// returns. A stream without an end lasts until the deadline.
+    /// Ends the server after the requests and streams that were taken, as `LocalMessagePort.finish`, and
+    /// ``run(atMost:streams:)`` returns. A stream without an end lasts until the deadline.
     /// - Returns: False when the deadline or the task's cancellation came first.
     @discardableResult
     public nonisolated(nonsending) func finish(before deadline: ContinuousClock.Instant? = nil) async -> Bool {

@@ -1,5 +1,5 @@
 import Ports
-import Synchronization
+import RunLoopLocks
 
 extension RequestClient {
     /// The elements of the reply to a request. The request is sent when the first element is asked for, by each iterator
@@ -26,30 +26,24 @@ public struct ReplyStream<R: PortStreamRequest>: AsyncSequence, Sendable {
     fileprivate let timeout: Duration
 
     /// Makes an iterator, which has not asked yet.
-    public func makeAsyncIterator() -> Iterator { Iterator(client: client, request: request, timeout: timeout) }
+    public func makeAsyncIterator() -> Iterator { Iterator(stream: self) }
 
     /// Takes the elements.
     public struct Iterator: AsyncIteratorProtocol {
-        fileprivate let client: RequestClient
-        fileprivate let request: R
-        fileprivate let timeout: Duration
+        fileprivate let stream: ReplyStream
         private var reading: StreamReading?
         private var batch: ReceivedBatch<R.Element>?
         private var isOver = false
 
-        fileprivate init(client: RequestClient, request: R, timeout: Duration) {
-            self.client = client
-            self.request = request
-            self.timeout = timeout
-        }
+        fileprivate init(stream: ReplyStream) { self.stream = stream }
 
         /// Suspends until there is an element; nil after the last.
         public mutating func next(isolation actor: isolated (any Actor)? = #isolation) async throws -> R.Element? {
-            let coder = client.coder
+            let (client, coder) = (stream.client, stream.client.coder)
             do {
                 while !isOver {
                     if let element = try batch?.popFirst(coder) { return element }
-                    let reading = if let reading { reading } else { try await StreamReading(client, request, timeout) }
+                    let reading = if let reading { reading } else { try await StreamReading(stream) }
                     self.reading = reading
                     batch = try await reading.nextMessage().map { ReceivedBatch($0) }
                     isOver = batch == nil
@@ -76,15 +70,15 @@ private final class StreamReading: Sendable {
 
     /// Why no more messages come. Those that have come are taken first.
     private final class Failure: Sendable {
-        let error = Mutex<(any Error)?>(nil)
+        let error = Lock<(any Error)?>(nil)
     }
 
     /// Returns when the server has begun.
-    init<R: PortStreamRequest>(_ client: RequestClient, _ request: R, _ timeout: Duration) async throws {
-        let deadline = ContinuousClock.now + timeout
+    init<R: PortStreamRequest>(_ stream: ReplyStream<R>) async throws {
+        let (client, deadline) = (stream.client, ContinuousClock.now + stream.timeout)
         let remote = try await client.port(before: deadline)
         let port = try remote.makePort(queueLimit: Self.queueLimit)
-        var message = try client.coder.message(id: R.messageID, request)
+        var message = try client.coder.message(id: R.messageID, stream.request)
         message.components.append(.port(port.sendRight))
         let failure = Failure()
         let server = remote.sendRight.id

@@ -1,5 +1,5 @@
 import Ports
-import Synchronization
+import RunLoopLocks
 
 /// Sends the elements of a sequence to an asker's port. A batch leaves when the one before has found room: so the first
 /// element leaves at once, and a fast sequence sends many elements in a message.
@@ -20,7 +20,7 @@ final class StreamWriter: Sendable {
     private let right: MachPort.SendRight
     private let coder: any MessageCoder
     private let limit: Int
-    private let state = Mutex(State())
+    private let state = Lock(State())
 
     init(to right: MachPort.SendRight, _ coder: any MessageCoder) {
         self.right = right

@@ -1,3 +1,4 @@
+import RunLoopLocks
 import Synchronization
 
 /// What a ``CBORPool`` keeps.
@@ -13,7 +14,7 @@ protocol CBORPooled: AnyObject {
 final class CBORPool<Object: CBORPooled>: Sendable {
     /// The address of one object; 0 for none. Most threads need no other.
     private let first = Atomic<UInt>(0)
-    private let others = Mutex<[UInt]>([])
+    private let others = Lock<[UInt]>([])
 
     @inline(__always) func use<R>(_ body: (Unmanaged<Object>) throws -> R) rethrows -> R {
         let object = take()
