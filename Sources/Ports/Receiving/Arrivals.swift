@@ -109,6 +109,17 @@ struct Arrivals: ~Copyable {
         return heldFrame == nil
     }
 
+    /// Whether a message waits. If not, the list is closed, and the next message wakes the takers.
+    mutating func hasMore(_ socket: borrowing Socket?) -> Bool {
+        while batch.isEmpty, heldFrame == nil {
+            batch = queue.takeAll()
+            if !batch.isEmpty { break }
+            heldFrame = nextFrame(socket)
+            if heldFrame == nil, queue.close() { return false }
+        }
+        return true
+    }
+
     /// Takes the next frame if it is a drain probe.
     mutating func nextProbe(_ socket: borrowing Socket?) -> Frame? { nextFrame(socket, isProbe: true) }
 

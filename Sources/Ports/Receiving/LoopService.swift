@@ -114,13 +114,11 @@ extension Receiver {
     // MARK: Who serves
 
     var isServedOnlyHere: Bool {
-        let (source, queue, hasOthers, isHandling) = state.withLock { state in
-            (
-                state.source, state.queue, state.waiters.contains { $0 !== state.queue },
-                state.lifecycle.hasTurn(crl_thread_id())
-            )
+        let (source, waiters, isHandling) = state.withLock { state in
+            (state.source, state.waiters, state.lifecycle.hasTurn(crl_thread_id()))
         }
-        if hasOthers { return false }
-        return queue == nil ? source?.isOnlyInCurrentLoop ?? false : isHandling && source?.isInNoLoop != false
+        if waiters.isEmpty { return source?.isOnlyInCurrentLoop ?? false }
+        // A second waiter is another thread, or may be.
+        return waiters.count == 1 && waiters[0] is any Service && isHandling && source?.isInNoLoop != false
     }
 }

@@ -4,7 +4,7 @@ import RunLoops
 
 /// A dispatch queue that handles a port's messages, one at a time. The housekeeping thread watches the descriptor.
 /// Service and port keep each other until the port is invalid or has another queue.
-final class QueueService: Waiter {
+final class QueueService: Service {
     private let port: Receiver
     private let face: (any AnyObject & Sendable)?
     private let queue: DispatchQueue

@@ -334,7 +334,7 @@ final class Receiver: LocalPort, RegisteredPort {
         return nil
     }
 
-    private func takeMessage(_ takesRequests: Bool = false) -> ReceivedMessage? {
+    func takeMessage(_ takesRequests: Bool = false) -> ReceivedMessage? {
         while let delivery = take(needsHandler: false) {
             if delivery.isFirst { tellOthers() }
             guard let message = delivery.message else { continue }

@@ -11,6 +11,9 @@ protocol Waiter: AnyObject, Sendable {
     func wake()
 }
 
+/// A waiter that calls the port's handlers.
+protocol Service: Waiter {}
+
 final class ThreadWaiter: Waiter {
     /// Nil when no descriptor was left. Then the thread polls, a hundred times a second.
     private let event = try? EventDescriptor()

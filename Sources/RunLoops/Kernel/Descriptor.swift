@@ -3,7 +3,7 @@ import Glibc
 package enum Descriptor {
     package static var limit: UInt64 { UInt64(rlimit(of: RLIMIT_NOFILE).rlim_cur) }
 
-    static func duplicate(_ descriptor: Int32) throws(RunLoopError) -> Int32 {
+    package static func duplicate(_ descriptor: Int32) throws(RunLoopError) -> Int32 {
         let copy = fcntl(descriptor, F_DUPFD_CLOEXEC, 0)
         guard copy >= 0 else { throw .last("fcntl", descriptor: descriptor) }
         return copy
