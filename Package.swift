@@ -10,6 +10,7 @@ let package = Package(
         .library(name: "RunLoops", targets: ["RunLoops"]),
         .library(name: "Ports", targets: ["Ports"]),
         .library(name: "TypedPorts", targets: ["TypedPorts"]),
+        .library(name: "CoreFoundationPorts", targets: ["CoreFoundationPorts"]),
         .library(name: "ZeroMQ", targets: ["ZeroMQ"]),
         .executable(name: "portctl", targets: ["portctl"]),
     ],
@@ -47,6 +48,7 @@ let package = Package(
             ]
         ),
         .target(name: "TypedPorts", dependencies: ["Ports", "RunLoopLocks"]),
+        .target(name: "CoreFoundationPorts", dependencies: ["Ports", "RunLoops", "RunLoopLocks"]),
         .executableTarget(
             name: "portctl",
             dependencies: ["Ports", "RunLoops", "ZeroMQ", argumentParser]
@@ -89,6 +91,9 @@ let package = Package(
             ]),
         .testTarget(
             name: "TypedPortsTests", dependencies: ["TypedPorts", "Ports", "FuzzTargets", "OwnThread", "TestSupport"]),
+        .testTarget(
+            name: "CoreFoundationPortsTests",
+            dependencies: ["CoreFoundationPorts", "Ports", "OwnThread", "TestSupport"]),
         .testTarget(name: "WordCountTests", dependencies: ["wordcount", "TestSupport"]),
         .testTarget(name: "PortctlTests", dependencies: ["portctl", "PortsTestHelper", "OwnThread", "TestSupport"]),
         .testTarget(name: "ReadmeTests"),

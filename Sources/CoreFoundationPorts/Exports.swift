@@ -1,0 +1,2 @@
+// A file that uses CFMessagePort on macOS imports Foundation, which exports CoreFoundation there, and not here.
+@_exported import CoreFoundation
