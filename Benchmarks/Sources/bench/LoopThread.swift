@@ -23,6 +23,12 @@ struct OurThread: LoopThread {
 
     init() throws { thread = try RunLoopThread() }
 
+    /// - Parameter pollingTime: How long the loop stays awake for the next message.
+    init(pollingTime: Duration) throws {
+        try self.init()
+        thread.loop.pollingTime = pollingTime
+    }
+
     func execute(_ work: @escaping @Sendable () -> Void) { thread.loop.perform(work) }
 }
 
@@ -74,7 +80,7 @@ final class NIOThread: LoopThread {
 struct QueueThread: LoopThread {
     static let isThread = false
 
-    private let queue = DispatchQueue(label: "bench")
+    let queue = DispatchQueue(label: "bench")
 
     func execute(_ work: @escaping @Sendable () -> Void) { queue.async(execute: work) }
 }

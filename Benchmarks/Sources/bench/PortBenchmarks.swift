@@ -26,7 +26,7 @@ enum PortBenchmarks {
             + polledRows(frame) + inFlightRows(threads, "two threads", [32])
             + inFlightRows(processes, "two processes", [32])
             + handOverRows(threads) + senderRows(threads) + crowdRows(frame) + memoryRows(frame)
-            + lifeRows(frame, directory) + TypedPeer.rows
+            + lifeRows(frame, directory) + TypedPeer.rows + hostRows
     }
 
     /// Loops that stay awake for the next message.
@@ -65,6 +65,29 @@ enum PortBenchmarks {
     }
 
     /// Ports that take turns, which one thread serves.
+    /// A port that is served by something else than a `ThreadRunLoop`, which only the first one is.
+    private static var hostRows: [Row] {
+        let hosts = Shared {
+            Team(members: [
+                Team.Member(name: "ours", contender: try PortPeer.inThread { try OurThread() }),
+                Team.Member(name: "epoll, PortDescriptor", contender: try PortPeer.inThread { try EpollThread() }),
+                Team.Member(name: "a queue, unbound", contender: try PortPeer.inThread { QueueThread() }),
+                Team.Member(name: "a task, unbound", contender: try PortPeer.inThread { TaskHost() }),
+            ])
+        }
+        return [64, 1 << 10].flatMap { payload in
+            let work = Work(payload: payload, .apart)
+            return [
+                Row(part: "ports in other loops", work: "one way", placement: .apart, payload: payload) {
+                    try hosts.value.contest(Work.rate) { work.rate($0) }
+                },
+                Row(part: "ports in other loops", work: "round trip", placement: .apart, payload: payload) {
+                    try hosts.value.contest(Work.roundTrip) { work.roundTrip($0) }
+                },
+            ]
+        }
+    }
+
     private static func crowdRows(_ frame: RawFrame) -> [Row] {
         crowdSizes.map { size in
             Row(
@@ -167,18 +190,18 @@ enum PortBenchmarks {
 struct Team: Sendable {
     static let raw = "raw libzmq"
 
-    private struct Member: Sendable {
+    fileprivate struct Member: Sendable {
         let name: String
         let contender: any Contender
         /// Differs from another member only where several threads send.
         var isForMany = false
     }
 
-    private let members: [Member]
+    fileprivate let members: [Member]
 
     static func inThreads(_ frame: RawFrame) throws -> Team {
         Team(members: [
-            Member(name: "ours", contender: try PortPeer.inThread()),
+            Member(name: "ours", contender: try PortPeer.inThread { try OurThread() }),
             Member(name: raw, contender: try RawPeer.inThread("shared", frame)),
             Member(
                 name: "raw libzmq, a PUSH each", contender: try RawPeer.inThread("each", frame, outboxes: 8),
@@ -193,14 +216,14 @@ struct Team: Sendable {
 
     static func polledThreads(_ frame: RawFrame) throws -> Team {
         Team(members: [
-            Member(name: "ours", contender: try PortPeer.inThread(pollingTime: .microseconds(50))),
+            Member(name: "ours", contender: try PortPeer.inThread { try OurThread(pollingTime: .microseconds(50)) }),
             Member(name: raw, contender: try RawPeer.inThread("beside polled", frame)),
         ])
     }
 
     static func inProcesses(_ frame: RawFrame, _ directory: String) throws -> Team {
         let members = [
-            Member(name: "ours", contender: try PortPeer.inChild()),
+            Member(name: "ours", contender: try PortPeer<OurThread>.inChild()),
             Member(name: raw, contender: try RawPeer.inChild(directory, frame)),
             Member(name: "SEQPACKET, epoll", contender: try PacketPeer.inChild(directory, frame)),
             Member(name: "SwiftNIO, unix socket", contender: try NIOPeer.inChild(directory)),

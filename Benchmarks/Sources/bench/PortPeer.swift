@@ -2,41 +2,37 @@ import Dispatch
 import Ports
 import RunLoops
 
-/// Our ports: each end is a `MachPort` in the loop of a thread of its own, and its handler does the work.
-final class PortPeer: HandingOver {
+/// Our ports: each end is a `MachPort` that a host of its own serves, and its handler does the work.
+final class PortPeer<Host: PortHost>: HandingOver {
     private let right: MachPort.SendRight
-    private let asker: Asker
-    /// Keeps the other end's thread.
-    private let thread: RunLoopThread?
+    private let asker: Asker<Host>
+    /// Keeps the other end.
+    private let host: Host?
     let child: Child?
 
-    private init(_ right: MachPort.SendRight, _ asker: Asker, thread: RunLoopThread? = nil, child: Child? = nil) {
+    private init(_ right: MachPort.SendRight, _ asker: Asker<Host>, host: Host? = nil, child: Child? = nil) {
         self.right = right
         self.asker = asker
-        self.thread = thread
+        self.host = host
         self.child = child
     }
 
-    /// To another thread of this process.
-    ///
-    /// - Parameter pollingTime: How long both loops stay awake for the next message.
-    static func inThread(pollingTime: Duration = .zero) throws -> PortPeer {
-        let thread = try RunLoopThread(name: "port echo")
-        let asker = try Asker()
-        thread.loop.pollingTime = pollingTime
-        asker.thread.loop.pollingTime = pollingTime
-        let echo = try Self.echo(answering: asker.port.sendRight)
-        try echo.schedule(in: thread.loop)
+    /// To another host of this process.
+    static func inThread(_ makeHost: () throws -> Host) throws -> PortPeer {
+        let host = try makeHost()
+        let asker = try Asker(makeHost())
+        let echo = try Self.echo(answering: asker.port.sendRight, on: host)
         try asker.begin(with: echo.sendRight)
-        return PortPeer(echo.sendRight, asker, thread: thread)
+        return PortPeer(echo.sendRight, asker, host: host)
     }
 
-    static let role = "ports"
-    private static let askerName = "benchmark asker"
+    static var role: String { "ports" }
+    private static var askerName: String { "benchmark asker" }
+    var canBind: Bool { Host.isThread }
 
     /// To a child: it finds our port by its name, and tells us its own.
-    static func inChild() throws -> PortPeer {
-        let asker = try Asker()
+    static func inChild() throws -> PortPeer where Host == OurThread {
+        let asker = try Asker(OurThread())
         try PortNameServer.shared.register(asker.port, name: askerName)
         let child = try Child(role)
         let right = try asker.checkedIn()
@@ -45,19 +41,19 @@ final class PortPeer: HandingOver {
     }
 
     /// The child's side; does not return.
-    static func serve() throws {
+    static func serve() throws where Host == OurThread {
         let asker = try PortNameServer.shared.port(forName: askerName)
-        let echo = try echo(answering: asker)
-        let thread = try RunLoopThread(name: "echo")
-        try echo.schedule(in: thread.loop)
+        let host = try OurThread()
+        let echo = try echo(answering: asker, on: host)
         try asker.send(MachPort.Message(replyPort: echo.sendRight))
-        thread.join()
+        host.thread.join()
     }
 
     /// Counts and answers.
-    private static func echo(answering asker: MachPort.SendRight) throws -> MachPort {
+    private static func echo(answering asker: MachPort.SendRight, on host: Host) throws -> MachPort {
         let echo = LoopOwned(Echo())
-        return try MachPort(queueLimit: Int(queueLimit), messageLimit: 128 << 20) { message in
+        let port = try MachPort(queueLimit: Int(queueLimit), messageLimit: 128 << 20)
+        try host.serve(port) { message in
             do {
                 switch echo.value.reply(to: message.id) {
                 case .none: break
@@ -68,9 +64,10 @@ final class PortPeer: HandingOver {
                 fail(error)
             }
         }
+        return port
     }
 
-    private static let nothing: [UInt8] = []
+    private static var nothing: [UInt8] { [] }
 
     func bind(_ placement: Placement) throws {
         // The one that sends without waiting, and the one that takes turns with the other end.
@@ -113,16 +110,16 @@ final class PortPeer: HandingOver {
 
 /// The end that asks: the port that the answers come to. As raw libzmq's loop, its handler has no lock around what only
 /// its thread uses.
-private final class Asker: @unchecked Sendable {
+private final class Asker<Host: PortHost>: @unchecked Sendable {
     // Sound: `questions` and `clock` are set while no message is under way, and the loop's thread alone uses them then.
     private var questions = Questions(1, asked: 1)
     private var clock: TripClock?
     let port: MachPort
     let isOver = DispatchSemaphore(value: 0)
-    let thread: RunLoopThread
+    private let host: Host
 
-    init() throws {
-        thread = try RunLoopThread(name: "asker")
+    init(_ host: Host) throws {
+        self.host = host
         port = try MachPort(queueLimit: Int(queueLimit))
     }
 
@@ -134,7 +131,7 @@ private final class Asker: @unchecked Sendable {
 
     /// From now on, the handler takes the answers, and asks the next question where one follows.
     func begin(with right: MachPort.SendRight) throws {
-        port.setHandler { [unowned self] message in
+        try host.serve(port) { [unowned self] message in
             clock?.tick()
             switch questions.answered() {
             case .ask:
@@ -143,10 +140,9 @@ private final class Asker: @unchecked Sendable {
             case .finish: isOver.signal()
             }
         }
-        try port.schedule(in: thread.loop)
     }
 
-    func bind(_ placement: Placement) { thread.loop.perform { placement.bindNear() } }
+    func bind(_ placement: Placement) { if Host.isThread { host.execute { placement.bindNear() } } }
 
     func expect(_ questions: Questions, _ clock: TripClock? = nil) {
         self.questions = questions
