@@ -1,0 +1,17 @@
+import CoreFoundationPorts
+import Testing
+
+struct SwiftNamesTests {
+    @Test func `a literal is a CFString`() {
+        let name = "com.example.péage" as CFString
+        #expect(CFStringGetLength(name) == 17)
+        #expect(CFEqual(name, "com.example.péage" as CFString))
+        #expect(CFStringGetLength("" as CFString) == 0)
+        #expect(CFStringGetLength("é" as CFString) == 1)
+    }
+
+    @Test func `modes have the names that Swift on macOS gives them`() {
+        #expect(CFEqual(CFRunLoopMode.defaultMode, kCFRunLoopDefaultMode))
+        #expect(CFEqual(CFRunLoopMode.commonModes, kCFRunLoopCommonModes))
+    }
+}
