@@ -71,6 +71,7 @@ enum PortBenchmarks {
             Team(members: [
                 Team.Member(name: "ours", contender: try PortPeer.inThread { try OurThread() }),
                 Team.Member(name: "epoll, PortDescriptor", contender: try PortPeer.inThread { try EpollThread() }),
+                Team.Member(name: "SwiftNIO, an actor", contender: try PortPeer.inThread { NIOHost() }),
                 Team.Member(name: "a queue, unbound", contender: try PortPeer.inThread { QueueThread() }),
                 Team.Member(name: "a task, unbound", contender: try PortPeer.inThread { TaskHost() }),
             ])
