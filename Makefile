@@ -5,7 +5,7 @@ PREFIX ?= /usr/local
 SHELL := /bin/bash
 FORMATTED := Package.swift .ci/floors.swift Sources Tests Examples Benchmarks/Package.swift Benchmarks/Sources
 
-.PHONY: help run test test-tsan test-asan examples install soak soak-ports fuzz bench bench-all bench-check docs format lint clean \
+.PHONY: help run test test-tsan test-asan examples other-loops install soak soak-ports fuzz bench bench-all bench-check docs format lint clean \
 	dependencies
 
 help:
@@ -13,6 +13,7 @@ help:
 	@echo "make test     build, and run all tests and small examples"
 	@echo "make test-tsan, make test-asan  run all tests under the thread sanitizer, the address sanitizer"
 	@echo "make examples run all small examples, and compare what they print with what they should"
+	@echo "make other-loops  run the examples in poll, GLib's loop and SwiftNIO's, and compare what they print"
 	@echo "make install  install portctl and its completions in PREFIX, or $(PREFIX)"
 	@echo "make soak     play 50,000 generated scripts on our run loop and on Foundation's, and compare; then load ports"
 	@echo "              for half an hour, or SOAK_MINUTES"
@@ -59,6 +60,7 @@ test: dependencies
 	@$(MAKE) --no-print-directory examples
 	@$(SWIFT) test --skip-build --parallel --disable-xctest
 	@$(SWIFT) run $(SERVICES) service-check
+	@$(MAKE) --no-print-directory other-loops
 
 # libzmq is not instrumented; the sanitizers see what our own code does around it. Some tests ask for more memory than
 # there is, the generated scripts would take half an hour, and side by side the tests would be too slow for themselves.
@@ -78,11 +80,10 @@ test-asan: dependencies
 	@$(SWIFT) build --build-tests $(ASAN)
 	@$(SWIFT) test --skip-build --no-parallel --disable-xctest $(ASAN)
 
-# The command of Examples/IdleWork is idle-work, and Examples/IdleWork/expected.txt says what it prints.
-examples: dependencies
-	@$(SWIFT) build
-	@bin=$$($(SWIFT) build --show-bin-path); failed=; \
-	for expected in Examples/*/expected.txt; do \
+# Runs programs, and compares what they print. The command of Examples/IdleWork is idle-work, and
+# Examples/IdleWork/expected.txt says what it prints.
+COMPARE = failed=; \
+	for expected in $(1); do \
 		name=$$(basename "$$(dirname "$$expected")" | sed 's/\B[A-Z]/-&/g' | tr A-Z a-z); \
 		echo; echo "$$name"; \
 		printed=$$(timeout 20 "$$bin/$$name") || failed+=" $$name"; \
@@ -90,6 +91,22 @@ examples: dependencies
 		diff -u --label expected --label printed "$$expected" <(echo "$$printed") || failed+=" $$name"; \
 	done; \
 	echo; if [ -n "$$failed" ]; then echo "error: not as expected:$$failed" >&2; exit 1; fi
+
+examples: dependencies
+	@$(SWIFT) build
+	@bin=$$($(SWIFT) build --show-bin-path); $(call COMPARE,Examples/*/expected.txt)
+
+# A package of their own: the library does without GLib and SwiftNIO.
+OTHER_LOOPS = --package-path Examples/OtherLoops --scratch-path .build/other-loops
+other-loops: dependencies
+	@if ! pkg-config --exists glib-2.0; then \
+		echo "installing libglib2.0-dev"; \
+		sudo=; if [ "$$(id -u)" != 0 ]; then sudo=sudo; fi; export DEBIAN_FRONTEND=noninteractive; \
+		$$sudo apt-get update -qq && $$sudo apt-get install -y -qq libglib2.0-dev >/dev/null || { \
+			echo "error: libglib2.0-dev could not be installed; see what apt-get says above" >&2; exit 1; }; \
+	fi
+	@$(SWIFT) build $(OTHER_LOOPS)
+	@bin=$$($(SWIFT) build $(OTHER_LOOPS) --show-bin-path); $(call COMPARE,Examples/OtherLoops/Sources/*/expected.txt)
 
 # With Swift's libraries inside: it runs where there is no Swift, but it needs libzmq.
 install: dependencies

@@ -14,29 +14,27 @@ struct ReadmeTests {
         #expect(example.split(separator: "\n").count < 30)
     }
 
-    @Test func `the programs of the page about ending are those that are built`() throws {
+    @Test(arguments: [
+        (
+            "Ports/Ports.docc/Ending",
+            ["Tests/EndingHelper/Server", "Tests/ServiceLifecycle/Sources/service-check/EchoService"]
+        ),
+        (
+            "Ports/Ports.docc/AnyLoop",
+            ["poll", "glib", "nio"].map { "Examples/OtherLoops/Sources/ports-in-\($0)/Serving" }
+        ),
+        (
+            "TypedPorts/TypedPorts.docc/TypedPorts",
+            ["Requests", "Server", "Client"].map { "Examples/Dictionary/\($0)" }
+        ),
+    ])
+    func `the programs of a page are those that are built`(_ name: String, _ files: [String]) throws {
         func text(_ path: String) throws -> String {
             try String(contentsOf: root.appendingPathComponent(path), encoding: .utf8)
         }
-        let page = try text("Sources/Ports/Ports.docc/Ending.md")
+        let page = try text("Sources/\(name).md")
         let programs = page.matches(of: /```swift\n([^`]*)```/).map { String($0.1) }
-        #expect(
-            try programs == [
-                text("Tests/EndingHelper/Server.swift"),
-                text("Tests/ServiceLifecycle/Sources/service-check/EchoService.swift"),
-            ])
-    }
-
-    @Test func `the programs of the page about typed ports are those that are built`() throws {
-        func text(_ path: String) throws -> String {
-            try String(contentsOf: root.appendingPathComponent(path), encoding: .utf8)
-        }
-        let page = try text("Sources/TypedPorts/TypedPorts.docc/TypedPorts.md")
-        let programs = page.matches(of: /```swift\n([^`]*)```/).map { String($0.1) }
-        #expect(programs.count == 3)
-        #expect(try programs[0] == text("Examples/Dictionary/Requests.swift"))
-        #expect(try programs[1] == text("Examples/Dictionary/Server.swift"))
-        #expect(try programs[2] == text("Examples/Dictionary/Client.swift"))
+        #expect(try programs == files.map { try text("\($0).swift") })
     }
 
     @Test func `the steps of a message in CONTRIBUTING are in the files that it names`() throws {

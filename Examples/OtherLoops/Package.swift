@@ -1,0 +1,28 @@
+// swift-tools-version: 6.1
+import PackageDescription
+
+// A package of its own, so that who uses the library needs neither GLib nor SwiftNIO.
+let ports: [Target.Dependency] = [.product(name: "Ports", package: "swift-ports"), "Asking"]
+let package = Package(
+    name: "OtherLoops",
+    dependencies: [
+        .package(name: "swift-ports", path: "../.."),
+        .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
+    ],
+    targets: [
+        .systemLibrary(name: "CGLib", pkgConfig: "glib-2.0", providers: [.apt(["libglib2.0-dev"])]),
+        .target(
+            name: "Asking",
+            dependencies: [
+                .product(name: "Ports", package: "swift-ports"), .product(name: "RunLoops", package: "swift-ports"),
+            ]),
+        .executableTarget(name: "ports-in-poll", dependencies: ports, exclude: ["expected.txt"]),
+        .executableTarget(name: "ports-in-glib", dependencies: ports + ["CGLib"], exclude: ["expected.txt"]),
+        .executableTarget(
+            name: "ports-in-nio",
+            dependencies: ports + [
+                .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio"),
+            ], exclude: ["expected.txt"]),
+    ],
+    swiftLanguageModes: [.v6]
+)

@@ -1,0 +1,3 @@
+#pragma once
+#include <glib.h>
+#include <glib-unix.h>
