@@ -11,6 +11,7 @@ let package = Package(
         .library(name: "Ports", targets: ["Ports"]),
         .library(name: "TypedPorts", targets: ["TypedPorts"]),
         .library(name: "CoreFoundationPorts", targets: ["CoreFoundationPorts"]),
+        .library(name: "CFPorts", type: .dynamic, targets: ["CoreFoundationPorts"]),
         .library(name: "ZeroMQ", targets: ["ZeroMQ"]),
         .executable(name: "portctl", targets: ["portctl"]),
     ],
@@ -48,7 +49,10 @@ let package = Package(
             ]
         ),
         .target(name: "TypedPorts", dependencies: ["Ports", "RunLoopLocks"]),
-        .target(name: "CoreFoundationPorts", dependencies: ["Ports", "RunLoops", "RunLoopLocks"]),
+        // The import of CoreFoundation does not link the library that has it.
+        .target(
+            name: "CoreFoundationPorts", dependencies: ["Ports", "RunLoops", "RunLoopLocks"],
+            linkerSettings: [.linkedLibrary("Foundation")]),
         .executableTarget(
             name: "portctl",
             dependencies: ["Ports", "RunLoops", "ZeroMQ", argumentParser]

@@ -16,9 +16,13 @@ package final class RunLoopPortSource: @unchecked Sendable {
     /// - Parameters:
     ///   - order: The source's place among the others of a mode.
     ///   - limit: The most messages in one callout of a loop.
-    package init<Port>(_ descriptor: PortDescriptor<Port>, order: Int = 0, atMost limit: Int) {
+    ///   - owner: What the source keeps besides the port.
+    package init<Port>(
+        _ descriptor: PortDescriptor<Port>, order: Int = 0, atMost limit: Int, keeping owner: AnyObject? = nil
+    ) {
+        nonisolated(unsafe) let owner = owner
         let service = Service(descriptor.fileDescriptor) { goesOn in
-            _ = try? descriptor.handle(atMost: limit, while: goesOn)
+            withExtendedLifetime(owner) { _ = try? descriptor.handle(atMost: limit, while: goesOn) }
         }
         var context = service.context
         let source = withUnsafeMutablePointer(to: &context) { context in

@@ -144,7 +144,7 @@ public final class ReplyRight: Sendable {
         return try MessageEncoding.outgoing(message, kind: kind, request: request, to: asker)
     }
 
-    func noteUnsent(_ error: any Error) { Self.noteUnsent(error, to: asker) }
+    package func noteUnsent(_ error: any Error) { Self.noteUnsent(error, to: asker) }
 
     private static func noteUnsent(_ error: any Error, to asker: SendChannel) {
         log.info(about: .incarnation(asker.id.incarnation), "a reply could not be sent: \(error)")

@@ -7,7 +7,8 @@ import RunLoops
 
 extension Receiver {
     /// Makes the port invalid, for good. See ``MachPort/invalidate()``.
-    func invalidate() {
+    /// - Parameter waits: Whether the call waits for a message that another thread is handling, where it can.
+    func invalidate(waits: Bool = true) {
         // In a forked child, the port, its names and its sockets are the parent's.
         guard state.withLockUnlessForked({ $0.lifecycle.invalidate() }) == true else { return }
         wakeWaiters()
@@ -18,13 +19,13 @@ extension Receiver {
         // Otherwise a handler that waits for room in this port would never end.
         channel.end(.invalid)
         for (directory, name) in names { directory.abandon(name, of: id) }
-        if waitForOtherTurns() { finish() }
+        if waitForOtherTurns(waits) { finish() }
     }
 
     /// - Returns: False when the last turn will call `finish` instead.
-    private func waitForOtherTurns() -> Bool {
+    private func waitForOtherTurns(_ waits: Bool) -> Bool {
         // Two threads in handlers could wait for each other.
-        let mustNotWait = crl_callout_depth().pointee > 0 || context.housekeeping.isCurrent
+        let mustNotWait = !waits || crl_callout_depth().pointee > 0 || context.housekeeping.isCurrent
         let turnsEnded = Latch()
         let isLater = state.withLock { state in
             state.lifecycle.finishLater(on: crl_thread_id(), hasEnded: { crl_thread_has_ended($0) }) {

@@ -4,10 +4,10 @@ import Logging
 import RunLoopLocks
 import RunLoops
 
-let log = Log()
+package let log = Log()
 
 /// The library's log. A write may block, or raise SIGPIPE: a thread of its own writes, while there are lines to write.
-final class Log: Sendable {
+package final class Log: Sendable {
     private typealias Lines = [(level: Logger.Level, text: String)]
 
     private struct State {
@@ -28,7 +28,7 @@ final class Log: Sendable {
         about subject: LogRateLimit.Subject = .own, once kind: String? = nil, _ text: @autoclosure () -> String
     ) { append(.warning, subject, kind, text) }
 
-    func error(once kind: String? = nil, _ text: @autoclosure () -> String) { append(.error, .own, kind, text) }
+    package func error(once kind: String? = nil, _ text: @autoclosure () -> String) { append(.error, .own, kind, text) }
 
     func info(about subject: LogRateLimit.Subject, _ text: @autoclosure () -> String) {
         append(.info, subject, nil, text)

@@ -1,0 +1,9 @@
+// CoreFoundation as Swift's toolchain has it for Linux, with what its headers leave out.
+#ifndef SWIFT_PORTS_CORE_FOUNDATION_H
+#define SWIFT_PORTS_CORE_FOUNDATION_H
+
+#include_next <CoreFoundation/CoreFoundation.h>
+
+#include <CoreFoundation/CFMessagePort.h>
+
+#endif

@@ -1,0 +1,87 @@
+@preconcurrency import CoreFoundation
+import Dispatch
+import Ports
+import RunLoopLocks
+
+extension MessagePortBody {
+    /// The largest message, in bytes, as CFMessagePort has it.
+    private static let messageLimit = 0x6000_0000
+
+    /// One at a time, so that of two ports with one name only the first is made.
+    private static let making = Lock(())
+
+    /// The local port of a name: a new one, or the one that has the name.
+    static func makeLocal(
+        _ allocator: CFAllocator?, _ name: CFString?, _ callBack: CFMessagePortCallBack?,
+        _ context: CFMessagePortContext
+    ) -> (port: CFMessagePort, isNew: Bool)? {
+        let text = name.map(String.init(_:))
+        if let text, let existing = MessagePortNames.local.existing(text) { return (existing, false) }
+        let callout = MessagePortCallout(callBack, context)
+        let made: (port: CFMessagePort, isNew: Bool)? = making.withLock { _ in
+            if let text, let existing = MessagePortNames.local.existing(text) { return (existing, false) }
+            guard let port = makePort(text, callout) else { return nil }
+            // The name must not change with a string that the program changes.
+            let body = MessagePortBody(.local(port, callout), name: text.map(CFString.make))
+            callout.body = body
+            guard let instance = MessagePortClass.makeInstance(allocator, body) else { return nil }
+            if let text { MessagePortNames.local.insert(text, body) }
+            return (instance, true)
+        }
+        if made?.isNew != true { callout.end() }
+        return made
+    }
+
+    private static func makePort(_ name: String?, _ callout: MessagePortCallout) -> LocalMessagePort? {
+        do throws(PortError) {
+            return try LocalMessagePort(name: name, messageLimit: messageLimit, requestHandler: callout.handle)
+        } catch {
+            log.error("CFMessagePortCreateLocal failed: \(error)")
+            return nil
+        }
+    }
+
+    /// False when the port keeps its old name.
+    func rename(_ name: CFString) -> Bool {
+        guard case .local(let port, _) = port, state.withLock({ $0.isValid }) else { return false }
+        let text = String(name)
+        do throws(PortError) { try port.rename(to: text) } catch { return false }
+        let former = state.withLock { state in
+            defer { state.name = .make(text) }
+            return state.name
+        }
+        if former.map(String.init(_:)) != text {
+            MessagePortNames.local.remove(former, self)
+            MessagePortNames.local.insert(text, self)
+        }
+        return true
+    }
+
+    /// The context of a local port, without info after its end; empty for a remote port.
+    var context: CFMessagePortContext {
+        if case .local(_, let callout) = port { callout.context } else { CFMessagePortContext() }
+    }
+
+    /// The source of a local port, until that is invalidated always the same.
+    func makeSource(_ instance: CFMessagePort, order: Int) -> CFRunLoopSource? {
+        guard case .local(let port, _) = port, isValid(instance) else { return nil }
+        return sourceLock.withLock { _ in
+            if let source { return source }
+            if state.withLock({ $0.keptByQueue != nil }) { return nil }
+            guard let descriptor = try? PortDescriptor(port) else { return nil }
+            // One message in a run that returns after a source.
+            let made = RunLoopPortSource(descriptor, order: order, atMost: 1, keeping: instance).source
+            source = made
+            return made
+        }
+    }
+
+    func setQueue(_ queue: DispatchQueue?, _ instance: CFMessagePort) {
+        guard case .local(let port, _) = port, isValid(instance) else { return }
+        let hasSource = sourceLock.withLock { _ in
+            if source == nil { state.withLock { if $0.isValid { $0.keptByQueue = queue == nil ? nil : instance } } }
+            return source != nil
+        }
+        if !hasSource { try? port.setQueue(queue) }
+    }
+}

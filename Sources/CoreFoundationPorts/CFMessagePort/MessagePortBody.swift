@@ -1,0 +1,113 @@
+@preconcurrency import CoreFoundation
+import Dispatch
+import Ports
+import RunLoopLocks
+import RunLoops
+
+/// What a CFMessagePort stands for: a port of this process with its callout, or a right to a port of any process.
+final class MessagePortBody: @unchecked Sendable {
+    // Sound: CoreFoundation's objects may be used on any thread, and what changes is behind the lock.
+    enum Port {
+        case local(LocalMessagePort, MessagePortCallout)
+        case remote(RemoteMessagePort)
+
+        var isValid: Bool {
+            switch self {
+            case .local(let port, _): port.isValid
+            case .remote(let port): port.isValid
+            }
+        }
+    }
+
+    struct State {
+        var isValid = true
+        var name: CFString?
+        var callBack: CFMessagePortInvalidationCallBack?
+        /// A dispatch queue keeps its port, as a run loop does.
+        var keptByQueue: CFMessagePort?
+        /// Wake the threads that wait for replies.
+        var waiters: [ObjectIdentifier: @Sendable () -> Void] = [:]
+    }
+
+    let port: Port
+    let state: Lock<State>
+    /// Set once, before others can see the body. Nil for a body whose instance is ending.
+    nonisolated(unsafe) weak var instance: CFMessagePort?
+    /// The last source that was made, as long as it lives: it keeps the instance. Used under ``sourceLock``.
+    nonisolated(unsafe) weak var source: CFRunLoopSource?
+    let sourceLock = Lock(())
+
+    /// Threads of their own call the callbacks of remote ports: the library's must not wait.
+    private static let invalidations = DispatchQueue(label: "CFMessagePort invalidations")
+
+    init(_ port: Port, name: CFString?) {
+        self.port = port
+        state = Lock(State(name: name))
+        switch port {
+        case .local(let port, _): port.onInvalidation { [weak self] in self?.invalidateInstance() }
+        case .remote(let remote):
+            remote.onInvalidation { [weak self] in
+                guard let self else { return }
+                Self.invalidations.async { self.invalidateInstance() }
+            }
+        }
+    }
+
+    /// Whether the port can be used; if not, its callback has been called.
+    func isValid(_ instance: CFMessagePort) -> Bool {
+        guard state.withLock({ $0.isValid }) else { return false }
+        let isSourceValid = sourceLock.withLock { _ in source.map(CFRunLoopSourceIsValid) ?? true }
+        if port.isValid, isSourceValid { return true }
+        invalidate(instance)
+        return false
+    }
+
+    private func invalidateInstance() {
+        if let instance { invalidate(instance) }
+    }
+
+    /// Ends the port, with its callback on this thread. The call does not wait for a callout on another thread.
+    func invalidate(_ instance: CFMessagePort) {
+        let ended: State? = state.withLock { state in
+            guard state.isValid else { return nil }
+            defer { (state.isValid, state.keptByQueue, state.waiters) = (false, nil, [:]) }
+            return state
+        }
+        guard let ended else { return }
+        switch port {
+        case .local(let port, let callout):
+            port.invalidateAtOnce()
+            names.remove(ended.name, self)
+            callout.end { info in ended.callBack?(instance, info) }
+        case .remote:
+            names.remove(ended.name, self)
+            ended.callBack?(instance, nil)
+        }
+        if let source = sourceLock.withLock({ _ in source }) { CFRunLoopSourceInvalidate(source) }
+        for wake in ended.waiters.values { wake() }
+    }
+
+    /// The names of ports of this kind.
+    var names: MessagePortNames { if case .local = port { .local } else { .remote } }
+
+    var info: UnsafeMutableRawPointer? { if case .local(_, let callout) = port { callout.context.info } else { nil } }
+
+    func setCallBack(_ callBack: CFMessagePortInvalidationCallBack?, _ instance: CFMessagePort) {
+        let isLate = state.withLock { state in
+            if state.isValid || callBack == nil { state.callBack = callBack }
+            return !state.isValid
+        }
+        if isLate { callBack?(instance, info) }
+    }
+
+    func description(of instance: CFMessagePort) -> String {
+        let (isValid, name) = state.withLock { ($0.isValid, $0.name) }
+        var text = "<CFMessagePort \(Unmanaged.passUnretained(instance).toOpaque())>{"
+        text += "valid = \(isValid ? "Yes" : "No"), "
+        text += "remote = \(isRemote ? "Yes" : "No"), name = \(name.map(String.init(_:)) ?? "(null)")"
+        if case .local(_, let callout) = port { text += ", \(callout.description)" }
+        return text + "}"
+    }
+
+    var isRemote: Bool { if case .remote = port { true } else { false } }
+}

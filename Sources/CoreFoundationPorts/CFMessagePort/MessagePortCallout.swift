@@ -1,0 +1,54 @@
+@preconcurrency import CoreFoundation
+import Ports
+import RunLoopLocks
+
+/// What a local CFMessagePort calls with each message, and the context for that.
+final class MessagePortCallout: @unchecked Sendable {
+    // Sound: what changes is behind the lock. The functions are the program's, which has to expect any thread.
+    private let callBack: CFMessagePortCallBack?
+    private let state: Lock<CFMessagePortContext>
+    nonisolated(unsafe) weak var body: MessagePortBody?
+
+    /// Retains the context's info.
+    init(_ callBack: CFMessagePortCallBack?, _ context: CFMessagePortContext) {
+        var context = context
+        if let retain = context.retain { context.info = retain(context.info).map { .init(mutating: $0) } }
+        self.callBack = callBack
+        state = Lock(context)
+    }
+
+    /// The context; without info after the port's end.
+    var context: CFMessagePortContext { state.withLock { $0 } }
+
+    /// Takes the info, hands it over, and releases it.
+    func end(_ body: (_ info: UnsafeMutableRawPointer?) -> Void = { _ in }) {
+        let (info, release) = state.withLock { context in
+            defer { context.info = nil }
+            return (context.info, context.release)
+        }
+        body(info)
+        release?(info)
+    }
+
+    func handle(_ request: MessagePortRequest) {
+        // The info is retained for the callout, because an invalidation on another thread may release it.
+        guard let body, let instance = body.instance, body.state.withLock({ $0.isValid }) else { return }
+        let context = context
+        let info = context.retain.map { $0(context.info).map { .init(mutating: $0) } } ?? context.info
+        let data = request.data.map(CFData.make)
+        let answer = callBack?(instance, Int32(bitPattern: request.id), data, info)?.takeRetainedValue()
+        if context.retain != nil { context.release?(info) }
+        guard let right = request.replyRight else { return }
+        do throws(PortError) { try right.reply(with: answer.map(Array.init(_:))) } catch { right.noteUnsent(error) }
+    }
+
+    var description: String {
+        let context = context
+        let address = unsafeBitCast(callBack, to: UnsafeRawPointer?.self)
+        var shown = context.info.map { "\($0)" } ?? "(null)"
+        if let info = context.info, let text = context.copyDescription?(info)?.takeRetainedValue() {
+            shown = String(text)
+        }
+        return "callout = \(address.map { "\($0)" } ?? "(null)"), context = \(shown)"
+    }
+}

@@ -1,0 +1,38 @@
+@preconcurrency import CoreFoundation
+import RunLoopLocks
+import RunLoops
+
+/// The valid CFMessagePorts of one kind by their names. For one name, the functions return one instance.
+final class MessagePortNames: Sendable {
+    static let local = MessagePortNames()
+    static let remote = MessagePortNames()
+
+    private let bodies = Lock<[String: MessagePortBody]>([:])
+
+    /// The instance that has a name.
+    func existing(_ name: String) -> CFMessagePort? {
+        guard let body = bodies.withLock({ $0[name] }), let instance = body.instance else { return nil }
+        return body.isValid(instance) ? instance : nil
+    }
+
+    /// Adds a port, unless the name has one, which is returned.
+    @discardableResult
+    func insert(_ name: String, _ body: MessagePortBody) -> CFMessagePort? {
+        if let existing = existing(name) { return existing }
+        // Released after the lock.
+        var former: MessagePortBody?
+        defer { withExtendedLifetime(former) {} }
+        return bodies.withLock { bodies in
+            if let instance = bodies[name]?.instance { return instance }
+            former = bodies.updateValue(body, forKey: name)
+            return nil
+        }
+    }
+
+    func remove(_ name: CFString?, _ body: MessagePortBody) {
+        guard let name = name.map(String.init(_:)) else { return }
+        // Released after the lock.
+        let former = bodies.withLock { $0[name] === body ? $0.removeValue(forKey: name) : nil }
+        withExtendedLifetime(former) {}
+    }
+}

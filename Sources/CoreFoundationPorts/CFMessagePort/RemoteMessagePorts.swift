@@ -1,0 +1,15 @@
+@preconcurrency import CoreFoundation
+import Ports
+
+extension MessagePortBody {
+    /// The remote port of a name: a new one, or the one that was made before.
+    static func makeRemote(_ allocator: CFAllocator?, _ name: CFString) -> CFMessagePort? {
+        let text = String(name)
+        if let existing = MessagePortNames.remote.existing(text) { return existing }
+        guard let remote = try? RemoteMessagePort(name: text) else { return nil }
+        let body = MessagePortBody(.remote(remote), name: .make(text))
+        guard let instance = MessagePortClass.makeInstance(allocator, body) else { return nil }
+        // Another thread may have been faster.
+        return MessagePortNames.remote.insert(text, body) ?? instance
+    }
+}

@@ -1,0 +1,81 @@
+import CoreFoundation
+import OwnThread
+import Ports
+import RunLoops
+import TestSupport
+import Testing
+
+/// C programs as they are written for macOS.
+@Suite(.ownThread) struct CProgramTests {
+    private let registry = TemporaryFolder()
+    private var names: PortNameServer { PortNameServer(directory: registry.path) }
+
+    private func run(_ words: String...) -> Run {
+        Run([CProgram.path] + words, environment: ["PORTS_DIRECTORY": registry.path])
+    }
+
+    private func ready(_ words: String...) -> Run {
+        let run = Run([CProgram.path] + words, environment: ["PORTS_DIRECTORY": registry.path])
+        #expect(waitUntil { run.output == Array("ready\n".utf8) })
+        return run
+    }
+
+    @Test func `the functions behave as documented`() {
+        #expect(CProgram.behaviours.count > 15)
+        for behaviour in CProgram.behaviours {
+            let run = run(behaviour)
+            #expect(run.child.wait() == 0, "\(behaviour): \(String(decoding: run.errors, as: UTF8.self))")
+        }
+    }
+
+    @Test func `a C program answers requests of the Swift API`() throws {
+        let server = ready("serve", "c.server")
+        let remote = try RemoteMessagePort(name: "c.server", nameServer: names)
+        #expect(try remote.request(id: 7, [1, 2]) == [1, 2, 7])
+        #expect(try remote.request(id: 0, [1, 2]) == nil)
+        #expect(try remote.request(id: 1, nil) == nil)
+        try remote.send(id: 5, [1])
+        #expect(try remote.request(id: 99, []) == [99])
+        #expect(server.child.wait() == 0)
+    }
+
+    @Test func `a C program asks a port of the Swift API`() throws {
+        let thread = try RunLoopThread()
+        let port = try LocalMessagePort(name: "swift.server", nameServer: names) { id, data in
+            Array("\(id): ".utf8) + (data ?? [])
+        }
+        try port.schedule(in: thread.loop)
+        let asker = run("ask", "swift.server")
+        #expect(asker.child.wait() == 0)
+        #expect(asker.output == Array("33: from C".utf8))
+        port.invalidate()
+        #expect(run("ask", "swift.server").child.wait() == 3)
+        thread.stop()
+    }
+
+    @Test func `a name belongs to one process, and is free after its end`() {
+        let server = ready("serve", "c.server")
+        let second = run("serve", "c.server")
+        #expect(second.child.wait() == 3)
+        #expect(String(decoding: second.errors, as: UTF8.self).contains("“c.server” belongs to process"))
+        let asker = run("ask", "c.server")
+        #expect(asker.child.wait() == 0)
+        #expect(asker.output == Array("from C!".utf8))
+        server.child.kill()
+        server.child.wait()
+        #expect(run("ask", "c.server").child.wait() == 3)
+        _ = ready("serve", "c.server")
+    }
+
+    @Test(arguments: [true, false]) func `the end of a server is reported`(_ isKilled: Bool) throws {
+        let server = ready("serve", "c.server")
+        let watcher = ready("watch", "c.server")
+        if isKilled {
+            server.child.kill()
+        } else {
+            try RemoteMessagePort(name: "c.server", nameServer: names).send(id: 99)
+        }
+        #expect(watcher.child.wait() == 0)
+        #expect(watcher.output == Array("ready\ninvalid\n".utf8))
+    }
+}
