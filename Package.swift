@@ -12,6 +12,7 @@ let package = Package(
         .library(name: "TypedPorts", targets: ["TypedPorts"]),
         .library(name: "CoreFoundationPorts", targets: ["CoreFoundationPorts"]),
         .library(name: "CFPorts", type: .dynamic, targets: ["CoreFoundationPorts"]),
+        .library(name: "FoundationPorts", targets: ["FoundationPorts"]),
         .library(name: "ZeroMQ", targets: ["ZeroMQ"]),
         .executable(name: "portctl", targets: ["portctl"]),
     ],
@@ -53,6 +54,7 @@ let package = Package(
         .target(
             name: "CoreFoundationPorts", dependencies: ["Ports", "RunLoops", "RunLoopLocks"],
             linkerSettings: [.linkedLibrary("Foundation")]),
+        .target(name: "FoundationPorts", dependencies: ["CoreFoundationPorts", "Ports", "RunLoops", "RunLoopLocks"]),
         .executableTarget(
             name: "portctl",
             dependencies: ["Ports", "RunLoops", "ZeroMQ", argumentParser]
@@ -98,6 +100,9 @@ let package = Package(
         .testTarget(
             name: "CoreFoundationPortsTests",
             dependencies: ["CoreFoundationPorts", "Ports", "OwnThread", "TestSupport"]),
+        .testTarget(
+            name: "FoundationPortsTests",
+            dependencies: ["FoundationPorts", "Ports", "RunLoops", "OwnThread", "TestSupport"]),
         .testTarget(name: "WordCountTests", dependencies: ["wordcount", "TestSupport"]),
         .testTarget(name: "PortctlTests", dependencies: ["portctl", "PortsTestHelper", "OwnThread", "TestSupport"]),
         .testTarget(name: "ReadmeTests"),

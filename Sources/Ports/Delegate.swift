@@ -41,6 +41,13 @@ extension MachPort {
         setDelegate(LocalDelegate(delegate, of: .main))
     }
 
+    /// Has a handler that is asked for before each message handle the messages. While it is nil, messages wait.
+    package func setHandler(ofDelegate current: @escaping @Sendable () -> Handler?) {
+        guard !Fork.isChild else { return }
+        sharedDelegate.withLock { $0.delegate = nil }
+        receiver.setHandlers(.init(ofDelegate: { current().map(Self.messageHandler) }))
+    }
+
     private func setDelegate(_ local: LocalDelegate) {
         guard !Fork.isChild else { return }
         sharedDelegate.withLock { $0.delegate = nil }

@@ -16,7 +16,7 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
     /// Takes a request, and answers now, later, or not at all.
     public typealias RequestHandler = @Sendable (MessagePortRequest) -> Void
 
-    let port: MachPort
+    package let port: MachPort
     let taken = TakenRequests()
     let nameServer: PortNameServer
     private let currentName: Lock<String?>
@@ -106,6 +106,12 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
             }
             currentName.withLock { $0 = name }
         }
+    }
+
+    /// Has a handler that is asked for before each request handle the requests. While it is nil, requests wait.
+    package func setHandler(ofDelegate current: @escaping @Sendable () -> RequestHandler?) {
+        port.receiver.setHandlers(
+            .init(ofDelegate: { [taken] in MessagePortRequest.handler(current(), taken) }))
     }
 
     /// The right to send to the port, for processes that do not look up the name.

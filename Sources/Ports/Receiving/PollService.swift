@@ -61,18 +61,20 @@ extension Receiver {
         defer { endTurn() }
         var used = LocalQueue.Batch()
         defer { channel.localQueue?.reuse(&used) }
-        var count = 0
+        var (count, hasMore) = (0, true)
         while count < limit, count == 0 || goesOn() {
             guard var delivery = take(waiter: service) ?? again(service, { take(waiter: service) }) else {
                 return count
             }
-            // This service, too: the handler may run the foreign loop.
-            if delivery.isFirst { tellOthers() }
+            // Before the handler, which may run the foreign loop: the edge that began this turn is used up.
+            if count == 0 || delivery.isFirst {
+                hasMore = mayHaveMore()
+                if hasMore { delivery.isFirst ? tellOthers() : service.wake() }
+            }
             delivery.handle(&used)
             count += 1
         }
-        service.clear()
-        if mayHaveMore() { service.wake() }
+        if !hasMore || !mayHaveMore(), service.clear(), mayHaveMore() { service.wake() }
         return count
     }
 

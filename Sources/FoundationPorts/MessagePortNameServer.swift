@@ -1,0 +1,81 @@
+import Foundation
+import Ports
+
+/// Names for ports in Foundation's loops, which all processes of the user share: those of this library's name server. The
+/// corresponding class is NSMessagePortNameServer.
+open class MessagePortNameServer: NSObject, @unchecked Sendable {
+    // Sound: a constant.
+    private let names: PortNameServer
+
+    /// Makes a name server with another registry directory than ``sharedInstance()`` has.
+    public init(_ nameServer: PortNameServer) { names = nameServer }
+
+    private static let shared = MessagePortNameServer(.shared)
+
+    /// The name server of the default registry directory.
+    open class func sharedInstance() -> MessagePortNameServer { shared }
+
+    /// Gives a name to a port of this process, which may have several.
+    /// - Returns: False when the port cannot receive, somebody has the name, or the registry has failed.
+    @discardableResult
+    open func registerPort(_ port: Port, name: String) -> Bool {
+        guard let end = (port as? SendRightPort)?.end else { return false }
+        do throws(PortError) {
+            try names.register(end.machPort, name: name)
+            return true
+        } catch {
+            return false
+        }
+    }
+
+    /// Finds the port of a name; nil when nobody has the name, or its owner does not answer within five seconds.
+    open func port(forName name: String) -> Port? {
+        right(forName: name).map { PortObjects.shared.object(for: $0, orMake: makePort) }
+    }
+
+    /// Finds the port of a name, on this host only: nil, an empty string, or its name.
+    open func port(forName name: String, host: String?) -> Port? {
+        let host = host ?? ""
+        guard ["", "*", "localhost", ProcessInfo.processInfo.hostName].contains(host) else { return nil }
+        return port(forName: name)
+    }
+
+    /// Takes a name from a port of this process.
+    /// - Returns: False when no port of this process has the name.
+    @discardableResult
+    open func removePort(forName name: String) -> Bool {
+        guard let right = right(forName: name), let end = PortObjects.shared.existing(right.id)?.end else {
+            return false
+        }
+        do throws(PortError) {
+            try names.remove(end.machPort, name: name)
+            return true
+        } catch {
+            return false
+        }
+    }
+
+    private func right(forName name: String) -> MachPort.SendRight? {
+        do throws(PortError) { return try names.port(forName: name) } catch { return nil }
+    }
+
+    fileprivate func makePort(_ right: MachPort.SendRight) -> SendRightPort { MessagePort(nil, right) }
+}
+
+/// The same names for an ``NSMachPort``. The corresponding class is NSMachBootstrapServer.
+open class NSMachBootstrapServer: MessagePortNameServer, @unchecked Sendable {
+    private static let shared = NSMachBootstrapServer(.shared)
+
+    /// The name server of the default registry directory.
+    open override class func sharedInstance() -> NSMachBootstrapServer { shared }
+
+    /// Finds the port of a name, as ``MessagePortNameServer/port(forName:)``.
+    open func servicePort(withName name: String) -> Port? { port(forName: name) }
+
+    fileprivate override func makePort(_ right: MachPort.SendRight) -> SendRightPort { NSMachPort(nil, right) }
+}
+
+extension PortNameServer {
+    /// The name server of Foundation's ports. The corresponding method is NSPortNameServer's `systemDefaultPortNameServer`.
+    public static func systemDefault() -> MessagePortNameServer { .sharedInstance() }
+}

@@ -1,0 +1,51 @@
+import Foundation
+import Ports
+
+// Foundation's messages and this library's.
+
+extension MachPort.Message {
+    /// Nil when a component is neither data nor a port of this library, or the port for the answer is a stranger.
+    init?(msgid: Int, _ components: NSArray?, from receivePort: Port?) {
+        var parts: [Component] = []
+        for component in components ?? [] {
+            if let port = component as? Port {
+                guard let right = (port as? SendRightPort)?.sendRight else { return nil }
+                parts.append(.port(right))
+            } else if let data = component as? Data {
+                parts.append(.bytes(Array(data)))
+            } else {
+                return nil
+            }
+        }
+        let replyPort = (receivePort as? SendRightPort)?.sendRight
+        guard receivePort == nil || replyPort != nil else { return nil }
+        self.init(id: UInt32(truncatingIfNeeded: msgid), parts, replyPort: replyPort)
+    }
+}
+
+extension PortMessage {
+    /// A received message.
+    convenience init(_ message: MachPort.Message, _ replyRight: ReplyRight?, to port: SendRightPort) {
+        let sendPort = replyRight.map(ReplyPort.init) ?? message.replyPort.map(port.object)
+        let components: [AnyObject] = message.components.map { component in
+            switch component {
+            case .bytes(let bytes): NSData(data: Data(bytes))
+            case .port(let right): port.object(for: right)
+            }
+        }
+        self.init(sendPort: sendPort, receivePort: port, components: components)
+        msgid = message.id
+    }
+
+    /// Makes a message of components of any type, as on macOS, where Foundation here takes objects alone.
+    public convenience init(sendPort: Port?, receivePort replyPort: Port?, components: [Any]?) {
+        self.init(sendPort: sendPort, receivePort: replyPort, components: components?.map { $0 as AnyObject })
+    }
+}
+
+extension SendRightPort {
+    /// The object of a port whose right came in a message of this port; a new one is of this port's kind.
+    fileprivate func object(for right: MachPort.SendRight) -> Port {
+        PortObjects.shared.object(for: right) { self is MessagePort ? MessagePort(nil, $0) : NSMachPort(nil, $0) }
+    }
+}
