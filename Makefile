@@ -5,7 +5,7 @@ PREFIX ?= /usr/local
 SHELL := /bin/bash
 FORMATTED := Package.swift .ci/floors.swift Sources Tests Examples Benchmarks/Package.swift Benchmarks/Sources
 
-.PHONY: help run test test-tsan test-asan examples other-loops install soak soak-ports fuzz bench bench-all bench-check docs format lint clean \
+.PHONY: help run test test-tsan test-asan examples other-loops install install-portctl install-library soak soak-ports fuzz bench bench-all bench-check docs format lint clean \
 	dependencies
 
 help:
@@ -14,7 +14,7 @@ help:
 	@echo "make test-tsan, make test-asan  run all tests under the thread sanitizer, the address sanitizer"
 	@echo "make examples run all small examples, and compare what they print with what they should"
 	@echo "make other-loops  run the examples in poll, GLib's loop and SwiftNIO's, and compare what they print"
-	@echo "make install  install portctl and its completions in PREFIX, or $(PREFIX)"
+	@echo "make install  install portctl, its completions, and the library of CFMessagePort for C in PREFIX, or $(PREFIX)"
 	@echo "make soak     play 50,000 generated scripts on our run loop and on Foundation's, and compare; then load ports"
 	@echo "              for half an hour, or SOAK_MINUTES"
 	@echo "make fuzz     try to break what decodes other processes' bytes, FUZZ_SECONDS=60 for each of four"
@@ -92,8 +92,14 @@ COMPARE = failed=; \
 	done; \
 	echo; if [ -n "$$failed" ]; then echo "error: not as expected:$$failed" >&2; exit 1; fi
 
+# Those in C are compiled as their users do it.
 examples: dependencies
 	@$(SWIFT) build
+	@bin=$$($(SWIFT) build --show-bin-path); set -e; \
+	$(MAKE) --no-print-directory install-library LIBRARY="$$bin/libCFPorts.so" DESTDIR= PREFIX="$$bin/c"; \
+	export PKG_CONFIG_PATH="$$bin/c/lib/pkgconfig"; \
+	$(TOOLCHAIN)/bin/clang -Wall Examples/MessagePortsInC/main.c -o "$$bin/message-ports-in-c" \
+		$$(pkg-config --cflags --libs CoreFoundationPorts)
 	@bin=$$($(SWIFT) build --show-bin-path); $(call COMPARE,Examples/*/expected.txt)
 
 # A package of their own: the library does without GLib and SwiftNIO.
@@ -108,8 +114,10 @@ other-loops: dependencies
 	@$(SWIFT) build $(OTHER_LOOPS)
 	@bin=$$($(SWIFT) build $(OTHER_LOOPS) --show-bin-path); $(call COMPARE,Examples/OtherLoops/Sources/*/expected.txt)
 
+install: install-portctl install-library
+
 # With Swift's libraries inside: it runs where there is no Swift, but it needs libzmq.
-install: dependencies
+install-portctl: dependencies
 	@$(SWIFT) build -c release --scratch-path .build/install --static-swift-stdlib -Xlinker -s \
 		--product portctl
 	@bin=$$($(SWIFT) build -c release --scratch-path .build/install --show-bin-path)/portctl; \
@@ -121,6 +129,24 @@ install: dependencies
 		"$$bin" --generate-completion-script "$${completions%%:*}" > "$$share/$${completions#*:}"; \
 	done; \
 	echo "installed $$to/bin/portctl"
+
+# The folder of Swift's toolchain, which has CoreFoundation's library and headers.
+TOOLCHAIN = $$($(SWIFT) -print-target-info | sed -n 's|.*"runtimeResourcePath": "\(.*\)/lib/swift".*|\1|p')
+
+# The CFMessagePort functions for C: a library, what CoreFoundation's headers lack, and a pkg-config file. With
+# LIBRARY=<file> this one is installed, and none is built.
+install-library: dependencies
+	@library="$(LIBRARY)"; set -e; \
+	if [ -z "$$library" ]; then \
+		$(SWIFT) build -c release --product CFPorts; \
+		library="$$($(SWIFT) build -c release --show-bin-path)/libCFPorts.so"; \
+	fi; \
+	to="$(DESTDIR)$(PREFIX)"; \
+	install -D -m 755 "$$library" "$$to/lib/libCoreFoundationPorts.so"; \
+	install -d "$$to/include/swift-ports/CoreFoundation" "$$to/lib/pkgconfig"; \
+	install -m 644 Headers/CoreFoundation/*.h "$$to/include/swift-ports/CoreFoundation"; \
+	sed "s|@TOOLCHAIN@|$(TOOLCHAIN)|" Headers/CoreFoundationPorts.pc.in > "$$to/lib/pkgconfig/CoreFoundationPorts.pc"; \
+	echo "installed $$to/lib/libCoreFoundationPorts.so"
 
 # ORACLE_SEED=<number> starts from another seed than 0. The long forms of the tests of load take some minutes, and
 # SOAK_MINUTES=<number> says how long all of them mixed go on after that.

@@ -11,6 +11,7 @@ let package = Package(
         .library(name: "Ports", targets: ["Ports"]),
         .library(name: "TypedPorts", targets: ["TypedPorts"]),
         .library(name: "CoreFoundationPorts", targets: ["CoreFoundationPorts"]),
+        // For C: `make install` installs it as libCoreFoundationPorts.so.
         .library(name: "CFPorts", type: .dynamic, targets: ["CoreFoundationPorts"]),
         .library(name: "FoundationPorts", targets: ["FoundationPorts"]),
         .library(name: "ZeroMQ", targets: ["ZeroMQ"]),
@@ -120,6 +121,7 @@ for (folder, command, dependencies) in [
     ("IdleWork", "idle-work", ["RunLoops"]), ("StallMonitor", "stall-monitor", ["RunLoops"]),
     ("Hello", "hello", ports), ("MachPortCheckIn", "mach-port-check-in", ports), ("NamedPort", "named-port", ports),
     ("MessagePorts", "message-ports", ports), ("NameService", "name-service", ports + [argumentParser]),
+    ("RunLoopMessagePort", "run-loop-message-port", ["CoreFoundationPorts"]),
     ("Dictionary", "dictionary", ports + ["TypedPorts"]),
 ] {
     package.targets.append(

@@ -1,5 +1,6 @@
 // One behaviour of CFMessagePort a run, as Apple documents it: behaviour NAME. Exits with 0 when it is kept.
 #include <CoreFoundation/CoreFoundation.h>
+#include <dirent.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -31,6 +32,14 @@ struct notes {
 
 static struct notes *lastInvalidated;
 static int invalidations;
+
+static int threadCount(void) {
+    DIR *folder = opendir("/proc/self/task");
+    int count = 0;
+    while (readdir(folder)) count++;
+    closedir(folder);
+    return count;
+}
 
 static const void *retain(const void *info) {
     ((struct notes *)info)->retains++;
@@ -514,6 +523,18 @@ static void large_data_goes_both_ways(void) {
     CFRelease(port);
 }
 
+static void requests_leave_no_threads_behind(void) {
+    struct notes notes = {0};
+    CFMessagePortRef port = makeLocal(NAME, &notes), remote = makeRemote(NAME);
+    schedule(port, kCFRunLoopDefaultMode);
+    for (int count = 0; count < 2000; count++)
+        EXPECT(!CFMessagePortSendRequest(remote, 1, NULL, 10, 10, kCFRunLoopDefaultMode, NULL));
+    EXPECT(notes.calls == 2000 && threadCount() < 40);
+    CFMessagePortInvalidate(port);
+    CFRelease(remote);
+    CFRelease(port);
+}
+
 static char queueKey;
 
 static CFDataRef answerOnQueue(CFMessagePortRef port, SInt32 id, CFDataRef data, void *info) {
@@ -614,6 +635,7 @@ int main(int count, char **words) {
         BEHAVIOUR(a_port_that_ends_ends_its_requests),
         BEHAVIOUR(requests_nest),
         BEHAVIOUR(a_run_nested_in_a_timer_does_not_keep_the_reply),
+        BEHAVIOUR(requests_leave_no_threads_behind),
         BEHAVIOUR(large_data_goes_both_ways),
         BEHAVIOUR(a_dispatch_queue_calls_the_callback),
         BEHAVIOUR(threads_share_a_remote_port),

@@ -25,20 +25,22 @@ enum CProgram {
 
     private static let sanitizer =
         isThreadSanitized
-        ? ["-fsanitize=thread"]
-        : dlsym(UnsafeMutableRawPointer(bitPattern: 0), "__asan_init") == nil ? [] : ["-fsanitize=address"]
+        ? "-fsanitize=thread"
+        : dlsym(UnsafeMutableRawPointer(bitPattern: 0), "__asan_init") == nil ? "" : "-fsanitize=address"
 
+    /// Installs the library for C, and compiles a file with what pkg-config says of it, and nothing else.
     private static func compile(_ file: String) -> String {
         let tests = #filePath.split(separator: "/").dropLast(2).map { "/" + $0 }.joined()
-        let (program, libraries) = ("\(folder.path)/program", "\(toolchain)/lib/swift/linux")
+        let script = """
+            set -e
+            make -s -C "$0/.." install-library LIBRARY="$1/libCFPorts.so" DESTDIR="$2" PREFIX=/usr
+            export PKG_CONFIG_PATH="$2/usr/lib/pkgconfig"
+            clang -g -Wall -Werror "$0/$3" -o "$2/program" $(pkg-config --cflags --libs CoreFoundationPorts) $4
+            """
         let run = Run(
-            [
-                "\(toolchain)/bin/clang", "-g", "-Wall", "-Werror", "-fblocks", "-I\(tests)/../Headers",
-                "-isystem", "\(toolchain)/lib/swift", "\(tests)/\(file)", "-o", program,
-                "-L\(Child.folder)", "-lCFPorts", "-L\(libraries)", "-lFoundation", "-ldispatch", "-lBlocksRuntime",
-                "-Wl,-rpath,\(Child.folder):\(libraries)",
-            ] + sanitizer)
+            ["/bin/bash", "-c", script, tests, Child.folder, folder.path, file, sanitizer],
+            environment: ["PATH": "\(toolchain)/bin:/usr/bin:/bin"])
         precondition(run.child.wait() == 0, String(decoding: run.errors, as: UTF8.self))
-        return program
+        return "\(folder.path)/program"
     }
 }

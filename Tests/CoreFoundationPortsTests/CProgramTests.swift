@@ -14,6 +14,12 @@ import Testing
         Run([CProgram.path] + words, environment: ["PORTS_DIRECTORY": registry.path])
     }
 
+    private func status(_ words: String...) -> Int32? {
+        let run = Run([CProgram.path] + words, environment: ["PORTS_DIRECTORY": registry.path])
+        defer { withExtendedLifetime(run) {} }
+        return run.child.wait()
+    }
+
     private func ready(_ words: String...) -> Run {
         let run = Run([CProgram.path] + words, environment: ["PORTS_DIRECTORY": registry.path])
         #expect(waitUntil { run.output == Array("ready\n".utf8) })
@@ -49,7 +55,7 @@ import Testing
         #expect(asker.child.wait() == 0)
         #expect(asker.output == Array("33: from C".utf8))
         port.invalidate()
-        #expect(run("ask", "swift.server").child.wait() == 3)
+        #expect(status("ask", "swift.server") == 3)
         thread.stop()
     }
 
@@ -63,7 +69,7 @@ import Testing
         #expect(asker.output == Array("from C!".utf8))
         server.child.kill()
         server.child.wait()
-        #expect(run("ask", "c.server").child.wait() == 3)
+        #expect(status("ask", "c.server") == 3)
         _ = ready("serve", "c.server")
     }
 

@@ -36,6 +36,8 @@ final class MessagePortBody: @unchecked Sendable {
     /// The last source that was made, as long as it lives: it keeps the instance. Used under ``sourceLock``.
     nonisolated(unsafe) weak var source: CFRunLoopSource?
     let sourceLock = Lock(())
+    /// Open once the name is free.
+    let hasEnded = Latch()
 
     /// Threads of their own call the callbacks of remote ports: the library's must not wait.
     private static let invalidations = DispatchQueue(label: "CFMessagePort invalidations")
@@ -74,14 +76,12 @@ final class MessagePortBody: @unchecked Sendable {
             return state
         }
         guard let ended else { return }
+        if case .local(let port, _) = port { port.invalidateAtOnce() }
+        names.remove(ended.name, self)
+        hasEnded.open()
         switch port {
-        case .local(let port, let callout):
-            port.invalidateAtOnce()
-            names.remove(ended.name, self)
-            callout.end { info in ended.callBack?(instance, info) }
-        case .remote:
-            names.remove(ended.name, self)
-            ended.callBack?(instance, nil)
+        case .local(_, let callout): callout.end { info in ended.callBack?(instance, info) }
+        case .remote: ended.callBack?(instance, nil)
         }
         if let source = sourceLock.withLock({ _ in source }) { CFRunLoopSourceInvalidate(source) }
         for wake in ended.waiters.values { wake() }

@@ -11,8 +11,11 @@ final class MessagePortNames: Sendable {
 
     /// The instance that has a name.
     func existing(_ name: String) -> CFMessagePort? {
-        guard let body = bodies.withLock({ $0[name] }), let instance = body.instance else { return nil }
-        return body.isValid(instance) ? instance : nil
+        guard let body = bodies.withLock({ $0[name] }) else { return nil }
+        if let instance = body.instance { return body.isValid(instance) ? instance : nil }
+        // Another thread releases the last reference, and the name is not free yet.
+        _ = body.hasEnded.wait(until: .now + .seconds(1))
+        return nil
     }
 
     /// Adds a port, unless the name has one, which is returned.
