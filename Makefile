@@ -224,7 +224,7 @@ bench-check: dependencies
 # Warnings are errors: a link in a comment that leads nowhere is one.
 docs: dependencies
 	@mkdir -p .build/documentation
-	@for target in RunLoops Ports TypedPorts ZeroMQ; do \
+	@for target in RunLoops Ports TypedPorts CoreFoundationPorts FoundationPorts ZeroMQ; do \
 		SWIFT_PORTS_DOCS=1 $(SWIFT) package --scratch-path .build/docs --allow-writing-to-directory .build/documentation \
 			generate-documentation --target $$target --warnings-as-errors --disable-indexing \
 			--output-path .build/documentation/$$target || exit 1; \

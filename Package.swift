@@ -101,9 +101,16 @@ let package = Package(
         .testTarget(
             name: "CoreFoundationPortsTests",
             dependencies: ["CoreFoundationPorts", "Ports", "OwnThread", "TestSupport"]),
+        // Files as they are written on macOS, in both modes of the language.
+        .target(
+            name: "MacFiles5", dependencies: ["FoundationPorts", "TypedPorts"], path: "Tests/MacFiles/Swift5",
+            swiftSettings: [.swiftLanguageMode(.v5)]),
+        .target(name: "MacFiles6", dependencies: ["FoundationPorts", "TypedPorts"], path: "Tests/MacFiles/Swift6"),
         .testTarget(
             name: "FoundationPortsTests",
-            dependencies: ["FoundationPorts", "Ports", "RunLoops", "OwnThread", "TestSupport"]),
+            dependencies: [
+                "FoundationPorts", "Ports", "RunLoops", "MacFiles5", "MacFiles6", "OwnThread", "TestSupport",
+            ]),
         .testTarget(name: "WordCountTests", dependencies: ["wordcount", "TestSupport"]),
         .testTarget(name: "PortctlTests", dependencies: ["portctl", "PortsTestHelper", "OwnThread", "TestSupport"]),
         .testTarget(name: "ReadmeTests"),
@@ -123,6 +130,8 @@ for (folder, command, dependencies) in [
     ("MessagePorts", "message-ports", ports), ("NameService", "name-service", ports + [argumentParser]),
     ("RunLoopMessagePort", "run-loop-message-port", ["CoreFoundationPorts"]),
     ("Dictionary", "dictionary", ports + ["TypedPorts"]),
+    ("FoundationMachPorts", "foundation-mach-ports", ["FoundationPorts"]),
+    ("FoundationMessagePorts", "foundation-message-ports", ["FoundationPorts"]),
 ] {
     package.targets.append(
         .executableTarget(

@@ -28,6 +28,10 @@ open class MessagePortNameServer: NSObject, @unchecked Sendable {
         }
     }
 
+    /// As ``registerPort(_:name:)``, by its name on macOS.
+    @discardableResult
+    open func register(_ port: Port, name: String) -> Bool { registerPort(port, name: name) }
+
     /// Finds the port of a name; nil when nobody has the name, or its owner does not answer within five seconds.
     open func port(forName name: String) -> Port? {
         right(forName: name).map { PortObjects.shared.object(for: $0, orMake: makePort) }

@@ -41,6 +41,11 @@ extension PortMessage {
     public convenience init(sendPort: Port?, receivePort replyPort: Port?, components: [Any]?) {
         self.init(sendPort: sendPort, receivePort: replyPort, components: components?.map { $0 as AnyObject })
     }
+
+    /// Makes a message, by the initializer's name on macOS.
+    public convenience init(send sendPort: Port?, receive replyPort: Port?, components: [Any]?) {
+        self.init(sendPort: sendPort, receivePort: replyPort, components: components)
+    }
 }
 
 extension SendRightPort {

@@ -146,6 +146,42 @@ import Testing
         withExtendedLifetime(receiver) {}
     }
 
+    @Test func `ports without Foundation's messages are handled in batches`() throws {
+        weak var weakPort: MachPort?
+        do {
+            let count = Atomic(0)
+            let port = try MachPort { _ in count.add(1, ordering: .relaxed) }
+            weakPort = port
+            try port.schedule(in: RunLoop.current, forMode: .default, atMost: 5)
+            try port.schedule(in: RunLoop.current, forMode: .common, atMost: 5)
+            for _ in 0..<8 { try port.sendRight.send(MachPort.Message()) }
+            for number in [5, 8] {
+                #expect(RunLoop.current.run(mode: .default, before: .patience))
+                #expect(count.load(ordering: .relaxed) == number)
+            }
+        }
+        // The loop keeps the port.
+        weakPort?.remove(from: RunLoop.current, forMode: .default)
+        #expect(weakPort != nil)
+        weakPort?.remove(from: RunLoop.current, forMode: .common)
+        #expect(weakPort == nil)
+        #expect(!RunLoop.current.run(mode: .default, before: .patience))
+    }
+
+    @Test func `a message port of the library answers in Foundation's loop`() throws {
+        let port = try LocalMessagePort { id, data in data.map { $0 + [UInt8(id)] } }
+        try port.schedule(in: RunLoop.current, forMode: .default)
+        let right = port.sendRight
+        let asker = Helper { () -> [UInt8]? in
+            do { return try RemoteMessagePort(right).request(id: 3, [1, 2]) } catch { return nil }
+        }
+        #expect(RunLoop.current.run(mode: .default, before: .patience))
+        #expect(asker.value() == [1, 2, 3])
+        port.invalidate()
+        #expect(throws: PortError.self) { try port.schedule(in: RunLoop.current, forMode: .default) }
+        #expect(!RunLoop.current.run(mode: .default, before: .patience))
+    }
+
     @Test func `a flood of four threads and another runtime arrives, each sender's messages in order`() throws {
         let folder = TemporaryFolder()
         let names = PortNameServer(directory: folder.path)

@@ -1,0 +1,92 @@
+import CoreFoundation
+import CoreFoundationPorts
+import Foundation
+import Ports
+import RunLoopLocks
+
+// This library's own ports in Foundation's loops, without Foundation's messages.
+
+extension MachPort {
+    /// Has a Foundation loop handle the port's messages in a mode, in turns of up to so many. The loop keeps the port until
+    /// the port is removed or invalid. A run that returns after a source is handled returns after one such turn.
+    /// - Throws: ``PortError`` when the port is invalid, or no descriptor is left.
+    @_disfavoredOverload
+    public func schedule(in loop: RunLoop, forMode mode: RunLoop.Mode, atMost limit: Int = 64) throws(PortError) {
+        try LoopScheduling.shared.add(self, loop, mode, limit)
+    }
+
+    /// Removes the port from a Foundation loop's mode.
+    @_disfavoredOverload
+    public func remove(from loop: RunLoop, forMode mode: RunLoop.Mode) {
+        LoopScheduling.shared.remove(self, loop, mode)
+    }
+}
+
+extension LocalMessagePort {
+    /// Has a Foundation loop handle the requests, as ``Ports/MachPort/schedule(in:forMode:atMost:)``.
+    /// - Throws: ``PortError`` when the port is invalid, or no descriptor is left.
+    @_disfavoredOverload
+    public func schedule(in loop: RunLoop, forMode mode: RunLoop.Mode, atMost limit: Int = 64) throws(PortError) {
+        try LoopScheduling.shared.add(self, loop, mode, limit)
+    }
+
+    /// Removes the port from a Foundation loop's mode.
+    @_disfavoredOverload
+    public func remove(from loop: RunLoop, forMode mode: RunLoop.Mode) {
+        LoopScheduling.shared.remove(self, loop, mode)
+    }
+}
+
+/// The sources of ports in Foundation's loops. A source keeps its port, and is kept here while a mode has it.
+private final class LoopScheduling: Sendable {
+    static let shared = LoopScheduling()
+
+    private struct Place: Hashable {
+        let loop: ObjectIdentifier
+        let mode: RunLoop.Mode
+    }
+
+    private struct Entry {
+        let source: RunLoopPortSource
+        var places: Set<Place> = []
+    }
+
+    private let entries = Lock<[PortID: Entry]>([:])
+
+    func add(_ end: some ReceivingEnd, _ loop: RunLoop, _ mode: RunLoop.Mode, _ limit: Int) throws(PortError) {
+        let (id, loop) = (end.machPort.id, loop.getCFRunLoop())
+        let place = Place(loop: ObjectIdentifier(loop), mode: mode)
+        let source: RunLoopPortSource
+        if let known = insert(place, id, nil) {
+            source = known
+        } else {
+            let made = try end.makeSource(atMost: limit)
+            source = insert(place, id, made) ?? made
+            if source === made { end.onInvalidation { Self.shared.forget(id) } }
+        }
+        CFRunLoopAddSource(loop, source.source, mode.cfMode)
+    }
+
+    private func forget(_ id: PortID) { _ = entries.withLock { $0.removeValue(forKey: id) } }
+
+    private func insert(_ place: Place, _ id: PortID, _ made: RunLoopPortSource?) -> RunLoopPortSource? {
+        entries.withLock { entries in
+            if entries[id] == nil, let made { entries[id] = Entry(source: made) }
+            entries[id]?.places.insert(place)
+            return entries[id]?.source
+        }
+    }
+
+    func remove(_ end: some ReceivingEnd, _ loop: RunLoop, _ mode: RunLoop.Mode) {
+        let (id, loop) = (end.machPort.id, loop.getCFRunLoop())
+        let place = Place(loop: ObjectIdentifier(loop), mode: mode)
+        // Released after the lock: the source may hold the last reference to the port.
+        let source = entries.withLock { entries -> RunLoopPortSource? in
+            guard let entry = entries[id], entry.places.contains(place) else { return nil }
+            entries[id]?.places.remove(place)
+            if entries[id]?.places.isEmpty == true { entries[id] = nil }
+            return entry.source
+        }
+        source?.remove(from: loop, forMode: mode.cfMode)
+    }
+}
