@@ -113,6 +113,9 @@ let package = Package(
             ]),
         .testTarget(name: "WordCountTests", dependencies: ["wordcount", "TestSupport"]),
         .testTarget(name: "PortctlTests", dependencies: ["portctl", "PortsTestHelper", "OwnThread", "TestSupport"]),
+        .testTarget(
+            name: "MovingOverTests",
+            dependencies: ["loadd-corefoundation", "loadd-ports", "loadd-typedports", "OwnThread", "TestSupport"]),
         .testTarget(name: "ReadmeTests"),
     ],
     swiftLanguageModes: [.v6]
@@ -136,6 +139,17 @@ for (folder, command, dependencies) in [
     package.targets.append(
         .executableTarget(
             name: command, dependencies: dependencies, path: "Examples/\(folder)", exclude: ["expected.txt"]))
+}
+
+// One daemon and its client, in the steps of the page about moving over.
+for (folder, dependencies) in [
+    ("CoreFoundation", ["FoundationPorts"]), ("Ports", ports), ("TypedPorts", ["TypedPorts", "RunLoops"]),
+] {
+    package.targets.append(
+        .executableTarget(
+            name: "loadd-\(folder.lowercased())", dependencies: dependencies, path: "Examples/MovingOver/\(folder)",
+            // As it was on macOS.
+            swiftSettings: folder == "CoreFoundation" ? [.swiftLanguageMode(.v5)] : []))
 }
 
 // For `make fuzz` alone: its program has no `main` but libFuzzer's, which is there only with `--sanitize fuzzer`.

@@ -8,12 +8,24 @@ extension CFRunLoopMode {
 
     /// The set of common modes: `kCFRunLoopCommonModes`.
     public static var commonModes: CFRunLoopMode { kCFRunLoopCommonModes }
+
+    /// The mode's name, for `CFMessagePortSendRequest`. Here, a mode is its name.
+    public var rawValue: CFString { self }
 }
 
-/// A class whose objects string literals can be: `"com.example.server" as CFString`.
-public protocol StringLiteralClass: ExpressibleByStringLiteral {}
+/// What is made of a string: a literal, as `"com.example.server" as CFString`, or the name of a mode.
+public protocol StringClass: ExpressibleByStringLiteral {}
 
-extension StringLiteralClass {
+extension StringClass {
+    /// The mode of a name.
+    public init(_ rawValue: CFString) { self.init(rawValue: rawValue) }
+
+    /// The mode of a name.
+    public init(rawValue: CFString) {
+        guard let string = rawValue as? Self else { preconditionFailure("only a CFString is made of a CFString") }
+        self = string
+    }
+
     /// Makes the string of a literal.
     public init(stringLiteral value: StaticString) {
         let made: CFString? = value.withUTF8Buffer { bytes in
@@ -25,6 +37,6 @@ extension StringLiteralClass {
     }
 }
 
-extension CFString: StringLiteralClass, @retroactive ExpressibleByStringLiteral,
+extension CFString: StringClass, @retroactive ExpressibleByStringLiteral,
     @retroactive ExpressibleByExtendedGraphemeClusterLiteral, @retroactive ExpressibleByUnicodeScalarLiteral
 {}

@@ -13,5 +13,7 @@ struct SwiftNamesTests {
     @Test func `modes have the names that Swift on macOS gives them`() {
         #expect(CFEqual(CFRunLoopMode.defaultMode, kCFRunLoopDefaultMode))
         #expect(CFEqual(CFRunLoopMode.commonModes, kCFRunLoopCommonModes))
+        #expect(CFRunLoopMode.defaultMode.rawValue === kCFRunLoopDefaultMode)
+        #expect(CFEqual(CFRunLoopMode("own" as CFString), CFRunLoopMode(rawValue: "own" as CFString)))
     }
 }

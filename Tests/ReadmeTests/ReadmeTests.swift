@@ -24,6 +24,13 @@ struct ReadmeTests {
             ["poll", "glib", "nio"].map { "Examples/OtherLoops/Sources/ports-in-\($0)/Serving" }
         ),
         (
+            "FoundationPorts/FoundationPorts.docc/MovingOver",
+            [
+                "CoreFoundation/Messages", "CoreFoundation/Daemon", "CoreFoundation/Client", "Ports/Daemon",
+                "Ports/Client", "TypedPorts/Requests", "TypedPorts/Daemon", "TypedPorts/Client",
+            ].map { "Examples/MovingOver/\($0)" }
+        ),
+        (
             "TypedPorts/TypedPorts.docc/TypedPorts",
             ["Requests", "Server", "Client"].map { "Examples/Dictionary/\($0)" }
         ),

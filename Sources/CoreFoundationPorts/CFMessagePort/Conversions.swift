@@ -1,7 +1,10 @@
 import CoreFoundation
 
+// Where macOS has `as`: the compiler on Linux knows no bridge to CoreFoundation's types.
+
 extension String {
-    init(_ string: CFString) {
+    /// A copy of a CFString.
+    public init(_ string: CFString) {
         let range = CFRange(location: 0, length: CFStringGetLength(string))
         let utf8 = CFStringBuiltInEncodings.UTF8.rawValue
         var count = 0
@@ -12,11 +15,10 @@ extension String {
             return written
         }
     }
-}
 
-extension CFString {
-    static func make(_ string: String) -> CFString {
-        var string = string
+    /// A copy as a CFString.
+    public var cfString: CFString {
+        var string = self
         let made = string.withUTF8 { bytes in
             CFStringCreateWithBytes(nil, bytes.baseAddress, bytes.count, CFStringBuiltInEncodings.UTF8.rawValue, false)
         }
@@ -26,14 +28,14 @@ extension CFString {
 }
 
 extension [UInt8] {
-    init(_ data: CFData) { self.init(UnsafeBufferPointer(start: CFDataGetBytePtr(data), count: CFDataGetLength(data))) }
-}
+    /// A copy of a CFData's bytes.
+    public init(_ data: CFData) {
+        self.init(UnsafeBufferPointer(start: CFDataGetBytePtr(data), count: CFDataGetLength(data)))
+    }
 
-extension CFData {
-    static func make(_ bytes: [UInt8]) -> CFData {
-        guard let made = CFDataCreate(nil, bytes, bytes.count) else {
-            preconditionFailure("no memory is left for a CFData")
-        }
+    /// A copy as a CFData.
+    public var cfData: CFData {
+        guard let made = CFDataCreate(nil, self, count) else { preconditionFailure("no memory is left for a CFData") }
         return made
     }
 }

@@ -80,7 +80,7 @@ func sendMessagePortRequest(
         if let replyMode {
             let bytes = try body.request(
                 id: id, data, sendTimeout: sendTimeout, replyTimeout: replyTimeout, mode: replyMode)
-            reply?.pointee = bytes.map { .passRetained(.make($0)) }
+            reply?.pointee = bytes.map { .passRetained($0.cfData) }
         } else {
             try body.send(id: id, data, timeout: sendTimeout)
         }

@@ -22,7 +22,7 @@ extension MessagePortBody {
             if let text, let existing = MessagePortNames.local.existing(text) { return (existing, false) }
             guard let port = makePort(text, callout) else { return nil }
             // The name must not change with a string that the program changes.
-            let body = MessagePortBody(.local(port, callout), name: text.map(CFString.make))
+            let body = MessagePortBody(.local(port, callout), name: text.map(\.cfString))
             callout.body = body
             guard let instance = MessagePortClass.makeInstance(allocator, body) else { return nil }
             if let text { MessagePortNames.local.insert(text, body) }
@@ -47,7 +47,7 @@ extension MessagePortBody {
         let text = String(name)
         do throws(PortError) { try port.rename(to: text) } catch { return false }
         let former = state.withLock { state in
-            defer { state.name = .make(text) }
+            defer { state.name = text.cfString }
             return state.name
         }
         if former.map(String.init(_:)) != text {

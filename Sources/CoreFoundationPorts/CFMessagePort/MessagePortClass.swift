@@ -17,7 +17,7 @@ enum MessagePortClass {
         definition.pointee.copyDebugDesc = { instance in
             guard let instance else { return nil }
             let port = CFMessagePort.of(instance)
-            return Unmanaged.passRetained(.make(port.body.description(of: port)))
+            return Unmanaged.passRetained(port.body.description(of: port).cfString)
         }
         return _CFRuntimeRegisterClass(definition)
     }()

@@ -1,0 +1,8 @@
+import Foundation
+
+let arguments = CommandLine.arguments.dropFirst()
+switch arguments.first {
+case "serve": serve(every: arguments.dropFirst().first.flatMap(TimeInterval.init) ?? 1)
+case let count?: ask(for: Int(count) ?? 3)
+case nil: print("usage: loadd-cf serve [SECONDS] | loadd-cf COUNT")
+}
