@@ -9,7 +9,7 @@ import RunLoopLocks
 extension MachPort {
     /// Has a Foundation loop handle the port's messages in a mode, in turns of up to so many. The loop keeps the port until
     /// the port is removed or invalid. A run that returns after a source is handled returns after one such turn.
-    /// - Throws: ``PortError`` when the port is invalid, or no descriptor is left.
+    /// - Throws: `PortError` when the port is invalid, or no descriptor is left.
     @_disfavoredOverload
     public func schedule(in loop: RunLoop, forMode mode: RunLoop.Mode, atMost limit: Int = 64) throws(PortError) {
         try LoopScheduling.shared.add(self, loop, mode, limit)
@@ -23,8 +23,8 @@ extension MachPort {
 }
 
 extension LocalMessagePort {
-    /// Has a Foundation loop handle the requests, as ``Ports/MachPort/schedule(in:forMode:atMost:)``.
-    /// - Throws: ``PortError`` when the port is invalid, or no descriptor is left.
+    /// Has a Foundation loop handle the requests, as `MachPort.schedule(in:forMode:atMost:)`.
+    /// - Throws: `PortError` when the port is invalid, or no descriptor is left.
     @_disfavoredOverload
     public func schedule(in loop: RunLoop, forMode mode: RunLoop.Mode, atMost limit: Int = 64) throws(PortError) {
         try LoopScheduling.shared.add(self, loop, mode, limit)

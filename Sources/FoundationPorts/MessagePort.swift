@@ -9,7 +9,7 @@ import Ports
 ///     RunLoop.current.add(port, forMode: .default)
 ///     MessagePortNameServer.sharedInstance().registerPort(port, name: "com.example.service")
 ///
-/// The port is a ``LocalMessagePort`` of this library, or the right to send to one. A ``RemoteMessagePort`` may send requests
+/// The port is a `LocalMessagePort` of this library, or the right to send to one. A `RemoteMessagePort` may send requests
 /// to it: then the message's `sendPort` takes one message, the reply.
 open class MessagePort: SendRightPort, ReplaceableByExisting, @unchecked Sendable {
     // Sound: nothing is stored.

@@ -2,7 +2,7 @@ import Foundation
 import Ports
 
 /// A port for messages of threads and processes, in Foundation's `RunLoop`. The corresponding class is NSMachPort.
-/// No Mach kernel is involved: the port is a ``MachPort`` of this library.
+/// No Mach kernel is involved: the port is a `MachPort` of this library.
 ///
 ///     let port = NSMachPort()
 ///     port.setDelegate(self)

@@ -1,7 +1,7 @@
 import CoreFoundationPorts
 import Ports
 
-/// The right to receive of a Foundation port: a ``MachPort`` or a ``LocalMessagePort``.
+/// The right to receive of a Foundation port: a `MachPort` or a `LocalMessagePort`.
 protocol ReceivingEnd: AnyObject, Sendable {
     typealias Handler = @Sendable (MachPort.Message, ReplyRight?) -> Void
 

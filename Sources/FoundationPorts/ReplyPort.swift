@@ -2,7 +2,7 @@ import Foundation
 import Ports
 import RunLoopLocks
 
-/// The port for the answer to a request of a ``RemoteMessagePort``. The first message that is sent to the port is the
+/// The port for the answer to a request of a `RemoteMessagePort`. The first message that is sent to the port is the
 /// reply. Released unused, the port tells the asker that no reply follows.
 final class ReplyPort: MessagePort, @unchecked Sendable {
     // Sound: a constant.

@@ -92,6 +92,25 @@ import Testing
         port.invalidate()
     }
 
+    @Test func `data arrives whole, and as quickly as memory is copied`() {
+        let port = NSMachPort()
+        var received: Data?
+        let receiver = Receiver { received = $0.components?.first as? Data }
+        port.setDelegate(receiver)
+        RunLoop.current.add(port, forMode: .default)
+        let data = Data((0..<(8 << 20)).map { UInt8(truncatingIfNeeded: $0 &* 31) })
+        let start = ContinuousClock.now
+        #expect(
+            PortMessage(sendPort: port, receivePort: nil, components: [NSMutableData(data: data)]).send(
+                before: .patience))
+        runLoop { received != nil }
+        // Byte by byte, it would take seconds.
+        #expect(ContinuousClock.now - start < .milliseconds(500))
+        #expect(received == data)
+        #expect(NSData() as Data == Data())
+        port.invalidate()
+    }
+
     @Test func `a full port takes no message until the date`() throws {
         let port = NSMachPort(try MachPort(queueLimit: 1))
         let start = ContinuousClock.now
