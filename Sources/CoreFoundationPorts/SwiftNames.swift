@@ -4,13 +4,21 @@ import CoreFoundation
 
 extension CFRunLoopMode {
     /// The mode of a run that names no other: `kCFRunLoopDefaultMode`.
-    public static var defaultMode: CFRunLoopMode { kCFRunLoopDefaultMode }
+    public static var defaultMode: CFRunLoopMode! { kCFRunLoopDefaultMode }
 
     /// The set of common modes: `kCFRunLoopCommonModes`.
-    public static var commonModes: CFRunLoopMode { kCFRunLoopCommonModes }
+    public static var commonModes: CFRunLoopMode! { kCFRunLoopCommonModes }
 
     /// The mode's name, for `CFMessagePortSendRequest`. Here, a mode is its name.
     public var rawValue: CFString { self }
+}
+
+/// The type of the flags that CoreFoundation's functions set.
+public typealias DarwinBoolean = Bool
+
+extension Bool {
+    /// The value itself.
+    public var boolValue: Bool { self }
 }
 
 /// What is made of a string: a literal, as `"com.example.server" as CFString`, or the name of a mode.

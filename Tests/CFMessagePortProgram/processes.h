@@ -25,6 +25,8 @@ static int run_as_other(const char *what, const char *name, const char *program)
         fflush(stdout);
         CFRunLoopRun();
         CFMessagePortInvalidate(port);
+        CFRelease(port);
+        CFRelease(text);
         return failures;
     }
     CFMessagePortRef remote = CFMessagePortCreateRemote(NULL, text);
@@ -38,7 +40,12 @@ static int run_as_other(const char *what, const char *name, const char *program)
         CFMessagePortRef own = makeLocal(NULL, NULL);
         schedule(own, kCFRunLoopDefaultMode);
         CFRunLoopRun();
-        return CFMessagePortIsValid(remote) || failures;
+        EXPECT(!CFMessagePortIsValid(remote));
+        CFMessagePortInvalidate(own);
+        CFRelease(own);
+        CFRelease(remote);
+        CFRelease(text);
+        return failures;
     }
     CFDataRef data = bytes("from C"), reply = NULL;
     SInt32 result = CFMessagePortSendRequest(remote, 33, data, 10, 30, kCFRunLoopDefaultMode, &reply);

@@ -12,6 +12,10 @@ enum CProgram {
         return String(decoding: run.output, as: UTF8.self).split(separator: "\n").map(String.init)
     }()
 
+    /// The leaks that are none.
+    static let leaks = "\(tests)/CFMessagePortProgram/leaks.txt"
+
+    private static let tests = #filePath.split(separator: "/").dropLast(2).map { "/" + $0 }.joined()
     private static let folder = TemporaryFolder()
 
     /// The folder of the toolchain that the library with CoreFoundation belongs to.
@@ -30,7 +34,6 @@ enum CProgram {
 
     /// Installs the library for C, and compiles a file with what pkg-config says of it, and nothing else.
     private static func compile(_ file: String) -> String {
-        let tests = #filePath.split(separator: "/").dropLast(2).map { "/" + $0 }.joined()
         let script = """
             set -e
             make -s -C "$0/.." install-library LIBRARY="$1/libCFPorts.so" DESTDIR="$2" PREFIX=/usr

@@ -10,18 +10,23 @@ import Testing
     private let registry = TemporaryFolder()
     private var names: PortNameServer { PortNameServer(directory: registry.path) }
 
-    private func run(_ words: String...) -> Run {
-        Run([CProgram.path] + words, environment: ["PORTS_DIRECTORY": registry.path])
+    private func run(_ words: String...) -> Run { run(words) }
+
+    private func run(_ words: [String]) -> Run {
+        // For the address sanitizer, which looks for leaks in these programs alone.
+        let leaks = ["ASAN_OPTIONS": "detect_leaks=1", "LSAN_OPTIONS": "suppressions=\(CProgram.leaks)"]
+        return Run(
+            [CProgram.path] + words, environment: leaks.merging(["PORTS_DIRECTORY": registry.path]) { $1 })
     }
 
     private func status(_ words: String...) -> Int32? {
-        let run = Run([CProgram.path] + words, environment: ["PORTS_DIRECTORY": registry.path])
+        let run = run(words)
         defer { withExtendedLifetime(run) {} }
         return run.child.wait()
     }
 
     private func ready(_ words: String...) -> Run {
-        let run = Run([CProgram.path] + words, environment: ["PORTS_DIRECTORY": registry.path])
+        let run = run(words)
         #expect(waitUntil { run.output == Array("ready\n".utf8) })
         return run
     }

@@ -16,4 +16,18 @@ struct SwiftNamesTests {
         #expect(CFRunLoopMode.defaultMode.rawValue === kCFRunLoopDefaultMode)
         #expect(CFEqual(CFRunLoopMode("own" as CFString), CFRunLoopMode(rawValue: "own" as CFString)))
     }
+
+    @Test func `a mode is made of its name, and has it`() {
+        let mode = CFRunLoopMode("com.example.mode" as CFString)
+        #expect(CFEqual(mode, CFRunLoopMode(rawValue: "com.example.mode" as CFString)))
+        #expect(CFEqual(CFRunLoopMode.defaultMode!.rawValue, CFRunLoopMode.defaultMode.rawValue))
+        CFRunLoopRunInMode(mode, 0, false)
+        CFRunLoopRunInMode(.defaultMode, 0, false)
+    }
+
+    @Test func `a flag that a function sets is a DarwinBoolean`() {
+        var shouldFreeInfo: DarwinBoolean = true
+        let port = CFMessagePortCreateLocal(kCFAllocatorDefault, nil, nil, nil, &shouldFreeInfo)
+        #expect(port != nil && !shouldFreeInfo.boolValue)
+    }
 }
