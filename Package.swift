@@ -101,6 +101,9 @@ let package = Package(
         .testTarget(
             name: "CoreFoundationPortsTests",
             dependencies: ["CoreFoundationPorts", "Ports", "OwnThread", "TestSupport"]),
+        .executableTarget(
+            name: "FoundationPortsTestHelper", dependencies: ["FoundationPorts", "Ports"],
+            path: "Tests/FoundationPortsTestHelper"),
         // Files as they are written on macOS, in both modes of the language.
         .target(
             name: "MacFiles5", dependencies: ["FoundationPorts", "TypedPorts"], path: "Tests/MacFiles/Swift5",
@@ -109,7 +112,8 @@ let package = Package(
         .testTarget(
             name: "FoundationPortsTests",
             dependencies: [
-                "FoundationPorts", "Ports", "RunLoops", "MacFiles5", "MacFiles6", "OwnThread", "TestSupport",
+                "FoundationPorts", "Ports", "RunLoops", "FoundationPortsTestHelper", "MacFiles5", "MacFiles6",
+                "OwnThread", "TestSupport",
             ]),
         .testTarget(name: "WordCountTests", dependencies: ["wordcount", "TestSupport"]),
         .testTarget(name: "PortctlTests", dependencies: ["portctl", "PortsTestHelper", "OwnThread", "TestSupport"]),
