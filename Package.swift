@@ -68,7 +68,7 @@ let package = Package(
         // Apart, as it needs Testing, which no program but the tests' has.
         .target(name: "OwnThread", dependencies: ["RunLoops", "TestSupport"], path: "Tests/OwnThread"),
         .testTarget(name: "ZeroMQTests", dependencies: ["ZeroMQ", "TestSupport"]),
-        .target(name: "Oracle", dependencies: ["RunLoops", "TestSupport"], path: "Tests/Oracle"),
+        .target(name: "Oracle", dependencies: ["RunLoops", "CRunLoopShims", "TestSupport"], path: "Tests/Oracle"),
         .executableTarget(name: "OracleHelper", dependencies: ["Oracle"], path: "Tests/OracleHelper"),
         .executableTarget(
             name: "AsyncMainHelper", dependencies: ["RunLoops", "TestSupport"], path: "Tests/AsyncMainHelper"),

@@ -18,8 +18,13 @@ public final class ThreadRunLoop: Sendable {
     struct Run {
         let mode: Int
         var isStopped = false
-        /// Whether a wake-up came while this run was the innermost one, or was due when the run began.
-        var wasWoken: Bool
+        /// The wake state when the run began: asleep inside a sleep that another loop has the thread in; woken, also
+        /// when a wake-up came while this run was the innermost one.
+        private(set) var before: WakeState
+
+        mutating func noteWakeUp() { if before == .awake { before = .woken } }
+
+        init(mode: Int, before: WakeState) { (self.mode, self.before) = (mode, before) }
     }
 
     struct State {
@@ -36,6 +41,7 @@ public final class ThreadRunLoop: Sendable {
         var whenEnded: (@Sendable () -> Void)?
         var wake: EventDescriptor?
         var polling = Polling()
+        var guest: Guest?
         var watches: [StallWatch] = []
     }
 
@@ -55,6 +61,10 @@ public final class ThreadRunLoop: Sendable {
     let unraised = CacheLine<Unmanaged<Source1>?>(nil)
     /// As ``pollingTime``, without its limit.
     package let pollingNanoseconds = Atomic<UInt64>(0)
+    /// How many ``DrivenRun``s are open.
+    let drivenRuns = Atomic(0)
+    let hasGuest = Atomic(false)
+    let servedGuestLast = Atomic(false)
     let blocks = BlockQueue()
     let drainsMainQueue = Atomic(false)
     let servedMainQueueLast = Atomic(false)
@@ -120,10 +130,23 @@ public final class ThreadRunLoop: Sendable {
         if wakeState.value.exchange(.woken, ordering: .sequentiallyConsistent) == .asleep { endSleep() }
     }
 
-    private func endSleep() { state.withLock { $0.wake }?.raise() }
+    func endSleep() { state.withLock { $0.wake }?.raise() }
 
-    /// Wakes the loop for a change by another thread. The loop's own thread sees its changes without.
-    func wakeUpFromOutside() { if !isCurrent { wakeUp() } }
+    /// Whether a change needs a wake-up: one by another thread does. The loop's own thread is awake and sees its changes
+    /// without, unless another loop drives this one and has callouts of its own meanwhile.
+    var isChangedFromOutside: Bool { isWaiting || !isCurrent }
+
+    func wakeUpFromOutside() { if isChangedFromOutside { wakeUp() } }
+
+    /// Wakes the calling thread's loop, if it sleeps: another loop drives it. For changes of which other threads do not
+    /// wake a loop.
+    static func wakeUpDriven(_ isConcerned: (ThreadRunLoop) -> Bool) {
+        guard let value = crl_thread_value() else { return }
+        let loop = Unmanaged<ThreadRunLoop>.fromOpaque(value)
+        loop._withUnsafeGuaranteedRef { loop in
+            if loop.isWaiting, isConcerned(loop) { loop.wakeUp() }
+        }
+    }
 
     /// Ends the innermost run, if there is one; to stop a run that may not have begun, `loop.perform { loop.stop() }`.
     /// Any thread may call it. The corresponding CF function is `CFRunLoopStop`.
@@ -139,7 +162,7 @@ public final class ThreadRunLoop: Sendable {
     /// - Returns: False when the loop's thread has ended, or the process is a forked child: the block is not performed.
     @discardableResult
     public func perform(inModes modes: [Mode] = Mode.onlyDefault, _ block: @escaping @Sendable () -> Void) -> Bool {
-        queue(block, modes, wakes: !isCurrent)
+        queue(block, modes, wakes: isChangedFromOutside)
     }
 
     /// Queues a block. With `wakes`, a loop that sleeps wakes for it, and one that is awake performs it before a sleep.
@@ -170,6 +193,7 @@ public final class ThreadRunLoop: Sendable {
         if crl_is_forked() { throw .forked }
         if hasEnded { throw .loopEnded }
         guard setCommon(mode, true) else { return }
+        Self.wakeUpDriven { $0 === self }
         var joined: [Item] = []
         do throws(RunLoopError) {
             for item in state.withLock({ $0.commonItems }) where !contains(item, mode) {
@@ -276,7 +300,7 @@ extension ThreadRunLoop {
         }
     }
 
-    private func stop(_ mark: (inout State) -> Void) {
+    func stop(_ mark: (inout State) -> Void) {
         if crl_is_forked() { return }
         state.withLock { mark(&$0) }
         changes.add(1, ordering: .releasing)
@@ -314,11 +338,11 @@ extension ThreadRunLoop {
         for case .job(let job) in blocks.close().map(\.work) { orphan(job) }
         // A retained loop retains no descriptors. They are closed after the lock.
         _ = state.withLock { state in (state.wake.take(), state.modes.indices.map { state.modes[$0].waitSet.take() }) }
-        let whenEnded = state.withLock { state in
+        let (whenEnded, guest) = state.withLock { state in
             // A handler may have ended the thread inside a run.
             state.runs = []
-            return state.whenEnded.take()
+            return (state.whenEnded.take(), state.guest.take())
         }
-        whenEnded?()
+        withExtendedLifetime(guest) { whenEnded?() }
     }
 }

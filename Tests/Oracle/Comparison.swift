@@ -10,11 +10,13 @@ package enum Comparison: Sendable {
     case equalUntil(Parting)
     case different(theirs: [String], ours: [String])
 
+    /// Another loop drives ours in every other script.
     package static func play(_ script: GeneratedScript, onMain: Bool) -> Comparison {
+        let isDriven = script.seed % 2 == 1
         let (theirs, ours) =
             onMain
-            ? (playHere(script) { CFStage() }, playHere(script) { OurStage() })
-            : (playOnThread(script) { CFStage() }, playOnThread(script) { OurStage() })
+            ? (playHere(script) { CFStage() }, playHere(script) { OurStage(isDriven: isDriven) })
+            : (playOnThread(script) { CFStage() }, playOnThread(script) { OurStage(isDriven: isDriven) })
         let (story, other) = (normalized(theirs.trace), normalized(ours.trace))
         if story == other { return .equal }
         let same = zip(story, other).prefix { $0 == $1 }.count

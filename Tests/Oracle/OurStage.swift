@@ -1,6 +1,7 @@
+import CRunLoopShims
 import RunLoops
 
-/// Ours.
+/// Ours. Its runs are ordinary ones, or driven by another loop: poll(2).
 package final class OurStage: Stage, @unchecked Sendable {
     private enum Item {
         case source0(ThreadRunLoop.Source0)
@@ -18,15 +19,18 @@ package final class OurStage: Stage, @unchecked Sendable {
     private let loop = ThreadRunLoop.current
     // Sound: a script plays on one thread, or on another while that one waits.
     private let shared: Items
+    private let isDriven: Bool
 
-    package init() {
+    package init(isDriven: Bool = false) {
         trace = Trace()
         shared = Items()
+        self.isDriven = isDriven
     }
 
     private init(_ stage: OurStage) {
         trace = stage.trace
         shared = stage.shared
+        isDriven = stage.isDriven
     }
 
     package func sibling() -> any Stage { OurStage(self) }
@@ -148,11 +152,30 @@ package final class OurStage: Stage, @unchecked Sendable {
 
     package func runOnce(_ mode: String, seconds: Double, returnAfterSourceHandled: Bool) -> String {
         do {
-            let result = try loop.runInMode(
-                .init(mode), seconds: seconds, returnAfterSourceHandled: returnAfterSourceHandled)
+            let result =
+                isDriven
+                ? try drive(.init(mode), seconds, returnAfterSourceHandled)
+                : try loop.runInMode(.init(mode), seconds: seconds, returnAfterSourceHandled: returnAfterSourceHandled)
             return "\(result)"
         } catch {
             return "\(error)"
+        }
+    }
+
+    private func drive(
+        _ mode: ThreadRunLoop.Mode, _ seconds: Double, _ returnAfterSourceHandled: Bool
+    ) throws(RunLoopError) -> ThreadRunLoop.RunResult {
+        func limit() -> MonotonicInstant {
+            if seconds <= 0 { return .distantPast }
+            return seconds <= 1e9 ? .now + .seconds(seconds) : .distantFuture
+        }
+        guard
+            let run = try ThreadRunLoop.DrivenRun(
+                unlessEmpty: mode, until: limit(), returnAfterSourceHandled: returnAfterSourceHandled)
+        else { return .finished }
+        while true {
+            _ = crl_poll(run.descriptor, -1, run.prepare().timeout)
+            if let result = run.dispatch() { return result }
         }
     }
 }

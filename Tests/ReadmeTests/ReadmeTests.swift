@@ -31,6 +31,13 @@ struct ReadmeTests {
             ].map { "Examples/MovingOver/\($0)" }
         ),
         (
+            "RunLoops/RunLoops.docc/OtherLoops",
+            [
+                "DrivenLoop/DrivenLoop", "loop-in-epoll/loop.c", "loop-in-glib/DrivenSource",
+                "loop-in-nio/DrivenEventLoop", "glib-in-loop/GLibGuest",
+            ].map { "Examples/OtherLoops/Sources/\($0)" }
+        ),
+        (
             "TypedPorts/TypedPorts.docc/TypedPorts",
             ["Requests", "Server", "Client"].map { "Examples/Dictionary/\($0)" }
         ),
@@ -40,8 +47,8 @@ struct ReadmeTests {
             try String(contentsOf: root.appendingPathComponent(path), encoding: .utf8)
         }
         let page = try text("Sources/\(name).md")
-        let programs = page.matches(of: /```swift\n([^`]*)```/).map { String($0.1) }
-        #expect(try programs == files.map { try text("\($0).swift") })
+        let programs = page.matches(of: /```(?:swift|c)\n([^`]*)```/).map { String($0.1) }
+        #expect(try programs == files.map { try text($0.hasSuffix(".c") ? $0 : "\($0).swift") })
     }
 
     @Test func `the steps of a message in CONTRIBUTING are in the files that it names`() throws {

@@ -5,11 +5,11 @@ import Testing
 
 /// The same scripts on Foundation's run loop and on ours.
 @Suite(.ownThread) struct OracleTests {
-    @Test(arguments: Script.all)
-    func `both loops tell the same story`(_ script: Script) {
+    @Test(arguments: Script.all, [false, true])
+    func `both loops tell the same story`(_ script: Script, isDriven: Bool) {
         var traces: (theirs: [String], ours: [String]) = ([], [])
         for _ in 0..<(script.isTimed ? 5 : 1) {
-            traces = (Self.play(script) { CFStage() }, Self.play(script) { OurStage() })
+            traces = (Self.play(script) { CFStage() }, Self.play(script) { OurStage(isDriven: isDriven) })
             if traces.ours == traces.theirs { break }
         }
         #expect(traces.ours == traces.theirs)

@@ -37,8 +37,14 @@ extension ThreadRunLoop {
             return try state.modes[index].insert(item, in: self)
         }
         if hasEnded { throw .loopEnded }
-        // The descriptor of a raised source does not wake a loop that sleeps.
-        if case .source1(let source) = item, source.isRaised, hasJoined { wakeUpFromOutside() }
+        if hasJoined {
+            switch item {
+            // The descriptor of a raised source does not wake a loop that sleeps.
+            case .source1(let source): if source.isRaised { wakeUpFromOutside() }
+            case .source0(let source): if source.isSignaled { Self.wakeUpDriven { $0 === self } }
+            case .timer, .observer: break
+            }
+        }
         // An invalidation meanwhile may have missed this loop.
         if hasJoined, !item.isValid { removeEverywhere(item) }
         return !isRefused

@@ -60,6 +60,7 @@ extension ThreadRunLoop {
                 signaled.store(Self.signals.add(1, ordering: .relaxed).newValue, ordering: .releasing)
                 for mode in state.modes { mode.list(self) }
             }
+            ThreadRunLoop.wakeUpDriven { loop in membership.loops.contains { $0 === loop } }
         }
 
         /// Whether the source is signalled and not yet performed; false when it is invalid. The corresponding CF

@@ -7,7 +7,7 @@ final class WaitSet: Sendable {
     typealias Token = UInt64
     typealias Event = (token: Token, readiness: ThreadRunLoop.Readiness)
 
-    private let set: Int32
+    let set: Int32
     private let timer: Int32
 
     init(timerToken: Token) throws(RunLoopError) {

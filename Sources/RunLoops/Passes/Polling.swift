@@ -69,7 +69,7 @@ extension ThreadRunLoop {
     /// The loop stays awake after a turn of a `MachPort` that has nothing left, when no other loop and no thread takes
     /// messages from the port. Timers, blocks and other sources are served meanwhile as ever. When no message comes in
     /// time, the loop sleeps as if it did not poll, and polls seldom until a message comes in time again. On a single
-    /// processor the loop never polls. ``isWaiting`` is false while it does.
+    /// processor the loop never polls, nor while another loop drives it. ``isWaiting`` is false while it does.
     ///
     /// Any thread may set the time. At most a millisecond is used: a sleep costs less.
     public var pollingTime: Duration {
@@ -80,7 +80,10 @@ extension ThreadRunLoop {
         }
     }
 
-    var mayPoll: Bool { pollingNanoseconds.load(ordering: .relaxed) > 0 }
+    var mayPoll: Bool {
+        pollingNanoseconds.load(ordering: .relaxed) > 0 && drivenRuns.load(ordering: .relaxed) == 0
+            && !hasGuest.load(ordering: .relaxed)
+    }
 
     /// Begins to poll, if the loop is to poll now.
     func beginPolling(for source: Source1, _ mode: Int) -> Bool {

@@ -9,8 +9,7 @@ extension ThreadRunLoop {
         _ mode: Mode, until limit: @autoclosure () -> MonotonicInstant, returnAfterSourceHandled: Bool
     ) throws(RunLoopError) -> RunResult {
         try checkThread()
-        if let outer = unraised.exchange(nil) { outer.takeUnretainedValue().raise() }
-        guard let run = try begin(mode) else { return .finished }
+        guard let run = try open(mode) else { return .finished }
         notify(.entry, run)
         // A time in seconds counts from here, as CFRunLoop's does.
         let result = self.run(run, until: limit(), returnAfterSourceHandled: returnAfterSourceHandled)
@@ -22,47 +21,81 @@ extension ThreadRunLoop {
     }
 
     private func run(_ mode: OpenMode, until limit: MonotonicInstant, returnAfterSourceHandled: Bool) -> RunResult {
-        // An observer of the entry may have stopped the run.
-        if changes.load(ordering: .acquiring) != mode.changes, state.withLock({ $0.takeStop() }) { return .stopped }
-        // The main queue's turn comes first in a pass, except in the first pass and the pass after its last turn.
-        var hasJustServedMainQueue = true
+        if isStoppedAtEntry(mode) { return .stopped }
+        var pass = Pass(limit: limit, returnAfterSourceHandled: returnAfterSourceHandled)
         while true {
-            passBegins()
-            notify(.beforeTimers, mode)
-            notify(.beforeSources, mode)
-            performBlocks(mode)
-            var handledSource = performSources0(mode, onlyFirst: returnAfterSourceHandled)
-            if handledSource { performBlocks(mode) }
-
-            let polls = handledSource || limit == .distantPast
             var event = Event.none
-            if !hasJustServedMainQueue && mainQueueIsReady(mode) {
-                event = .mainQueue
-            } else {
-                if !polls { notify(.beforeWaiting, mode) }
-                event = sleep(mode, until: polls ? .distantPast : limit)
-                if !polls { notify(.afterWaiting, mode) }
-            }
-            hasJustServedMainQueue = false
-
-            switch consume event {
-            case .none:
-                break
-            case .timers:
-                fireTimers(mode)
+            switch begin(&pass, mode) {
             case .mainQueue:
-                drainMainQueue()
-                handledSource = true
-                hasJustServedMainQueue = true
-            case .source(let watched, let readiness):
-                if perform(watched, readiness, mode, one: returnAfterSourceHandled) { handledSource = true }
+                event = .mainQueue
+            case .nothing:
+                event = sleep(mode, until: .distantPast)
+            case .sleep:
+                notify(.beforeWaiting, mode)
+                event = sleep(mode, until: limit)
+                notify(.afterWaiting, mode)
             }
-            performBlocks(mode)
-
-            if handledSource && returnAfterSourceHandled { return .handledSource }
-            if limit == .distantPast || limit.hasPassed { return .timedOut }
-            if let result = endOfPass(mode) { return result }
+            if let result = finish(&pass, mode, serving: event) { return result }
         }
+    }
+
+    // MARK: - The halves of a pass, before and after its sleep
+
+    struct Pass {
+        let limit: MonotonicInstant
+        let returnAfterSourceHandled: Bool
+        /// Whether the run goes on without an item.
+        var mayBeEmpty = false
+        var handledSource = false
+        /// The main queue's turn comes first in a pass, except in the first pass and the pass after its last turn.
+        var hasJustServedMainQueue = true
+    }
+
+    /// What comes between the halves of a pass.
+    enum Pause {
+        case sleep
+        /// The pass only polls.
+        case nothing
+        /// The main queue has its turn, and nothing else.
+        case mainQueue
+    }
+
+    @inline(__always)
+    func begin(_ pass: inout Pass, _ mode: OpenMode) -> Pause {
+        passBegins()
+        notify(.beforeTimers, mode)
+        notify(.beforeSources, mode)
+        performBlocks(mode)
+        pass.handledSource = performSources0(mode, onlyFirst: pass.returnAfterSourceHandled)
+        if pass.handledSource { performBlocks(mode) }
+        let isMainQueueReady = !pass.hasJustServedMainQueue && mainQueueIsReady(mode)
+        pass.hasJustServedMainQueue = false
+        if isMainQueueReady { return .mainQueue }
+        return pass.handledSource || pass.limit == .distantPast ? .nothing : .sleep
+    }
+
+    /// Serves the event, and returns the run's result if the run ends here.
+    @inline(__always)
+    func finish(_ pass: inout Pass, _ mode: OpenMode, serving event: consuming Event) -> RunResult? {
+        switch consume event {
+        case .none:
+            break
+        case .timers:
+            fireTimers(mode)
+        case .mainQueue:
+            drainMainQueue()
+            pass.handledSource = true
+            pass.hasJustServedMainQueue = true
+        case .guest:
+            pass.handledSource = true
+        case .source(let watched, let readiness):
+            if perform(watched, readiness, mode, one: pass.returnAfterSourceHandled) { pass.handledSource = true }
+        }
+        performBlocks(mode)
+
+        if pass.handledSource && pass.returnAfterSourceHandled { return .handledSource }
+        if pass.limit == .distantPast || pass.limit.hasPassed { return .timedOut }
+        return endOfPass(mode, mayBeEmpty: pass.mayBeEmpty)
     }
 
     // MARK: - Steps of a pass
@@ -81,50 +114,64 @@ extension ThreadRunLoop {
         case none
         case timers
         case mainQueue
+        /// The loop's guest has served a source of its own.
+        case guest
         case source(ModeItems.Watched, Readiness)
     }
 
-    /// Begins a run of the mode; nil when the mode is empty.
-    private func begin(_ mode: Mode) throws(RunLoopError) -> OpenMode? {
-        try state.withLock { state throws(RunLoopError) -> OpenMode? in
-            guard !state.isStoppedForGood, let index = state.index(of: mode), !isEmpty(state, mode: index) else {
-                return nil
-            }
+    /// Begins a run of the mode; nil when the mode is empty, unless the run `mayBeEmpty`.
+    @inline(__always)
+    func open(_ mode: Mode, mayBeEmpty: Bool = false) throws(RunLoopError) -> OpenMode? {
+        if let outer = unraised.exchange(nil) { outer.takeUnretainedValue().raise() }
+        return try state.withLock { state throws(RunLoopError) -> OpenMode? in
+            if state.isStoppedForGood || mayBeEmpty && state.hasEnded { return nil }
+            if mayBeEmpty { _ = state.madeIndex(of: mode, blocks) }
+            guard let index = state.index(of: mode), mayBeEmpty || !isEmpty(state, mode: index) else { return nil }
             let waitSet = try state.modes[index].preparedWaitSet(&state.wake)
-            state.runs.append(Run(mode: index, wasWoken: wakeUpsTaken()))
+            state.runs.append(Run(mode: index, before: wakeStateTaken()))
             return OpenMode(
                 index: index, flags: state.modes[index].flags, waitSet: waitSet,
                 changes: changes.load(ordering: .acquiring))
         }
     }
 
-    private func close() {
-        let isOutermost = state.withLock { state in
-            // The outer runs have not seen the reason of a wake-up that came in this run.
-            if let run = state.runs.popLast(), run.wasWoken, !state.runs.isEmpty {
+    func close() {
+        let (isOutermost, wakesOuter) = state.withLock { state in
+            // The outer runs have not seen the reason of a wake-up that came in this run, nor this run's changes, if
+            // they sleep.
+            if let run = state.runs.popLast(), run.before != .awake, !state.runs.isEmpty {
                 wakeState.value.store(.woken, ordering: .sequentiallyConsistent)
+                return (false, true)
             }
-            return state.runs.isEmpty
+            return (state.runs.isEmpty, false)
         }
+        // The other loop that has the thread in an outer run's sleep waits for the descriptor.
+        if wakesOuter { endSleep() }
         // The outer run's pass has not stood still while this one served its items.
         if isOutermost { passEnds() } else { passBegins() }
     }
 
+    /// Whether an observer of the entry has stopped the run.
+    func isStoppedAtEntry(_ mode: OpenMode) -> Bool {
+        changes.load(ordering: .acquiring) != mode.changes && state.withLock { $0.takeStop() }
+    }
+
     /// The run's result if it ends here. If not, only wake-ups from now on prevent the next sleep: the new pass sees
     /// the reasons of earlier ones.
-    private func endOfPass(_ mode: OpenMode) -> RunResult? {
+    private func endOfPass(_ mode: OpenMode, mayBeEmpty: Bool) -> RunResult? {
         if crl_is_forked() { return .stopped }
         return state.withLock { state in
             if state.takeStop() { return .stopped }
-            if isEmpty(state, mode: mode.index) { return .finished }
-            if wakeUpsTaken() { state.runs[state.runs.count - 1].wasWoken = true }
+            if !mayBeEmpty, isEmpty(state, mode: mode.index) { return .finished }
+            if wakeStateTaken() == .woken { state.runs[state.runs.count - 1].noteWakeUp() }
             return nil
         }
     }
 
-    private func wakeUpsTaken() -> Bool {
-        wakeState.value.load(ordering: .acquiring) == .woken
-            && wakeState.value.exchange(.awake, ordering: .sequentiallyConsistent) == .woken
+    /// The state until now; from now on the loop is awake.
+    private func wakeStateTaken() -> WakeState {
+        wakeState.value.load(ordering: .acquiring) == .awake
+            ? .awake : wakeState.value.exchange(.awake, ordering: .sequentiallyConsistent)
     }
 
     func checkThread() throws(RunLoopError) {
@@ -147,7 +194,7 @@ extension ThreadRunLoop {
     }
 
     @inline(__always)
-    private func notify(_ activity: Activity, _ mode: OpenMode) {
+    func notify(_ activity: Activity, _ mode: OpenMode) {
         if mode.flags.tells(activity) { tell(activity, mode) }
     }
 
@@ -190,10 +237,11 @@ extension ThreadRunLoop {
         return poll(&main, 1, 0) == 1
     }
 
-    private func sleep(_ mode: OpenMode, until limit: MonotonicInstant) -> Event {
+    func sleep(_ mode: OpenMode, until limit: MonotonicInstant, mayHaveGuest: Bool = true) -> Event {
         if crl_is_forked() { return .none }
         if mayPoll, limit != .distantPast, let event = pollForWork(mode, until: limit) { return event }
         var (isRaised, isMainQueueAlone) = (false, true)
+        let hasGuest = mayHaveGuest && hasGuest.load(ordering: .acquiring)
         // An event known without asking the kernel.
         var known: Event?
         let isPolling = state.withLock { state -> Bool in
@@ -204,11 +252,8 @@ extension ThreadRunLoop {
                 known = .source(turn, [])
                 return true
             }
-            // A wake-up since the pass began: the loop must see the work before it sleeps.
-            let isPolling =
-                isRaised || limit == .distantPast || state.runs[state.runs.count - 1].isStopped
-                || !changeWakeState(from: .awake, to: .asleep)
-            if isPolling, !isMain, state.modes[mode.index].sources1.isEmpty {
+            let isPolling = limit == .distantPast || !fallsAsleep(mode, &state, isRaised: isRaised)
+            if isPolling, !isMain, state.modes[mode.index].sources1.isEmpty, !hasGuest {
                 known = state.modes[mode.index].hasTimerDue() ? .timers : Event.none
                 return true
             }
@@ -219,27 +264,46 @@ extension ThreadRunLoop {
         }
         if let known { return known }
         if !isPolling { passEnds() }
+        if hasGuest {
+            let event = nextEventWithGuest(mode, isPolling ? nil : limit, isMainQueueAlone: isMainQueueAlone)
+            if !isPolling { wakesFromSleep() }
+            return event
+        }
+        let ready = nextEvent(mode, isPolling ? nil : limit, isMainQueueAlone: isMainQueueAlone)
+        if !isPolling { wakesFromSleep() } else if ready == nil, !isRaised { return .none }
+        return state.withLock { event(for: ready, mode.index, &$0) }
+    }
+
+    /// False when the loop must not sleep: after a wake-up since the pass began it must see the work first.
+    @inline(__always)
+    func fallsAsleep(_ mode: OpenMode, _ state: inout State, isRaised: Bool) -> Bool {
+        !isRaised && !state.runs[state.runs.count - 1].isStopped && changeWakeState(from: .awake, to: .asleep)
+    }
+
+    @inline(__always)
+    func wakesFromSleep() {
+        _ = changeWakeState(from: .asleep, to: .awake)
+        passBegins()
+    }
+
+    /// What the wait set reports until a time; with nil, at once, to a loop that does not sleep.
+    @inline(__always)
+    func nextEvent(_ mode: OpenMode, _ limit: MonotonicInstant?, isMainQueueAlone: Bool) -> WaitSet.Event? {
         var ready: WaitSet.Event?
         repeat {
-            ready = mode.waitSet.wait(until: isPolling ? .distantPast : limit)
+            ready = mode.waitSet.wait(until: limit ?? .distantPast)
             // The edge of an old wake-up may be left in the set; a new wake-up has changed the state.
         } while ready?.token == ModeItems.wakeToken
-            && (isPolling || wakeState.value.load(ordering: .acquiring) != .woken)
+            && (limit == nil || wakeState.value.load(ordering: .acquiring) != .woken)
         // The main queue had the last turn, so another ready descriptor comes first. A wake-up that this look takes
         // from the kernel is still in the state.
         if isMain, servedMainQueueLast.exchange(false, ordering: .relaxed), !isMainQueueAlone,
             ready?.token == ModeItems.mainQueueToken, let other = mode.waitSet.wait(until: .distantPast),
             other.token != ModeItems.wakeToken
         {
-            ready = other
+            return other
         }
-        if !isPolling {
-            _ = changeWakeState(from: .asleep, to: .awake)
-            passBegins()
-        } else if ready == nil, !isRaised {
-            return .none
-        }
-        return state.withLock { event(for: ready, mode.index, &$0) }
+        return ready
     }
 
     /// Has the wait set report the mode's timers and, where the run serves it, the main queue.

@@ -1,0 +1,4 @@
+#pragma once
+#include <stdbool.h>
+
+bool run_loop(void);

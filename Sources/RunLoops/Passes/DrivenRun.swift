@@ -1,0 +1,192 @@
+import CRunLoopShims
+
+extension ThreadRunLoop {
+    /// A run of the calling thread's loop that another event loop drives: one of epoll's, of GLib's or of SwiftNIO's.
+    ///
+    /// The other loop watches ``descriptor``, and calls two methods in each of its rounds, around its own wait:
+    ///
+    ///     let run = try ThreadRunLoop.DrivenRun()
+    ///     repeat {
+    ///         let deadline = run.prepare()
+    ///         waitForMyDescriptors(and: run.descriptor, until: deadline)
+    ///         serveMyDescriptors()
+    ///     } while run.dispatch() == nil
+    ///
+    /// A pass is the same as in an ordinary run, in the same order: ``prepare()`` is what comes before the sleep, and
+    /// ``dispatch()`` what comes after. While only the other loop has work, the pass sleeps on. The descriptor also
+    /// reports timers, wake-ups by other threads, and whatever the other loop's callbacks change: blocks, sources,
+    /// timers, a stop.
+    ///
+    /// The run ends with ``ThreadRunLoop/stop()`` or ``end()``. In contrast to an ordinary run, the last item does not
+    /// end it. Runs may nest: an ordinary run or a driven one may begin inside a callback of the other loop or inside a
+    /// callout of this run, and ends first. The loop does not poll meanwhile (``ThreadRunLoop/pollingTime``).
+    ///
+    /// Only the loop's own thread may use the run. There is no CF function for this.
+    public final class DrivenRun {
+        private enum Phase {
+            /// The next pass has not begun.
+            case between
+            /// The pass does not sleep.
+            case awake(Pause)
+            case asleep
+            case stopped
+            case over(RunResult)
+        }
+
+        /// The loop of the thread that has made the run.
+        public let loop: ThreadRunLoop
+        /// An epoll descriptor: readable while the run has something to do after a ``prepare()``. Both level-triggered
+        /// and edge-triggered watching will do. It belongs to the loop: watch it, and neither read nor close it.
+        public let descriptor: Int32
+
+        private let mode: OpenMode
+        private let depth: Int
+        private var pass: Pass
+        private var phase = Phase.between
+        private var isInCallout = false
+
+        /// Begins a run of a mode, and calls the observers of ``ThreadRunLoop/Activity/entry``.
+        /// - Throws: ``RunLoopError`` when no descriptor is left, the thread was stopped, or the process is a forked child.
+        @available(*, noasync, message: "a task may go on on another thread, and the run is the thread's")
+        public convenience init(mode: Mode = .default) throws(RunLoopError) {
+            contract(mode != .common, "the common modes are no mode to run: name one of them")
+            let loop = ThreadRunLoop.current
+            try loop.checkThread()
+            guard let opened = try loop.open(mode, mayBeEmpty: true) else { throw .loopEnded }
+            loop.notify(.entry, opened)
+            self.init(loop, opened, Pass(limit: .distantFuture, returnAfterSourceHandled: false, mayBeEmpty: true))
+        }
+
+        /// Begins a run that ends as an ordinary run with these arguments; nil when the mode is empty.
+        @available(*, noasync)
+        package convenience init?(
+            unlessEmpty mode: Mode, until limit: @autoclosure () -> MonotonicInstant, returnAfterSourceHandled: Bool
+        ) throws(RunLoopError) {
+            let loop = ThreadRunLoop.current
+            try loop.checkThread()
+            guard let opened = try loop.open(mode) else { return nil }
+            loop.notify(.entry, opened)
+            self.init(loop, opened, Pass(limit: limit(), returnAfterSourceHandled: returnAfterSourceHandled))
+        }
+
+        private init(_ loop: ThreadRunLoop, _ mode: OpenMode, _ pass: Pass) {
+            (self.loop, self.mode, self.pass) = (loop, mode, pass)
+            descriptor = mode.waitSet.set
+            depth = loop.state.withLock { $0.runs.count }
+            loop.drivenRuns.add(1, ordering: .relaxed)
+            if loop.isStoppedAtEntry(mode) { phase = .stopped }
+        }
+
+        deinit {
+            // A thread that has ended has ended the run.
+            if loop.isCurrent { end() }
+        }
+
+        /// Goes on to the point where an ordinary run would sleep. Call it before the other loop sleeps; a call while the
+        /// pass sleeps already does nothing but return the time.
+        /// - Returns: When to call ``dispatch()`` at the latest: ``MonotonicInstant/distantPast`` when there is work at
+        ///   once, and otherwise the time of the mode's next timer, which the descriptor reports too.
+        @available(*, noasync, message: "a task may go on on another thread, and the run is the thread's")
+        public func prepare() -> MonotonicInstant {
+            guard enter() else { return .distantPast }
+            defer { isInCallout = false }
+            switch phase {
+            case .awake, .stopped: return .distantPast
+            case .over: return .distantFuture
+            case .between:
+                let pause = loop.begin(&pass, mode)
+                phase = .awake(pause)
+                guard case .sleep = pause else { return .distantPast }
+                loop.notify(.beforeWaiting, mode)
+                if crl_is_forked() || !fallsAsleep() { return .distantPast }
+                phase = .asleep
+                loop.passEnds()
+            case .asleep: break
+            }
+            if loop.isWokenUp { return .distantPast }
+            return min(pass.limit, loop.state.withLock { $0.modes[mode.index].timers.soonest() } ?? .distantFuture)
+        }
+
+        /// Serves what is ready, as an ordinary run does after its sleep, without blocking: one event, and the blocks.
+        /// Does nothing when nothing is ready.
+        /// - Returns: Nil while the run goes on; its result when it has ended.
+        @available(*, noasync, message: "a task may go on on another thread, and the run is the thread's")
+        @discardableResult
+        public func dispatch() -> RunResult? {
+            if case .between = phase { _ = prepare() }
+            guard enter() else { return .stopped }
+            defer { isInCallout = false }
+            var event = Event.none
+            switch phase {
+            case .between: return nil
+            case .over(let result): return result
+            case .stopped: return close(.stopped)
+            case .awake(.mainQueue): event = .mainQueue
+            case .awake(.nothing): event = loop.sleep(mode, until: .distantPast, mayHaveGuest: false)
+            case .awake(.sleep):
+                event = loop.sleep(mode, until: .distantPast, mayHaveGuest: false)
+                loop.notify(.afterWaiting, mode)
+            case .asleep:
+                let isAlone = loop.isMain && loop.state.withLock { $0.modes[mode.index].hasNoSourceOrTimer }
+                let ready = loop.nextEvent(mode, .distantPast, isMainQueueAlone: isAlone)
+                if ready == nil, !loop.isWokenUp, !pass.limit.hasPassed { return nil }
+                loop.wakesFromSleep()
+                event = loop.state.withLock { loop.event(for: ready, mode.index, &$0) }
+                loop.notify(.afterWaiting, mode)
+            }
+            phase = .between
+            return loop.finish(&pass, mode, serving: event).map(close)
+        }
+
+        /// Ends the run, if it has not ended, and calls the observers of ``ThreadRunLoop/Activity/exit``; inside a callout
+        /// of the run, the pass ends first. The run's last reference ends the run, too.
+        public func end() {
+            if case .over = phase { return }
+            if isInCallout {
+                // The pass goes on to its end.
+                loop.stop { [depth] in $0.runs[depth - 1].isStopped = true }
+                return
+            }
+            if !crl_is_forked() { checkInnermost() }
+            _ = close(.stopped)
+        }
+
+        private func fallsAsleep() -> Bool {
+            loop.state.withLock { state in
+                let isRaised = state.modes[mode.index].firstRaised() != nil
+                guard loop.fallsAsleep(mode, &state, isRaised: isRaised) else { return false }
+                loop.prepareWait(mode, &state)
+                return true
+            }
+        }
+
+        private func close(_ result: RunResult) -> RunResult {
+            phase = .over(result)
+            loop.drivenRuns.subtract(1, ordering: .relaxed)
+            if crl_is_forked() { return result }
+            // The program outside sees what has woken the run, and an outer run does.
+            _ = loop.changeWakeState(from: .asleep, to: .awake)
+            loop.notify(.exit, mode)
+            loop.close()
+            return result
+        }
+
+        /// False in a forked child.
+        private func enter() -> Bool {
+            if crl_is_forked() { return false }
+            if case .over = phase {} else { checkInnermost() }
+            contract(!isInCallout, "a callout of a driven run cannot drive that run: begin another inside it")
+            isInCallout = true
+            return true
+        }
+
+        private func checkInnermost() {
+            contract(loop.isCurrent, "only the loop's own thread can drive a run of it")
+            contract(
+                loop.state.withLock { $0.runs.count } == depth,
+                "a run that began inside a driven run has to end before the driven one goes on or ends")
+        }
+    }
+
+    var isWokenUp: Bool { wakeState.value.load(ordering: .acquiring) == .woken }
+}

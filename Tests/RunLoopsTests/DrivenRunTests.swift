@@ -1,0 +1,339 @@
+import CRunLoopShims
+import Glibc
+import Oracle
+import OwnThread
+import RunLoops
+import TestSupport
+import Testing
+
+/// Runs that another loop drives, here with poll(2).
+@Suite(.ownThread) struct DrivenRunTests {
+    @Test func `a driven run calls everything in the order of an ordinary one`() {
+        let traces = [false, true].map { isDriven in
+            onThread {
+                let (loop, trace) = (ThreadRunLoop.current, Trace())
+                loop.add(.init(.all) { _, activity in trace("\(activity.rawValue)") })
+                let source = ThreadRunLoop.Source0 { trace("source") }
+                loop.add(source)
+                loop.perform { trace("block") }
+                loop.addTimer(after: .milliseconds(5)) { _ in
+                    trace("timer")
+                    source.signal()
+                    loop.perform {
+                        trace("block of the timer")
+                        loop.perform { loop.stop() }
+                    }
+                }
+                if isDriven { drive(loop) } else { run(loop, seconds: 20) }
+                return trace.all
+            }
+        }
+        #expect(traces[0] == traces[1])
+        #expect(traces[1].contains("source") && traces[1].contains("block of the timer"))
+    }
+
+    @Test func `nothing happens while nothing is ready`() {
+        let (events, wasReadable) = onThread {
+            let (loop, events) = (ThreadRunLoop.current, Shared(0))
+            loop.add(.init(.all) { _, _ in events.withLock { $0 += 1 } })
+            let driven = begin()
+            #expect(driven.prepare() == .distantFuture)
+            let before = events.withLock { $0 }
+            for _ in 0..<5 {
+                #expect(driven.dispatch() == nil)
+                #expect(driven.prepare() == .distantFuture)
+            }
+            #expect(loop.isWaiting)
+            return (events.withLock { $0 } - before, isReadable(driven))
+        }
+        #expect(events == 0)
+        #expect(!wasReadable)
+    }
+
+    @Test func `what a callback of the other loop changes makes the descriptor readable`() {
+        onThread {
+            let loop = ThreadRunLoop.current
+            let (driven, trace) = (begin(), Trace())
+            let (idle, event) = (ThreadRunLoop.Source0 { trace("source") }, madeEvent())
+            let signaled = ThreadRunLoop.Source0 { trace("signalled before") }
+            signaled.signal()
+            let raised = ThreadRunLoop.Source1(descriptor: event.descriptor) { turn in
+                turn.source.clear()
+                trace("raised")
+                return true
+            }
+            loop.add(idle)
+            let timer = ThreadRunLoop.Timer(after: .seconds(1000)) { _ in trace("timer") }
+            loop.add(timer)
+            let changes: [(name: String, make: () -> Void)] = [
+                ("block", { _ = loop.perform { trace("block") } }),
+                ("source", { idle.signal() }),
+                ("signalled before", { _ = loop.add(signaled) }),
+                ("request", { _ = loop.perform(order: 0) { trace("request") } }),
+                ("timer", { timer.nextFireDate = .now }),
+                ("new timer", { _ = loop.addTimer(after: .zero) { _ in trace("new timer") } }),
+                (
+                    "raised",
+                    {
+                        add(raised, to: loop)
+                        raised.raise()
+                    }
+                ),
+                ("job", { _ = Task(executorPreference: loop.taskExecutor) { trace("job") } }),
+                (
+                    "block of an inner run",
+                    {
+                        loop.perform(inModes: ["other"]) { loop.perform { trace("block of an inner run") } }
+                        run(loop, "other", seconds: 0)
+                    }
+                ),
+                (
+                    "block for common modes",
+                    {
+                        loop.perform(inModes: [.common]) { trace("block for common modes") }
+                        try? loop.addCommonMode("other")
+                    }
+                ),
+            ]
+            func hasPlayed(_ name: String) -> Bool {
+                drive(driven)
+                return trace.all.last == name
+            }
+            for (name, change) in changes {
+                while driven.prepare() == .distantPast { driven.dispatch() }
+                change()
+                #expect(waitUntil { isReadable(driven) }, "\(name)")
+                // A wake-up and the event itself may be two events.
+                #expect(waitUntil { hasPlayed(name) }, "\(name): \(trace.all)")
+            }
+            loop.stop()
+            #expect(isReadable(driven))
+            #expect(driven.dispatch() == .stopped)
+            raised.invalidate()
+        }
+    }
+
+    @Test func `a stop ends the run, and tells the observers of the exit once`() {
+        let (results, exits) = onThread {
+            let (loop, exits) = (ThreadRunLoop.current, Shared(0))
+            loop.add(.init(.exit) { _, _ in exits.withLock { $0 += 1 } })
+            let driven = begin()
+            loop.perform { loop.stop() }
+            _ = driven.prepare()
+            let results = [driven.dispatch(), driven.dispatch()]
+            driven.end()
+            #expect(loop.currentMode == nil)
+            #expect(driven.prepare() == .distantFuture)
+            return (results, exits.withLock { $0 })
+        }
+        #expect(results == [.stopped, .stopped])
+        #expect(exits == 1)
+    }
+
+    @Test func `an observer of the entry may stop the run`() {
+        let trace = onThread {
+            let (loop, trace) = (ThreadRunLoop.current, Trace())
+            loop.add(
+                .init(.all) { _, activity in
+                    trace("\(activity.rawValue)")
+                    if activity == .entry { loop.stop() }
+                })
+            let driven = begin()
+            #expect(driven.prepare() == .distantPast)
+            trace("\(String(describing: driven.dispatch()))")
+            return trace.all
+        }
+        #expect(trace == ["1", "128", "\(String(describing: ThreadRunLoop.RunResult?.some(.stopped)))"])
+    }
+
+    @Test func `a callout may end its own run`() {
+        let trace = onThread {
+            let (loop, trace) = (ThreadRunLoop.current, Trace())
+            loop.add(.init([.beforeWaiting, .exit]) { _, activity in trace("\(activity.rawValue)") })
+            let driven = begin()
+            loop.perform(ThreadRunLoop.local { driven.end() })
+            while driven.dispatch() == nil {}
+            #expect(loop.currentMode == nil)
+            return trace.all
+        }
+        #expect(trace == ["32", "128"])
+    }
+
+    @Test func `the last reference ends the run`() {
+        let exits = onThread {
+            let (loop, exits) = (ThreadRunLoop.current, Shared(0))
+            loop.add(.init(.exit) { _, _ in exits.withLock { $0 += 1 } })
+            do {
+                let driven = begin()
+                _ = driven.prepare()
+                #expect(loop.currentMode == .default)
+            }
+            #expect(loop.currentMode == nil && !loop.isWaiting)
+            return exits.withLock { $0 }
+        }
+        #expect(exits == 1)
+    }
+
+    @Test func `a run outlives its last item, and its thread ends with it`() {
+        let fired = onThread {
+            let (loop, fired) = (ThreadRunLoop.current, Shared(0))
+            let driven = begin("mode")
+            for _ in 0..<2 {
+                loop.add(.init(after: .milliseconds(1)) { _ in fired.withLock { $0 += 1 } }, forMode: "mode")
+                let count = fired.withLock { $0 }
+                #expect(
+                    waitUntil {
+                        drive(driven)
+                        return fired.withLock { $0 } > count
+                    })
+            }
+            // Neither ended nor released before the thread's loop is.
+            _ = Unmanaged.passRetained(driven)
+            return fired.withLock { $0 }
+        }
+        #expect(fired == 2)
+    }
+
+    @Test func `runs nest inside callbacks of the other loop and inside callouts`() {
+        let trace = onThread {
+            let (loop, trace) = (ThreadRunLoop.current, Trace())
+            let outer = begin()
+            while outer.prepare() == .distantPast { outer.dispatch() }
+            // An ordinary run inside a callback, which leaves a block for the outer driven.
+            loop.add(
+                .init(after: .milliseconds(1)) { _ in
+                    trace("inner timer")
+                    loop.perform { trace("outer block") }
+                }, forMode: "inner")
+            trace("\(run(loop, "inner", seconds: 20))")
+            #expect(isReadable(outer))
+            drive(outer)
+            // A driven run inside a callback, and a sleep in it.
+            let inner = begin("inner")
+            loop.perform(inModes: ["inner"]) { trace("inner block") }
+            drive(inner)
+            #expect(loop.isWaiting && loop.currentMode == "inner")
+            inner.end()
+            #expect(loop.currentMode == .default)
+            drive(outer)
+            #expect(loop.isWaiting)
+            // Both inside a callout.
+            loop.perform {
+                run(loop, "inner", seconds: 0)
+                let inner = begin("inner")
+                loop.perform(inModes: ["inner"]) { trace("inside a callout") }
+                drive(inner)
+            }
+            drive(outer)
+            loop.stop()
+            trace("\(String(describing: outer.dispatch()))")
+            return trace.all
+        }
+        #expect(
+            trace == [
+                "inner timer", "finished", "outer block", "inner block", "inside a callout",
+                "\(String(describing: ThreadRunLoop.RunResult?.some(.stopped)))",
+            ])
+    }
+
+    // What is visible before a wake-up must be seen before the host sleeps for ever, wherever in a round the wake-up comes.
+    @Test(arguments: [false, true])
+    func `a million wake-ups by four threads and by the other loop, none lost`(edgeTriggered: Bool) {
+        let (threads, each) = (4, 200_000)
+        let loop = Shared<ThreadRunLoop?>(nil)
+        let (ready, count, own) = (Latch(), Shared(0), Shared(0))
+        let helpers = (0..<threads).map { index in
+            Helper {
+                guard ready.wait(until: .patience), let loop = loop.withLock({ $0 }) else { return }
+                var (sent, burst) = (0, index + 1)
+                while sent < each {
+                    burst = burst * 31 % 211 + 1
+                    for _ in 0..<min(burst, each - sent) {
+                        loop.perform { count.withLock { $0 += 1 } }
+                        sent += 1
+                    }
+                    sched_yield()
+                }
+            }
+        }
+        let isComplete = onThread {
+            let driven = begin()
+            loop.withLock { $0 = driven.loop }
+            let host = EpollHost()
+            host.watch(driven.descriptor, edgeTriggered: edgeTriggered)
+            ready.open()
+            let deadline = MonotonicInstant.patience
+            let all = threads * each + each
+            while count.withLock({ $0 }) < all, !deadline.hasPassed {
+                // Without a limit of its own a lost wake-up would make the wait last until the deadline.
+                host.wait(until: min(driven.prepare(), deadline))
+                // The other loop's own callback, in the loop's sleep.
+                for _ in 0..<min(3, each - own.withLock({ $0 })) {
+                    own.withLock { $0 += 1 }
+                    driven.loop.perform { count.withLock { $0 += 1 } }
+                }
+                driven.dispatch()
+            }
+            return count.withLock { $0 } == all
+        }
+        for helper in helpers { helper.join() }
+        #expect(isComplete, "\(count.withLock { $0 })")
+    }
+
+    @Test func `a loop that has nothing to do keeps the host asleep`() {
+        let rounds = onThread {
+            let loop = ThreadRunLoop.current
+            loop.pollingTime = .microseconds(100)
+            loop.add(ThreadRunLoop.Source0 {})
+            loop.addTimer(after: .seconds(1000)) { _ in }
+            let (driven, host) = (begin(), EpollHost())
+            host.watch(driven.descriptor, edgeTriggered: false)
+            loop.perform {}
+            loop.wakeUp()
+            var rounds = 0
+            let end = MonotonicInstant.now + .milliseconds(200)
+            while !end.hasPassed {
+                host.wait(until: min(driven.prepare(), end))
+                driven.dispatch()
+                rounds += 1
+            }
+            return rounds
+        }
+        // The first pass, the wake-up, its edge, and the end.
+        #expect(rounds <= 5)
+    }
+}
+
+/// The other loop.
+private final class EpollHost {
+    private let set = epoll_create1(Int32(EPOLL_CLOEXEC))
+
+    deinit { close(set) }
+
+    func watch(_ descriptor: Int32, edgeTriggered: Bool) {
+        let events = EPOLLIN.rawValue | (edgeTriggered ? EPOLLET.rawValue : 0)
+        precondition(crl_epoll_control(set, EPOLL_CTL_ADD, descriptor, events, 0) == 0)
+    }
+
+    func wait(until deadline: MonotonicInstant) {
+        var event = crl_event()
+        _ = crl_epoll_wait_one(set, &event, deadline.timeout)
+    }
+}
+
+private func begin(_ mode: ThreadRunLoop.Mode = .default) -> ThreadRunLoop.DrivenRun {
+    do { return try ThreadRunLoop.DrivenRun(mode: mode) } catch { preconditionFailure("\(error)") }
+}
+
+private func isReadable(_ run: ThreadRunLoop.DrivenRun) -> Bool { crl_poll(run.descriptor, -1, 0) == 1 }
+
+/// Drives a run until it sleeps with nothing ready.
+private func drive(_ run: ThreadRunLoop.DrivenRun) {
+    while run.prepare() == .distantPast || isReadable(run) { if run.dispatch() != nil { return } }
+}
+
+/// Drives a run until its end.
+private func drive(_ loop: ThreadRunLoop) {
+    let driven = begin()
+    repeat { _ = crl_poll(driven.descriptor, -1, driven.prepare().timeout) } while driven.dispatch() == nil
+}
