@@ -139,6 +139,7 @@ for (folder, command, dependencies) in [
     ("Dictionary", "dictionary", ports + ["TypedPorts"]),
     ("FoundationMachPorts", "foundation-mach-ports", ["FoundationPorts"]),
     ("FoundationMessagePorts", "foundation-message-ports", ["FoundationPorts"]),
+    ("FoundationGuest", "foundation-guest", ["FoundationPorts", "RunLoops"]),
 ] {
     package.targets.append(
         .executableTarget(

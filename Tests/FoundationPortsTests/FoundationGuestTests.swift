@@ -1,0 +1,162 @@
+import Foundation
+import FoundationPorts
+import OwnThread
+import Ports
+import RunLoops
+import TestSupport
+import Testing
+
+/// Foundation's loop lives while ours runs.
+@Suite(.ownThread) struct FoundationGuestTests {
+    @Test func `timers, blocks and sources of both loops are served`() {
+        let events = onThread {
+            let (loop, events) = (ThreadRunLoop.current, Shared<[String]>([]))
+            loop.serveFoundation()
+            loop.add(ThreadRunLoop.Source0 {})
+            let timer = Foundation.Timer(timeInterval: 0.01, repeats: false) { _ in
+                events.withLock { $0.append("Foundation's timer") }
+                // A change of ours in a callout of Foundation's.
+                loop.perform {
+                    events.withLock { $0.append("block") }
+                    loop.addTimer(after: .milliseconds(1)) { _ in
+                        events.withLock { $0.append("timer") }
+                        RunLoop.current.perform {
+                            events.withLock { $0.append("Foundation's block") }
+                            loop.stop()
+                        }
+                    }
+                }
+            }
+            RunLoop.current.add(timer, forMode: .default)
+            try? loop.run()
+            return events.withLock { $0 }
+        }
+        #expect(events == ["Foundation's timer", "block", "timer", "Foundation's block"])
+    }
+
+    @Test func `a source of Foundation's is a handled source, its timer is not, and a time ends a run`() {
+        let results = onThread {
+            let loop = ThreadRunLoop.current
+            loop.serveFoundation()
+            loop.add(ThreadRunLoop.Source0 {}, forMode: "mode")
+            loop.add(ThreadRunLoop.Source0 {})
+            var results: [ThreadRunLoop.RunResult?] = []
+            let port = NSMachPort()
+            RunLoop.current.add(port, forMode: RunLoop.Mode("mode"))
+            _ = port.sendRight.map { try? $0.send(id: 1, bytes: [UInt8]().span.bytes) }
+            results.append(try? loop.runInMode("mode", seconds: 20, returnAfterSourceHandled: true))
+            RunLoop.current.add(Foundation.Timer(timeInterval: 0.001, repeats: false) { _ in }, forMode: .default)
+            let start = MonotonicInstant.now
+            results.append(try? loop.runInMode(seconds: 0.02, returnAfterSourceHandled: true))
+            #expect(.now - start > .milliseconds(19))
+            RunLoop.current.perform { CFRunLoopStop(CFRunLoopGetCurrent()) }
+            results.append(try? loop.runInMode(seconds: 20))
+            port.invalidate()
+            return results
+        }
+        #expect(results == [.handledSource, .timedOut, .stopped])
+    }
+
+    @Test func `each loop runs inside callouts of the other`() {
+        let events = onThread {
+            let (loop, events) = (ThreadRunLoop.current, Shared<[String]>([]))
+            loop.serveFoundation()
+            loop.add(ThreadRunLoop.Source0 {})
+            let timer = Foundation.Timer(timeInterval: 0.001, repeats: false) { _ in
+                // Foundation's loop inside Foundation's callout: ours is served in it, more than once.
+                for number in 0..<3 {
+                    let isDone = Shared(false)
+                    loop.addTimer(after: .milliseconds(1)) { _ in
+                        loop.perform {
+                            events.withLock { $0.append("ours \(number)") }
+                            isDone.withLock { $0 = true }
+                        }
+                    }
+                    let deadline = Date.now + 20
+                    while !isDone.withLock({ $0 }), Date.now < deadline {
+                        _ = RunLoop.current.run(mode: .default, before: Date.now + 0.02)
+                    }
+                }
+                // Ours inside it, with Foundation's inside that.
+                let inner = Foundation.Timer(timeInterval: 0.001, repeats: false) { _ in
+                    events.withLock { $0.append("inner") }
+                    loop.stop()
+                }
+                RunLoop.current.add(inner, forMode: .default)
+                _ = try? loop.runInMode(seconds: 20)
+                loop.perform { loop.stop() }
+            }
+            RunLoop.current.add(timer, forMode: .default)
+            _ = (try? loop.runInMode(seconds: 20)).map { result in events.withLock { $0.append("\(result)") } }
+            return events.withLock { $0 }
+        }
+        #expect(events == ["ours 0", "ours 1", "ours 2", "inner", "stopped"])
+    }
+
+    @Test func `no wake-up is lost, and two idle loops sleep`() throws {
+        let thread = try RunLoopThread { loop in loop.serveFoundation() }
+        let loop = thread.loop
+        let (all, count, done) = (500_000, Shared(0), Latch())
+        let ticks = Shared(0)
+        let mayTick = Shared(true)
+        loop.perform {
+            let timer = Foundation.Timer(timeInterval: 0.001, repeats: true) { timer in
+                let count = ticks.withLock { ticks in
+                    ticks += 1
+                    return ticks
+                }
+                if !mayTick.withLock({ $0 }) { timer.invalidate() }
+                // From inside Foundation, too.
+                if count % 2 == 0 { loop.perform {} }
+            }
+            RunLoop.current.add(timer, forMode: .default)
+        }
+        let helpers = (0..<2).map { index in
+            Helper {
+                var (sent, burst) = (0, index + 1)
+                while sent < all {
+                    burst = burst * 31 % 1009 + 1
+                    for _ in 0..<min(burst, all - sent) {
+                        loop.perform {
+                            let count = count.withLock { count in
+                                count += 1
+                                return count
+                            }
+                            if count == 2 * all { done.open() }
+                        }
+                        sent += 1
+                    }
+                    sched_yield()
+                }
+            }
+        }
+        #expect(done.wait(until: .patience), "\(count.withLock { $0 })")
+        for helper in helpers { helper.join() }
+        #expect(waitUntil { ticks.withLock { $0 } > 5 })
+        mayTick.withLock { $0 = false }
+        var former = -1
+        waitUntil {
+            usleep(20_000)
+            defer { former = ticks.withLock { $0 } }
+            return former == ticks.withLock { $0 }
+        }
+        let passes = Shared(0)
+        loop.perform { loop.add(.init(.beforeWaiting) { _, _ in passes.withLock { $0 += 1 } }) }
+        waitUntil { loop.isWaiting && passes.withLock { $0 } > 0 }
+        usleep(100_000)
+        #expect(passes.withLock { $0 } < 4)
+        thread.stop()
+        #expect(thread.join(before: .patience))
+    }
+
+    @Test func `Foundation's loop is on its own again without a guest`() {
+        onThread {
+            let loop = ThreadRunLoop.current
+            loop.serveFoundation()
+            loop.add(ThreadRunLoop.Source0 {})
+            _ = try? loop.runInMode(seconds: 0.001)
+            loop.guest = nil
+            #expect(RunLoop.current.run(mode: .default, before: .now) == false)
+        }
+    }
+}
