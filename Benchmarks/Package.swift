@@ -49,13 +49,12 @@ let package = Package(
                 .product(name: "Histogram", package: "hdrhistogram-swift"),
                 .product(name: "Ports", package: "swift-ports"),
                 .product(name: "RunLoops", package: "swift-ports"),
+                .product(name: "FoundationPorts", package: "swift-ports"),
                 .product(name: "TypedPorts", package: "swift-ports"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
             ] + peerDependencies,
-            swiftSettings: peerConditions,
-            // Where CFRunLoop is: `import CoreFoundation` declares it, and links nothing.
-            linkerSettings: [.linkedLibrary("Foundation")]
+            swiftSettings: peerConditions
         ),
     ] + peerTargets,
     swiftLanguageModes: [.v6]

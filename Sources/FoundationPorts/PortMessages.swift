@@ -1,3 +1,4 @@
+import CoreFoundation
 import Foundation
 import Ports
 
@@ -7,12 +8,12 @@ extension MachPort.Message {
     /// Nil when a component is neither data nor a port of this library, or the port for the answer is a stranger.
     init?(msgid: Int, _ components: NSArray?, from receivePort: Port?) {
         var parts: [Component] = []
-        for component in components ?? [] {
-            if let port = component as? Port {
-                guard let right = (port as? SendRightPort)?.sendRight else { return nil }
+        for index in 0..<(components?.count ?? 0) {
+            guard let component = components?.element(at: index) else { return nil }
+            if let port = component as? SendRightPort, let right = port.sendRight {
                 parts.append(.port(right))
-            } else if let data = component as? Data {
-                parts.append(.bytes(Array(data)))
+            } else if let data = component as? NSData {
+                parts.append(.bytes(Array(UnsafeRawBufferPointer(start: data.bytes, count: data.length))))
             } else {
                 return nil
             }
@@ -23,13 +24,22 @@ extension MachPort.Message {
     }
 }
 
+extension NSArray {
+    /// The object itself. Foundation turns an NSData into a `Data`, byte by byte.
+    fileprivate func element(at index: Int) -> AnyObject? {
+        CFArrayGetValueAtIndex(unsafeBitCast(self, to: CFArray.self), index).map {
+            Unmanaged<AnyObject>.fromOpaque($0).takeUnretainedValue()
+        }
+    }
+}
+
 extension PortMessage {
     /// A received message.
     convenience init(_ message: MachPort.Message, _ replyRight: ReplyRight?, to port: SendRightPort) {
         let sendPort = replyRight.map(ReplyPort.init) ?? message.replyPort.map(port.object)
         let components: [AnyObject] = message.components.map { component in
             switch component {
-            case .bytes(let bytes): NSData(data: Data(bytes))
+            case .bytes(let bytes): NSData(bytes: bytes, length: bytes.count)
             case .port(let right): port.object(for: right)
             }
         }

@@ -54,8 +54,8 @@ final class FoundationPeer: Contender, PortDelegate, @unchecked Sendable {
     }
 
     deinit {
-        far.invalidate()
-        inbox.invalidate()
+        // Foundation crashes when a SocketPort that is in a loop is invalidated. Its thread ends with the program.
+        if far is NSMachPort { far.invalidate() }
     }
 
     func bind(_ placement: Placement) throws {
@@ -65,7 +65,7 @@ final class FoundationPeer: Contender, PortDelegate, @unchecked Sendable {
     }
 
     func oneWay(_ messages: Int, payload: [UInt8]) throws {
-        let payload = Data(payload)
+        let payload = NSData(bytes: payload, length: payload.count)
         try run(Questions(1, asked: 1)) {
             try outbox.send(Request.expect(messages), smallest)
             for _ in 0..<messages { try outbox.send(Request.count, payload) }
@@ -77,7 +77,7 @@ final class FoundationPeer: Contender, PortDelegate, @unchecked Sendable {
     }
 
     func roundTrips(_ questions: Int, inFlight: Int, payload: [UInt8], clock: TripClock?) throws {
-        let payload = Data(payload)
+        let payload = NSData(bytes: payload, length: payload.count)
         self.clock = clock
         defer { self.clock = nil }
         try run(Questions(questions, asked: inFlight)) {
@@ -100,7 +100,7 @@ final class FoundationPeer: Contender, PortDelegate, @unchecked Sendable {
         }
     }
 
-    private var smallest: Data { Data(count: payloads.lowerBound) }
+    private var smallest: NSData { NSData(data: Data(count: payloads.lowerBound)) }
 
     func handle(_ message: PortMessage) {
         clock?.tick()
@@ -126,7 +126,7 @@ private final class PortEcho: PortDelegate {
             switch placement == nil ? echo.reply(to: message.msgid) : .empty {
             case .none: break
             case .payload: try asker.send(Request.answer, message.payload)
-            case .empty: try asker.send(Request.answer, Data(count: 12))
+            case .empty: try asker.send(Request.answer, NSData(data: Data(count: 12)))
             }
         } catch {
             fail(error)
@@ -135,9 +135,9 @@ private final class PortEcho: PortDelegate {
 }
 
 extension Port {
-    fileprivate func send(_ number: UInt32, _ payload: Data) throws {
+    fileprivate func send(_ number: UInt32, _ payload: NSData) throws {
         let limit = Date(timeIntervalSinceNow: TimeInterval(answerSeconds))
-        let parts = NSMutableArray(object: payload as NSData)
+        let parts = NSMutableArray(object: payload)
         guard send(before: limit, msgid: Int(number), components: parts, from: nil, reserved: 0) else {
             throw BenchError.noAnswer
         }
@@ -145,5 +145,6 @@ extension Port {
 }
 
 extension PortMessage {
-    fileprivate var payload: Data { (components?.first as? NSData).map { Data(referencing: $0) } ?? Data() }
+    /// Not as `Data`: Foundation copies that byte by byte.
+    fileprivate var payload: NSData { components?.first as? NSData ?? NSData() }
 }

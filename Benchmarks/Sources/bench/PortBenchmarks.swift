@@ -26,7 +26,7 @@ enum PortBenchmarks {
             + polledRows(frame) + inFlightRows(threads, "two threads", [32])
             + inFlightRows(processes, "two processes", [32])
             + handOverRows(threads) + senderRows(threads) + crowdRows(frame) + memoryRows(frame)
-            + lifeRows(frame, directory) + TypedPeer.rows + hostRows
+            + lifeRows(frame, directory) + TypedPeer.rows + hostRows + foundationRows
     }
 
     /// Loops that stay awake for the next message.
@@ -71,6 +71,7 @@ enum PortBenchmarks {
             Team(members: [
                 Team.Member(name: "ours", contender: try PortPeer.inThread { try OurThread() }),
                 Team.Member(name: "epoll, PortDescriptor", contender: try PortPeer.inThread { try EpollThread() }),
+                Team.Member(name: "Foundation's RunLoop", contender: try PortPeer.inThread { try FoundationThread() }),
                 Team.Member(name: "SwiftNIO, an actor", contender: try PortPeer.inThread { NIOHost() }),
                 Team.Member(name: "a queue, unbound", contender: try PortPeer.inThread { QueueThread() }),
                 Team.Member(name: "a task, unbound", contender: try PortPeer.inThread { TaskHost() }),
@@ -87,6 +88,42 @@ enum PortBenchmarks {
                 },
             ]
         }
+    }
+
+    /// Foundation's loop: our ports beside its only port, and beside the same ports in our loop.
+    private static var foundationRows: [Row] {
+        let socket = Shared { try FoundationPeer.socket() }
+        let ownLoop = Shared { try PortPeer.inThread { try OurThread() } }
+        func rows(_ part: String, _ ours: Shared<some Contender>) -> [Row] {
+            [64, 1 << 10].flatMap { payload in
+                let work = Work(payload: payload, .apart)
+                return [
+                    Row(part: part, work: "round trip", placement: .apart, payload: payload) {
+                        Contest(
+                            quantities: Work.roundTrip,
+                            contestants: [
+                                Contestant("ours", limits: [], work.roundTrip(try ours.value)),
+                                Contestant(
+                                    "MachPort, our loop", limits: [[.atMost(1.5)]], work.roundTrip(try ownLoop.value)),
+                                Contestant(
+                                    "SocketPort", limits: [[.atMost(payload == 64 ? 0.15 : 0.05)]],
+                                    work.roundTrip(try socket.value)),
+                            ])
+                    },
+                    Row(part: part, work: "one way", placement: .apart, payload: payload) {
+                        Contest(
+                            quantities: Work.rate,
+                            contestants: [
+                                Contestant("ours", limits: [], work.rate(try ours.value)),
+                                Contestant(
+                                    "MachPort, our loop", limits: [[.atLeast(0.5)]], work.rate(try ownLoop.value)),
+                            ])
+                    },
+                ]
+            }
+        }
+        return rows("MachPort in RunLoop", Shared { try PortPeer.inThread { try FoundationThread() } })
+            + rows("NSMachPort in RunLoop", Shared { try FoundationPeer.ours() })
     }
 
     private static func crowdRows(_ frame: RawFrame) -> [Row] {
