@@ -12,7 +12,9 @@ static CFRunLoopRef watchingLoop;
 static void noteEnd(CFMessagePortRef port, void *info) {
     puts("invalid");
     fflush(stdout);
-    CFRunLoopStop(watchingLoop);
+    // Also when the loop does not run yet.
+    CFRunLoopPerformBlock(watchingLoop, kCFRunLoopDefaultMode, ^{ CFRunLoopStop(CFRunLoopGetCurrent()); });
+    CFRunLoopWakeUp(watchingLoop);
 }
 
 static int run_as_other(const char *what, const char *name, const char *program) {

@@ -50,8 +50,12 @@ extension Receiver {
         let descriptor = try state.withLock { (state) throws(PortError) in try state.socket?.watchedDescriptor() }
         let service = try runLoop { () throws(RunLoopError) in try PollService(descriptor ?? -1) }
         add(service)
-        // The descriptor does not report earlier messages.
-        service.wake()
+        // The descriptor may not report earlier messages.
+        let hasMore = state.withLock { state in
+            state.mayHaveMore = state.arrivals.hasMore(state.socket)
+            return state.mayHaveMore
+        }
+        if hasMore { tellOthers() }
         return service
     }
 
