@@ -27,7 +27,7 @@ open class MessagePort: SendRightPort, ReplaceableByExisting, @unchecked Sendabl
 
     override init(_ end: (any ReceivingEnd)?, _ sendRight: MachPort.SendRight?) { super.init(end, sendRight) }
 
-    /// The Foundation port of a port of this library. The delegate takes the place of the port's handler.
+    /// The Foundation port of a port of this library, which ends with it. The delegate takes the place of the handler.
     public convenience init(_ port: LocalMessagePort) {
         self.init(PortObjects.shared.existing(port.sendRight.id)) { MessagePort(port, port.sendRight) }
     }

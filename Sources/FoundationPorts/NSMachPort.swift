@@ -36,7 +36,7 @@ open class NSMachPort: SendRightPort, ReplaceableByExisting, @unchecked Sendable
 
     override init(_ end: (any ReceivingEnd)?, _ sendRight: MachPort.SendRight?) { super.init(end, sendRight) }
 
-    /// The Foundation port of a port of this library. The delegate takes the place of the port's handler.
+    /// The Foundation port of a port of this library, which ends with it. The delegate takes the place of the handler.
     public convenience init(_ port: MachPort) {
         self.init(PortObjects.shared.existing(port.id)) { NSMachPort(port, port.sendRight) }
     }

@@ -44,11 +44,14 @@ open class SendRightPort: Port, @unchecked Sendable {
     }
 
     deinit {
-        let (source, watch) = state.withLock { ($0.source, $0.watch) }
+        let (source, watch, isInvalid) = state.withLock { ($0.source, $0.watch, $0.isInvalid) }
         source?.invalidate()
         watch?.cancel()
-        end?.invalidate()
         PortObjects.shared.remove(self)
+        guard let end, !isInvalid else { return }
+        end.invalidate()
+        // As Foundation's `SocketPort` does it. An observer must not keep the object.
+        NotificationCenter.default.post(name: Port.didBecomeInvalidNotification, object: self)
     }
 
     private func handleMessages(of end: any ReceivingEnd) {

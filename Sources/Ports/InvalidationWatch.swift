@@ -9,7 +9,7 @@ package final class InvalidationWatch: Waiter {
         (channel, self.handler) = (right.channel, handler)
         guard !Fork.isChild else { return }
         channel.invalidated.add(self)
-        if channel.invalidated.value == nil { channel.watch() }
+        if channel.invalidated.value == nil, !channel.isWatched { channel.watch() }
     }
 
     /// The handler may be running.

@@ -50,10 +50,12 @@ import Testing
         weak var weakPort: NSMachPort?
         weak var weakOwn: MachPort?
         let right: MachPort.SendRight
+        let observer: Observer
         do {
             let own = try MachPort()
             let port = NSMachPort(own)
             (weakPort, weakOwn, right) = (port, own, own.sendRight)
+            observer = Observer(port)
             if isScheduled {
                 RunLoop.current.add(port, forMode: .default)
                 RunLoop.current.remove(port, forMode: .default)
@@ -61,6 +63,7 @@ import Testing
             #expect(right.isValid)
         }
         #expect(weakPort == nil && weakOwn == nil)
+        #expect(observer.number == 1)
         #expect(!right.isValid)
     }
 
