@@ -28,6 +28,20 @@ import Testing
         #expect(!isReadable(descriptor.fileDescriptor))
     }
 
+    @Test func `another thread's first message is all that it reports`() throws {
+        for _ in 0..<200 {
+            let count = Shared(0)
+            let port = try MachPort { _ in count.withLock { $0 += 1 } }
+            let descriptor = try PortDescriptor(port)
+            let sender = Helper { errorKind { try port.sendRight.send(MachPort.Message()) } }
+            #expect(isReadable(descriptor.fileDescriptor, within: 20_000))
+            #expect(try descriptor.handle() == 1)
+            #expect(sender.value() == "none")
+            #expect(!isReadable(descriptor.fileDescriptor))
+            port.invalidate()
+        }
+    }
+
     @Test func `handle calls the handler at most as often as asked`() throws {
         let ids = Shared<[UInt32]>([])
         let port = try MachPort { message in ids.withLock { $0.append(message.id) } }

@@ -290,11 +290,7 @@ final class SendChannel: Sendable {
 
     /// Sends if there is a socket, credit and room.
     private func trySend(_ message: inout OutgoingMessage, _ state: inout ChannelState) throws(PortError) -> Bool {
-        if let localQueue, state.socket == nil {
-            state.socket = try channels.sockets.makeBell("inproc://\(id.number)")
-            state.queue.connect()
-            localQueue.open()
-        }
+        try connectBell(&state)
         let size = right.byteLimit == 0 ? 0 : message.size
         guard state.queue.takeCredit(size) else { return false }
         let isSent: Bool
@@ -334,6 +330,16 @@ final class SendChannel: Sendable {
             roomWasMade()
             return false
         }
+    }
+
+    /// Connects the bell before the first message: the connection by itself makes the port's descriptor readable.
+    func connectBell() throws(PortError) { try state.withLock { (state) throws(PortError) in try connectBell(&state) } }
+
+    private func connectBell(_ state: inout ChannelState) throws(PortError) {
+        guard let localQueue, state.socket == nil else { return }
+        state.socket = try channels.sockets.makeBell("inproc://\(id.number)")
+        state.queue.connect()
+        localQueue.open()
     }
 
     /// Wakes the takers of a port of this runtime.
