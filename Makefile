@@ -138,7 +138,7 @@ TOOLCHAIN = $$($(SWIFT) -print-target-info | sed -n 's|.*"runtimeResourcePath": 
 install-library: dependencies
 	@library="$(LIBRARY)"; set -e; \
 	if [ -z "$$library" ]; then \
-		$(SWIFT) build -c release --product CFPorts; \
+		$(SWIFT) build -c release --product CFPorts -Xlinker -s -Xlinker -soname=libCoreFoundationPorts.so; \
 		library="$$($(SWIFT) build -c release --show-bin-path)/libCFPorts.so"; \
 	fi; \
 	to="$(DESTDIR)$(PREFIX)"; \

@@ -449,6 +449,48 @@ static void a_port_that_ends_ends_its_requests(void) {
     }
 }
 
+enum { steps = 5, objects = 3 };
+
+// The n-th of the orders of so many.
+static void makeOrder(int *order, int count, int n) {
+    for (int at = 0; at < count; at++) order[at] = at;
+    for (int at = 0; at < count; at++) {
+        int left = count - at, other = at + n % left, kept = order[at];
+        order[at] = order[other];
+        order[other] = kept;
+        n /= left;
+    }
+}
+
+static void a_port_may_end_in_any_order(void) {
+    for (int n = 0; n < 120; n++) {
+        struct notes notes = {0};
+        CFMessagePortRef port = makeLocal(NAME, &notes), remote = makeRemote(NAME);
+        CFMessagePortSetInvalidationCallBack(port, noteInvalidation);
+        CFRunLoopSourceRef source = CFMessagePortCreateRunLoopSource(NULL, port, 0);
+        CFRunLoopAddSource(CFRunLoopGetCurrent(), source, MODE);
+        CFMessagePortSendRequest(remote, 1, NULL, 1, 0, NULL, NULL);
+        int order[steps];
+        makeOrder(order, steps, n);
+        for (int at = 0; at < steps; at++) {
+            switch (order[at]) {
+            case 0: CFMessagePortInvalidate(port); break;
+            case 1: CFMessagePortInvalidate(remote); break;
+            case 2: CFRunLoopSourceInvalidate(source); break;
+            case 3: CFRunLoopRemoveSource(CFRunLoopGetCurrent(), source, MODE); break;
+            default: CFMessagePortSendRequest(remote, 1, NULL, 0, 0, NULL, NULL);
+            }
+            CFRunLoopRunInMode(MODE, 0, true);
+        }
+        EXPECT(!CFMessagePortIsValid(port) && !CFMessagePortIsValid(remote) && !CFRunLoopSourceIsValid(source));
+        CFTypeRef all[objects] = {port, remote, source};
+        makeOrder(order, objects, n % 6);
+        for (int at = 0; at < objects; at++) CFRelease(all[order[at]]);
+        EXPECT(notes.invalidations == 1 && notes.retains == notes.releases && notes.calls <= 2);
+        REQUIRE(!CFMessagePortCreateRemote(NULL, NAME));
+    }
+}
+
 static CFMessagePortRef second;
 
 static CFDataRef askSecond(CFMessagePortRef port, SInt32 id, CFDataRef data, void *info) {
@@ -483,6 +525,32 @@ static void requests_nest(void) {
     CFRelease(second);
     CFRelease(outer);
     CFRelease(inner);
+}
+
+static CFDataRef askItself(CFMessagePortRef port, SInt32 id, CFDataRef data, void *info) {
+    int *calls = info;
+    *calls += 1;
+    if (id == 0) return CFDataCreateCopy(NULL, data);
+    CFDataRef reply = NULL;
+    CFMessagePortRef remote = makeRemote(NAME);
+    EXPECT(!CFMessagePortSendRequest(remote, id - 1, data, 1, 10, kCFRunLoopDefaultMode, &reply));
+    CFRelease(remote);
+    return reply;
+}
+
+static void a_callback_may_ask_its_own_port(void) {
+    int calls = 0;
+    CFMessagePortContext made = {0, &calls, NULL, NULL, NULL};
+    CFMessagePortRef port = CFMessagePortCreateLocal(NULL, NAME, askItself, &made, NULL), remote = makeRemote(NAME);
+    schedule(port, kCFRunLoopCommonModes);
+    CFDataRef data = bytes("deep"), reply = NULL;
+    EXPECT(!CFMessagePortSendRequest(remote, 20, data, 1, 30, kCFRunLoopDefaultMode, &reply));
+    EXPECT(calls == 21 && isEqual(reply, "deep"));
+    CFMessagePortInvalidate(port);
+    if (reply) CFRelease(reply);
+    CFRelease(data);
+    CFRelease(remote);
+    CFRelease(port);
 }
 
 static void runNested(CFRunLoopTimerRef timer, void *info) { CFRunLoopRunInMode(kCFRunLoopDefaultMode, 0.3, false); }
@@ -633,7 +701,9 @@ int main(int count, char **words) {
         BEHAVIOUR(a_request_has_its_results),
         BEHAVIOUR(a_callback_may_invalidate_its_port),
         BEHAVIOUR(a_port_that_ends_ends_its_requests),
+        BEHAVIOUR(a_port_may_end_in_any_order),
         BEHAVIOUR(requests_nest),
+        BEHAVIOUR(a_callback_may_ask_its_own_port),
         BEHAVIOUR(a_run_nested_in_a_timer_does_not_keep_the_reply),
         BEHAVIOUR(requests_leave_no_threads_behind),
         BEHAVIOUR(large_data_goes_both_ways),

@@ -64,6 +64,22 @@ import Testing
         thread.stop()
     }
 
+    @Test func `what a C program has sent arrives after its end`() throws {
+        let thread = try RunLoopThread()
+        let (ids, done) = (Shared<[UInt32]>([]), Latch())
+        let port = try LocalMessagePort(name: "swift.server", nameServer: names) { id, _ in
+            ids.withLock { $0.append(id) }
+            if id == 500 { done.open() }
+            return nil
+        }
+        try port.schedule(in: thread.loop)
+        #expect(status("tell", "swift.server") == 0)
+        #expect(done.wait(until: .patience))
+        #expect(ids.withLock { $0 } == Array(1...500))
+        port.invalidate()
+        thread.stop()
+    }
+
     @Test func `a name belongs to one process, and is free after its end`() {
         let server = ready("serve", "c.server")
         let second = run("serve", "c.server")
