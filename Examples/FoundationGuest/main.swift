@@ -8,13 +8,6 @@ import RunLoops
 let loop = ThreadRunLoop.main
 loop.serveFoundation()
 
-nonisolated(unsafe) var ticks = 0
-// Sound: on the main thread alone.
-_ = Foundation.Timer.scheduledTimer(withTimeInterval: 0.01, repeats: true) { timer in
-    ticks += 1
-    if ticks == 3 { timer.invalidate() }
-}
-
 let pipe = Pipe()
 let observer = NotificationCenter.default.addObserver(
     forName: FileHandle.readCompletionNotification, object: pipe.fileHandleForReading, queue: nil
@@ -31,9 +24,17 @@ let observer = NotificationCenter.default.addObserver(
 }
 pipe.fileHandleForReading.readInBackgroundAndNotify()
 
-// A timer of ours, after those of Foundation's.
-loop.addTimer(after: .milliseconds(100)) { _ in
+nonisolated(unsafe) var ticks = 0
+// Sound: on the main thread alone.
+_ = Foundation.Timer.scheduledTimer(withTimeInterval: 0.01, repeats: true) { timer in
+    ticks += 1
+    guard ticks == 3 else { return }
+    timer.invalidate()
     print("\(ticks) ticks of a timer of Foundation's")
-    pipe.fileHandleForWriting.write(Data("text".utf8))
+    loop.addTimer(after: .milliseconds(1)) { _ in
+        print("a timer of ours")
+        pipe.fileHandleForWriting.write(Data("text".utf8))
+    }
 }
+
 try loop.run()
