@@ -23,13 +23,17 @@ func forkWithLoops() throws {
     var fired = 0
     let timer = loop.addTimer(after: .milliseconds(50)) { _ in fired += 1 }
     try loop.runInMode(seconds: 0)
+    let driven = try ThreadRunLoop.DrivenRun(mode: "driven")
+    check(driven.prepare() == .distantFuture, "a driven run does not sleep")
 
     let child = fork()
     check(child >= 0, "no child")
     if child == 0 {
         alarm(20)
         let isRefused =
-            refuses { try loop.run() } && refuses { try loop.runInMode(seconds: 0) }
+            driven.prepare() == .distantPast && driven.dispatch() == .stopped
+            && refuses { _ = try ThreadRunLoop.DrivenRun() } && refuses { try loop.run() }
+            && refuses { try loop.runInMode(seconds: 0) }
             && refuses { try loop.add(ThreadRunLoop.Source1.descriptor(reader) { _, _ in }) }
             && refuses { _ = try RunLoopThread() } && refuses { _ = try ThreadRunLoop.Source1.signal(SIGUSR1) { _ in } }
             && refuses { _ = try SignalSequence([SIGUSR1]) }
@@ -49,6 +53,8 @@ func forkWithLoops() throws {
     expectSuccess(of: child)
 
     // All is as it was.
+    check(driven.dispatch() == nil && driven.prepare() == .distantFuture, "the driven run has ended")
+    driven.end()
     var byte: UInt8 = 1
     check(write(writer, &byte, 1) == 1, "nothing written")
     try loop.runInMode(seconds: 20)

@@ -31,6 +31,18 @@ func assumeAnActorElsewhere() throws -> Never {
     fail("the actor was somewhere else")
 }
 
+/// A driven run in its own callout, or around a run that has not ended.
+func driveOutOfTurn(inCallout: Bool) throws -> Never {
+    let (loop, run) = (ThreadRunLoop.current, try ThreadRunLoop.DrivenRun())
+    if inCallout {
+        loop.perform(ThreadRunLoop.local { run.dispatch() })
+    } else {
+        _ = Unmanaged.passRetained(try ThreadRunLoop.DrivenRun(mode: "inner"))
+    }
+    run.dispatch()
+    fail("the run was driven")
+}
+
 /// The loop's own descriptors of a kind, closed by somebody else.
 func closeBehindTheLoopsBack(_ kind: String) throws -> Never {
     alarm(20)

@@ -24,6 +24,8 @@ do {
     case "misuse-timer": try addALocalTimerElsewhere()
     case "misuse-main-actor": try callTheMainActorElsewhere()
     case "misuse-actor": try assumeAnActorElsewhere()
+    case "misuse-driven-callout": try driveOutOfTurn(inCallout: true)
+    case "misuse-driven-inner": try driveOutOfTurn(inCallout: false)
     case "misuse-eventpoll": try closeBehindTheLoopsBack("eventpoll")
     case "misuse-eventfd": try closeBehindTheLoopsBack("eventfd")
     case "misuse-timerfd": try closeBehindTheLoopsBack("timerfd")

@@ -21,6 +21,11 @@ import Testing
         expectTrap(helper("misuse-\(what)"))
     }
 
+    @Test(arguments: ["callout", "inner"])
+    func `a run that is driven out of turn stops the process`(_ what: String) {
+        expectTrap(helper("misuse-driven-\(what)"))
+    }
+
     @Test(arguments: ["eventpoll", "eventfd", "timerfd"])
     func `a loop's own descriptor closed behind its back stops the process`(_ kind: String) {
         expectTrap(helper("misuse-\(kind)"))
