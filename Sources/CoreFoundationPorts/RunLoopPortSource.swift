@@ -1,5 +1,6 @@
 import CoreFoundation
 import Ports
+import RunLoopLocks
 import Synchronization
 
 /// A port as a version 1 source of CFRunLoops. The source ends with the port, and keeps it.
@@ -12,6 +13,7 @@ package final class RunLoopPortSource: @unchecked Sendable {
     /// Any number of loops and modes may have the source.
     package let source: CFRunLoopSource
     private let service: Service
+    private let watch = Lock<InvalidationWatch?>(nil)
 
     /// - Parameters:
     ///   - order: The source's place among the others of a mode.
@@ -33,8 +35,11 @@ package final class RunLoopPortSource: @unchecked Sendable {
         }
         guard let source else { preconditionFailure("no memory is left for a CFRunLoopSource") }
         (self.source, self.service) = (source, service)
-        descriptor.onInvalidation { [weak self] in self?.invalidate() }
+        let watch = descriptor.watchEnd { [weak self] in self?.invalidate() }
+        self.watch.withLock { $0 = watch }
     }
+
+    deinit { watch.withLock { $0 }?.cancel() }
 
     /// Removes the source from a loop's mode. A callout in progress ends after the message in hand.
     package func remove(from loop: CFRunLoop, forMode mode: CFRunLoopMode) {

@@ -48,6 +48,7 @@ private final class LoopScheduling: Sendable {
 
     private struct Entry {
         let source: RunLoopPortSource
+        var watch: InvalidationWatch?
         var places: Set<Place> = []
     }
 
@@ -62,12 +63,19 @@ private final class LoopScheduling: Sendable {
         } else {
             let made = try end.makeSource(atMost: limit)
             source = insert(place, id, made) ?? made
-            if source === made { end.onInvalidation { Self.shared.forget(id) } }
+            if source === made { watch(end.machPort.sendRight, id) }
         }
         CFRunLoopAddSource(loop, source.source, mode.cfMode)
     }
 
-    private func forget(_ id: PortID) { _ = entries.withLock { $0.removeValue(forKey: id) } }
+    private func watch(_ right: MachPort.SendRight, _ id: PortID) {
+        let watch = InvalidationWatch(right) { [self] in _ = entries.withLock { $0.removeValue(forKey: id) } }
+        let isKept = entries.withLock { entries in
+            entries[id]?.watch = watch
+            return entries[id] != nil
+        }
+        if !isKept { watch.cancel() }
+    }
 
     private func insert(_ place: Place, _ id: PortID, _ made: RunLoopPortSource?) -> RunLoopPortSource? {
         entries.withLock { entries in
@@ -81,12 +89,14 @@ private final class LoopScheduling: Sendable {
         let (id, loop) = (end.machPort.id, loop.getCFRunLoop())
         let place = Place(loop: ObjectIdentifier(loop), mode: mode)
         // Released after the lock: the source may hold the last reference to the port.
-        let source = entries.withLock { entries -> RunLoopPortSource? in
-            guard let entry = entries[id], entry.places.contains(place) else { return nil }
+        let (source, watch) = entries.withLock { entries -> (RunLoopPortSource?, InvalidationWatch?) in
+            guard let entry = entries[id], entry.places.contains(place) else { return (nil, nil) }
             entries[id]?.places.remove(place)
-            if entries[id]?.places.isEmpty == true { entries[id] = nil }
-            return entry.source
+            guard entries[id]?.places.isEmpty == true else { return (entry.source, nil) }
+            entries[id] = nil
+            return (entry.source, entry.watch)
         }
+        watch?.cancel()
         source?.remove(from: loop, forMode: mode.cfMode)
     }
 }

@@ -28,8 +28,10 @@ public final class PortDescriptor<Port: AnyObject & Sendable>: Sendable {
 
     deinit { receiver.remove(service) }
 
-    /// Calls a handler when the port becomes invalid, as ``MachPort/onInvalidation(_:)``.
-    package func onInvalidation(_ handler: @escaping @Sendable () -> Void) { receiver.onInvalidation(handler) }
+    /// Calls a handler when the port becomes invalid, unless it is cancelled before.
+    package func watchEnd(_ handler: @escaping @Sendable () -> Void) -> InvalidationWatch {
+        InvalidationWatch(MachPort.SendRight(receiver.channel), handler)
+    }
 
     /// Calls the port's handler or delegate with the messages that wait. When more are left than the limit, the descriptor
     /// stays readable, which is an edge for event loops that are edge-triggered.
