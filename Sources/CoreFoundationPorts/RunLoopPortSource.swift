@@ -41,6 +41,13 @@ package final class RunLoopPortSource: @unchecked Sendable {
 
     deinit { watch.withLock { $0 }?.cancel() }
 
+    /// Adds the source to a loop's mode.
+    package func add(to loop: CFRunLoop, forMode mode: CFRunLoopMode) {
+        CFRunLoopAddSource(loop, source, mode)
+        // Another thread may have invalidated the source meanwhile. Then it would stay in the mode for ever.
+        if !CFRunLoopSourceIsValid(source) { CFRunLoopRemoveSource(loop, source, mode) }
+    }
+
     /// Removes the source from a loop's mode. A callout in progress ends after the message in hand.
     package func remove(from loop: CFRunLoop, forMode mode: CFRunLoopMode) {
         service.changes.add(1, ordering: .relaxed)

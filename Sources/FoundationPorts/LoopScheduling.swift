@@ -65,7 +65,7 @@ private final class LoopScheduling: Sendable {
             source = insert(place, id, made) ?? made
             if source === made { watch(end.machPort.sendRight, id) }
         }
-        CFRunLoopAddSource(loop, source.source, mode.cfMode)
+        source.add(to: loop, forMode: mode.cfMode)
     }
 
     private func watch(_ right: MachPort.SendRight, _ id: PortID) {

@@ -124,7 +124,7 @@ open class SendRightPort: Port, @unchecked Sendable {
     /// and keeps the port. Nothing happens to a port that can only send.
     open override func schedule(in runLoop: RunLoop, forMode mode: RunLoop.Mode) {
         guard let source = source() else { return }
-        CFRunLoopAddSource(runLoop.getCFRunLoop(), source.source, mode.cfMode)
+        source.add(to: runLoop.getCFRunLoop(), forMode: mode.cfMode)
     }
 
     /// Removes the port from a loop's mode. `RunLoop.remove(_:forMode:)` calls this method.
