@@ -144,8 +144,8 @@ install-library: dependencies
 	to="$(DESTDIR)$(PREFIX)"; \
 	install -D -m 755 "$$library" "$$to/lib/libCoreFoundationPorts.so"; \
 	install -d "$$to/include/swift-ports/CoreFoundation" "$$to/lib/pkgconfig"; \
-	install -m 644 Headers/CoreFoundation/*.h "$$to/include/swift-ports/CoreFoundation"; \
-	sed "s|@TOOLCHAIN@|$(TOOLCHAIN)|" Headers/CoreFoundationPorts.pc.in > "$$to/lib/pkgconfig/CoreFoundationPorts.pc"; \
+	install -m 644 Sources/CoreFoundationPorts/C/CoreFoundation/*.h "$$to/include/swift-ports/CoreFoundation"; \
+	sed "s|@TOOLCHAIN@|$(TOOLCHAIN)|" Sources/CoreFoundationPorts/C/CoreFoundationPorts.pc.in > "$$to/lib/pkgconfig/CoreFoundationPorts.pc"; \
 	echo "installed $$to/lib/libCoreFoundationPorts.so"
 
 # ORACLE_SEED=<number> starts from another seed than 0. The long forms of the tests of load take some minutes, and

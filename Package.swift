@@ -54,6 +54,8 @@ let package = Package(
         // The import of CoreFoundation does not link the library that has it.
         .target(
             name: "CoreFoundationPorts", dependencies: ["Ports", "RunLoops", "RunLoopLocks"],
+            // For `make install`.
+            exclude: ["C"],
             linkerSettings: [.linkedLibrary("Foundation")]),
         .target(name: "FoundationPorts", dependencies: ["CoreFoundationPorts", "Ports", "RunLoops", "RunLoopLocks"]),
         .executableTarget(
