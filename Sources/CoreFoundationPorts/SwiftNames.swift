@@ -21,8 +21,12 @@ extension Bool {
     public var boolValue: Bool { self }
 }
 
+/// The type of the ids of messages in Apple's documentation.
+public typealias SInt32 = Int32
+
 /// What is made of a string: a literal, as `"com.example.server" as CFString`, or the name of a mode.
-public protocol StringClass: ExpressibleByStringLiteral {}
+public protocol StringClass: ExpressibleByStringInterpolation
+where StringLiteralType == String, StringInterpolation == DefaultStringInterpolation {}
 
 extension StringClass {
     /// The mode of a name.
@@ -30,21 +34,34 @@ extension StringClass {
 
     /// The mode of a name.
     public init(rawValue: CFString) {
-        guard let string = rawValue as? Self else { preconditionFailure("only a CFString is made of a CFString") }
+        guard let string = rawValue as? Self else { preconditionFailure("only a CFString is made of a string") }
         self = string
     }
 
-    /// Makes the string of a literal.
-    public init(stringLiteral value: StaticString) {
-        let made: CFString? = value.withUTF8Buffer { bytes in
-            let encoding = CFStringBuiltInEncodings.UTF8.rawValue
-            return CFStringCreateWithBytes(nil, bytes.baseAddress, bytes.count, encoding, false)
-        }
-        guard let made, let made = made as? Self else { preconditionFailure("only a CFString is made of a literal") }
-        self = made
-    }
+    /// Makes the string of a literal, also with other values in it.
+    public init(stringLiteral value: String) { self.init(rawValue: value.cfString) }
 }
 
-extension CFString: StringClass, @retroactive ExpressibleByStringLiteral,
-    @retroactive ExpressibleByExtendedGraphemeClusterLiteral, @retroactive ExpressibleByUnicodeScalarLiteral
+extension CFString: StringClass, @retroactive ExpressibleByStringInterpolation,
+    @retroactive ExpressibleByStringLiteral, @retroactive ExpressibleByExtendedGraphemeClusterLiteral,
+    @retroactive ExpressibleByUnicodeScalarLiteral
 {}
+
+/// An object of CoreFoundation's, equal by `CFEqual`.
+public protocol EquatableByCFEqual: AnyObject, Hashable {}
+
+extension EquatableByCFEqual {
+    /// Whether `CFEqual` says so.
+    public static func == (left: Self, right: Self) -> Bool { CFEqual(left, right) }
+
+    /// Hashes what `CFHash` returns.
+    public func hash(into hasher: inout Hasher) { hasher.combine(CFHash(self)) }
+}
+
+extension CFString: EquatableByCFEqual, @retroactive Hashable, @retroactive Equatable {}
+extension CFData: EquatableByCFEqual, @retroactive Hashable, @retroactive Equatable {}
+extension CFMessagePort: EquatableByCFEqual, @retroactive Hashable, @retroactive Equatable {}
+extension CFRunLoop: EquatableByCFEqual, @retroactive Hashable, @retroactive Equatable {}
+extension CFRunLoopSource: EquatableByCFEqual, @retroactive Hashable, @retroactive Equatable {}
+extension CFRunLoopTimer: EquatableByCFEqual, @retroactive Hashable, @retroactive Equatable {}
+extension CFRunLoopObserver: EquatableByCFEqual, @retroactive Hashable, @retroactive Equatable {}

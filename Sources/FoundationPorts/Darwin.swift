@@ -1,7 +1,21 @@
+import Foundation
+
 // What files written on macOS have from Darwin and Objective-C.
 
 /// The number of a port: see ``NSMachPort/machPort``.
 public typealias mach_port_t = UInt32
+
+/// The number of no port.
+public let MACH_PORT_NULL: mach_port_t = 0
+
+/// The Objective-C name of `Port`.
+public typealias NSPort = Port
+/// The Objective-C name of `PortMessage`.
+public typealias NSPortMessage = PortMessage
+/// The Objective-C name of ``MessagePort``.
+public typealias NSMessagePort = MessagePort
+/// The Objective-C name of ``MessagePortNameServer``.
+public typealias NSMessagePortNameServer = MessagePortNameServer
 
 /// Calls the body. There is no autorelease pool on Linux.
 public func autoreleasepool<Result, Failure: Error>(

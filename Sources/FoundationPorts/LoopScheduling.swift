@@ -54,8 +54,8 @@ private final class LoopScheduling: Sendable {
 
     private let entries = Lock<[PortID: Entry]>([:])
 
-    func add(_ end: some ReceivingEnd, _ loop: RunLoop, _ mode: RunLoop.Mode, _ limit: Int) throws(PortError) {
-        let (id, loop) = (end.machPort.id, loop.getCFRunLoop())
+    func add(_ end: some ReceivingEnd, _ runLoop: RunLoop, _ mode: RunLoop.Mode, _ limit: Int) throws(PortError) {
+        let (id, loop) = (end.machPort.id, runLoop.getCFRunLoop())
         let place = Place(loop: ObjectIdentifier(loop), mode: mode)
         let source: RunLoopPortSource
         if let known = insert(place, id, nil) {
@@ -66,6 +66,7 @@ private final class LoopScheduling: Sendable {
             if source === made { watch(end.machPort.sendRight, id) }
         }
         source.add(to: loop, forMode: mode.cfMode)
+        LoopEnd.note(end, in: runLoop, mode) { [self] end, loop in remove(end, loop, mode) }
     }
 
     private func watch(_ right: MachPort.SendRight, _ id: PortID) {

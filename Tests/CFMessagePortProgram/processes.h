@@ -16,51 +16,62 @@ static void noteEnd(CFMessagePortRef port, void *info) {
     CFRunLoopWakeUp(watchingLoop);
 }
 
-static int run_as_other(const char *what, const char *name, const char *program) {
-    CFStringRef text = CFStringCreateWithCString(NULL, name, kCFStringEncodingUTF8);
-    if (!strcmp(what, "serve")) {
-        CFMessagePortRef port = CFMessagePortCreateLocal(NULL, text, serveOthers, NULL, NULL);
-        if (!port) return 3;
-        schedule(port, kCFRunLoopDefaultMode);
-        puts("ready");
-        fflush(stdout);
-        CFRunLoopRun();
-        CFMessagePortInvalidate(port);
-        CFRelease(port);
-        CFRelease(text);
-        return failures;
-    }
-    CFMessagePortRef remote = CFMessagePortCreateRemote(NULL, text);
-    if (!remote) return 3;
-    if (!strcmp(what, "watch")) {
-        watchingLoop = CFRunLoopGetCurrent();
-        CFMessagePortSetInvalidationCallBack(remote, noteEnd);
-        puts("ready");
-        fflush(stdout);
-        // A mode needs something to run with.
-        CFMessagePortRef own = makeLocal(NULL, NULL);
-        schedule(own, kCFRunLoopDefaultMode);
-        CFRunLoopRun();
-        EXPECT(!CFMessagePortIsValid(remote));
-        CFMessagePortInvalidate(own);
-        CFRelease(own);
-        CFRelease(remote);
-        CFRelease(text);
-        return failures;
-    }
-    if (!strcmp(what, "tell")) {
-        for (SInt32 id = 1; id <= 500; id++)
-            EXPECT(CFMessagePortSendRequest(remote, id, NULL, 10, 0, NULL, NULL) == kCFMessagePortSuccess);
-        // The end of the process loses nothing.
-        return failures;
-    }
+static int serve(CFStringRef name) {
+    CFMessagePortRef port = CFMessagePortCreateLocal(NULL, name, serveOthers, NULL, NULL);
+    if (!port) return 3;
+    schedule(port, kCFRunLoopDefaultMode);
+    puts("ready");
+    fflush(stdout);
+    CFRunLoopRun();
+    CFMessagePortInvalidate(port);
+    CFRelease(port);
+    return failures;
+}
+
+static int watch(CFMessagePortRef remote) {
+    watchingLoop = CFRunLoopGetCurrent();
+    CFMessagePortSetInvalidationCallBack(remote, noteEnd);
+    puts("ready");
+    fflush(stdout);
+    // A mode needs something to run with.
+    CFMessagePortRef own = makeLocal(NULL, NULL);
+    schedule(own, kCFRunLoopDefaultMode);
+    CFRunLoopRun();
+    EXPECT(!CFMessagePortIsValid(remote));
+    CFMessagePortInvalidate(own);
+    CFRelease(own);
+    return failures;
+}
+
+// The end of the process loses nothing.
+static int tell(CFMessagePortRef remote) {
+    for (SInt32 id = 1; id <= 500; id++)
+        EXPECT(CFMessagePortSendRequest(remote, id, NULL, 10, 0, NULL, NULL) == kCFMessagePortSuccess);
+    return failures;
+}
+
+static int ask(CFMessagePortRef remote) {
     CFDataRef data = bytes("from C"), reply = NULL;
     SInt32 result = CFMessagePortSendRequest(remote, 33, data, 10, 30, kCFRunLoopDefaultMode, &reply);
+    CFRelease(data);
     if (result) return 10 - result;
     fwrite(CFDataGetBytePtr(reply), 1, (size_t)CFDataGetLength(reply), stdout);
     CFRelease(reply);
-    CFRelease(data);
-    CFRelease(remote);
-    CFRelease(text);
     return failures;
+}
+
+static int run_as_other(const char *what, const char *name, const char *program) {
+    CFStringRef text = CFStringCreateWithCString(NULL, name, kCFStringEncodingUTF8);
+    int status = 3;
+    if (!strcmp(what, "serve")) {
+        status = serve(text);
+    } else {
+        CFMessagePortRef remote = CFMessagePortCreateRemote(NULL, text);
+        if (remote) {
+            status = !strcmp(what, "watch") ? watch(remote) : !strcmp(what, "tell") ? tell(remote) : ask(remote);
+            CFRelease(remote);
+        }
+    }
+    CFRelease(text);
+    return status;
 }

@@ -30,4 +30,14 @@ struct SwiftNamesTests {
         let port = CFMessagePortCreateLocal(kCFAllocatorDefault, nil, nil, nil, &shouldFreeInfo)
         #expect(port != nil && !shouldFreeInfo.boolValue)
     }
+
+    @Test func `strings are made of other values, and objects go into sets`() {
+        let number = 7
+        let name = "com.example.\(number)" as CFString
+        #expect(String(name) == "com.example.7" && name == "com.example.7" as CFString)
+        #expect(Set([name, "com.example.7", "other"]).count == 2)
+        #expect(CFRunLoopMode.defaultMode == kCFRunLoopDefaultMode)
+        #expect(Set([CFRunLoopGetCurrent(), CFRunLoopGetCurrent()]).count == 1)
+        #expect([1, 2].cfData == [1, 2].cfData)
+    }
 }

@@ -168,6 +168,32 @@ import Testing
         #expect(!RunLoop.current.run(mode: .default, before: .patience))
     }
 
+    /// The usual way to keep a thread's loop from being empty; nobody removes the port.
+    @Test func `a thread's ports end with the thread`() throws {
+        let folder = TemporaryFolder()
+        let names = MessagePortNameServer(PortNameServer(directory: folder.path))
+        let weakPorts = Shared<[Weak<SendRightPort>]>([])
+        for number in 0..<20 {
+            let ended = DispatchSemaphore(value: 0)
+            Thread.detachNewThread {
+                let named = MessagePort()
+                names.registerPort(named, name: "thread \(number)")
+                for port in [NSMachPort(), named] {
+                    RunLoop.current.add(port, forMode: .default)
+                    RunLoop.current.add(port, forMode: .common)
+                    weakPorts.withLock { $0.append(Weak(port)) }
+                }
+                let own = try? MachPort()
+                try? own?.schedule(in: RunLoop.current, forMode: .default)
+                _ = RunLoop.current.run(mode: .default, before: Date(timeIntervalSinceNow: 0.001))
+                ended.signal()
+            }
+            ended.wait()
+        }
+        #expect(waitUntil { weakPorts.withLock { $0.allSatisfy { $0.object == nil } } })
+        #expect(names.port(forName: "thread 3") == nil)
+    }
+
     @Test func `a message port of the library answers in Foundation's loop`() throws {
         let port = try LocalMessagePort { id, data in data.map { $0 + [UInt8(id)] } }
         try port.schedule(in: RunLoop.current, forMode: .default)
