@@ -6,6 +6,7 @@ import Foundation
 public typealias mach_port_t = UInt32
 
 /// The number of no port.
+// swift-format-ignore: AlwaysUseLowerCamelCase
 public let MACH_PORT_NULL: mach_port_t = 0
 
 /// The Objective-C name of `Port`.
