@@ -89,6 +89,42 @@ import Testing
         #expect(count.withLock { $0 } == senders * each)
     }
 
+    @Test func `a handler that is set while a poller looks in vain gets the message`() throws {
+        let (port, count, isSet) = (try MachPort(), Shared(0), Shared(false))
+        let descriptor = try PortDescriptor(port)
+        // Woken between the look and the lowering of the descriptor.
+        let other = WakeHook {
+            guard !isSet.withLock({ exchange(&$0, with: true) }) else { return }
+            port.setHandler { _ in count.withLock { $0 += 1 } }
+        }
+        port.receiver.add(other)
+        defer { port.receiver.remove(other) }
+        try port.sendRight.send(MachPort.Message(id: 1))
+        while isReadable(descriptor.fileDescriptor) { try descriptor.handle() }
+        #expect(isSet.withLock { $0 })
+        #expect(count.withLock { $0 } == 1)
+    }
+
+    @Test func `a handler that is away during a look in a handler gets the next message`() throws {
+        let (ids, kept) = (Shared<[UInt32]>([]), Shared<PortDescriptor<MachPort>?>(nil))
+        let port = try MachPort()
+        @Sendable func note(_ message: MachPort.Message) {
+            ids.withLock { $0.append(message.id) }
+            guard message.id == 1, let descriptor = kept.withLock({ $0 }) else { return }
+            port.setHandler(nil)
+            #expect(errorKind { try port.sendRight.send(MachPort.Message(id: 2)) } == "none")
+            #expect(errorKind { try descriptor.handle() } == "none")
+            port.setHandler { note($0) }
+        }
+        port.setHandler { note($0) }
+        kept.withLock { $0 = try? PortDescriptor(port) }
+        let descriptor = try #require(kept.withLock { $0 })
+        try port.sendRight.send(MachPort.Message(id: 1))
+        while isReadable(descriptor.fileDescriptor) { try descriptor.handle(atMost: 1) }
+        #expect(ids.withLock { $0 } == [1, 2])
+        kept.withLock { $0 = nil }
+    }
+
     @Test func `a poll inside a handler sees the messages that wait`() throws {
         let (ids, kept) = (Shared<[UInt32]>([]), Shared<PortDescriptor<MachPort>?>(nil))
         let port = try MachPort { message in
@@ -237,4 +273,12 @@ import Testing
         #expect(former == nil)
         #expect(openDescriptors() < before + 100)
     }
+}
+
+private final class WakeHook: Waiter {
+    private let body: @Sendable () -> Void
+
+    init(_ body: @escaping @Sendable () -> Void) { self.body = body }
+
+    func wake() { body() }
 }

@@ -50,6 +50,31 @@ import Testing
         #expect(!wasReadable)
     }
 
+    @Test func `sources that are ready together make one edge, and all are served`() {
+        let served = onThread {
+            let (loop, count, host) = (ThreadRunLoop.current, Shared(0), EpollHost())
+            let events = (0..<3).map { _ in madeEvent() }
+            for event in events {
+                let source = ThreadRunLoop.Source1(descriptor: event.descriptor) { _ in
+                    event.clear()
+                    count.withLock { $0 += 1 }
+                    return true
+                }
+                _ = try? loop.add(source)
+            }
+            let driven = begin()
+            host.watch(driven.descriptor, edgeTriggered: true)
+            _ = driven.prepare()
+            for event in events { event.raise() }
+            for _ in 0..<3 {
+                host.wait(until: min(driven.prepare(), .now + .milliseconds(100)))
+                driven.dispatch()
+            }
+            return count.withLock { $0 }
+        }
+        #expect(served == 3)
+    }
+
     @Test func `what a callback of the other loop changes makes the descriptor readable`() {
         onThread {
             let loop = ThreadRunLoop.current

@@ -49,9 +49,9 @@ extension Receiver {
         try DescriptorReserve.check()
         let descriptor = try state.withLock { (state) throws(PortError) in try state.socket?.watchedDescriptor() }
         let service = try runLoop { () throws(RunLoopError) in try PollService(descriptor ?? -1) }
-        add(service)
         // CFRunLoop counts a turn without a message as one with.
         try channel.connectBell()
+        add(service)
         // The descriptor may not report earlier messages.
         let hasMore = state.withLock { state in
             state.mayHaveMore = state.arrivals.hasMore(state.socket)

@@ -228,7 +228,7 @@ final class Receiver: LocalPort, RegisteredPort {
             }
             guard state.lifecycle.isOpen, handler != nil || !needsHandler else {
                 // A look silences the descriptor for all takers until the next message.
-                if !state.arrivals.isEmpty(state.socket) { others = state.waiters }
+                if !state.looksEmpty() { others = state.waiters }
                 state.source?.clear()
                 return .nothing
             }

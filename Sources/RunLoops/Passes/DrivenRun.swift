@@ -103,7 +103,8 @@ extension ThreadRunLoop {
                 loop.passEnds()
             case .asleep: break
             }
-            if loop.isWokenUp { return .distantPast }
+            // A poller that waits for edges has had the one of what is still ready.
+            if loop.isWokenUp || crl_poll(descriptor, -1, 0) != 0 { return .distantPast }
             return min(pass.limit, loop.state.withLock { $0.modes[mode.index].timers.soonest() } ?? .distantFuture)
         }
 
