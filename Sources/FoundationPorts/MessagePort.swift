@@ -29,7 +29,7 @@ open class MessagePort: SendRightPort, ReplaceableByExisting, @unchecked Sendabl
 
     /// The Foundation port of a port of this library, which ends with it. The delegate takes the place of the handler.
     public convenience init(_ port: LocalMessagePort) {
-        self.init(PortObjects.shared.existing(port.sendRight.id)) { MessagePort(port, port.sendRight) }
+        self.init(PortObjects.shared.existingReceiver(port.sendRight.id)) { MessagePort(port, port.sendRight) }
     }
 
     /// The Foundation port of a right to send: if this process has an object for the port, that object.

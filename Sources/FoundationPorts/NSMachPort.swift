@@ -38,7 +38,7 @@ open class NSMachPort: SendRightPort, ReplaceableByExisting, @unchecked Sendable
 
     /// The Foundation port of a port of this library, which ends with it. The delegate takes the place of the handler.
     public convenience init(_ port: MachPort) {
-        self.init(PortObjects.shared.existing(port.id)) { NSMachPort(port, port.sendRight) }
+        self.init(PortObjects.shared.existingReceiver(port.id)) { NSMachPort(port, port.sendRight) }
     }
 
     /// The Foundation port of a right to send: if this process has an object for the port, that object.

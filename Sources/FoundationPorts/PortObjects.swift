@@ -30,16 +30,23 @@ final class PortObjects: Sendable {
 
     func existing(_ id: PortID) -> SendRightPort? { state.withLock { $0.entries[id]?.object.object } }
 
-    /// Adds an object, unless there is one for its port. Returns the one that counts.
+    /// The object of a port that can receive.
+    func existingReceiver(_ id: PortID) -> SendRightPort? { existing(id).flatMap { $0.end == nil ? nil : $0 } }
+
+    /// Adds an object, unless there is one for its port that can receive, or neither can. Returns the one that counts.
     @discardableResult
     func add(_ object: SendRightPort) -> SendRightPort {
         guard let id = object.sendRight?.id else { return object }
-        return state.withLock { state in
-            if let object = state.entries[id]?.object.object { return object }
+        // Released after the lock.
+        let known = state.withLock { state -> SendRightPort? in
+            let known = state.entries[id]?.object.object
+            if let known, known.end != nil || object.end == nil { return known }
             state.forgetNumber(of: id)
             state.entries[id] = Entry(object: Weak(object), identity: ObjectIdentifier(object))
-            return object
+            return known
         }
+        if let known, known.end != nil || object.end == nil { return known }
+        return object
     }
 
     func remove(_ object: SendRightPort) {
@@ -82,7 +89,9 @@ extension ReplaceableByExisting where Self: SendRightPort {
         } else {
             let made = make()
             // An initializer of this kind is not inherited, so what is made has this class.
-            self = PortObjects.shared.add(made) as? Self ?? unsafeDowncast(made, to: Self.self)
+            let known = PortObjects.shared.add(made) as? Self
+            if let known, known !== made { made.yield(to: known) }
+            self = known ?? unsafeDowncast(made, to: Self.self)
         }
     }
 }

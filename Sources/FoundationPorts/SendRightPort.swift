@@ -23,8 +23,14 @@ open class SendRightPort: Port, @unchecked Sendable {
         weak var object: (any PortDelegate)?
     }
 
+    /// The port's handler has it without the port.
+    private final class CurrentDelegate: Sendable {
+        let value = Lock(Delegate())
+    }
+
+    private let currentDelegate = CurrentDelegate()
+
     private struct State {
-        var delegate = Delegate()
         var source: RunLoopPortSource?
         var watch: InvalidationWatch?
         var isInvalid = false
@@ -55,12 +61,22 @@ open class SendRightPort: Port, @unchecked Sendable {
     }
 
     private func handleMessages(of end: any ReceivingEnd) {
-        end.setHandler { [weak self] in
-            guard let self, let delegate = delegate() else { return nil }
+        // Called under the port's lock: the last reference to this object must not go there.
+        end.setHandler { [weak self, currentDelegate] in
+            guard let delegate = currentDelegate.value.withLock({ $0 }).object else { return nil }
             // As in `Delegate`.
             nonisolated(unsafe) let held = delegate
-            return { message, replyRight in held.handle(PortMessage(message, replyRight, to: self)) }
+            return { [weak self] message, replyRight in
+                if let self { held.handle(PortMessage(message, replyRight, to: self)) }
+            }
         }
+    }
+
+    /// Leaves the port to another object, which was made at the same time.
+    func yield(to other: SendRightPort) {
+        guard let end else { return }
+        state.withLock { $0.isInvalid = true }
+        other.handleMessages(of: end)
     }
 
     /// Watches for the end of a port that can only send.
@@ -110,13 +126,13 @@ open class SendRightPort: Port, @unchecked Sendable {
     /// delegate. Without a delegate, messages wait.
     open override func setDelegate(_ anObject: (any PortDelegate)?) {
         let delegate = Delegate(object: anObject)
-        state.withLock { $0.delegate = delegate }
+        currentDelegate.value.withLock { $0 = delegate }
         // Messages may wait for the delegate.
         if anObject != nil, let end { handleMessages(of: end) }
     }
 
     /// The delegate.
-    open override func delegate() -> (any PortDelegate)? { state.withLock { $0.delegate }.object }
+    open override func delegate() -> (any PortDelegate)? { currentDelegate.value.withLock { $0 }.object }
 
     // MARK: Loops
 

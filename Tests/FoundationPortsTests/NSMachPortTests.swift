@@ -64,6 +64,52 @@ import Testing
         #expect(port.copy() as? Port == port)
     }
 
+    @Test func `a port that can receive takes the place of one that can only send`() throws {
+        let end = try MachPort()
+        let sender = NSMachPort(end.sendRight)
+        let port = NSMachPort(end)
+        var count = 0
+        let receiver = Receiver { _ in count += 1 }
+        port.setDelegate(receiver)
+        RunLoop.current.add(port, forMode: .default)
+        #expect(sender.send(1))
+        _ = RunLoop.current.run(mode: .default, before: .now + 10)
+        #expect(count == 1)
+        #expect(NSMachPort(end.sendRight) === port && sender == port)
+        port.invalidate()
+    }
+
+    @Test func `threads that wrap a port at the same time get one object, and the port lives`() throws {
+        for _ in 0..<300 {
+            let (end, ready) = (try MachPort(), Shared(0))
+            let threads = (0..<2).map { _ in
+                Helper {
+                    ready.withLock { $0 += 1 }
+                    while ready.withLock({ $0 }) < 2 {}
+                    return NSMachPort(end)
+                }
+            }
+            let ports = threads.map { $0.value() }
+            #expect(end.isValid && ports[0] === ports[1])
+            end.invalidate()
+        }
+    }
+
+    @Test func `a subclass whose delegate method uses the port gets messages`() {
+        final class Asking: NSMachPort, @unchecked Sendable {
+            override func delegate() -> (any PortDelegate)? { isValid ? super.delegate() : nil }
+        }
+        let port = Asking()
+        var count = 0
+        let receiver = Receiver { _ in count += 1 }
+        port.setDelegate(receiver)
+        RunLoop.current.add(port, forMode: .default)
+        #expect(port.send(1))
+        _ = RunLoop.current.run(mode: .default, before: .now + 10)
+        #expect(count == 1)
+        port.invalidate()
+    }
+
     @Test func `components are data and ports`() throws {
         let port = NSMachPort()
         var received: PortMessage?
