@@ -5,8 +5,8 @@ import Foundation
 /// The number of a port: see ``NSMachPort/machPort``.
 public typealias mach_port_t = UInt32
 
-/// The number of no port.
 // swift-format-ignore: AlwaysUseLowerCamelCase
+/// The number of no port.
 public let MACH_PORT_NULL: mach_port_t = 0
 
 /// The Objective-C name of `Port`.
