@@ -7,10 +7,13 @@ extension ThreadRunLoop {
     /// else Foundation schedules in it, such as `readInBackgroundAndNotify` and connections.
     ///
     /// A run of a mode serves Foundation's mode of the same name. Foundation's sources count as handled sources, as its
-    /// loop counts them, and `CFRunLoopStop` stops this loop. When a callout of Foundation's runs `RunLoop.current`, that
-    /// run serves this loop's mode of the same name, too, if this loop has ever run it.
+    /// loop counts them. `CFRunLoopStop` in a timer, a block or an observer of Foundation's stops this loop while it sleeps;
+    /// in a source's callout, or while this loop is busy, it may be lost: call ``RunLoops/ThreadRunLoop/stop()``. When a
+    /// callout of Foundation's runs `RunLoop.current`, that run serves this loop's mode of the same name, too, if this loop
+    /// has ever run it, and is not in a callout itself.
     ///
-    /// It makes Foundation's loop the ``RunLoops/ThreadRunLoop/guest``; setting that to nil ends it. Any thread may call it.
+    /// It makes Foundation's loop the ``RunLoops/ThreadRunLoop/guest``. Any thread may call it; only the loop's own thread
+    /// may set the guest to nil, which ends it.
     public func serveFoundation() {
         let guest = FoundationGuest()
         self.guest = { turn in guest.serve(turn) }
@@ -118,7 +121,8 @@ private final class GuestMode {
                 guard turn.isOver || turn.deadline.hasPassed else { return }
                 isOurStop = true
                 CFRunLoopStop(loop)
-            } else if let run = driven[depth] {
+            } else if let run = driven[depth], !run.isInCallout {
+                // In a callout of its own, CFRunLoop does not call this observer for a nested run.
                 // Edges that came before this look do not come again.
                 for _ in 0..<64 {
                     guard run.prepare() == .distantPast || turn.isOver else { return }
@@ -129,7 +133,9 @@ private final class GuestMode {
         }
     }
 
-    private func dispatch(_ run: ThreadRunLoop.DrivenRun?) { if run?.dispatch() != nil { CFRunLoopStop(loop) } }
+    private func dispatch(_ run: ThreadRunLoop.DrivenRun?) {
+        if run?.isInCallout == false, run?.dispatch() != nil { CFRunLoopStop(loop) }
+    }
 }
 
 extension RunLoop.Mode {

@@ -43,7 +43,8 @@ extension ThreadRunLoop {
         private let depth: Int
         private var pass: Pass
         private var phase = Phase.between
-        private var isInCallout = false
+        /// Whether the run is in ``prepare()`` or ``dispatch()``.
+        package private(set) var isInCallout = false
 
         /// Begins a run of a mode, and calls the observers of ``ThreadRunLoop/Activity/entry``.
         /// - Throws: ``RunLoopError`` when no descriptor is left, the thread was stopped, or the process is a forked child.
