@@ -8,11 +8,11 @@ extension ThreadRunLoop {
     ///
     /// A run of a mode serves Foundation's mode of the same name. Foundation's sources count as handled sources, as its
     /// loop counts them. `CFRunLoopStop` in a timer, a block or an observer of Foundation's stops this loop while it sleeps;
-    /// in a source's callout, or while this loop is busy, it may be lost: call ``RunLoops/ThreadRunLoop/stop()``. When a
+    /// in a source's callout, or while this loop is busy, it may be lost: call `ThreadRunLoop.stop()`. When a
     /// callout of Foundation's runs `RunLoop.current`, that run serves this loop's mode of the same name, too, if this loop
     /// has ever run it, and is not in a callout itself.
     ///
-    /// It makes Foundation's loop the ``RunLoops/ThreadRunLoop/guest``. Any thread may call it; only the loop's own thread
+    /// It makes Foundation's loop the `ThreadRunLoop.guest`. Any thread may call it; only the loop's own thread
     /// may set the guest to nil, which ends it.
     public func serveFoundation() {
         let guest = FoundationGuest()
