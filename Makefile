@@ -26,24 +26,26 @@ help:
 	@echo "make lint     check the layout of the source text, and that in Sources/Ports every use of a type points down"
 	@echo "make clean    remove what was built"
 
-# libzmq's headers and library, where pkg-config does not find them already.
-dependencies:
-	@if ! pkg-config --exists libzmq 2>/dev/null; then \
+# Installs packages if pkg-config does not find a library.
+REQUIRE = if ! pkg-config --exists $(1) 2>/dev/null; then \
 		if ! command -v apt-get >/dev/null; then \
-			echo "error: libzmq is missing and there is no apt-get: install libzmq's headers and pkg-config by hand" >&2; exit 1; \
+			echo "error: $(1) is missing and there is no apt-get: install $(2) by hand" >&2; exit 1; \
 		fi; \
 		sudo=; \
 		if [ "$$(id -u)" != 0 ]; then \
 			sudo=sudo; \
 			if ! command -v sudo >/dev/null; then \
-				echo "error: libzmq is missing and there is no sudo: run 'apt-get install libzmq3-dev pkg-config' as root" >&2; exit 1; \
+				echo "error: $(1) is missing and there is no sudo: run 'apt-get install $(2)' as root" >&2; exit 1; \
 			fi; \
 		fi; \
-		echo "installing libzmq3-dev and pkg-config"; \
+		echo "installing $(2)"; \
 		export DEBIAN_FRONTEND=noninteractive; \
-		$$sudo apt-get update -qq && $$sudo apt-get install -y -qq libzmq3-dev pkg-config >/dev/null || { \
-			echo "error: libzmq3-dev could not be installed; see what apt-get says above" >&2; exit 1; }; \
+		$$sudo apt-get update -qq && $$sudo apt-get install -y -qq $(2) >/dev/null || { \
+			echo "error: $(2) could not be installed; see what apt-get says above" >&2; exit 1; }; \
 	fi
+
+dependencies:
+	@$(call REQUIRE,libzmq,libzmq3-dev pkg-config)
 
 run: dependencies
 	@$(SWIFT) build -c release --product wordcount
@@ -58,7 +60,8 @@ SERVICES = --package-path Tests/ServiceLifecycle --scratch-path .build/services
 test: dependencies
 	@$(SWIFT) build --build-tests
 	@$(MAKE) --no-print-directory examples
-	@$(SWIFT) test --skip-build --parallel --disable-xctest
+	@set -o pipefail; $(SWIFT) test --skip-build --parallel --disable-xctest 2>&1 | tee .build/test.log || { \
+		echo; echo "what failed, again:"; grep '✘' .build/test.log; exit 1; }
 	@$(SWIFT) run $(SERVICES) service-check
 	@$(MAKE) --no-print-directory other-loops
 
@@ -105,12 +108,7 @@ examples: dependencies
 # A package of their own: the library does without GLib and SwiftNIO.
 OTHER_LOOPS = --package-path Examples/OtherLoops --scratch-path .build/other-loops
 other-loops: dependencies
-	@if ! pkg-config --exists glib-2.0; then \
-		echo "installing libglib2.0-dev"; \
-		sudo=; if [ "$$(id -u)" != 0 ]; then sudo=sudo; fi; export DEBIAN_FRONTEND=noninteractive; \
-		$$sudo apt-get update -qq && $$sudo apt-get install -y -qq libglib2.0-dev >/dev/null || { \
-			echo "error: libglib2.0-dev could not be installed; see what apt-get says above" >&2; exit 1; }; \
-	fi
+	@$(call REQUIRE,glib-2.0,libglib2.0-dev)
 	@$(SWIFT) build $(OTHER_LOOPS)
 	@bin=$$($(SWIFT) build $(OTHER_LOOPS) --show-bin-path); $(call COMPARE,Examples/OtherLoops/Sources/*/expected.txt)
 

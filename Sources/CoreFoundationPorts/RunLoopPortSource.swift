@@ -26,15 +26,7 @@ package final class RunLoopPortSource: @unchecked Sendable {
         let service = Service(descriptor.fileDescriptor) { goesOn in
             withExtendedLifetime(owner) { _ = try? descriptor.handle(atMost: limit, while: goesOn) }
         }
-        var context = service.context
-        let source = withUnsafeMutablePointer(to: &context) { context in
-            // By the version, CFRunLoop knows which context it is.
-            context.withMemoryRebound(to: CFRunLoopSourceContext.self, capacity: 1) {
-                CFRunLoopSourceCreate(nil, order, $0)
-            }
-        }
-        guard let source else { preconditionFailure("no memory is left for a CFRunLoopSource") }
-        (self.source, self.service) = (source, service)
+        (source, self.service) = (.make(service.context, order: order), service)
         let watch = descriptor.watchEnd { [weak self] in self?.invalidate() }
         self.watch.withLock { $0 = watch }
     }
@@ -58,6 +50,21 @@ package final class RunLoopPortSource: @unchecked Sendable {
     package func invalidate() {
         service.changes.add(1, ordering: .relaxed)
         CFRunLoopSourceInvalidate(source)
+    }
+}
+
+extension CFRunLoopSource {
+    /// Makes a version 1 source.
+    package static func make(_ context: CFRunLoopSourceContext1, order: Int = 0) -> CFRunLoopSource {
+        var context = context
+        let source = withUnsafeMutablePointer(to: &context) { context in
+            // By the version, CFRunLoop knows which context it is.
+            context.withMemoryRebound(to: CFRunLoopSourceContext.self, capacity: 1) {
+                CFRunLoopSourceCreate(nil, order, $0)
+            }
+        }
+        guard let source else { preconditionFailure("no memory is left for a CFRunLoopSource") }
+        return source
     }
 }
 

@@ -59,12 +59,7 @@ private final class GuestMode {
         context.perform = { info in
             if let info { Unmanaged<GuestMode>.fromOpaque(info).takeUnretainedValue().perform() }
         }
-        source = withUnsafeMutablePointer(to: &context) { context in
-            // By the version, CFRunLoop knows which context it is.
-            context.withMemoryRebound(to: CFRunLoopSourceContext.self, capacity: 1) {
-                CFRunLoopSourceCreate(nil, 0, $0)
-            }
-        }
+        source = .make(context)
         let activities =
             CFRunLoopActivity.entry.rawValue | CFRunLoopActivity.beforeWaiting.rawValue
             | CFRunLoopActivity.exit.rawValue
@@ -125,7 +120,7 @@ private final class GuestMode {
                 // In a callout of its own, CFRunLoop does not call this observer for a nested run.
                 // Edges that came before this look do not come again.
                 for _ in 0..<64 {
-                    guard run.prepare() == .distantPast || turn.isOver else { return }
+                    guard run.prepare() == .distantPast else { return }
                     dispatch(run)
                 }
                 CFRunLoopWakeUp(loop)

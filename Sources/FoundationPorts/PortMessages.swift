@@ -1,4 +1,3 @@
-import CoreFoundation
 import Foundation
 import Ports
 
@@ -8,12 +7,11 @@ extension MachPort.Message {
     /// Nil when a component is neither data nor a port of this library, or the port for the answer is a stranger.
     init?(msgid: Int, _ components: NSArray?, from receivePort: Port?) {
         var parts: [Component] = []
-        for index in 0..<(components?.count ?? 0) {
-            guard let component = components?.element(at: index) else { return nil }
-            if let port = component as? SendRightPort, let right = port.sendRight {
+        for component in components ?? [] {
+            if let right = (component as? SendRightPort)?.sendRight {
                 parts.append(.port(right))
-            } else if let data = component as? NSData {
-                parts.append(.bytes(Array(UnsafeRawBufferPointer(start: data.bytes, count: data.length))))
+            } else if let data = component as? Data {
+                parts.append(.bytes(Array(data)))
             } else {
                 return nil
             }
@@ -21,15 +19,6 @@ extension MachPort.Message {
         let replyPort = (receivePort as? SendRightPort)?.sendRight
         guard receivePort == nil || replyPort != nil else { return nil }
         self.init(id: UInt32(truncatingIfNeeded: msgid), parts, replyPort: replyPort)
-    }
-}
-
-extension NSArray {
-    /// The object itself. Foundation turns an NSData into a `Data`, byte by byte.
-    fileprivate func element(at index: Int) -> AnyObject? {
-        CFArrayGetValueAtIndex(unsafeBitCast(self, to: CFArray.self), index).map {
-            Unmanaged<AnyObject>.fromOpaque($0).takeUnretainedValue()
-        }
     }
 }
 

@@ -38,15 +38,15 @@ final class PortObjects: Sendable {
     func add(_ object: SendRightPort) -> SendRightPort {
         guard let id = object.sendRight?.id else { return object }
         // Released after the lock.
-        let known = state.withLock { state -> SendRightPort? in
+        let (counting, former) = state.withLock { state -> (SendRightPort, SendRightPort?) in
             let known = state.entries[id]?.object.object
-            if let known, known.end != nil || object.end == nil { return known }
+            if let known, known.end != nil || object.end == nil { return (known, nil) }
             state.forgetNumber(of: id)
             state.entries[id] = Entry(object: Weak(object), identity: ObjectIdentifier(object))
-            return known
+            return (object, known)
         }
-        if let known, known.end != nil || object.end == nil { return known }
-        return object
+        withExtendedLifetime(former) {}
+        return counting
     }
 
     func remove(_ object: SendRightPort) {

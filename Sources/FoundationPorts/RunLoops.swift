@@ -25,7 +25,7 @@ extension RunLoop.Mode {
         switch self {
         case .default: kCFRunLoopDefaultMode
         case .common: kCFRunLoopCommonModes
-        default: rawValue.withCString { CFStringCreateWithCString(nil, $0, CFStringBuiltInEncodings.UTF8.rawValue) }
+        default: rawValue.cfString
         }
     }
 }

@@ -113,10 +113,8 @@ import Testing
         }
         let helpers = (0..<2).map { index in
             Helper {
-                var (sent, burst) = (0, index + 1)
-                while sent < all {
-                    burst = burst * 31 % 1009 + 1
-                    for _ in 0..<min(burst, all - sent) {
+                for burst in bursts(of: all, thread: index, most: 1009) {
+                    for _ in 0..<burst {
                         loop.perform {
                             let count = count.withLock { count in
                                 count += 1
@@ -124,7 +122,6 @@ import Testing
                             }
                             if count == 2 * all { done.open() }
                         }
-                        sent += 1
                     }
                     sched_yield()
                 }

@@ -270,13 +270,8 @@ import Testing
         let helpers = (0..<threads).map { index in
             Helper {
                 guard ready.wait(until: .patience), let loop = loop.withLock({ $0 }) else { return }
-                var (sent, burst) = (0, index + 1)
-                while sent < each {
-                    burst = burst * 31 % 211 + 1
-                    for _ in 0..<min(burst, each - sent) {
-                        loop.perform { count.withLock { $0 += 1 } }
-                        sent += 1
-                    }
+                for burst in bursts(of: each, thread: index) {
+                    for _ in 0..<burst { loop.perform { count.withLock { $0 += 1 } } }
                     sched_yield()
                 }
             }

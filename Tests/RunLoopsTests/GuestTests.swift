@@ -155,10 +155,8 @@ import Testing
         let (threads, each, count, done) = (4, 250_000, Shared(0), Latch())
         let helpers = (0..<threads).map { index in
             Helper {
-                var (sent, burst) = (0, index + 1)
-                while sent < each {
-                    burst = burst * 31 % 211 + 1
-                    for _ in 0..<min(burst, each - sent) {
+                for burst in bursts(of: each, thread: index) {
+                    for _ in 0..<burst {
                         thread.loop.perform {
                             let count = count.withLock { count in
                                 count += 1
@@ -166,7 +164,6 @@ import Testing
                             }
                             if count == threads * each { done.open() }
                         }
-                        sent += 1
                     }
                     sched_yield()
                 }

@@ -141,15 +141,13 @@ import Testing
         let missed = Shared(0)
         let helpers = (0..<threads).map { index in
             Helper {
-                var (sent, burst) = (0, index + 1)
-                while sent < each {
-                    // From one to some hundred at a time, so that the loop falls asleep often.
-                    burst = burst * 31 % 211 + 1
-                    for _ in 0..<min(burst, each - sent) {
+                var sent = 0
+                for burst in bursts(of: each, thread: index) {
+                    for _ in 0..<burst {
                         work.post(index)
                         thread.loop.wakeUp()
-                        sent += 1
                     }
+                    sent += burst
                     let deadline = MonotonicInstant.patience
                     while work.seen(index) < sent {
                         guard !deadline.hasPassed else { return missed.withLock { $0 += sent - work.seen(index) } }

@@ -199,18 +199,29 @@ struct EndToEndTests {
             workers = children(of: counting.child.pid)
             return workers.count == 3 || !counting.child.isRunning
         }
+        // A worker that starts sweeps, too.
+        for worker in workers { kill(worker, SIGSTOP) }
+        try eventually("the workers stop") { workers.allSatisfy { threadStates(of: $0).allSatisfy { $0 == "T" } } }
         kill(counting.child.pid, SIGKILL)
         counting.child.wait()
-        #expect(waitUntil { workers.allSatisfy { !isAlive($0) } }, "the workers notice and go")
         #expect(leftovers != [])
+        for worker in workers { kill(worker, SIGCONT) }
+        #expect(waitUntil { workers.allSatisfy { !isAlive($0) } }, "the workers notice and go")
         try folder.makeFile("one", "a\n")
         _ = count("--processes", "1", "one")
         #expect(leftovers == [])
     }
 
     /// A zombie that nobody has collected yet is not alive.
-    private func isAlive(_ pid: Int32) -> Bool {
-        guard let status = try? String(contentsOfFile: "/proc/\(pid)/stat", encoding: .utf8) else { return false }
-        return status.split(separator: ")").last?.split(separator: " ").first != "Z"
+    private func isAlive(_ pid: Int32) -> Bool { state(of: "/proc/\(pid)") ?? "Z" != "Z" }
+
+    private func threadStates(of pid: Int32) -> [Substring?] {
+        let tasks = "/proc/\(pid)/task"
+        return ((try? FileManager.default.contentsOfDirectory(atPath: tasks)) ?? []).map { state(of: "\(tasks)/\($0)") }
+    }
+
+    private func state(of task: String) -> Substring? {
+        let status = try? String(contentsOfFile: task + "/stat", encoding: .utf8)
+        return status?.split(separator: ")").last?.split(separator: " ").first
     }
 }

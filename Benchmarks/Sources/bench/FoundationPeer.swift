@@ -145,6 +145,6 @@ extension Port {
 }
 
 extension PortMessage {
-    /// Not as `Data`: Foundation copies that byte by byte.
+    /// Not as `Data`, which would be made anew.
     fileprivate var payload: NSData { components?.first as? NSData ?? NSData() }
 }

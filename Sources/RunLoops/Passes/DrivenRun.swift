@@ -105,7 +105,7 @@ extension ThreadRunLoop {
             case .asleep: break
             }
             // A poller that waits for edges has had the one of what is still ready.
-            if loop.isWokenUp || crl_poll(descriptor, -1, 0) != 0 { return .distantPast }
+            if loop.hasWork(descriptor) { return .distantPast }
             return min(pass.limit, loop.state.withLock { $0.modes[mode.index].timers.soonest() } ?? .distantFuture)
         }
 
@@ -189,6 +189,9 @@ extension ThreadRunLoop {
                 "a run that began inside a driven run has to end before the driven one goes on or ends")
         }
     }
+
+    /// Whether a mode's sleep, of which this is the wait set, is over.
+    func hasWork(_ waitSet: Int32) -> Bool { isWokenUp || crl_poll(waitSet, -1, 0) != 0 }
 
     var isWokenUp: Bool { wakeState.value.load(ordering: .acquiring) == .woken }
 }

@@ -18,7 +18,7 @@ extension ThreadRunLoop {
 
         /// Whether the loop has work now, and the turn is to end. A guest that watches the descriptor for edges, or goes
         /// on for several rounds, asks before each wait.
-        public var isOver: Bool { loop.isWokenUp || crl_poll(descriptor, -1, 0) != 0 }
+        public var isOver: Bool { loop.hasWork(descriptor) }
     }
 
     /// Gives another event loop the thread each time that the loop sleeps; returns whether it has served anything that
