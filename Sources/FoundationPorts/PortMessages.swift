@@ -1,3 +1,4 @@
+import CoreFoundation
 import Foundation
 import Ports
 
@@ -7,18 +8,29 @@ extension MachPort.Message {
     /// Nil when a component is neither data nor a port of this library, or the port for the answer is a stranger.
     init?(msgid: Int, _ components: NSArray?, from receivePort: Port?) {
         var parts: [Component] = []
-        for component in components ?? [] {
-            if let right = (component as? SendRightPort)?.sendRight {
+        for index in 0..<(components?.count ?? 0) {
+            switch components?.element(at: index) {
+            case let data as NSData:
+                parts.append(.bytes(Array(UnsafeRawBufferPointer(start: data.bytes, count: data.length))))
+            case let port as SendRightPort:
+                guard let right = port.sendRight else { return nil }
                 parts.append(.port(right))
-            } else if let data = component as? Data {
-                parts.append(.bytes(Array(data)))
-            } else {
-                return nil
+            default: return nil
             }
         }
         let replyPort = (receivePort as? SendRightPort)?.sendRight
         guard receivePort == nil || replyPort != nil else { return nil }
         self.init(id: UInt32(truncatingIfNeeded: msgid), parts, replyPort: replyPort)
+    }
+}
+
+extension NSArray {
+    /// The object itself. NSArray's own methods make a `Data` of an NSData, and that takes longer than the message.
+    fileprivate func element(at index: Int) -> AnyObject? {
+        // An NSArray is a CFArray, for which Swift has no cast on Linux.
+        CFArrayGetValueAtIndex(unsafeBitCast(self, to: CFArray.self), index).map {
+            Unmanaged<AnyObject>.fromOpaque($0).takeUnretainedValue()
+        }
     }
 }
 

@@ -187,7 +187,7 @@ open class SendRightPort: Port, @unchecked Sendable {
         before limitDate: Date, msgid msgID: Int, components: NSMutableArray?, from receivePort: Port?,
         reserved headerSpaceReserved: Int
     ) -> Bool {
-        guard isValid, let sendRight,
+        guard !state.withLock({ $0.isInvalid }), let sendRight,
             let message = MachPort.Message(msgid: msgID, components, from: receivePort)
         else { return false }
         return (try? sendRight.send(message, before: limitDate.deadline)) != nil
