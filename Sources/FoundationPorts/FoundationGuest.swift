@@ -83,9 +83,9 @@ private final class GuestMode {
     private static let never = 1e10
 
     func serve(_ turn: ThreadRunLoop.GuestTurn) -> Bool {
-        let outer = (self.turn, depthOfTurn)
+        let outer = (self.turn, depthOfTurn, isOurEvent, isOurStop)
         (self.turn, depthOfTurn, isOurEvent, isOurStop) = (turn, depth + 1, false, false)
-        defer { (self.turn, depthOfTurn) = outer }
+        defer { (self.turn, depthOfTurn, isOurEvent, isOurStop) = outer }
         if turn.deadline != .distantPast, turn.deadline != .distantFuture {
             let left = (turn.deadline - .now) / .seconds(1)
             CFRunLoopTimerSetNextFireDate(timer, CFAbsoluteTimeGetCurrent() + left)

@@ -93,6 +93,23 @@ import Testing
         #expect(events == ["ours 0", "ours 1", "ours 2", "inner", "stopped"])
     }
 
+    @Test func `a stop of Foundation's counts after a run inside the callout was stopped`() {
+        let result = onThread {
+            let loop = ThreadRunLoop.current
+            loop.serveFoundation()
+            loop.add(ThreadRunLoop.Source0 {})
+            let timer = Foundation.Timer(timeInterval: 0.001, repeats: false) { _ in
+                let inner = Foundation.Timer(timeInterval: 0.001, repeats: false) { _ in loop.stop() }
+                RunLoop.current.add(inner, forMode: .default)
+                _ = try? loop.runInMode(seconds: 20)
+                CFRunLoopStop(CFRunLoopGetCurrent())
+            }
+            RunLoop.current.add(timer, forMode: .default)
+            return try? loop.runInMode(seconds: 20)
+        }
+        #expect(result == .stopped)
+    }
+
     @Test func `no wake-up is lost, and two idle loops sleep`() throws {
         let thread = try RunLoopThread { loop in loop.serveFoundation() }
         let loop = thread.loop
