@@ -9,7 +9,8 @@ import Glibc
 
 /// The lowest first. "" is the folder itself. Floors of one line stand side by side and do not name each other.
 let floors = [
-    ["Wire"], ["System"], ["Control"], ["Registry"], ["Sending"], ["Receiving"], ["Replies"], ["Runtime"], [""],
+    ["Wire"], ["System"], ["Control"], ["Registry"], ["Sending"], ["Receiving"], ["Replies"], ["Inspection"],
+    ["Runtime"], [""],
     ["CheckIn", "MessagePorts", "Names"],
 ]
 

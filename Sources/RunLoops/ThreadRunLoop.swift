@@ -43,6 +43,8 @@ public final class ThreadRunLoop: Sendable {
         var polling = Polling()
         var guest: Guest?
         var watches: [StallWatch] = []
+        /// How many observations note the starts of passes.
+        var observations = 0
     }
 
     /// The loop's place between two sleeps, for ``wakeUp()``.

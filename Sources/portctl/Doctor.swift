@@ -6,7 +6,11 @@ import ZeroMQ
 
 struct Doctor: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Check the directory and the system's limits, and name remedies.")
+        abstract: "Check the directory, the system's limits and all named ports, and name remedies.",
+        discussion: """
+            Of the ports, doctor finds those where messages wait and nobody takes them, those whose loop, queue or thread is \
+            stuck, and in what, those that get more messages than are handled, and from whom, and owners that are stopped.
+            """)
 
     @OptionGroup var output: JSONFlag
 
@@ -28,6 +32,7 @@ struct Doctor: ParsableCommand {
             findings += [
                 ("leftovers", finding(leftovers)), ("notifications", finding(notifications)), ("port", finding(port)),
             ]
+            findings += services()
         }
         if output.isJSON {
             let list = findings.map { subject, finding in
@@ -111,6 +116,19 @@ struct Doctor: ParsableCommand {
         let text = "\(version.major).\(version.minor).\(version.patch)"
         if (version.major, version.minor) >= (4, 3) { return Finding(text: text) }
         return Finding(state: .error, text: text, remedy: "install libzmq 4.3 (apt-get install libzmq5)")
+    }
+
+    /// The ports that have messages and are not served as they should be, or that all are well.
+    private func services() -> [(String, Finding)] {
+        guard let found = try? PortNameServer.shared.registrations() else { return [] }
+        let looks = Look.all(found, observing: .milliseconds(500))
+        let troubles = looks.compactMap { look in
+            look.trouble.map { text, remedy in
+                ("“\(printable(look.registration.name))”", Finding(state: .warning, text: text, remedy: remedy))
+            }
+        }
+        if !troubles.isEmpty { return troubles }
+        return [("service", Finding(text: "no name has messages that nobody takes"))]
     }
 
     private func port() throws(PortError) -> Finding {

@@ -2,6 +2,7 @@ enum JSON: CustomStringConvertible {
     case integer(Int?)
     case number(String?)
     case string(String?)
+    case bool(Bool)
     case array([JSON])
     case object([(String, JSON)])
 
@@ -10,6 +11,7 @@ enum JSON: CustomStringConvertible {
         case .integer(let value): value.map { "\($0)" } ?? "null"
         case .number(let digits): digits ?? "null"
         case .string(let text): text.map(Self.quoted) ?? "null"
+        case .bool(let value): "\(value)"
         case .array(let values): "[" + values.map(\.description).joined(separator: ",") + "]"
         case .object(let members): "{" + members.map { "\(Self.quoted($0.0)):\($0.1)" }.joined(separator: ",") + "}"
         }

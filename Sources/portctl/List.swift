@@ -3,20 +3,28 @@ import Ports
 
 struct List: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Show all names, their owners, and how many messages wait.")
+        abstract: "Show all names, their owners, and how many messages wait.",
+        discussion: """
+            STATE is served; unserved, when nobody takes the port's messages; stuck, when messages wait and none was taken \
+            while portctl looked; flooded, when more wait than are soon handled; stopped, when the owner's process is; - for \
+            an owner whose library is too old to say; or ? for one that does not answer. The commands info and doctor tell \
+            more.
+            """)
 
     @OptionGroup var output: JSONFlag
 
     func run() throws {
-        let found = try PortNameServer.shared.registrations().sorted { $0.name < $1.name }
-        if output.isJSON { return print("\(JSON.array(found.map { $0.json($0.statistics()) }))") }
+        let found = try PortNameServer.shared.registrations()
+        let looks = Look.all(found)
+        if output.isJSON { return print("\(JSON.array(looks.map(\.json)))") }
         guard !found.isEmpty else { return }
         print(
-            table: [["NAME", "PID", "UID", "SINCE", "WAITING", "PROGRAM"]]
-                + found.map { found in
-                    [
-                        printable(found.name), "\(found.pid)", "\(found.uid)", time(found.since),
-                        found.statistics().map { "\($0.waiting)" } ?? "?", found.shownProgram,
+            table: [["NAME", "PID", "UID", "SINCE", "STATE", "WAITING", "PROGRAM"]]
+                + looks.map { look in
+                    let found = look.registration
+                    return [
+                        printable(found.name), "\(found.pid)", "\(found.uid)", time(found.since), look.state,
+                        look.statistics.map { "\($0.waiting)" } ?? "?", found.shownProgram,
                     ]
                 })
     }
@@ -24,25 +32,52 @@ struct List: ParsableCommand {
 
 struct Info: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Show all facts of the registry and the owner about a name.")
+        abstract: "Show all facts of the registry and the owner about a name.",
+        discussion: """
+            SERVED says who takes the port's messages: loops, with the modes that have the port and what the loop is doing, \
+            a dispatch queue, threads, tasks, or nobody. While messages wait or a loop is busy, the owner looks for a moment \
+            (--observe) to see whether anything moves.
+            """)
 
     @OptionGroup var port: NameArgument
+    @Option(help: "Seconds to look at a port where messages wait; at most ten.")
+    var observe = Seconds(.milliseconds(300))
     @OptionGroup var output: JSONFlag
 
     func run() throws {
         guard let found = try PortNameServer.shared.registration(forName: port.name) else {
             throw PortError.nameNotFound(port.name, directory: PortNameServer.shared.path)
         }
-        let statistics = found.statistics()
-        if output.isJSON { return print("\(found.json(statistics))") }
-        print(table: [
-            ["name", printable(found.name)], ["port", found.port], ["owner", "process \(found.pid)"],
-            ["program", found.shownProgram], ["uid", "\(found.uid)"], ["since", time(found.since)],
-            ["queue", "\(found.queueLimit) messages of each sender"],
-            ["bytes", found.byteLimit.map { "\($0) of each sender" } ?? "any number"],
-            ["largest", "messages of \(found.messageLimit) bytes"],
-            ["waiting", statistics.map { "\($0.waiting) messages" } ?? "its owner does not say"],
-            ["received", statistics.map { "\($0.received) messages" } ?? "its owner does not say"],
-        ])
+        let look = Look.all([found], observing: observe.duration)[0]
+        let statistics = look.statistics
+        if output.isJSON { return print("\(look.json)") }
+        print(
+            table: [
+                ["name", printable(found.name)], ["port", found.port], ["owner", "process \(found.pid)"],
+                ["program", found.shownProgram], ["uid", "\(found.uid)"], ["since", time(found.since)],
+                ["queue", "\(found.queueLimit) messages of each sender"],
+                ["bytes", found.byteLimit.map { "\($0) of each sender" } ?? "any number"],
+                ["largest", "messages of \(found.messageLimit) bytes"],
+                ["waiting", statistics.map { "\($0.waiting) messages" } ?? "its owner does not say"],
+                ["received", statistics.map { "\($0.received) messages" } ?? "its owner does not say"],
+            ] + rows(look))
+    }
+
+    private func rows(_ look: Look) -> [[String]] {
+        func rows(_ title: String, _ texts: [String]) -> [[String]] {
+            texts.enumerated().map { [$0 == 0 ? title : "", printable($1)] }
+        }
+        var found: [[String]] = []
+        if let service = look.service {
+            found += rows("served", service.takers.isEmpty ? ["by nobody"] : service.takers.map { "by " + $0 })
+            if !service.hasHandler { found += rows("handler", ["none"]) }
+            found += rows(
+                "senders", service.senders.prefix(10).map { "\($0): \($0.sent) messages, \($0.recently) just now" })
+            found += rows("awaits", service.awaited.prefix(10).map(\.description))
+        }
+        found += rows("state", [look.state])
+        let trouble = look.trouble ?? look.service?.trouble.map { ($0, look.service?.remedy) }
+        if let trouble { found += rows("trouble", [trouble.text]) + rows("remedy", trouble.remedy.map { [$0] } ?? []) }
+        return found
     }
 }

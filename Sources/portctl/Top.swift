@@ -7,66 +7,75 @@ struct Top: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Show how busy the ports of all names are, the busiest first, until interrupted.",
         discussion: """
-            WAITING counts the messages that were sent and are not taken yet, RATE those taken in a second, RECEIVED those \
-            taken since the port was made. A ? stands for an owner that does not answer.
+            STATE is that of the command list. WAITING counts the messages that were sent and are not taken yet, RATE those \
+            taken in a second, RECEIVED those taken since the port was made, and SENDER is the process that sends most. A ? \
+            stands for an owner that does not answer.
             """)
 
     @OptionGroup var repetition: Repetition
     @OptionGroup var output: JSONFlag
 
     private struct Sample {
-        let registration: PortNameServer.Registration
-        let time: MonotonicInstant
-        let statistics: MachPort.Statistics?
+        let look: Look
         let rate: Double?
+
+        init(_ look: Look, after former: Look?) {
+            self.look = look
+            guard let now = look.statistics, let former, let before = former.statistics else {
+                rate = nil
+                return
+            }
+            rate = Double(now.received &- before.received) / (former.time.duration(to: look.time) / .seconds(1))
+        }
+
+        /// A peer may report any count.
+        var wholeRate: Int? { rate.map { Int(exactly: $0.rounded()) ?? ($0 < 0 ? .min : .max) } }
+
+        /// Who has sent most just now, else in all.
+        var sender: PortService.Sender? {
+            look.service?.senders.max { ($0.recently, $0.sent) < ($1.recently, $1.sent) }
+        }
+
+        var json: JSON {
+            .object([
+                ("name", .string(look.registration.name)), ("pid", .integer(Int(look.registration.pid))),
+                ("state", .string(look.state)), ("sender", .integer((sender?.pid).map(Int.init))),
+                ("waiting", .integer(look.statistics?.waiting)), ("rate", .integer(wholeRate)),
+                ("received", .integer(look.statistics?.received)),
+            ])
+        }
+
+        static let titles = ["NAME", "PID", "STATE", "WAITING", "RATE", "RECEIVED", "SENDER", "PROGRAM"]
+
+        var row: [String] {
+            [
+                printable(look.registration.name), "\(look.registration.pid)", look.state,
+                look.statistics.map { "\($0.waiting)" } ?? "?", wholeRate.map { "\($0)/s" } ?? "-",
+                look.statistics.map { "\($0.received)" } ?? "?", sender.map { "\($0.pid)" } ?? "-",
+                look.registration.shownProgram,
+            ]
+        }
     }
 
     func run() throws {
-        var former: [String: Sample] = [:]
+        var former: [String: Look] = [:]
         try repetition.run { _ in
-            let samples = try PortNameServer.shared.registrations().map { sample($0, after: former[$0.port]) }
-            former = Dictionary(samples.map { ($0.registration.port, $0) }) { $1 }
-            show(samples.sorted { ($0.rate ?? -1, $1.registration.name) > ($1.rate ?? -1, $0.registration.name) })
+            let looks = Look.all(try PortNameServer.shared.registrations(), timeout: .milliseconds(300))
+            let samples = looks.map { Sample($0, after: former[$0.registration.port]) }
+            former = Dictionary(looks.map { ($0.registration.port, $0) }) { $1 }
+            show(
+                samples.sorted {
+                    ($0.rate ?? -1, $1.look.registration.name) > ($1.rate ?? -1, $0.look.registration.name)
+                })
             return true
         }
     }
 
-    private func sample(_ registration: PortNameServer.Registration, after former: Sample?) -> Sample {
-        let statistics = registration.statistics()
-        let now = MonotonicInstant.now
-        var rate: Double?
-        if let statistics, let former, let before = former.statistics {
-            rate = Double(statistics.received - before.received) / (former.time.duration(to: now) / .seconds(1))
-        }
-        return Sample(registration: registration, time: now, statistics: statistics, rate: rate)
-    }
-
-    /// A peer may report any count.
-    private func whole(_ rate: Double) -> Int { Int(exactly: rate.rounded()) ?? (rate < 0 ? .min : .max) }
-
     private func show(_ samples: [Sample]) {
-        if output.isJSON {
-            let rows = samples.map { sample in
-                JSON.object([
-                    ("name", .string(sample.registration.name)), ("pid", .integer(Int(sample.registration.pid))),
-                    ("waiting", .integer(sample.statistics?.waiting)), ("rate", .integer(sample.rate.map(whole))),
-                    ("received", .integer(sample.statistics?.received)),
-                ])
-            }
-            return print("\(JSON.array(rows))")
-        }
+        if output.isJSON { return print("\(JSON.array(samples.map(\.json)))") }
         // On a terminal each table replaces the one before.
         if isatty(STDOUT_FILENO) == 1 { write("\u{1B}[H\u{1B}[2J".utf8) }
-        print(
-            table: [["NAME", "PID", "WAITING", "RATE", "RECEIVED", "PROGRAM"]]
-                + samples.map { sample in
-                    [
-                        printable(sample.registration.name), "\(sample.registration.pid)",
-                        sample.statistics.map { "\($0.waiting)" } ?? "?",
-                        sample.rate.map { "\(whole($0))/s" } ?? "-",
-                        sample.statistics.map { "\($0.received)" } ?? "?", sample.registration.shownProgram,
-                    ]
-                })
+        print(table: [Sample.titles] + samples.map(\.row))
         if isatty(STDOUT_FILENO) != 1 { print("") }
     }
 }

@@ -66,6 +66,45 @@ import Testing
         #expect(registry.portctl("top", "--count", "0").status == 64)
     }
 
+    @Test func `it is seen which service is stuck, which is served by nobody, which is flooded, and by whom`() throws {
+        _ = try registry.serve("well")
+        let nobody = try registry.serve("nobody", as: "hold")
+        let stuck = try registry.serve("stuck", as: "get-stuck")
+        let flooded = try registry.serve("flooded", as: "be-slow")
+        let flood = registry.helper("send-on", "flooded")
+        #expect(registry.portctl("send", "nobody") == Outcome(0))
+        for _ in 0..<2 { #expect(registry.portctl("send", "stuck") == Outcome(0)) }
+        try #require(
+            waitUntil {
+                (try? registry.json("info", "flooded", "--json") as? [String: Any])?["state"] as? String == "flooded"
+            })
+
+        let doctor = registry.portctl("doctor")
+        #expect(doctor.status == 0)
+        func line(_ name: String) -> Substring {
+            doctor.output.split(separator: "\n").first { $0.hasPrefix("warning  “\(name)”: ") } ?? ""
+        }
+        #expect(line("nobody").contains("1 message waits, and nobody takes them"), "\(doctor.output)")
+        #expect(line("stuck").contains("1 message waits, and nothing was taken"))
+        #expect(line("stuck").contains("has been in source of descriptor"))
+        #expect(line("flooded").contains("process \(flood.child.pid) has sent"))
+        #expect(line("well") == "")
+
+        let list = registry.portctl("list").output.split(separator: "\n").dropFirst().map { $0.split(separator: " ") }
+        #expect(list.map { $0[$0.count - 3] } == ["flooded", "unserved", "stuck", "served"])
+        let info = registry.portctl("info", "stuck").output
+        #expect(
+            info.contains("\nserved    by the loop of thread \(stuck.pid) “PortsTestHelper”, in mode default: it runs"))
+        #expect(info.contains("\nstate     stuck\n") && info.contains("\nremedy    "))
+        #expect(registry.portctl("info", "nobody").output.contains("\nserved    by nobody\n"))
+
+        stuck.signal(SIGSTOP)
+        let stopped = registry.portctl("doctor").output
+        #expect(
+            stopped.contains("“stuck”: process \(stuck.pid), its owner, is stopped\n         kill -CONT \(stuck.pid)"))
+        withExtendedLifetime((nobody, flooded)) {}
+    }
+
     @Test func `a name is waited for, and its end`() throws {
         let waiting = registry.start("wait", "late")
         let server = try registry.serve("late")
@@ -221,7 +260,9 @@ import Testing
         #expect(well.status == 0)
         let subjects = well.output.split(separator: "\n").map { $0.split(separator: ":")[0].split(separator: " ")[1] }
         #expect(
-            subjects == ["directory", "descriptors", "sockets", "libzmq", "leftovers", "notifications", "port"])
+            subjects == [
+                "directory", "descriptors", "sockets", "libzmq", "leftovers", "notifications", "port", "service",
+            ])
         let findings = try #require(try registry.json("doctor", "--json") as? [[String: Any]])
         #expect(findings.map { $0["check"] as? String } == subjects.map(String.init))
 

@@ -51,6 +51,9 @@ final class Registry {
         return try JSONSerialization.jsonObject(with: Data(outcome.output.utf8), options: .fragmentsAllowed)
     }
 
+    /// Starts a program that talks to servers.
+    func helper(_ arguments: String...) -> Run { start(words: ["\(Child.folder)/PortsTestHelper"] + arguments) }
+
     /// Starts a server, and waits until its name is there.
     func serve(_ name: String, as command: String = "serve") throws -> Child {
         let server = start(words: ["\(Child.folder)/PortsTestHelper", command, name])

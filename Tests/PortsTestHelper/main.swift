@@ -79,6 +79,24 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
         try PortNameServer.shared.register(port, name: arguments.first ?? "")
         while true { _ = withExtendedLifetime(port) { pause() } }
 
+    case "get-stuck":
+        // Never comes back from its first message.
+        let port = try MachPort { _ in while true { pause() } }
+        try port.schedule(in: .current)
+        try PortNameServer.shared.register(port, name: arguments.first ?? "")
+        try runForEver()
+
+    case "be-slow":
+        // Takes its time for each message.
+        let port = try MachPort(queueLimit: 50) { _ in usleep(2_000) }
+        try port.schedule(in: .current)
+        try PortNameServer.shared.register(port, name: arguments.first ?? "")
+        try runForEver()
+
+    case "send-on":
+        let right = try PortNameServer.shared.port(forName: arguments.first ?? "")
+        while true { try right.send(MachPort.Message(), before: .now + .seconds(30)) }
+
     case "ask":
         // Asks the port named "test" with its own process id.
         let pid = withUnsafeBytes(of: getpid()) { Array($0) }

@@ -509,6 +509,18 @@ import Testing
         #expect(answered.value() == true && right.isValid)
     }
 
+    @Test func `an owner that is too old for questions gets none`() throws {
+        // The first port in the directory sweeps, which would be the first to call.
+        let port = try MachPort(nameServer: sandbox.names)
+        try sandbox.names.register(port, name: "first")
+        let (listener, right) = try stand()
+        var hello = Samples.hello(right.id.incarnation)
+        hello[5] = 0
+        let answered = answer(listener, hello)
+        #expect(errorKind { _ = try right.service(before: .patience) } == "incompatibleVersion")
+        #expect(answered.value() == true && right.isValid)
+    }
+
     @Test func `an owner of another incarnation is not the owner`() throws {
         let (listener, right) = try stand()
         let answered = answer(listener, Samples.hello(.random()))

@@ -17,6 +17,7 @@ import Testing
         ControlMessage.watch(1), .invalidated(.max), .unanswered(0x0102_0304_0506_0708), .credit(1, bytes: .max),
         .count(2), .sent(3, count: 4), .ask(query: 5, 6), .statistics(query: 7, received: 8, waiting: 9),
         .drained(1, probe: .max), .probed(2), .refused(3), .cancelled(4),
+        .question(InspectionQuestion(kind: 200, number: 5, answers: Samples.right, arguments: [1, 2, 3])),
     ])
     func `messages make the round trip`(_ sent: ControlMessage) {
         #expect(message(Samples.packet(sent)) == sent)

@@ -10,6 +10,8 @@ final class ControlConnection: Sendable {
     let socket: ControlSocket
     /// The number that the peer has given this process, for frames to the peer.
     let ownOrigin: UInt32
+    /// The minor version of the peer's library.
+    let minor: UInt8
 
     private let control: ControlConnectionTable
 
@@ -36,6 +38,7 @@ final class ControlConnection: Sendable {
         self.control = control
         incarnation = hello.incarnation
         ownOrigin = hello.origin
+        minor = hello.minor
     }
 
     func send(_ message: ControlMessage) {
@@ -43,8 +46,11 @@ final class ControlConnection: Sendable {
             if case .watch(let number) = message, !state.asked.insert(number).inserted { return false }
             if state.isClosed { return true }
             if state.outbox.isEmpty, socket.send(message) { return false }
-            // Skip statistics queries for a peer with a full socket: unanswered queries would accumulate without bound.
-            if case .count = message { return false }
+            // Skip queries for a peer with a full socket: unanswered queries would accumulate without bound.
+            switch message {
+            case .count, .question: return false
+            default: break
+            }
             // Cancellations spare the server work, and no more: they are no reason to cut a stopped peer off.
             if case .cancelled = message, state.outbox.count >= 1024 { return false }
             // A peer that does not read is cut off. Watches have room: the rights of this process bound their count.
@@ -99,7 +105,7 @@ final class ControlConnection: Sendable {
 
     /// Reads packets until others have their turn. False at the end of the connection, or after a malformed packet.
     func receive() -> Bool {
-        withUnsafeTemporaryAllocation(byteCount: 64, alignment: 8) { buffer in
+        withUnsafeTemporaryAllocation(byteCount: ControlMessage.largestSize + 1, alignment: 8) { buffer in
             for _ in 0..<64 {
                 guard let packet = socket.receive(into: buffer) else { return errno == EAGAIN }
                 guard let message = ControlMessage(packet) else {

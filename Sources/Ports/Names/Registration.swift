@@ -62,19 +62,13 @@ extension PortNameServer {
         init(_ entry: NameEntry) {
             name = entry.name
             pid = entry.pid
-            program = ProcessStatus.startTime(of: pid) == entry.startTime ? Self.program(of: pid) : nil
+            program = ProcessStatus.startTime(of: pid) == entry.startTime ? ProcessStatus.program(of: pid) : nil
             uid = geteuid()
             since = entry.since
             port = entry.right.id.description
             queueLimit = Int(entry.right.queueLimit)
             byteLimit = entry.right.byteLimit == 0 ? nil : entry.right.byteLimit
             messageLimit = entry.right.limit
-        }
-
-        private static func program(of pid: pid_t) -> String? {
-            var buffer = [UInt8](repeating: 0, count: Int(PATH_MAX))
-            let count = readlink("/proc/\(pid)/exe", &buffer, buffer.count)
-            return count > 0 ? String(decoding: buffer.prefix(count), as: UTF8.self) : nil
         }
     }
 }

@@ -26,6 +26,9 @@ final class QueueService: Service {
         self.queue = queue
     }
 
+    var label: String { queue.label }
+    /// Whether a block of this service is on the queue.
+    var isBusy: Bool { state.withLock { $0.isQueued } }
     var isStopped: Bool { state.withLock { $0.isStopped } }
 
     /// Stops the service after the message in hand.

@@ -4,7 +4,7 @@ import RunLoops
 struct StatisticsCounts {
     private(set) var taken = 0
     /// The last counts of senders in other processes. A sender may report any count, so sums may overflow.
-    private var sent: [Incarnation: Int] = [:]
+    private(set) var sent: [Incarnation: Int] = [:]
     /// The sent messages that will never be taken. Below zero: messages of processes that ended before they were asked.
     private var lost = 0
     /// Messages that seem to be on their way to an empty queue, and since when.

@@ -26,6 +26,9 @@ final class PendingReplies: Sendable {
     var lateCount: Int { state.withLockUnlessForked { $0.late } ?? 0 }
     func pendingCount(to port: PortID) -> Int { state.withLock { $0.pending.count(to: port) } }
 
+    /// The requests that wait, by port.
+    var counts: [PortID: Int] { state.withLock { $0.pending.counts } }
+
     func add(_ pending: PendingReply) -> UInt64 {
         state.withLock { state in
             var number: UInt64

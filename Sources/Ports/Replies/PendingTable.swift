@@ -15,6 +15,8 @@ struct PendingTable<ID: Hashable, Waiting: Request> {
 
     func count(to port: PortID) -> Int { ids[port]?.count ?? 0 }
 
+    var counts: [PortID: Int] { ids.mapValues(\.count) }
+
     mutating func add(_ request: Waiting, _ id: ID) {
         requests[id] = request
         ids[request.port, default: []].insert(id)

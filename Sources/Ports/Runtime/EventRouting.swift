@@ -37,6 +37,7 @@ extension PortRuntime: RuntimeEvents {
             statistics.answered(query, answer, by: sender)
         case .drained(let number, let probe): channel(number)?.drained(probe)
         case .probed(let number): ports.port(number)?.answerProbesSoon()
+        case .question(let question): inspector.asked(question, by: sender)
         }
     }
 

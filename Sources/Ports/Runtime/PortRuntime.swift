@@ -29,6 +29,7 @@ public final class PortRuntime: Sendable {
     let receiving: ReceiveContext
     let replies: ReplyPorts
     let accepted = AcceptedRequests()
+    let inspector: Inspector
 
     private let attachments = Lock<[ObjectIdentifier: any AnyObject & Sendable]>([:])
     private let flushMilliseconds = Atomic(1000)
@@ -46,6 +47,7 @@ public final class PortRuntime: Sendable {
         statistics = StatisticsCollector(ports, control)
         receiving = ReceiveContext(channels: channels, ports: ports, registry: registry)
         replies = ReplyPorts(receiving, statistics, ownPath: directory)
+        inspector = Inspector(receiving, statistics, replies.pending)
         control.events = self
         Self.live.withLock { $0[ObjectIdentifier(self)] = Weak(self) }
     }

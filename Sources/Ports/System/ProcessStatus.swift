@@ -8,6 +8,21 @@ enum ProcessStatus {
         fields("/proc/\(pid)/stat").flatMap { $0.count > 19 ? UInt64($0[19]) : nil }
     }
 
+    /// The path of the process's program; nil when the system does not say.
+    static func program(of pid: pid_t) -> String? {
+        var buffer = [UInt8](repeating: 0, count: Int(PATH_MAX))
+        let count = readlink("/proc/\(pid)/exe", &buffer, buffer.count)
+        return count > 0 ? String(decoding: buffer.prefix(count), as: UTF8.self) : nil
+    }
+
+    /// The name of a thread of this process.
+    static func name(ofThread thread: Int32) -> String? {
+        Descriptor.text(of: "/proc/self/task/\(thread)/comm").map { String($0.prefix { $0 != "\n" }) }
+    }
+
+    /// Whether a thread of this process is on a processor, or waits for one.
+    static func isComputing(thread: Int32) -> Bool { fields("/proc/self/task/\(thread)/stat")?.first == "R" }
+
     /// Whether the process is gone, or runs none of its program any more, though it may still have sockets.
     static func isEnding(_ pid: pid_t) -> Bool {
         guard pid > 0 else { return false }

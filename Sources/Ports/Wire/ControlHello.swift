@@ -1,15 +1,19 @@
 /// The first packet in each direction of a control connection, little-endian:
 ///
 ///     0   magic     UInt32    "SPRT"
-///     4   major     UInt8     the major version, and three zero bytes
+///     4   major     UInt8     the major version
+///     5   minor     UInt8     the minor version, and two zero bytes
 ///     8   process   UInt128
 ///    24   origin    UInt32, and four zero bytes
 struct ControlHello: Equatable {
     static let size = 32
     static let major: UInt8 = 1
+    /// From 1 on, a process answers ``ControlMessage/question(_:)``.
+    static let minor: UInt8 = 1
     private static let magic: UInt32 = 0x5452_5053
 
     var major = Self.major
+    var minor = Self.minor
     let incarnation: Incarnation
     /// The number that the sender of the hello gives the receiver, for frames from the receiver to the sender.
     var origin: UInt32 = 0
@@ -20,13 +24,14 @@ extension ControlHello {
     init?(_ bytes: UnsafeRawBufferPointer) {
         guard bytes.count >= Self.size, bytes.little(at: 0) == Self.magic else { return nil }
         major = bytes[4]
+        minor = bytes[5]
         incarnation = Incarnation(bits: bytes.little(at: 8))
         origin = bytes.little(at: 24)
     }
 
     func write(to bytes: UnsafeMutableRawBufferPointer) {
         bytes.setLittle(Self.magic, at: 0)
-        bytes.setLittle(UInt32(major), at: 4)
+        bytes.setLittle(UInt32(major) | UInt32(minor) << 8, at: 4)
         bytes.setLittle(incarnation.bits, at: 8)
         bytes.setLittle(UInt64(origin), at: 24)
     }

@@ -1,5 +1,5 @@
 /// The packets of a control connection after the hellos: one byte for the kind, then one to three little-endian UInt64,
-/// of which the first is most often a port's number.
+/// of which the first is most often a port's number. A question has a layout of its own.
 enum ControlMessage: Equatable {
     /// Tell me when this port of yours becomes invalid.
     case watch(UInt64)
@@ -25,8 +25,10 @@ enum ControlMessage: Equatable {
     case drained(UInt64, probe: UInt64)
     /// A drain probe is on its way to this port of yours, from which perhaps nobody takes.
     case probed(UInt64)
+    /// Tell me about this port of yours. Only for peers whose hello has the minor version 1.
+    indirect case question(InspectionQuestion)
 
-    static let largestSize = 25
+    static let largestSize = InspectionQuestion.largestSize
 
     /// Whether an asker waits for the packet, which nobody tells again: it waits for the next connection.
     var isAwaited: Bool {
@@ -37,6 +39,10 @@ enum ControlMessage: Equatable {
     }
 
     init?(_ bytes: UnsafeRawBufferPointer) {
+        if let question = InspectionQuestion(bytes) {
+            self = .question(question)
+            return
+        }
         let fields = (bytes.count - 1) / 8
         guard (1...3).contains(fields), bytes.count == 1 + 8 * fields else { return nil }
         func field(_ index: Int) -> UInt64 { bytes.little(at: 1 + 8 * index) }
@@ -59,6 +65,7 @@ enum ControlMessage: Equatable {
 
     /// Writes into at least ``largestSize`` bytes, and returns the packet's size.
     func write(to bytes: UnsafeMutableRawBufferPointer) -> Int {
+        if case .question(let question) = self { return question.write(to: bytes) }
         let (kind, fields): (UInt8, [UInt64]) =
             switch self {
             case .watch(let number): (1, [number])
@@ -73,6 +80,7 @@ enum ControlMessage: Equatable {
             case .probed(let number): (10, [number])
             case .refused(let request): (11, [request])
             case .cancelled(let request): (12, [request])
+            case .question: (InspectionQuestion.packet, [])
             }
         bytes[0] = kind
         for (index, field) in fields.enumerated() { bytes.setLittle(field, at: 1 + 8 * index) }

@@ -9,12 +9,14 @@ struct Progress: ~Copyable, Sendable {
     let start = Atomic<UInt64>(0)
     let isWatched = Atomic(false)
     let waitingWatches = Atomic(0)
+    /// In place of the start of a pass that began before anybody watched.
+    static let earlier: UInt64 = 1
 
     var currentCallout: Callout { Callout(bits: callout.value.load(ordering: .acquiring)) }
 
     var passStart: MonotonicInstant? {
         let nanoseconds = start.load(ordering: .sequentiallyConsistent)
-        return nanoseconds == 0 ? nil : MonotonicInstant(nanoseconds: nanoseconds)
+        return nanoseconds <= Self.earlier ? nil : MonotonicInstant(nanoseconds: nanoseconds)
     }
 
     @inline(__always)

@@ -22,7 +22,7 @@ final class StallWatch: Sendable {
         self.handler = handler
         loop.state.withLock { state in
             // A pass that was not watched to its end has left its start.
-            if state.watches.isEmpty { loop.progress.start.store(0, ordering: .relaxed) }
+            if !state.isWatched { loop.progress.start.store(0, ordering: .relaxed) }
             state.watches.append(self)
             loop.progress.isWatched.store(true, ordering: .sequentiallyConsistent)
         }
@@ -31,7 +31,7 @@ final class StallWatch: Sendable {
     func stop() {
         loop.state.withLock { state in
             state.watches.removeAll { $0 === self }
-            if state.watches.isEmpty { loop.progress.isWatched.store(false, ordering: .relaxed) }
+            loop.progress.isWatched.store(state.isWatched, ordering: .relaxed)
         }
         let wait = state.withLock { state in
             state.isStopped = true
@@ -95,7 +95,7 @@ final class StallWatch: Sendable {
 }
 
 extension StallMonitor.Stall.Phase {
-    fileprivate init(_ kind: Callout.Kind) {
+    init(_ kind: Callout.Kind) {
         self =
             switch kind {
             case .none: .betweenCallouts
@@ -111,7 +111,7 @@ extension StallMonitor.Stall.Phase {
 
 extension ThreadRunLoop {
     /// The callout's item, if there is one and it is still in the loop.
-    fileprivate func name(of callout: Callout) -> String? {
+    func name(of callout: Callout) -> String? {
         state.withLock { state in
             state.modes.lazy.flatMap(\.items).first { callout.isOf($0.id) }?.name
         }

@@ -1,0 +1,118 @@
+import RunLoops
+
+extension MachPort.SendRight {
+    /// Asks the port's owner by whom the port is served, and how that goes. The library in the owner's process answers, on
+    /// a thread of its own. While messages wait, or a loop of the port is busy, the owner looks for some time, to see
+    /// whether anything moves. Connecting may take up to a second more.
+    /// - Parameter duration: How long the owner looks, at most ten seconds.
+    /// - Throws: ``PortError``: `receiveTimedOut` when the owner does not answer, as one that is stopped;
+    ///   `incompatibleVersion` when its library is too old; `isInvalid`, `becameInvalid`, `cannotConnect`…
+    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+    public func service(
+        observing duration: Duration = .milliseconds(300),
+        before deadline: ContinuousClock.Instant? = .now + .seconds(5)
+    ) throws(PortError) -> PortService {
+        let inspection = try Inspection(of: channel, .service, before: deadline) { $0.write(duration) }
+        return try PortService(bytes: inspection.answer())
+    }
+
+    /// Asks by whom the port is served as the form that blocks does, suspending the task. Throws also
+    /// `CancellationError`.
+    public nonisolated(nonsending) func service(
+        observing duration: Duration = .milliseconds(300),
+        before deadline: ContinuousClock.Instant? = .now + .seconds(5)
+    ) async throws -> PortService {
+        let inspection = try Inspection(of: channel, .service, before: deadline) { $0.write(duration) }
+        return try await PortService(bytes: inspection.answer())
+    }
+}
+
+/// A question to a port's owner, and the port for the answers. The owner learns the end of that port.
+final class Inspection: Sendable {
+    private let channel: SendChannel
+    private let runtime: PortRuntime
+    private let answers: Receiver
+    private let question: InspectionQuestion
+    private let deadline: MonotonicInstant
+    /// The end of the asked port, or of its process.
+    private let end: InvalidationWatch
+
+    init(
+        of channel: SendChannel, _ kind: InspectionKind, before deadline: ContinuousClock.Instant?,
+        _ writeArguments: (inout FieldWriter) -> Void
+    ) throws(PortError) {
+        try Fork.check()
+        guard channel.isValid, let runtime = channel.runtime else { throw .isInvalid(port: channel.id) }
+        let path = channel.isLocal ? runtime.directory : channel.path
+        answers = try Receiver(.init(queue: 100), directoryPath: path, runtime.receiving)
+        var arguments = FieldWriter()
+        writeArguments(&arguments)
+        question = InspectionQuestion(
+            kind: kind.rawValue, number: channel.id.number,
+            answers: try channel.isLocal ? answers.channel.right : answers.channel.exposedRight(),
+            arguments: arguments.bytes)
+        self.deadline = MonotonicInstant(deadline)
+        (self.channel, self.runtime) = (channel, runtime)
+        end = InvalidationWatch(MachPort.SendRight(channel)) { [weak answers] in answers?.invalidate() }
+    }
+
+    deinit {
+        end.cancel()
+        answers.invalidate()
+    }
+
+    /// A live owner needs far less than a second to accept a connection.
+    private var connectDeadline: MonotonicInstant { max(deadline, .now + .seconds(1)) }
+
+    /// The only answer.
+    @available(*, noasync)
+    func answer() throws(PortError) -> [UInt8] {
+        try ask(channel.connectToOwner(before: connectDeadline))
+        return try part { () throws(PortError) in try answers.receive(before: deadline) }.bytes
+    }
+
+    nonisolated(nonsending) func answer() async throws -> [UInt8] {
+        try await ask(channel.connectToOwner(before: connectDeadline))
+        let received: Result<ReceivedMessage, PortError>
+        do {
+            received = .success(try await answers.receive(before: deadline))
+        } catch let error as PortError {
+            received = .failure(error)
+        }
+        return try part(received.get).bytes
+    }
+
+    /// - Parameter owner: Nil for a port of this runtime.
+    func ask(_ owner: ControlConnection?) throws(PortError) {
+        guard let owner else {
+            return try runtime.housekeeping.perform { [runtime, question] in
+                runtime.inspector.asked(question, by: runtime.incarnation)
+            }
+        }
+        guard owner.minor >= 1 else {
+            throw .incompatibleVersion(
+                what: "the library of process \(owner.pid), which does not answer,", ours: Int(ControlHello.minor),
+                theirs: Int(owner.minor))
+        }
+        owner.send(.question(question))
+    }
+
+    func part(_ receive: () throws(PortError) -> ReceivedMessage) throws(PortError) -> (bytes: [UInt8], isLast: Bool) {
+        let message: ReceivedMessage
+        do throws(PortError) {
+            message = try receive()
+        } catch .receiveTimedOut {
+            throw channel.noAnswer(.receiveTimedOut(port: channel.id))
+        } catch .isInvalid, .becameInvalid {
+            throw .becameInvalid(port: channel.id)
+        }
+        let status = InspectionAnswer.Status(rawValue: message.header.id)
+        guard status == .part || status == .last, case .bytes(let bytes)? = message.components.first else {
+            if status == .noPort { throw .becameInvalid(port: channel.id) }
+            throw .incompatibleVersion(
+                what: "the library of \(channel.id), which does not know the question,",
+                ours: Int(ControlHello.minor), theirs: 0)
+        }
+        return (bytes, status == .last)
+    }
+}

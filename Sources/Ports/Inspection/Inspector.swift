@@ -1,0 +1,61 @@
+import RunLoopLocks
+import RunLoops
+
+/// What a process may ask another of the same user about a port. A new kind is a case here, and one in ``Inspector``.
+enum InspectionKind: UInt8 {
+    /// By whom the port is served. The argument is how long the owner looks; the answer a ``PortService``.
+    case service = 1
+}
+
+/// Answers questions about the ports of a runtime, on the housekeeping thread: bounded in number, and without waiting.
+final class Inspector: Sendable {
+    let context: ReceiveContext
+    let statistics: StatisticsCollector
+    let pending: PendingReplies
+    let loops: ObservedLoops
+
+    private let open = Lock<[Incarnation: Int]>([:])
+
+    /// The most questions of a process, and of all together, that wait for their answers. Further ones get none.
+    private static let mostOfOne = 64
+    private static let most = 256
+
+    init(_ context: ReceiveContext, _ statistics: StatisticsCollector, _ pending: PendingReplies) {
+        (self.context, self.statistics, self.pending) = (context, statistics, pending)
+        loops = ObservedLoops(context.housekeeping)
+    }
+
+    /// The process that asks is to have the port for the answers.
+    func asked(_ question: InspectionQuestion, by asker: Incarnation) {
+        guard question.answers.id.incarnation == asker, begin(asker) else { return }
+        let channel = context.channels.channel(to: question.answers)
+        let answer = InspectionAnswer(to: channel) { [weak self] in self?.end(asker) }
+        guard let port = context.ports.port(question.number), port.isValid else { return answer.end(.noPort) }
+        var arguments = FieldReader(question.arguments)
+        switch InspectionKind(rawValue: question.kind) {
+        case .service:
+            ServiceLook(port, self, for: arguments.duration() ?? .zero).begin { service in
+                answer.end(service == nil ? .noPort : .last, service?.bytes ?? [])
+            }
+        case nil: answer.end(.unknownKind)
+        }
+    }
+
+    private func begin(_ asker: Incarnation) -> Bool {
+        open.withLock { open in
+            guard open[asker, default: 0] < Self.mostOfOne, open.values.reduce(0, +) < Self.most else { return false }
+            open[asker, default: 0] += 1
+            return true
+        }
+    }
+
+    private func end(_ asker: Incarnation) {
+        open.withLock { open in
+            let left = (open[asker] ?? 1) - 1
+            open[asker] = left > 0 ? left : nil
+        }
+    }
+
+    /// The questions that wait for their answers.
+    var openCount: Int { open.withLock { $0.values.reduce(0, +) } }
+}

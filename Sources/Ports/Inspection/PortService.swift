@@ -1,0 +1,124 @@
+/// By whom a port's messages are taken, and how that goes: the answer of the port's owner.
+public struct PortService: Sendable, Hashable {
+    /// A loop that has the port.
+    public struct Loop: Sendable, Hashable {
+        /// The number of the loop's thread, in the owner's process.
+        public let thread: Int
+        /// The thread's name.
+        public let threadName: String
+        /// The modes that have the port.
+        public let modes: [String]
+        /// The modes of the runs in progress, the innermost last; empty for a loop that does not run.
+        public let running: [String]
+        /// Whether the loop sleeps, until one of its items has work.
+        public let isWaiting: Bool
+        /// The item in whose callout the loop is, or the kind of its work; nil for a loop that sleeps or does not run.
+        public let callout: String?
+        /// How long the pass in progress has lasted, at least; nil for a loop that sleeps or does not run.
+        public let busyFor: Duration?
+        /// Whether the thread computes; else it waits in the kernel.
+        public let isComputing: Bool
+
+        /// Whether the loop runs in a mode that has the port.
+        public var serves: Bool { running.last.map(modes.contains) ?? false }
+    }
+
+    /// The dispatch queue of the port.
+    public struct Queue: Sendable, Hashable {
+        /// The queue's label.
+        public let label: String
+        /// Whether the queue is handling messages, or was asked to.
+        public let isBusy: Bool
+    }
+
+    /// A process that sends to the port.
+    public struct Sender: Sendable, Hashable {
+        /// The process id; 0 when the kernel does not say.
+        public let pid: Int32
+        /// The path of its program; nil when the system does not say.
+        public let program: String?
+        /// The messages that it has sent, since it is connected.
+        public let sent: Int
+        /// Those of them that it has sent while the owner looked.
+        public let recently: Int
+    }
+
+    /// A port of another service that the owner waits for.
+    public struct Awaited: Sendable, Hashable {
+        /// The port's number and its process, as in ``MachPort/description``.
+        public let port: String
+        /// The requests to the port that have no reply yet.
+        public let replies: Int
+        /// The threads and tasks that wait for room at the port.
+        public let senders: Int
+    }
+
+    /// The owner's process.
+    public let pid: Int32
+    /// Whether the port has a handler or a delegate. Without one, messages wait for threads and tasks that take them.
+    public let hasHandler: Bool
+    /// The loops that have the port.
+    public let loops: [Loop]
+    /// The dispatch queue that the port has.
+    public let queue: Queue?
+    /// The threads that wait for a message now, in `receive(before:)`.
+    public let waitingThreads: Int
+    /// The tasks that wait for a message now, as in `for await message in port.messages`.
+    public let waitingTasks: Int
+    /// The ``PortDescriptor``s of the port, by which other loops serve it: poll, GLib, Foundation…
+    public let descriptors: Int
+    /// The threads that are taking or handling messages now.
+    public let handlingThreads: Int
+
+    /// For how long the owner has looked at the port. Zero when nothing was to be seen.
+    public let observed: Duration
+    /// The messages that were taken meanwhile.
+    public let handled: Int
+    /// The messages that waited before.
+    public let waitingBefore: Int
+    /// The messages that were taken since the port was made.
+    public let received: Int
+    /// The messages that wait.
+    public let waiting: Int
+    /// The messages of one sender that wait before the sender waits.
+    public let queueLimit: Int
+    /// The processes that send to the port, who has sent most first.
+    public let senders: [Sender]
+    /// The ports that the owner's process waits for.
+    public let awaited: [Awaited]
+
+    /// The state of the port's queue.
+    public var statistics: PortStatistics { PortStatistics(received: received, waiting: waiting) }
+}
+
+extension PortService {
+    /// What is to be said of a port.
+    public enum Condition: String, Sendable {
+        /// Somebody serves the port, or nothing waits there.
+        case served
+        /// Nobody takes the port's messages.
+        case unserved
+        /// Somebody serves the port, and has taken nothing while the owner looked.
+        case stuck
+        /// Messages are taken, and more wait than are soon done.
+        case flooded
+    }
+
+    /// Whether nothing is left for a message to be taken by: no loop that runs in the port's mode, no queue, no wait.
+    public var isUnserved: Bool {
+        let hasLoop = hasHandler && loops.contains { $0.serves }
+        return !hasLoop && (queue == nil || !hasHandler) && descriptors == 0 && waitingThreads + waitingTasks == 0
+            && handlingThreads == 0 && handled == 0
+    }
+
+    /// The messages that are too many, when they stay so many: half of the limit, or a hundred.
+    private var flood: Int { max(2, min(queueLimit / 2, 100)) }
+
+    /// What is to be said of the port.
+    public var condition: Condition {
+        if isUnserved { return .unserved }
+        let isHandling = handlingThreads > waitingThreads
+        if observed > .zero, handled == 0, isHandling || waiting > 0 { return .stuck }
+        return min(waiting, waitingBefore) >= flood ? .flooded : .served
+    }
+}

@@ -1,0 +1,103 @@
+extension PortService: Fields {
+    init(from reader: inout FieldReader) {
+        pid = Int32(truncatingIfNeeded: reader.number())
+        hasHandler = reader.flag()
+        loops = reader.list()
+        queue = reader.list(of: Queue.self).first
+        waitingThreads = reader.number()
+        waitingTasks = reader.number()
+        descriptors = reader.number()
+        handlingThreads = reader.number()
+        observed = reader.duration() ?? .zero
+        handled = reader.number()
+        waitingBefore = reader.number()
+        received = reader.number()
+        waiting = reader.number()
+        queueLimit = reader.number()
+        senders = reader.list()
+        awaited = reader.list()
+    }
+
+    func write(to writer: inout FieldWriter) {
+        writer.write(pid)
+        writer.write(hasHandler)
+        writer.write(loops)
+        writer.write(queue.map { [$0] } ?? [])
+        for count in [waitingThreads, waitingTasks, descriptors, handlingThreads] { writer.write(count) }
+        writer.write(observed)
+        for count in [handled, waitingBefore, received, waiting, queueLimit] { writer.write(count) }
+        writer.write(senders)
+        writer.write(awaited)
+    }
+}
+
+extension PortService.Loop: Fields {
+    init(from reader: inout FieldReader) {
+        thread = reader.number()
+        threadName = reader.text() ?? ""
+        modes = reader.list()
+        running = reader.list()
+        isWaiting = reader.flag()
+        callout = reader.text()
+        busyFor = reader.duration()
+        isComputing = reader.flag()
+    }
+
+    func write(to writer: inout FieldWriter) {
+        writer.write(thread)
+        writer.write(threadName)
+        writer.write(modes)
+        writer.write(running)
+        writer.write(isWaiting)
+        writer.write(callout)
+        writer.write(busyFor)
+        writer.write(isComputing)
+    }
+}
+
+extension PortService.Queue: Fields {
+    init(from reader: inout FieldReader) {
+        label = reader.text() ?? ""
+        isBusy = reader.flag()
+    }
+
+    func write(to writer: inout FieldWriter) {
+        writer.write(label)
+        writer.write(isBusy)
+    }
+}
+
+extension PortService.Sender: Fields {
+    init(from reader: inout FieldReader) {
+        pid = Int32(truncatingIfNeeded: reader.number())
+        program = reader.text()
+        sent = reader.number()
+        recently = reader.number()
+    }
+
+    func write(to writer: inout FieldWriter) {
+        writer.write(pid)
+        writer.write(program)
+        writer.write(sent)
+        writer.write(recently)
+    }
+}
+
+extension PortService.Awaited: Fields {
+    init(from reader: inout FieldReader) {
+        port = reader.text() ?? ""
+        replies = reader.number()
+        senders = reader.number()
+    }
+
+    func write(to writer: inout FieldWriter) {
+        writer.write(port)
+        writer.write(replies)
+        writer.write(senders)
+    }
+}
+
+extension String: Fields {
+    init(from reader: inout FieldReader) { self = reader.text() ?? "" }
+    func write(to writer: inout FieldWriter) { writer.write(self) }
+}

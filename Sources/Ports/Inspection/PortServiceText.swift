@@ -1,0 +1,101 @@
+import RunLoops
+
+extension PortService.Loop: CustomStringConvertible {
+    /// The thread, the modes, and what the loop is doing.
+    public var description: String {
+        let thread = "the loop of thread \(thread) “\(threadName)”, in \(Self.text(modes))"
+        guard let mode = running.last else { return "\(thread): it does not run" }
+        let place = "it runs in mode \(mode)"
+        guard let busyFor else { return "\(thread): \(place)" + (isWaiting ? ", and waits for work" : "") }
+        let state = isComputing ? "computing" : "waiting in the kernel"
+        return "\(thread): \(place), and has been in \(callout ?? "its own work") for \(shown(busyFor)), \(state)"
+    }
+
+    private static func text(_ modes: [String]) -> String {
+        (modes.count == 1 ? "mode " : "modes ") + modes.joined(separator: ", ")
+    }
+}
+
+extension PortService.Sender: CustomStringConvertible {
+    /// The program and the process id.
+    public var description: String { (program.map { "\($0), " } ?? "") + "process \(pid)" }
+}
+
+extension PortService.Awaited: CustomStringConvertible {
+    /// The port, and what is waited for.
+    public var description: String {
+        let wishes = [(replies, "repl", "y", "ies"), (senders, "sender", "", "s")].filter { $0.0 > 0 }.map {
+            "\($0.0) \($0.1)\($0.0 == 1 ? $0.2 : $0.3)"
+        }
+        return "\(port) (\(wishes.joined(separator: ", ")))"
+    }
+}
+
+extension PortService {
+    /// By whom the port is served, each in a sentence; empty for nobody.
+    public var takers: [String] {
+        var takers = loops.map(\.description)
+        if let queue { takers.append("the dispatch queue “\(queue.label)”" + (queue.isBusy ? ", which is busy" : "")) }
+        let others = [
+            (waitingThreads, "a thread that waits for a message", "threads that wait for a message"),
+            (waitingTasks, "a task that waits for a message", "tasks that wait for a message"),
+            (descriptors, "a loop of another kind, by a descriptor", "loops of other kinds, by descriptors"),
+        ]
+        takers += others.filter { $0.0 > 0 }.map { $0.0 == 1 ? $0.1 : "\($0.0) \($0.2)" }
+        return takers
+    }
+
+    /// What is wrong with the port, in a sentence; nil for nothing.
+    public var trouble: String? {
+        let wait = waiting == 1 ? "1 message waits" : "\(waiting) messages wait"
+        switch condition {
+        case .served: return nil
+        case .unserved: return "\(wait), and nobody takes them: \(lack)"
+        case .stuck:
+            let time = "nothing was taken for \(shown(observed))"
+            return "\(wait), and \(time): \(block)"
+        case .flooded:
+            guard let sender = senders.max(by: { $0.recently < $1.recently }) else { return wait }
+            let recently = senders.reduce(0) { $0 &+ $1.recently }
+            return "\(wait), and more come as fast as they are taken: "
+                + "\(sender) has sent \(sender.recently) of the last \(recently)"
+        }
+    }
+
+    /// What to do against ``trouble``.
+    public var remedy: String? {
+        switch condition {
+        case .served: nil
+        case .unserved:
+            if !hasHandler, !loops.isEmpty || queue != nil {
+                "give the port a handler, or take its messages with receive(before:) or `messages`"
+            } else if !loops.isEmpty {
+                "run the loop in a mode that has the port, or schedule the port in the common modes"
+            } else {
+                "schedule the port in a loop that runs, set a queue, or take its messages in a thread or a task"
+            }
+        case .stuck: "a debugger or `eu-stack -p \(pid)` shows where the thread is; let handlers return soon"
+        case .flooded: "have that process send less, or handle messages faster; a full queue makes its senders wait"
+        }
+    }
+
+    /// Why nobody takes messages.
+    private var lack: String {
+        if !hasHandler, !loops.isEmpty || queue != nil { return "the port has no handler" }
+        if let loop = loops.first { return "\(loop)" }
+        return received == 0
+            ? "no loop, queue, task or thread serves the port"
+            : "who has taken \(received) before does not ask for more: a task or thread that is busy, or has ended"
+    }
+
+    /// Why nothing was taken.
+    private var block: String {
+        let taker =
+            loops.first { $0.serves && $0.busyFor != nil }?.description ?? queue.map { "queue “\($0.label)” is busy" }
+            ?? takers.first ?? "a thread handles a message"
+        if awaited.isEmpty { return taker }
+        return "\(taker); its process waits for \(awaited.map(\.description).joined(separator: ", "))"
+    }
+}
+
+private func shown(_ duration: Duration) -> String { "\(((duration / .milliseconds(10)).rounded()) / 100) s" }

@@ -1,0 +1,68 @@
+import Synchronization
+
+/// What a loop is doing.
+package struct LoopActivity: Sendable {
+    package let threadID: Int32
+    package let isMain: Bool
+    /// The modes of the runs in progress, the innermost last.
+    package let modes: [ThreadRunLoop.Mode]
+    package let isWaiting: Bool
+    /// The item in whose callout the loop is, or the kind of its work.
+    package let callout: String
+    /// When the pass in progress began, at the latest; nil for a loop that sleeps or does not run.
+    package let passStart: MonotonicInstant?
+}
+
+/// Has a loop note the starts of its passes, for somebody who looks from time to time.
+package final class LoopObservation: Sendable {
+    package let loop: ThreadRunLoop
+    /// When the observation began. The pass that was in progress then began before.
+    private let start = MonotonicInstant.now
+
+    package init(_ loop: ThreadRunLoop) {
+        self.loop = loop
+        loop.state.withLock { state in
+            let isFirst = !state.isWatched
+            state.observations += 1
+            guard isFirst else { return }
+            loop.progress.start.store(0, ordering: .relaxed)
+            loop.progress.isWatched.store(true, ordering: .sequentiallyConsistent)
+            // A loop that falls asleep after this look sees that it is watched, and forgets the start.
+            if !loop.isWaiting, !state.runs.isEmpty {
+                _ = loop.progress.start.compareExchange(
+                    expected: 0, desired: Progress.earlier, ordering: .sequentiallyConsistent)
+            }
+        }
+    }
+
+    deinit {
+        loop.state.withLock { state in
+            state.observations -= 1
+            loop.progress.isWatched.store(state.isWatched, ordering: .relaxed)
+        }
+    }
+
+    package var activity: LoopActivity {
+        let callout = loop.progress.currentCallout
+        let modes = loop.state.withLock { state in state.runs.map { state.modes[$0.mode].mode } }
+        let isWaiting = loop.isWaiting
+        let isEarlier = loop.progress.start.load(ordering: .relaxed) == Progress.earlier
+        let passStart = isEarlier ? start : loop.progress.passStart
+        return LoopActivity(
+            threadID: loop.threadID, isMain: loop.isMain, modes: modes, isWaiting: isWaiting,
+            callout: loop.name(of: callout) ?? StallMonitor.Stall.Phase(callout.kind).rawValue,
+            passStart: isWaiting || modes.isEmpty ? nil : passStart)
+    }
+}
+
+extension ThreadRunLoop.State {
+    /// Whether somebody wants to know the starts of the loop's passes.
+    var isWatched: Bool { observations > 0 || !watches.isEmpty }
+}
+
+extension ThreadRunLoop.Source1 {
+    /// The loops that have the source, and the modes.
+    package var places: [(loop: ThreadRunLoop, modes: [ThreadRunLoop.Mode])] {
+        membership.loops.map { loop in (loop, loop.allModes.filter { loop.contains(self, forMode: $0) }) }
+    }
+}

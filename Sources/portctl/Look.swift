@@ -1,0 +1,137 @@
+import Glibc
+import Ports
+import RunLoops
+import Synchronization
+
+/// A name, and what its owner says.
+struct Look: Sendable {
+    let registration: PortNameServer.Registration
+    /// When the owner has answered, or its time was over.
+    var time = MonotonicInstant.now
+    /// Nil when the owner does not answer, or its library is too old.
+    var service: PortService?
+    var statistics: MachPort.Statistics?
+
+    /// Looks at all names at the same time, so that an owner that does not answer keeps nothing else from being shown.
+    static func all(
+        _ registrations: [PortNameServer.Registration], observing duration: Duration = .milliseconds(200),
+        timeout: Duration = .seconds(1)
+    ) -> [Look] {
+        let found = Mutex<[Look]>([])
+        let done = Latch()
+        Task.detached {
+            await withTaskGroup(of: Look.self) { group in
+                for registration in registrations {
+                    group.addTask { await Look(registration, observing: duration, before: .now + duration + timeout) }
+                }
+                for await look in group { found.withLock { $0.append(look) } }
+            }
+            done.open()
+        }
+        _ = done.wait(until: .distantFuture)
+        return found.withLock { $0 }.sorted { $0.registration.name < $1.registration.name }
+    }
+
+    private init(
+        _ registration: PortNameServer.Registration, observing duration: Duration,
+        before deadline: ContinuousClock.Instant
+    ) async {
+        self.registration = registration
+        do {
+            let right = try await PortNameServer.shared.port(forName: registration.name, before: deadline)
+            do {
+                let service = try await right.service(observing: duration, before: deadline)
+                self.service = service
+                statistics = service.statistics
+            } catch PortError.incompatibleVersion {
+                statistics = try await right.statistics(before: deadline)
+            }
+        } catch {}
+        time = .now
+    }
+
+    /// The condition in a word.
+    var state: String {
+        service?.condition.rawValue ?? (statistics != nil ? "-" : isStopped ? "stopped" : "?")
+    }
+
+    /// Whether the owner is stopped, as by SIGSTOP or a debugger.
+    var isStopped: Bool {
+        guard let file = fopen("/proc/\(registration.pid)/stat", "r") else { return false }
+        defer { fclose(file) }
+        var line = [UInt8](repeating: 0, count: 512)
+        let count = fread(&line, 1, line.count, file)
+        let text = String(decoding: line.prefix(count), as: UTF8.self)
+        let state = text.lastIndex(of: ")").map { text[$0...].dropFirst(2).first }
+        return state == "T" || state == "t"
+    }
+
+    /// What is wrong, and what to do.
+    var trouble: (text: String, remedy: String?)? {
+        guard let service else {
+            if statistics != nil { return nil }
+            let pid = registration.pid
+            return isStopped
+                ? ("process \(pid), its owner, is stopped", "kill -CONT \(pid) has it go on, or its debugger")
+                : ("process \(pid), its owner, does not answer", nil)
+        }
+        guard let text = service.trouble, service.condition != .unserved || service.waiting > 0 else { return nil }
+        return (text, service.remedy)
+    }
+
+    var json: JSON {
+        .object(
+            registration.members + [
+                ("waiting", .integer(statistics?.waiting)), ("received", .integer(statistics?.received)),
+                ("state", .string(state)), ("trouble", .string(trouble?.text)),
+                ("service", service?.json ?? .string(nil)),
+            ])
+    }
+}
+
+extension PortService {
+    var json: JSON {
+        .object([
+            ("handler", .bool(hasHandler)), ("loops", .array(loops.map(\.json))),
+            (
+                "queue",
+                queue.map { .object([("label", .string($0.label)), ("busy", .bool($0.isBusy))]) } ?? .string(nil)
+            ),
+            ("waitingThreads", .integer(waitingThreads)), ("waitingTasks", .integer(waitingTasks)),
+            ("descriptors", .integer(descriptors)), ("handlingThreads", .integer(handlingThreads)),
+            ("observedMilliseconds", .number(milliseconds(observed))), ("handled", .integer(handled)),
+            (
+                "senders",
+                .array(
+                    senders.map {
+                        .object([
+                            ("pid", .integer(Int($0.pid))), ("program", .string($0.program)),
+                            ("sent", .integer($0.sent)),
+                            ("recently", .integer($0.recently)),
+                        ])
+                    })
+            ),
+            (
+                "awaited",
+                .array(
+                    awaited.map {
+                        .object([
+                            ("port", .string($0.port)), ("replies", .integer($0.replies)),
+                            ("senders", .integer($0.senders)),
+                        ])
+                    })
+            ),
+        ])
+    }
+}
+
+extension PortService.Loop {
+    fileprivate var json: JSON {
+        .object([
+            ("thread", .integer(thread)), ("name", .string(threadName)), ("modes", .array(modes.map { .string($0) })),
+            ("running", .array(running.map { .string($0) })), ("serves", .bool(serves)), ("waits", .bool(isWaiting)),
+            ("callout", .string(callout)), ("busyMilliseconds", .number(busyFor.map(milliseconds))),
+            ("computing", .bool(isComputing)),
+        ])
+    }
+}

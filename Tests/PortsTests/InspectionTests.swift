@@ -1,0 +1,245 @@
+import Dispatch
+import Glibc
+import OwnThread
+import RunLoops
+import TestSupport
+import Testing
+
+@testable import FuzzTargets
+@testable import Ports
+
+@Suite(.ownThread) struct InspectionTests {
+    let sandbox = Sandbox()
+
+    /// As another process asks, of which the port's own runtime knows nothing.
+    private func stranger(to port: MachPort) throws -> (right: MachPort.SendRight, runtime: PortRuntime) {
+        let runtime = PortRuntime(directory: sandbox.path)
+        return (try runtime.nameServer.port(forName: "asked", before: .patience), runtime)
+    }
+
+    private func port(_ handler: MachPort.Handler? = nil, queueLimit: Int = 1000) throws -> MachPort {
+        let port = try MachPort(queueLimit: queueLimit, nameServer: sandbox.names, handler: handler)
+        try sandbox.names.register(port, name: "asked")
+        return port
+    }
+
+    @Test func `a loop that waits in the port's mode serves it`() throws {
+        let port = try port { _ in }
+        let thread = try RunLoopThread(name: "the server")
+        try port.schedule(in: thread.loop)
+        let (right, runtime) = try stranger(to: port)
+        #expect(waitUntil { (try? right.service(before: .patience).loops.first?.isWaiting) == true })
+        let service = try right.service(before: .patience)
+        let loop = try #require(service.loops.first)
+        #expect(service.loops.count == 1 && loop.threadName == "the server" && loop.modes == ["default"])
+        #expect(loop.running == ["default"] && loop.serves && loop.busyFor == nil && loop.callout == nil)
+        #expect(service.hasHandler && service.queue == nil && service.observed == .zero && service.pid == getpid())
+        #expect(service.condition == .served && service.trouble == nil && service.remedy == nil)
+        // The own process asks as others do.
+        #expect(try port.sendRight.service(before: .patience).loops == service.loops)
+        withExtendedLifetime(runtime) {}
+        thread.stop()
+    }
+
+    @Test func `a port whose loop runs in another mode is served by nobody`() throws {
+        let port = try port { _ in }
+        let thread = try RunLoopThread()
+        try port.schedule(in: thread.loop, forMode: "other")
+        try port.sendRight.send(MachPort.Message())
+        let (right, runtime) = try stranger(to: port)
+        let service = try right.service(observing: .milliseconds(20), before: .patience)
+        #expect(service.loops.map(\.modes) == [["other"]] && service.loops.first?.serves == false)
+        #expect(service.condition == .unserved && service.waiting == 1 && service.handled == 0)
+        #expect(service.trouble?.contains("it runs in mode default") == true)
+        withExtendedLifetime(runtime) {}
+        thread.stop()
+    }
+
+    @Test func `a port that nobody takes from is said to be so`() throws {
+        let port = try port()
+        let (right, runtime) = try stranger(to: port)
+        #expect(try right.service(before: .patience).condition == .unserved)
+        for _ in 0..<3 { try right.send(MachPort.Message(), before: .patience) }
+        #expect(waitUntil { (try? right.statistics().waiting) == 3 })
+        let service = try right.service(observing: .milliseconds(20), before: .patience)
+        #expect(service.takers.isEmpty && service.condition == .unserved && service.waiting == 3)
+        #expect(service.senders.map(\.sent) == [3] && service.senders.first?.pid == getpid())
+        // With a loop, and no handler.
+        let thread = try served(port)
+        let other = try right.service(observing: .milliseconds(20), before: .patience)
+        #expect(other.condition == .unserved && other.trouble?.contains("no handler") == true)
+        withExtendedLifetime(runtime) {}
+        thread.stop()
+    }
+
+    @Test func `a handler that does not return makes its port stuck, and is named`() throws {
+        let (began, mayEnd) = (Latch(), Latch())
+        let port = try port { _ in
+            began.open()
+            _ = mayEnd.wait(until: .patience)
+        }
+        let thread = try served(port)
+        for _ in 0..<2 { try port.sendRight.send(MachPort.Message()) }
+        #expect(began.wait(until: .patience))
+        let (right, runtime) = try stranger(to: port)
+        let service = try right.service(observing: .milliseconds(50), before: .patience)
+        let loop = try #require(service.loops.first)
+        #expect(service.condition == .stuck && service.waiting == 1 && service.received == 1)
+        #expect(loop.serves && loop.callout?.contains("source") == true && !loop.isWaiting)
+        #expect(loop.busyFor ?? .zero >= .milliseconds(50))
+        // Who asks again learns of all the time since.
+        let again = try right.service(observing: .milliseconds(50), before: .patience)
+        #expect(again.loops.first?.busyFor ?? .zero >= .milliseconds(100))
+        mayEnd.open()
+        #expect(waitUntil { (try? right.service(before: .patience).condition) == .served })
+        withExtendedLifetime(runtime) {}
+        thread.stop()
+    }
+
+    @Test func `a queue, a task, a thread and another loop are told`() async throws {
+        let queue = try MachPort { _ in }
+        try queue.setQueue(DispatchQueue(label: "com.example.queue"))
+        let service = try await queue.sendRight.service()
+        #expect(service.queue?.label == "com.example.queue" && service.condition == .served)
+
+        let other = try MachPort()
+        let descriptor = try PortDescriptor(other)
+        #expect(try await other.sendRight.service().descriptors == 1)
+        withExtendedLifetime(descriptor) {}
+
+        let taken = try MachPort()
+        let task = Task { try await taken.receive() }
+        #expect(await waitUntil { taken.receiver.state.withLock { $0.waiters.count } == 1 })
+        #expect(try await taken.sendRight.service().waitingTasks == 1)
+        task.cancel()
+        _ = await task.result
+
+        let thread = Helper { () -> Bool in (try? taken.receive(before: .patience)) != nil }
+        #expect(await waitUntil { taken.receiver.state.withLock { $0.waiters.count } == 1 })
+        let waited = try await taken.sendRight.service()
+        #expect(waited.waitingThreads == 1 && waited.condition == .served && waited.takers.count == 1)
+        try await taken.sendRight.send(MachPort.Message())
+        #expect(thread.value() == true)
+    }
+
+    @Test func `a port that gets more than it handles is flooded, and by whom`() throws {
+        // Each message takes its time.
+        let port = try port({ _ in _ = Latch().wait(until: .now + .milliseconds(2)) }, queueLimit: 10)
+        let thread = try served(port)
+        let (right, runtime) = try stranger(to: port)
+        let stop = Shared(false)
+        let flood = Helper { () -> Bool in
+            while !stop.withLock({ $0 }) { try? right.send(MachPort.Message(), before: .now + .seconds(1)) }
+            return true
+        }
+        #expect(waitUntil { (try? right.statistics().waiting) ?? 0 >= 10 })
+        let service = try right.service(observing: .milliseconds(100), before: .patience)
+        #expect(service.condition == .flooded && service.handled > 0 && service.waiting >= 5)
+        #expect(service.senders.first?.recently ?? 0 > 0 && service.trouble?.contains("process \(getpid())") == true)
+        stop.withLock { $0 = true }
+        #expect(flood.value() == true)
+        withExtendedLifetime(runtime) {}
+        thread.stop()
+    }
+
+    @Test func `a process that waits for another says for which port`() throws {
+        let silent = try MachPort()
+        let answered = Latch()
+        let port = try port { _ in
+            _ = try? RemoteMessagePort(silent.sendRight).request(id: 1, timeout: .seconds(60))
+            answered.open()
+        }
+        let thread = try served(port)
+        try port.sendRight.send(MachPort.Message())
+        #expect(waitUntil { silent.receiver.look().statistics.waiting == 1 })
+        let service = try port.sendRight.service(observing: .milliseconds(20), before: .patience)
+        #expect(service.condition == .stuck)
+        #expect(service.awaited.contains { $0.port == silent.id.description && $0.replies == 1 })
+        silent.invalidate()
+        #expect(answered.wait(until: .patience))
+        thread.stop()
+    }
+
+    @Test func `an owner that is stopped costs the asker no more than its time`() throws {
+        let desk = try Desk(sandbox)
+        let child = Child("own", in: sandbox)
+        let right = try desk.report()
+        #expect(try right.service(before: .patience).pid == child.pid)
+        child.stop()
+        #expect(errorKind { _ = try right.service(before: .now + .milliseconds(50)) } == "receiveTimedOut")
+        child.signal(SIGCONT)
+        #expect(try right.service(before: .patience).condition == .unserved)
+        child.kill()
+        child.wait()
+        #expect(waitUntil { !right.isValid })
+        #expect(errorKind { _ = try right.service() } == "isInvalid")
+    }
+
+    @Test func `the end of the owner ends the wait for its answer`() throws {
+        let desk = try Desk(sandbox)
+        let child = Child("own", in: sandbox)
+        let right = try desk.report()
+        _ = try right.service(before: .patience)
+        child.stop()
+        let asker = Helper { errorKind { _ = try right.service(before: .patience) } }
+        child.kill()
+        #expect(asker.value() == "becameInvalid")
+    }
+
+    @Test func `questions have a bound, and answers go to their asker alone`() throws {
+        let runtime = PortRuntime(directory: sandbox.path)
+        let (inspector, mine) = (runtime.inspector, runtime.incarnation)
+        let port = try MachPort(nameServer: runtime.nameServer) { _ in }
+        try port.sendRight.send(MachPort.Message())
+        let answers = try MachPort(nameServer: runtime.nameServer)
+        var arguments = FieldWriter()
+        arguments.write(Duration.milliseconds(500) as Duration?)
+        let question = InspectionQuestion(
+            kind: 1, number: port.id.number, answers: answers.receiver.channel.right, arguments: arguments.bytes)
+        inspector.asked(question, by: .random())
+        #expect(inspector.openCount == 0)
+        for _ in 0..<100 { inspector.asked(question, by: mine) }
+        #expect(inspector.openCount == 64)
+        // A kind that this library does not know, and a port that is not there, are answered at once.
+        port.invalidate()
+        #expect(waitUntil { inspector.openCount == 0 })
+        for kind in [1, 99] as [UInt8] {
+            let right = answers.receiver.channel.right
+            inspector.asked(InspectionQuestion(kind: kind, number: 0, answers: right, arguments: []), by: mine)
+        }
+        #expect(waitUntil { inspector.openCount == 0 })
+        let served = try served(answers)
+        served.stop()
+    }
+
+    @Test func `fields are read from anything, and by other versions`() {
+        struct Two: Fields, Equatable {
+            var number = 1
+            var text: String? = "two"
+            var list = ["a", "b"]
+            var duration: Duration? = .milliseconds(3)
+            var flag = true
+
+            init() {}
+            init(from reader: inout FieldReader) {
+                (number, text, list) = (reader.number(), reader.text(), reader.list())
+                (duration, flag) = (reader.duration(), reader.flag())
+            }
+
+            func write(to writer: inout FieldWriter) {
+                writer.write(number)
+                writer.write(text)
+                writer.write(list)
+                writer.write(duration)
+                writer.write(flag)
+            }
+        }
+        let bytes = Two().bytes
+        #expect(Two(bytes: bytes) == Two() && Two(bytes: bytes + [1, 2, 3]) == Two())
+        for count in 0..<bytes.count { _ = Two(bytes: bytes[..<count]) }
+        let none = Two(bytes: [])
+        #expect(none.number == 0 && none.text == nil && none.list == [] && none.duration == nil && !none.flag)
+        var generator = SplitMix64(seed: drawnSeed())
+        for _ in 0..<2000 { _ = Two(bytes: Samples.spoilt([bytes], &generator)) }
+    }
+}
