@@ -21,5 +21,7 @@ let worker = try WorkerThread.launch(port: port.sendRight) { checkIn in
     try mine.schedule(in: .current)
 }
 
+// Here the check-in has come, with the worker's port.
+print("The worker has checked in.")
 try worker.port.send(MachPort.Message(id: 1, [.bytes(Array("!olleH".utf8))]))
 try ThreadRunLoop.main.run()

@@ -1,13 +1,14 @@
+import Foundation
 import RunLoops
 
 // The observer of the guide's listing 3-1: it is told of every point that a run of the loop comes to.
 
-print("An observer tells what a loop does while a timer fires and a source is performed.")
+print("1. An observer tells what a loop does while a timer fires and a source is performed.")
 let loop = ThreadRunLoop.current
 
 // On the loop's own thread any closure will do, one that counts in a variable too.
 var passes = 0
-loop.addObserver(.all) { _, activity in
+let observer = loop.addObserver(.all) { _, activity in
     switch activity {
     case .entry: print("The run begins.")
     case .beforeTimers:
@@ -38,3 +39,12 @@ loop.addTimer(after: .milliseconds(10)) { _ in
 
 try loop.run()
 print("There were \(passes) passes. The second observer is \(once.isValid ? "still valid" : "no longer valid").")
+observer.invalidate()
+
+print("2. As in the listing: a thread attaches an observer and a timer to its loop, and runs the loop ten times.")
+Thread.detachNewThread {
+    do { try threadMain() } catch { print("The thread: \(error)") }
+    ThreadRunLoop.main.perform { ThreadRunLoop.main.stop() }
+}
+try loop.run()
+print("The thread has ended.")

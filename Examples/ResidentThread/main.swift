@@ -1,10 +1,34 @@
+import Foundation
+import Ports
 import RunLoops
 
 // A resident thread: it is there, with work or without, until it is told to stop.
 
 struct NoSuchRoom: Error {}
 
-print("1. A thread is started, and waits for work.")
+print("1. A loop without an item ends its run at once. A bare port, which nobody sends to, keeps it and its thread.")
+Thread.detachNewThread {
+    let loop = ThreadRunLoop.current
+    do {
+        try loop.run()
+        print("   Thread: my loop had nothing to wait for. I add a port.")
+        let port = try MachPort()
+        try port.schedule(in: loop)
+        ThreadRunLoop.main.perform {
+            loop.perform { print("   Thread: I was given work, and wait for more.") }
+            // Called behind that work. `stop()` from here would come too early for it, or before the run.
+            loop.perform { loop.stop() }
+        }
+        try loop.run()
+        print("   Thread: I was told to stop.")
+    } catch {
+        print("   Thread: \(error)")
+    }
+    ThreadRunLoop.main.perform { ThreadRunLoop.main.stop() }
+}
+try ThreadRunLoop.main.run()
+
+print("2. RunLoopThread does that by itself. One is started, and waits for work.")
 let thread = try RunLoopThread(name: "resident")
 
 let answer = try thread.run { 6 * 7 }
@@ -23,7 +47,7 @@ thread.loop.perform {
 // Blocks keep their order, so those two have been called when this one has.
 try thread.run {}
 
-print("2. It is told to stop.")
+print("3. It is told to stop.")
 thread.stop()
 print("   It has \(thread.join(before: .now + .seconds(10)) ? "ended" : "not ended").")
 do {
@@ -32,7 +56,7 @@ do {
     print("   Whoever asks it now learns that \(error).")
 }
 
-print("3. A journal has a thread of its own, and stops it when its owner lets go of it.")
+print("4. A journal has a thread of its own, and stops it when its owner lets go of it.")
 func keepJournal() throws {
     let journal = try Journal()
     for day in ["Monday", "Tuesday"] { journal.write(day) }

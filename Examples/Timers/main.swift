@@ -6,10 +6,12 @@ import RunLoops
 // Each part has a mode of its own. A run of a mode ends when its last timer has fired, for it is empty then.
 let loop = ThreadRunLoop.current
 
-print("1. A timer is made for a date, and then added. Any thread could do either, so its closure is @Sendable.")
+print(
+    "1. A timer is made for a date and an interval, and then added. Any thread could do so: its closure is @Sendable.")
 let date = MonotonicInstant.now + .milliseconds(20)
-let made = ThreadRunLoop.Timer(at: date) { _ in
-    print("   It fires, \(date.hasPassed ? "not before" : "before") its date.")
+let made = ThreadRunLoop.Timer(at: date, every: .milliseconds(10)) { timer in
+    print("   It fires, \(date.hasPassed ? "not before" : "before") its date. It would fire again, and is invalidated.")
+    timer.invalidate()
 }
 loop.add(made, forMode: "made")
 print(
@@ -47,3 +49,11 @@ print("4. A timer is due in an hour. Another one changes its mind: the date is n
 let hourly = loop.addTimer(after: .seconds(3600), forMode: "moved") { _ in print("   It fires.") }
 loop.addTimer(after: .milliseconds(10), forMode: "moved") { _ in hourly.nextFireDate = .now }
 print("   The run is \(try loop.runInMode("moved", seconds: 10)).")
+
+print("5. A timer in the common modes fires in each of them, and in a mode that joins them later.")
+loop.addTimer(after: .milliseconds(10), repeats: true, forMode: .common) { _ in
+    print("   It fires in the mode \(loop.currentMode.map { "\($0)" } ?? "of no run").")
+    loop.stop()
+}
+try loop.addCommonMode("tracking")
+for mode in [.default, "tracking"] as [ThreadRunLoop.Mode] { try loop.runInMode(mode, seconds: 10) }
