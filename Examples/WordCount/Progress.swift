@@ -5,6 +5,7 @@ import RunLoops
 @MainActor
 enum Progress {
     private static let isShown = isatty(STDERR_FILENO) == 1
+    private static var timer: ThreadRunLoop.Timer?
 
     /// Keeps the line up to date while the loop runs.
     static func show(_ pool: Pool) {
@@ -15,10 +16,17 @@ enum Progress {
             }
         }
         ThreadRunLoop.main.add(timer)
+        self.timer = timer
+    }
+
+    /// Keeps the line up to date no more.
+    static func end() {
+        timer?.invalidate()
+        clear()
     }
 
     /// Takes the line away.
-    static func clear() {
+    private static func clear() {
         if isShown { write("\r\u{1B}[K") }
     }
 

@@ -22,6 +22,24 @@ struct Report: Sendable {
 
     var hasErrors: Bool { !errors.isEmpty }
 
+    var fileCount: Int { lines.count }
+
+    /// The files with the most lines.
+    func longest(_ count: Int) -> [(path: [UInt8], counts: Counts)] {
+        let all = sortedLines.sorted { $0.counts.lines > $1.counts.lines }
+        return Array(all.prefix(count))
+    }
+
+    /// Whether another run has counted the same, and failed at the same files.
+    func agrees(with other: Report) -> Bool {
+        errors.count == other.errors.count
+            && sortedLines.elementsEqual(other.sortedLines) { $0.path == $1.path && $0.counts == $1.counts }
+    }
+
+    private var sortedLines: [(path: [UInt8], counts: Counts)] {
+        lines.sorted { $0.path.lexicographicallyPrecedes($1.path) }
+    }
+
     var total: Counts {
         lines.reduce(Counts()) { sum, line in sum + line.counts }
     }
@@ -31,7 +49,7 @@ struct Report: Sendable {
     /// As in `wc` a file which failed has no line, yet counts for this "more than one".
     func write(to descriptor: Int32) throws(IOError) {
         var output = OutputBuffer(to: descriptor)
-        for line in lines.sorted(by: { $0.path.lexicographicallyPrecedes($1.path) }) {
+        for line in sortedLines {
             try output.write(row(line.counts, PathPrinting.inReport(line.path)))
         }
         if lines.count + errors.count > 1 {

@@ -8,7 +8,10 @@ struct WordCount: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "wordcount",
         abstract: "Count the lines, words and bytes of files, as wc does, with workers that check in over ports.",
-        usage: "wordcount [--threads N | --processes N] PATH…"
+        usage: """
+            wordcount [--threads N | --processes N] PATH…
+            wordcount --summary [--threads N] [--processes N] PATH…
+            """
     )
 
     @Option(help: ArgumentHelp("Count with so many threads; 4 if nothing else is said.", valueName: "N"))
@@ -16,6 +19,9 @@ struct WordCount: ParsableCommand {
 
     @Option(help: ArgumentHelp("Count with so many child processes.", valueName: "N"))
     var processes: Int?
+
+    @Flag(help: "Count with threads and then with processes, and compare; a page in place of a line for each file.")
+    var summary = false
 
     @Flag(help: .hidden)
     var worker = false
@@ -27,10 +33,10 @@ struct WordCount: ParsableCommand {
 
     mutating func validate() throws {
         if worker { return }
-        if threads != nil, processes != nil {
-            throw ValidationError("--threads and --processes exclude each other.")
+        if threads != nil, processes != nil, !summary {
+            throw ValidationError("--threads and --processes exclude each other, but for --summary.")
         }
-        guard (1...Self.mostWorkers).contains(threads ?? processes ?? 1) else {
+        guard [threads, processes].allSatisfy({ (1...Self.mostWorkers).contains($0 ?? 1) }) else {
             throw ValidationError("The number of workers goes from 1 to \(Self.mostWorkers).")
         }
         if paths.isEmpty { throw ValidationError("Missing expected argument 'PATH…'") }
@@ -70,42 +76,78 @@ struct WordCount: ParsableCommand {
 
     @MainActor
     private func count() -> Int32 {
-        let pool = Pool(
-            processes == nil ? .threads : .processes, size: processes ?? threads ?? 4, FileTree(at: rawPaths))
-        do {
-            return try count(with: pool)
+        let tree = FileTree(at: rawPaths)
+        do throws(Ended) {
+            guard summary else {
+                let report =
+                    if let processes { try run(.processes, processes, tree) } else {
+                        try run(.threads, threads ?? 4, tree)
+                    }
+                return try print(report) { (output) throws(IOError) in try report.write(to: output) }
+            }
+            var summary = Summary(paths: paths)
+            for (kind, size) in [(Pool.Kind.threads, threads ?? 4), (.processes, processes ?? 4)] {
+                let start = ContinuousClock.now
+                let report = try run(kind, size, tree)
+                summary.add(report, of: "\(size) \(kind)", in: .now - start)
+            }
+            let status = try print(summary.report) { (output) throws(IOError) in try summary.write(to: output) }
+            return summary.isAgreed ? status : 1
         } catch {
-            pool.end(isDone: false)
-            Progress.note("\(error)")
-            return 1
+            return error.status
         }
     }
 
-    @MainActor
-    private func count(with pool: Pool) throws -> Int32 {
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
-            try ThreadRunLoop.main.add(
-                .signal(signal) { _ in MainActor.assumeIsolated { pool.interrupt(by: signal) } })
-        }
-        try pool.start()
-        Progress.show(pool)
-        while pool.isRunning { try ThreadRunLoop.main.run() }
-        Progress.clear()
-        pool.end(isDone: pool.signal == nil && pool.failure == nil)
+    /// The end of a run without a report.
+    private struct Ended: Error {
+        let status: Int32
+    }
 
-        if let signal = pool.signal { return 128 + signal }
+    @MainActor
+    private func run(_ kind: Pool.Kind, _ size: Int, _ tree: FileTree) throws(Ended) -> Report {
+        let pool = Pool(kind, size: size, tree)
+        do {
+            try finish(pool)
+        } catch {
+            pool.end(isDone: false)
+            Progress.note("\(error)")
+            throw Ended(status: 1)
+        }
+        if let signal = pool.signal { throw Ended(status: 128 + signal) }
         if let failure = pool.failure {
             Progress.note(failure)
-            return 1
+            throw Ended(status: 1)
         }
+        return pool.report
+    }
+
+    @MainActor
+    private func finish(_ pool: Pool) throws {
+        let signals = try [SIGINT, SIGTERM, SIGHUP].map { signal in
+            try ThreadRunLoop.Source1.signal(signal) { _ in
+                MainActor.assumeIsolated { pool.interrupt(by: signal) }
+            }
+        }
+        for source in signals { try ThreadRunLoop.main.add(source) }
+        defer { for source in signals { source.invalidate() } }
+        try pool.start()
+        Progress.show(pool)
+        defer { Progress.end() }
+        while pool.isRunning { try ThreadRunLoop.main.run() }
+        pool.end(isDone: pool.signal == nil && pool.failure == nil)
+    }
+
+    /// - Returns: The exit status.
+    @MainActor
+    private func print(_ report: Report, _ write: (Int32) throws(IOError) -> Void) throws(Ended) -> Int32 {
         do throws(IOError) {
-            try pool.report.writeErrors(to: STDERR_FILENO)
-            try pool.report.write(to: STDOUT_FILENO)
+            try report.writeErrors(to: STDERR_FILENO)
+            try write(STDOUT_FILENO)
         } catch {
             Progress.note("standard output: \(error)")
-            return 1
+            throw Ended(status: 1)
         }
-        return pool.report.hasErrors ? 1 : 0
+        return report.hasErrors ? 1 : 0
     }
 
     /// The paths as the system gave them: what is no UTF-8 would not survive being a `String`.

@@ -84,6 +84,30 @@ struct EndToEndTests {
         #expect(leftovers == [])
     }
 
+    @Test func theSummaryShowsTheLongestFilesAndTheTotal() throws {
+        try folder.makeDirectory("tree")
+        for lines in 1...7 { try folder.makeFile("tree/\(lines)", String(repeating: "a b\n", count: lines * 200)) }
+        let outcome = count("--summary", "--threads", "2", "--processes", "3", "tree")
+        #expect(outcome.status == 0 && outcome.errors == "")
+        #expect(leftovers == [])
+        let printed = outcome.output.split(separator: "\n").map { $0.split(separator: " ").joined(separator: " ") }
+        #expect(
+            printed.prefix(8) == [
+                "7 files in tree", "lines words bytes the longest files", "1,400 2,800 5,600 tree/7",
+                "1,200 2,400 4,800 tree/6", "1,000 2,000 4,000 tree/5", "800 1,600 3,200 tree/4",
+                "600 1,200 2,400 tree/3", "5,600 11,200 22,400 all files",
+            ])
+        #expect(printed.dropFirst(8).map { String($0.prefix(6)) } == ["2 thre", "3 proc", "They a"])
+    }
+
+    @Test func aSummaryWithErrorsHasThemOnce() throws {
+        try folder.makeFile("there", "a b c\n")
+        let outcome = count("--summary", "there", "missing")
+        #expect(outcome.status == 1)
+        #expect(outcome.errors == "wordcount: missing: No such file or directory\n")
+        #expect(outcome.output.hasSuffix("They agree on every file.\n"))
+    }
+
     @Test func countsWithMoreWorkersThanFiles() throws {
         try makeTree(files: 2, size: 10)
         let outcome = count("--processes", "8", "tree")
