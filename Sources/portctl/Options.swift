@@ -2,6 +2,7 @@ import ArgumentParser
 import Glibc
 import Ports
 import RunLoops
+import Synchronization
 
 struct NameArgument: ParsableArguments {
     @Argument(
@@ -59,18 +60,55 @@ struct Repetition: ParsableArguments {
 
     func validate() throws { if let count, count < 1 { throw ValidationError("The count begins with 1.") } }
 
-    /// Calls the body with 1, 2 and so on, until it returns false, the count is reached, or SIGINT or SIGTERM comes.
-    func run(_ body: (_ number: Int) throws -> Bool) throws {
-        let interruption = Latch()
-        let signals = try RunLoopThread(name: "signals")
-        for signal in [SIGINT, SIGTERM] { try signals.loop.add(.signal(signal) { _ in interruption.open() }) }
+    /// Calls the body with 1, 2 and so on, until it returns false, the count is reached, SIGINT or SIGTERM comes, or a key
+    /// at the terminal says so. A terminal whose window has changed calls `redraw`.
+    func run(
+        on terminal: Terminal? = nil, redraw: () -> Void = {}, _ body: (_ number: Int) throws -> Bool
+    ) throws {
+        let events = Events()
+        let thread = try RunLoopThread(name: "signals")
+        for signal in [SIGINT, SIGTERM] { try thread.loop.add(.signal(signal) { _ in events.tell(.end) }) }
+        try terminal?.watch(in: thread.loop) { events.tell($0) }
         var (number, next) = (1, MonotonicInstant.now)
-        while try body(number), number != count {
+        repeats: while try body(number), number != count {
             number += 1
             next = max(next + interval.duration, .now)
-            if interruption.wait(until: next) { break }
+            while let event = events.next(before: next) {
+                if case .end = event { break repeats }
+                redraw()
+            }
         }
-        signals.stop()
+        thread.stop()
+    }
+}
+
+/// What the signals and the terminal tell.
+private final class Events: Sendable {
+    private struct State {
+        var events: [Terminal.Event] = []
+        var wait: Latch?
+    }
+
+    private let state = Mutex(State())
+
+    func tell(_ event: Terminal.Event) {
+        let wait = state.withLock { state in
+            state.events.append(event)
+            return state.wait.take()
+        }
+        wait?.open()
+    }
+
+    func next(before deadline: MonotonicInstant) -> Terminal.Event? {
+        while true {
+            let latch = Latch()
+            let event = state.withLock { state -> Terminal.Event? in
+                if state.events.isEmpty { state.wait = latch }
+                return state.events.isEmpty ? nil : state.events.removeFirst()
+            }
+            if event != nil { return event }
+            if !latch.wait(until: deadline) { return nil }
+        }
     }
 }
 

@@ -44,13 +44,15 @@ func printable(_ text: String) -> String {
     }
 }
 
-func print(table rows: [[String]]) {
+func print(table rows: [[String]]) { for line in lines(ofTable: rows) { print(line) } }
+
+/// The lines of a table, with its columns below each other.
+func lines(ofTable rows: [[String]]) -> [String] {
     let widths = (0..<(rows.first?.count ?? 0)).map { column in rows.map { $0[column].count }.max() ?? 0 }
-    for row in rows {
-        let cells = row.enumerated().map { column, text in
+    return rows.map { row in
+        row.enumerated().map { column, text in
             column == row.count - 1 ? text : text + String(repeating: " ", count: widths[column] - text.count)
-        }
-        print(cells.joined(separator: "  "))
+        }.joined(separator: "  ")
     }
 }
 

@@ -20,6 +20,7 @@ struct Portctl: ParsableCommand {
 
             Completions for your shell: portctl --generate-completion-script bash (or zsh, or fish).
             """,
+        version: PortRuntime.packageVersion,
         subcommands: [
             List.self, Info.self, Send.self, Request.self, Ping.self, Watch.self, Wait.self, Top.self, Sweep.self,
             Doctor.self,

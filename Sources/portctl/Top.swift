@@ -5,11 +5,13 @@ import RunLoops
 
 struct Top: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Show how busy the ports of all names are, the busiest first, until interrupted.",
+        abstract:
+            "Show how busy the ports of all names are, the busiest first, until interrupted or, at a terminal, until q.",
         discussion: """
             STATE is that of the command list. WAITING counts the messages that were sent and are not taken yet, RATE those \
             taken in a second, RECEIVED those taken since the port was made, and SENDER is the process that sends most. A ? \
-            stands for an owner that does not answer.
+            stands for an owner that does not answer. At a terminal, the table fills the window, and each one replaces the \
+            one before.
             """)
 
     @OptionGroup var repetition: Repetition
@@ -58,24 +60,26 @@ struct Top: ParsableCommand {
     }
 
     func run() throws {
+        let terminal = output.isJSON ? nil : Terminal()
         var former: [String: Look] = [:]
-        try repetition.run { _ in
+        var table: [String] = []
+        try repetition.run(on: terminal, redraw: { terminal?.show(table) }) { _ in
             let looks = Look.all(try PortNameServer.shared.registrations(), timeout: .milliseconds(300))
             let samples = looks.map { Sample($0, after: former[$0.registration.port]) }
             former = Dictionary(looks.map { ($0.registration.port, $0) }) { $1 }
-            show(
-                samples.sorted {
-                    ($0.rate ?? -1, $1.look.registration.name) > ($1.rate ?? -1, $0.look.registration.name)
-                })
+            let sorted = samples.sorted {
+                ($0.rate ?? -1, $1.look.registration.name) > ($1.rate ?? -1, $0.look.registration.name)
+            }
+            table = lines(ofTable: [Sample.titles] + sorted.map(\.row))
+            if output.isJSON {
+                print("\(JSON.array(sorted.map(\.json)))")
+            } else if let terminal {
+                terminal.show(table)
+            } else {
+                for line in table + [""] { print(line) }
+            }
             return true
         }
-    }
-
-    private func show(_ samples: [Sample]) {
-        if output.isJSON { return print("\(JSON.array(samples.map(\.json)))") }
-        // On a terminal each table replaces the one before.
-        if isatty(STDOUT_FILENO) == 1 { write("\u{1B}[H\u{1B}[2J".utf8) }
-        print(table: [Sample.titles] + samples.map(\.row))
-        if isatty(STDOUT_FILENO) != 1 { print("") }
+        terminal?.leave()
     }
 }

@@ -1,0 +1,104 @@
+/// Who talks to whom: the processes with named ports, those that send to them, and what goes between.
+/// ``PortNameServer/map(observing:before:)`` makes one.
+public struct PortMap: Sendable, Hashable {
+    /// A process that has named ports, or sends to one.
+    public struct Process: Sendable, Hashable {
+        /// The process id; 0 when the kernel does not say.
+        public let pid: Int32
+        /// The path of its program; nil when the system does not say.
+        public let program: String?
+        /// False for an owner of ports that does not answer.
+        public internal(set) var answers: Bool
+    }
+
+    /// A port with a name.
+    public struct NamedPort: Sendable, Hashable {
+        /// The port's number and its process, as in ``MachPort/description``: unique in the map.
+        public let id: String
+        /// Its names, sorted.
+        public internal(set) var names: [String]
+        /// The owner's process id.
+        public let owner: Int32
+        /// What the owner says of the port; nil when it does not answer.
+        public let service: PortService?
+    }
+
+    /// What a process sends to a port.
+    public struct Edge: Sendable, Hashable {
+        /// The process id of the sender.
+        public let sender: Int32
+        /// The ``NamedPort/id``.
+        public let port: String
+        /// The messages that were sent, since the sender is connected.
+        public internal(set) var sent = 0
+        /// Those of them that were sent while the owner looked.
+        public internal(set) var recently = 0
+        /// The requests of the sender that wait for their replies; 0 when the sender has no named port to ask for.
+        public internal(set) var awaitedReplies = 0
+        /// The threads and tasks of the sender that wait for room at the port.
+        public internal(set) var waitingSenders = 0
+    }
+
+    /// The processes, by their ids.
+    public let processes: [Process]
+    /// The named ports, by their first names.
+    public let ports: [NamedPort]
+    /// What is sent, by port and by sender.
+    public let edges: [Edge]
+
+    init(_ answers: [(registration: PortNameServer.Registration, service: PortService?)]) {
+        var (processes, ports): ([Int32: Process], [String: NamedPort]) = ([:], [:])
+        for (registration, service) in answers {
+            let (pid, id) = (registration.pid, registration.port)
+            processes[pid] = Process(
+                pid: pid, program: registration.program, answers: processes[pid]?.answers == true || service != nil)
+            let names = (ports[id]?.names ?? []) + [registration.name]
+            ports[id] = NamedPort(id: id, names: names.sorted(), owner: pid, service: service)
+        }
+        var edges: [String: Edge] = [:]
+        func change(_ sender: Int32, _ port: String, _ change: (inout Edge) -> Void) {
+            change(&edges["\(sender) \(port)", default: Edge(sender: sender, port: port)])
+        }
+        for port in ports.values {
+            for sender in port.service?.senders ?? [] {
+                if processes[sender.pid] == nil {
+                    processes[sender.pid] = Process(pid: sender.pid, program: sender.program, answers: true)
+                }
+                change(sender.pid, port.id) { ($0.sent, $0.recently) = (sender.sent, sender.recently) }
+            }
+            // A process says the same for each of its ports. Ports without a name are not in the map.
+            for awaited in port.service?.awaited ?? [] where ports[awaited.port] != nil {
+                change(port.owner, awaited.port) { edge in
+                    (edge.awaitedReplies, edge.waitingSenders) = (awaited.replies, awaited.senders)
+                }
+            }
+        }
+        self.processes = processes.values.sorted { $0.pid < $1.pid }
+        self.ports = ports.values.sorted { $0.names[0] < $1.names[0] }
+        self.edges = edges.values.sorted { ($0.port, $0.sender) < ($1.port, $1.sender) }
+    }
+}
+
+extension PortNameServer {
+    /// Asks the owners of all names, at the same time, who sends to them: owners that do not answer are in the map, too.
+    /// - Parameters:
+    ///   - duration: How long an owner looks at a port where something happens.
+    ///   - deadline: The end of the wait for owners that do not answer.
+    /// - Throws: ``PortError``: an error of the directory; `CancellationError`.
+    public nonisolated(nonsending) func map(
+        observing duration: Duration = .milliseconds(300), before deadline: ContinuousClock.Instant = .now + .seconds(2)
+    ) async throws -> PortMap {
+        let found = try registrations()
+        let answers = await withTaskGroup(of: (Registration, PortService?).self) { group in
+            for registration in found {
+                group.addTask {
+                    let right = try? await self.port(forName: registration.name, before: deadline)
+                    return (registration, try? await right?.service(observing: duration, before: deadline))
+                }
+            }
+            return await group.reduce(into: []) { $0.append($1) }
+        }
+        try Task.checkCancellation()
+        return PortMap(answers.map { (registration: $0, service: $1) })
+    }
+}

@@ -1,0 +1,54 @@
+import Glibc
+import OwnThread
+import RunLoops
+import TestSupport
+import Testing
+
+@testable import Ports
+
+@Suite(.ownThread) struct PortMapTests {
+    let sandbox = Sandbox()
+
+    @Test func `a map has the processes, their ports, and what goes between`() async throws {
+        let desk = try Desk(sandbox)
+        let child = Child("own", in: sandbox)
+        let right = try desk.report()
+        try sandbox.names.register(desk.port, name: "second")
+        for _ in 0..<3 { try await right.send(MachPort.Message()) }
+
+        let map = try await sandbox.names.map(observing: .milliseconds(20), before: .patience)
+        #expect(Set(map.processes.map(\.pid)) == [getpid(), child.pid] && map.processes.allSatisfy(\.answers))
+        #expect(map.processes.first { $0.pid == child.pid }?.program?.hasSuffix("/PortsTestHelper") == true)
+        #expect(map.ports.map(\.names) == [["owned"], ["second", "test"]])
+        #expect(map.ports.map(\.owner) == [child.pid, getpid()] && map.ports[0].id == right.id.description)
+        #expect(map.ports[0].service?.condition == .unserved && map.ports[0].service?.waiting == 3)
+        let sent = try #require(map.edges.first { $0.port == map.ports[0].id })
+        #expect(sent.sender == getpid() && sent.sent == 3)
+        // The report of the child.
+        #expect(map.edges.contains { $0.port == map.ports[1].id && $0.sender == child.pid && $0.sent == 1 })
+        #expect(map.edges.count == 2)
+    }
+
+    @Test func `an owner that does not answer is in the map`() async throws {
+        let desk = try Desk(sandbox)
+        let child = Child("own", in: sandbox)
+        _ = try desk.report()
+        child.stop()
+        let map = try await sandbox.names.map(before: .now + .milliseconds(500))
+        #expect(map.processes.filter { !$0.answers }.map(\.pid) == [child.pid])
+        #expect(map.ports.first { $0.names == ["owned"] }.map { $0.service == nil } == true)
+    }
+
+    @Test func `who waits for a reply is seen`() async throws {
+        let (asked, asking) = (try MachPort(nameServer: sandbox.names), try MachPort(nameServer: sandbox.names))
+        try sandbox.names.register(asked, name: "asked")
+        try sandbox.names.register(asking, name: "asking")
+        let request = Task { try await RemoteMessagePort(asked.sendRight).request(id: 1, timeout: .seconds(60)) }
+        #expect(await waitUntil { asked.receiver.look().statistics.waiting == 1 })
+        let map = try await sandbox.names.map(observing: .milliseconds(20), before: .patience)
+        #expect(map.edges.first { $0.port == asked.id.description }?.awaitedReplies == 1)
+        request.cancel()
+        _ = await request.result
+        withExtendedLifetime(asking) {}
+    }
+}
