@@ -5,7 +5,7 @@ PREFIX ?= /usr/local
 SHELL := /bin/bash
 FORMATTED := Package.swift .ci/floors.swift Sources Tests Examples Benchmarks/Package.swift Benchmarks/Sources
 
-.PHONY: help run test test-tsan test-asan examples other-loops install install-portctl install-library soak soak-ports fuzz bench bench-all bench-check docs format lint clean \
+.PHONY: help run test test-tsan test-asan examples other-loops install install-portctl install-library soak soak-ports fuzz bench bench-all bench-check docs docs-preview format lint clean \
 	dependencies
 
 help:
@@ -21,7 +21,7 @@ help:
 	@echo "make bench    measure ports and the run loop beside what people would use instead, for some three minutes"
 	@echo "make bench-all  the same with more peers between processes: sd-bus, libqb, grpc-swift, SocketPort"
 	@echo "make bench-check  count the instructions and allocations of a message with valgrind, and fail if they have grown"
-	@echo "make docs     build the documentation, in .build/documentation"
+	@echo "make docs     build the documentation, in .build/documentation; make docs-preview serves it to a browser"
 	@echo "make format   lay the source text out"
 	@echo "make lint     check the layout of the source text, and that in Sources/Ports every use of a type points down"
 	@echo "make clean    remove what was built"
@@ -216,14 +216,20 @@ bench-check: dependencies
 	@Benchmarks/check-instructions \
 		"$$($(SWIFT) build -c release --package-path Benchmarks --show-bin-path)/instructions" $(UPDATE)
 
-# Warnings are errors: a link in a comment that leads nowhere is one.
+# One archive of all modules. Warnings are errors: a link in a comment that leads nowhere is one.
+DOCUMENTED = SwiftPortsGuide RunLoops Ports TypedPorts FoundationPorts CoreFoundationPorts ZeroMQ
 docs: dependencies
 	@mkdir -p .build/documentation
-	@for target in RunLoops Ports TypedPorts CoreFoundationPorts FoundationPorts ZeroMQ; do \
-		SWIFT_PORTS_DOCS=1 $(SWIFT) package --scratch-path .build/docs --allow-writing-to-directory .build/documentation \
-			generate-documentation --target $$target --warnings-as-errors --disable-indexing \
-			--output-path .build/documentation/$$target || exit 1; \
-	done
+	@SWIFT_PORTS_DOCS=1 $(SWIFT) package --scratch-path .build/docs --allow-writing-to-directory .build/documentation \
+		generate-documentation --enable-experimental-combined-documentation $(DOCUMENTED:%=--target %) \
+		--warnings-as-errors --output-path .build/documentation
+	@echo "To look at the documentation, run make docs-preview."
+
+# For this machine alone; DOCS_PORT=<number> takes another port.
+DOCS_PORT ?= 8080
+docs-preview: docs
+	@echo "http://localhost:$(DOCS_PORT)/documentation/swiftportsguide"
+	@python3 -m http.server $(DOCS_PORT) --bind 127.0.0.1 --directory .build/documentation
 
 format:
 	@$(SWIFT) format format --in-place -r $(FORMATTED)

@@ -58,6 +58,10 @@ let package = Package(
             exclude: ["C"],
             linkerSettings: [.linkedLibrary("Foundation")]),
         .target(name: "FoundationPorts", dependencies: ["CoreFoundationPorts", "Ports", "RunLoops", "RunLoopLocks"]),
+        // No code: where the documentation begins.
+        .target(
+            name: "SwiftPortsGuide",
+            dependencies: ["RunLoops", "Ports", "TypedPorts", "FoundationPorts", "CoreFoundationPorts", "ZeroMQ"]),
         .executableTarget(
             name: "portctl",
             dependencies: ["Ports", "RunLoops", "ZeroMQ", argumentParser]
@@ -122,7 +126,7 @@ let package = Package(
         .testTarget(
             name: "MovingOverTests",
             dependencies: ["loadd-corefoundation", "loadd-ports", "loadd-typedports", "OwnThread", "TestSupport"]),
-        .testTarget(name: "ReadmeTests"),
+        .testTarget(name: "ReadmeTests", dependencies: ["noted", "notes", "OwnThread", "TestSupport"]),
     ],
     swiftLanguageModes: [.v6]
 )
@@ -160,6 +164,13 @@ for (folder, dependencies) in [
             // As it was on macOS.
             swiftSettings: folder == "CoreFoundation" ? [.swiftLanguageMode(.v5)] : []))
 }
+
+// The daemon of the documentation's tutorial, with its client.
+package.targets += [
+    .target(name: "NotesRequests", dependencies: ["TypedPorts"], path: "Examples/Notes/NotesRequests"),
+    .executableTarget(name: "noted", dependencies: ["NotesRequests", "TypedPorts"], path: "Examples/Notes/noted"),
+    .executableTarget(name: "notes", dependencies: ["NotesRequests", "TypedPorts"], path: "Examples/Notes/notes"),
+]
 
 // For `make fuzz` alone: its program has no `main` but libFuzzer's, which is there only with `--sanitize fuzzer`.
 if Context.environment["SWIFT_PORTS_FUZZ"] != nil {

@@ -4,8 +4,14 @@ import Ports
 /// A port for messages of threads and processes, which ``MessagePortNameServer`` gives names, in Foundation's `RunLoop`.
 /// The corresponding class is NSMessagePort.
 ///
-///     let port = MessagePort()
-///     port.setDelegate(self)
+///     import Foundation
+///
+///     final class Receiver: PortDelegate {
+///         func handle(_ message: PortMessage) { print("got message", message.msgid) }
+///     }
+///
+///     let (receiver, port) = (Receiver(), MessagePort())
+///     port.setDelegate(receiver)
 ///     RunLoop.current.add(port, forMode: .default)
 ///     MessagePortNameServer.sharedInstance().registerPort(port, name: "com.example.service")
 ///

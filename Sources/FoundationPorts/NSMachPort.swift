@@ -4,8 +4,14 @@ import Ports
 /// A port for messages of threads and processes, in Foundation's `RunLoop`. The corresponding class is NSMachPort.
 /// No Mach kernel is involved: the port is a `MachPort` of this library.
 ///
-///     let port = NSMachPort()
-///     port.setDelegate(self)
+///     import Foundation
+///
+///     final class Receiver: PortDelegate {
+///         func handle(_ message: PortMessage) { print("got message", message.msgid) }
+///     }
+///
+///     let (receiver, port) = (Receiver(), NSMachPort())
+///     port.setDelegate(receiver)
 ///     RunLoop.current.add(port, forMode: .default)
 open class NSMachPort: SendRightPort, ReplaceableByExisting, @unchecked Sendable {
     // Sound: nothing is stored.

@@ -34,7 +34,11 @@ extension MachPort {
 
     /// Has a delegate of the main actor handle messages on the main loop, otherwise as ``setLocalDelegate(_:)``.
     ///
-    ///     extension Model: @MainActor MachPort.Delegate { … }
+    ///     @MainActor final class Model: @MainActor MachPort.Delegate {
+    ///         func handle(_ message: MachPort.Message, of port: MachPort) { print("got", message.id) }
+    ///     }
+    ///
+    ///     let (model, port) = (Model(), try MachPort())
     ///     port.setMainActorDelegate(model)
     ///     try port.schedule(in: .main)
     @MainActor public func setMainActorDelegate(_ delegate: any Delegate) {

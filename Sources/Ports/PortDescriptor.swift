@@ -1,5 +1,6 @@
 /// A descriptor by which an event loop of any kind serves a port: epoll, poll, GLib, libuv, SwiftNIO…
 ///
+///     let port = try MachPort { message in print("got", message.id) }
 ///     let descriptor = try PortDescriptor(port)
 ///     // When the event loop says that `descriptor.fileDescriptor` is readable:
 ///     try descriptor.handle()

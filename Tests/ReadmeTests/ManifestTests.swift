@@ -4,9 +4,7 @@ import Testing
 struct ManifestTests {
     /// SwiftPM prefers a dependency's product to a dependent's own target of the same name, without a word.
     @Test func `the products are the libraries and portctl`() throws {
-        let root = URL(fileURLWithPath: #filePath)
-            .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
-        let manifest = try String(contentsOf: root.appendingPathComponent("Package.swift"), encoding: .utf8)
+        let manifest = try Repository.text("Package.swift")
         let products = manifest.matches(of: /\.(?:library|executable|plugin)\(\s*name: "?(\w+)/).map { String($0.1) }
         let libraries = [
             "RunLoops", "Ports", "TypedPorts", "CoreFoundationPorts", "CFPorts", "FoundationPorts", "ZeroMQ",

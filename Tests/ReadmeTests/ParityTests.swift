@@ -3,26 +3,23 @@ import Testing
 
 /// The tables of what Apple's run loops and ports have, and of what waits, name nothing that is not there.
 struct ParityTests {
-    private let root = URL(fileURLWithPath: #filePath)
-        .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
-
     @Test(arguments: [("RunLoops", "Parity", 50), ("Ports", "Parity", 50), ("Ports", "Async", 2)])
     func `the tests and examples that a table names are there`(module: String, name: String, least: Int) throws {
-        let page = try text("Sources/\(module)/\(module).docc/\(name).md")
+        let page = try Repository.text("Sources/\(module)/\(module).docc/\(name).md")
         let tests = page.matches(of: /`(\w+): ([^`]+)`/)
         #expect(tests.count >= least)
         for test in tests {
             let (file, name) = (test.1, test.2)
-            let sources = ["RunLoopsTests", "PortsTests"].compactMap { try? text("Tests/\($0)/\(file).swift") }
+            let sources = ["RunLoopsTests", "PortsTests"].compactMap {
+                try? Repository.text("Tests/\($0)/\(file).swift")
+            }
             let forms = ["func `\(name)`", "Script(\"\(name)\"", "Scene(\"\(name)\""]
             #expect(
                 sources.contains { source in forms.contains { source.contains($0) } },
                 "\(file) has no test of this name: \(name)")
         }
-        for example in page.matches(of: /`Examples\/(\w+)`/) { _ = try text("Examples/\(example.1)/expected.txt") }
-    }
-
-    private func text(_ path: String) throws -> String {
-        try String(contentsOf: root.appendingPathComponent(path), encoding: .utf8)
+        for example in page.matches(of: /`Examples\/(\w+)`/) {
+            _ = try Repository.text("Examples/\(example.1)/expected.txt")
+        }
     }
 }

@@ -6,7 +6,7 @@ import RunLoops
 /// The worker makes its own port, checks in with that port, and gets the right to the launcher's port:
 ///
 ///     let checkIn = try CheckIn.fromEnvironment()
-///     let mine = try MachPort { message in … }
+///     let mine = try MachPort { message in print("got", message.id) }
 ///     let parent = try checkIn.complete(with: mine)
 ///     try mine.schedule(in: .current)
 public struct CheckIn: Sendable {

@@ -16,6 +16,8 @@ public final class WorkerProcess: Sendable {
 
     /// Starts a program, and returns when the program has checked in. A worker that is late or refused is killed.
     ///
+    ///     let port = try MachPort { message in print("got", message.id) }
+    ///     try port.schedule(in: .main)
     ///     let worker = try WorkerProcess.launch(.init("/usr/bin/indexer", ["--quick"]), port: port.sendRight)
     ///
     /// `CheckIn.complete(with:before:)` gives `port` to the worker. The name server's directory is the one for the

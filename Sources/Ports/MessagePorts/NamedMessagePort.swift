@@ -5,7 +5,7 @@ import RunLoops
 /// when there is none.
 ///
 ///     let store = NamedMessagePort("com.example.store")
-///     let answer = try await store.request(MachPort.Message(id: 1))
+///     print(try await store.request(MachPort.Message(id: 1)))
 ///
 /// A request that a server may have handled is sent again only if the caller allows that.
 public final class NamedMessagePort: Sendable, CustomStringConvertible {

@@ -5,12 +5,13 @@ extension ThreadRunLoop {
     ///
     /// The other loop watches ``descriptor``, and calls two methods in each of its rounds, around its own wait:
     ///
-    ///     let run = try ThreadRunLoop.DrivenRun()
-    ///     repeat {
-    ///         let deadline = run.prepare()
-    ///         waitForMyDescriptors(and: run.descriptor, until: deadline)
-    ///         serveMyDescriptors()
-    ///     } while run.dispatch() == nil
+    ///     func run(_ round: (_ descriptor: Int32, _ deadline: MonotonicInstant) -> Void) throws {
+    ///         let run = try ThreadRunLoop.DrivenRun()
+    ///         repeat {
+    ///             // The other loop waits for this descriptor and its own, until the deadline, and serves its own.
+    ///             round(run.descriptor, run.prepare())
+    ///         } while run.dispatch() == nil
+    ///     }
     ///
     /// A pass is the same as in an ordinary run, in the same order: ``prepare()`` is what comes before the sleep, and
     /// ``dispatch()`` what comes after. While only the other loop has work, the pass sleeps on. The descriptor also

@@ -5,7 +5,7 @@ extension ThreadRunLoop {
     /// Tasks for an idle loop: the loop calls them when it is about to sleep.
     ///
     ///     let idle = ThreadRunLoop.IdleQueue(in: .main)
-    ///     for page in pages { idle.add { page.draw() } }
+    ///     for page in 1...100 { idle.add { print("draws page", page) } }
     ///
     /// The tasks of one pass have a time budget. When it is used up, the loop goes through another pass, which serves
     /// new events, before the remaining tasks. An empty queue costs one call before each sleep, and no wake-up.

@@ -20,7 +20,8 @@ extension ThreadRunLoop {
     /// Makes a handler for the main loop of a closure of the main actor. Any thread may do so, and add the item. A call
     /// of the handler on another thread than the main thread stops the process.
     ///
-    ///     ThreadRunLoop.main.perform(ThreadRunLoop.mainActor { model.refresh() })
+    ///     var title = "before"
+    ///     ThreadRunLoop.main.perform(ThreadRunLoop.mainActor { title = "after" })
     public static func mainActor<each Argument: Sendable, Value: Sendable>(
         _ body: @escaping @MainActor (repeat each Argument) -> Value
     ) -> @Sendable (repeat each Argument) -> Value {

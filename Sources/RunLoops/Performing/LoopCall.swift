@@ -17,7 +17,7 @@ extension ThreadRunLoop {
 
     /// Calls a closure on the loop's thread, in the next pass of one of the modes, and suspends until it has returned.
     ///
-    ///     let count = try await loop.execute { window.count }
+    ///     print(try await ThreadRunLoop.main.execute { ThreadRunLoop.main.allModes })
     ///
     /// - Throws: The closure's error; before its call, ``RunLoopError/loopEnded`` and `CancellationError`.
     @discardableResult

@@ -4,9 +4,10 @@ extension ThreadRunLoop.Source1 {
     /// A source for a descriptor: the handler is called on the loop's thread each time the loop finds the descriptor
     /// ready, with the source and the events. The corresponding CF type is `CFFileDescriptor`.
     ///
-    ///     let source = ThreadRunLoop.Source1.descriptor(socket, closesOnInvalidation: true) { source, _ in
-    ///         if receive(from: socket) == nil { source.invalidate() }
+    ///     let input = ThreadRunLoop.Source1.descriptor(0) { source, _ in
+    ///         if let line = readLine() { print("read", line) } else { source.invalidate() }
     ///     }
+    ///     try ThreadRunLoop.main.add(input)
     ///
     /// The loop calls the handler as long as the descriptor is ready: it has to read, write, or invalidate the source.
     /// The handler is called once for an end (an error, a hang-up, or a peer that sends no more) when nothing is left

@@ -3,9 +3,13 @@ import RunLoops
 
 /// The asking side of a ``RequestServer``, for any task or thread.
 ///
+///     struct Lookup: PortRequest {
+///         typealias Reply = String?
+///         var word: String
+///     }
+///
 ///     let dictionary = RequestClient("com.example.dictionary")
-///     let meaning = try await dictionary.request(Lookup(word: "port"))
-///     for try await word in dictionary.stream(Words(prefix: "p")) { print(word) }
+///     print(try await dictionary.request(Lookup(word: "port")) ?? "nobody knows it")
 ///
 /// A client of a name outlives its server: it waits for a port of the name, and finds the next after a restart.
 public struct RequestClient: Sendable {

@@ -3,9 +3,13 @@ import RunLoopLocks
 
 /// Answers typed requests in tasks.
 ///
+///     struct Lookup: PortRequest {
+///         typealias Reply = String?
+///         var word: String
+///     }
+///
 ///     let server = try RequestServer(name: "com.example.dictionary")
-///     server.handle(Lookup.self) { lookup in dictionary[lookup.word] }
-///     server.handle(Words.self) { words in dictionary.keys(from: words.prefix) }
+///     server.handle(Lookup.self) { lookup in ["port": "where messages arrive"][lookup.word] }
 ///     await server.run()
 ///
 /// Requests wait at the port until the server runs. Any thread may call all methods.

@@ -1,0 +1,23 @@
+import NotesRequests
+import TypedPorts
+
+@main
+struct Daemon {
+    static func main() async throws {
+        // First: until the sequence is made, SIGTERM ends the process at once.
+        let signals = try SignalSequence([SIGTERM, SIGINT])
+        let notebook = Notebook()
+        let server = try RequestServer(name: serviceName)
+        server.handle(Add.self) { request in try await notebook.add(request.text) }
+        server.handle(AllNotes.self) { _ in await notebook.notes }
+        server.handle(NewNotes.self) { _ in await notebook.newNotes() }
+        async let serving: Void = server.run()
+
+        _ = try await signals.wait()
+        await notebook.close()
+        await server.finish(before: .now + .seconds(5))
+        await serving
+        // A second signal must not end the process early.
+        withExtendedLifetime(signals) {}
+    }
+}

@@ -1,0 +1,24 @@
+import NotesRequests
+import TypedPorts
+
+@main
+struct Client {
+    static func main() async {
+        let words = Array(CommandLine.arguments.dropFirst())
+        let notes = RequestClient(serviceName)
+        do {
+            if words == ["--follow"] {
+                for try await note in notes.stream(NewNotes()) { print("new: \(note)") }
+            } else if words.isEmpty {
+                for note in try await notes.request(AllNotes(), timeout: .seconds(10)) { print(note) }
+            } else {
+                let request = Add(words.joined(separator: " "))
+                print("note \(try await notes.request(request, timeout: .seconds(10)))")
+            }
+        } catch Add.Failure.noteIsEmpty {
+            print("notes: the note is empty")
+        } catch {
+            print("notes: \(error)")
+        }
+    }
+}

@@ -1,0 +1,2 @@
+// Who makes a port schedules it in a loop.
+@_exported import RunLoops
