@@ -4,7 +4,9 @@ extension MachPort.SendRight {
     /// Asks the port's owner by whom the port is served, and how that goes. The library in the owner's process answers, on
     /// a thread of its own. While messages wait, or a loop of the port is busy, the owner looks for some time, to see
     /// whether anything moves. Connecting may take up to a second more.
-    /// - Parameter duration: How long the owner looks, at most ten seconds.
+    /// - Parameters:
+    ///   - duration: How long the owner looks, at most ten seconds.
+    ///   - deadline: The end of the wait for the answer.
     /// - Throws: ``PortError``: `receiveTimedOut` when the owner does not answer, as one that is stopped;
     ///   `incompatibleVersion` when its library is too old; `isInvalid`, `becameInvalid`, `cannotConnect`…
     @available(*, noasync, message: "it blocks its thread; `try await` the other one")
