@@ -45,6 +45,7 @@ public final class ThreadRunLoop: Sendable {
         var watches: [StallWatch] = []
         /// How many observations note the starts of passes.
         var observations = 0
+        var tapes: [Tape] = []
     }
 
     /// The loop's place between two sleeps, for ``wakeUp()``.
@@ -340,6 +341,8 @@ extension ThreadRunLoop {
         for case .job(let job) in blocks.close().map(\.work) { orphan(job) }
         // A retained loop retains no descriptors. They are closed after the lock.
         _ = state.withLock { state in (state.wake.take(), state.modes.indices.map { state.modes[$0].waitSet.take() }) }
+        passEnds(.runEnds(left: 0))
+        _ = progress.tapes.exchange(TapeChain())
         let (whenEnded, guest) = state.withLock { state in
             // A handler may have ended the thread inside a run.
             state.runs = []

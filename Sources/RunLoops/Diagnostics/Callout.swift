@@ -15,5 +15,7 @@ struct Callout: Equatable {
     }
 
     var kind: Kind { Kind(rawValue: bits & Self.kindBits) ?? .none }
-    func isOf(_ id: ObjectIdentifier) -> Bool { bits & ~Self.kindBits == UInt(bitPattern: id) }
+    /// The item's; nil without an item.
+    var address: UInt? { bits & ~Self.kindBits == 0 ? nil : bits & ~Self.kindBits }
+    func isOf(_ id: ObjectIdentifier) -> Bool { address == UInt(bitPattern: id) }
 }

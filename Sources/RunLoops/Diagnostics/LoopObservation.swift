@@ -26,7 +26,7 @@ package final class LoopObservation: Sendable {
             state.observations += 1
             guard isFirst else { return }
             loop.progress.start.store(0, ordering: .relaxed)
-            loop.progress.isWatched.store(true, ordering: .sequentiallyConsistent)
+            loop.progress.set(.monitors, true)
             // A loop that falls asleep after this look sees that it is watched, and forgets the start.
             if !loop.isWaiting, !state.runs.isEmpty {
                 _ = loop.progress.start.compareExchange(
@@ -38,7 +38,7 @@ package final class LoopObservation: Sendable {
     deinit {
         loop.state.withLock { state in
             state.observations -= 1
-            loop.progress.isWatched.store(state.isWatched, ordering: .relaxed)
+            loop.progress.set(.monitors, state.isWatched)
         }
     }
 

@@ -24,14 +24,14 @@ final class StallWatch: Sendable {
             // A pass that was not watched to its end has left its start.
             if !state.isWatched { loop.progress.start.store(0, ordering: .relaxed) }
             state.watches.append(self)
-            loop.progress.isWatched.store(true, ordering: .sequentiallyConsistent)
+            loop.progress.set(.monitors, true)
         }
     }
 
     func stop() {
         loop.state.withLock { state in
             state.watches.removeAll { $0 === self }
-            loop.progress.isWatched.store(state.isWatched, ordering: .relaxed)
+            loop.progress.set(.monitors, state.isWatched)
         }
         let wait = state.withLock { state in
             state.isStopped = true

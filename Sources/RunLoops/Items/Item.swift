@@ -18,6 +18,7 @@ enum Item {
 
     var id: ObjectIdentifier { ObjectIdentifier(member) }
     var isValid: Bool { member.isValid }
+    var label: String? { member.label }
 
     /// Whether a loop may take the item: a timer or an observer is one loop's at a time.
     func mayJoin(_ loop: ThreadRunLoop) -> Bool {

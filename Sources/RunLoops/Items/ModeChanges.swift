@@ -73,7 +73,10 @@ extension ThreadRunLoop {
         _ = try? walk(item, telling: \.cancel, begin: modes) { state, mode in
             if mode == .common { state.commonItems.removeAll { $0.id == item.id } }
             guard let index = state.index(of: mode), state.modes[index].remove(item) else { return false }
-            if !state.modes.indices.contains(where: { state.modes[$0].contains(item) }) { item.leave(self) }
+            if !state.modes.indices.contains(where: { state.modes[$0].contains(item) }) {
+                item.leave(self)
+                for tape in state.tapes { tape.noteDeparture(of: item) }
+            }
             // The kernel's timer of a loop that sleeps in this mode.
             if case .timer = item, isWaiting, state.runs.last?.mode == index { state.modes[index].armTimer() }
             changes.add(1, ordering: .releasing)

@@ -55,7 +55,7 @@ extension ThreadRunLoop {
                 return state.handler
             }
             guard let handler else { return }
-            loop.progress.calling(Callout(.observer, self)) { handler(self, activity) }
+            loop.calling(Callout(.observer, self)) { handler(self, activity) }
             if !repeats { invalidate() }
             state.withLock { $0.isTold = false }
         }

@@ -111,7 +111,7 @@ extension ThreadRunLoop {
                 return state.perform
             }
             guard let perform else { return false }
-            loop.progress.calling(Callout(.source0, self), perform)
+            loop.calling(Callout(.source0, self), perform)
             return true
         }
     }

@@ -99,7 +99,7 @@ extension ThreadRunLoop {
             guard let (handler, firedFor) = due else { return }
             // Out of the queues, so that an inner run does not wake for this timer.
             loop.requeue(self)
-            loop.progress.calling(Callout(.timer, self)) { handler(self) }
+            loop.calling(Callout(.timer, self)) { handler(self) }
             if step == 0 { invalidate() }
             state.withLock { state in
                 state.isFiring = false

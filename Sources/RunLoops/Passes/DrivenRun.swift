@@ -41,7 +41,6 @@ extension ThreadRunLoop {
         public let descriptor: Int32
 
         private let mode: OpenMode
-        private let depth: Int
         private var pass: Pass
         private var phase = Phase.between
         /// Whether the run is in ``prepare()`` or ``dispatch()``.
@@ -74,7 +73,6 @@ extension ThreadRunLoop {
         private init(_ loop: ThreadRunLoop, _ mode: OpenMode, _ pass: Pass) {
             (self.loop, self.mode, self.pass) = (loop, mode, pass)
             descriptor = mode.waitSet.set
-            depth = loop.state.withLock { $0.runs.count }
             loop.drivenRuns.add(1, ordering: .relaxed)
             if loop.isStoppedAtEntry(mode) { phase = .stopped }
         }
@@ -102,7 +100,7 @@ extension ThreadRunLoop {
                 loop.notify(.beforeWaiting, mode)
                 if crl_is_forked() || !fallsAsleep() { return .distantPast }
                 phase = .asleep
-                loop.passEnds()
+                loop.passEnds(.sleeps)
             case .asleep: break
             }
             // A poller that waits for edges has had the one of what is still ready.
@@ -133,7 +131,7 @@ extension ThreadRunLoop {
                 let isAlone = loop.isMain && loop.state.withLock { $0.modes[mode.index].hasNoSourceOrTimer }
                 let ready = loop.nextEvent(mode, .distantPast, isMainQueueAlone: isAlone)
                 if ready == nil, !loop.isWokenUp, !pass.limit.hasPassed { return nil }
-                loop.wakesFromSleep()
+                loop.wakesFromSleep(loop.wakeUp(by: ready))
                 event = loop.state.withLock { loop.event(for: ready, mode.index, &$0) }
                 loop.notify(.afterWaiting, mode)
             }
@@ -147,7 +145,7 @@ extension ThreadRunLoop {
             if case .over = phase { return }
             if isInCallout {
                 // The pass goes on to its end.
-                loop.stop { [depth] in $0.runs[depth - 1].isStopped = true }
+                loop.stop { [depth = mode.depth] in $0.runs[depth - 1].isStopped = true }
                 return
             }
             if !crl_is_forked() { checkInnermost() }
@@ -186,7 +184,7 @@ extension ThreadRunLoop {
         private func checkInnermost() {
             contract(loop.isCurrent, "only the loop's own thread can drive a run of it")
             contract(
-                loop.state.withLock { $0.runs.count } == depth,
+                loop.state.withLock { $0.runs.count } == mode.depth,
                 "a run that began inside a driven run has to end before the driven one goes on or ends")
         }
     }

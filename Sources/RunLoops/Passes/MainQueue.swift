@@ -9,7 +9,7 @@ extension ThreadRunLoop {
 
     func drainMainQueue() {
         drainsMainQueue.store(true, ordering: .relaxed)
-        progress.calling(Callout(.mainQueue)) { crl_main_queue_drain() }
+        calling(Callout(.mainQueue)) { crl_main_queue_drain() }
         drainsMainQueue.store(false, ordering: .relaxed)
         servedMainQueueLast.store(true, ordering: .relaxed)
     }

@@ -110,8 +110,8 @@ extension ThreadRunLoop {
             return (watched, target.end)
         }
         guard let (watched, end) = target else { return nil }
-        passEnds()
-        defer { passBegins() }
+        passEnds(.polls)
+        defer { passBegins(.wakes(nil)) }
         while true {
             for _ in 0..<16 {
                 if watched.source.hasWork() {

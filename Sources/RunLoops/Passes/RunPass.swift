@@ -62,7 +62,7 @@ extension ThreadRunLoop {
 
     @inline(__always)
     func begin(_ pass: inout Pass, _ mode: OpenMode) -> Pause {
-        passBegins()
+        passBegins(.pass(mode: mode.index, depth: mode.depth))
         notify(.beforeTimers, mode)
         notify(.beforeSources, mode)
         performBlocks(mode)
@@ -103,6 +103,8 @@ extension ThreadRunLoop {
     /// The mode of a run in progress, with the fields that a pass reads without the lock.
     struct OpenMode {
         let index: Int
+        /// How many runs there are, with this one.
+        let depth: Int
         let flags: ModeFlags
         let waitSet: WaitSet
         /// The loop's count of changes when the run began.
@@ -130,25 +132,25 @@ extension ThreadRunLoop {
             let waitSet = try state.modes[index].preparedWaitSet(&state.wake)
             state.runs.append(Run(mode: index, before: wakeStateTaken()))
             return OpenMode(
-                index: index, flags: state.modes[index].flags, waitSet: waitSet,
+                index: index, depth: state.runs.count, flags: state.modes[index].flags, waitSet: waitSet,
                 changes: changes.load(ordering: .acquiring))
         }
     }
 
     func close() {
-        let (isOutermost, wakesOuter) = state.withLock { state in
+        let (left, wakesOuter) = state.withLock { state in
             // The outer runs have not seen the reason of a wake-up that came in this run, nor this run's changes, if
             // they sleep.
             if let run = state.runs.popLast(), run.before != .awake, !state.runs.isEmpty {
                 wakeState.value.store(.woken, ordering: .sequentiallyConsistent)
-                return (false, true)
+                return (state.runs.count, true)
             }
-            return (state.runs.isEmpty, false)
+            return (state.runs.count, false)
         }
         // The other loop that has the thread in an outer run's sleep waits for the descriptor.
         if wakesOuter { endSleep() }
         // The outer run's pass has not stood still while this one served its items.
-        if isOutermost { passEnds() } else { passBegins() }
+        if left == 0 { passEnds(.runEnds(left: 0)) } else { passBegins(.runEnds(left: left)) }
     }
 
     /// Whether an observer of the entry has stopped the run.
@@ -209,13 +211,27 @@ extension ThreadRunLoop {
         let count = due.count
         guard count > 0 else { return }
         // Each block is released before the next begins.
-        while !crl_is_forked(), let block = due.popFirst() {
-            switch block.work {
-            case .closure(let body): progress.calling(Callout(.block), body)
-            case .job(let job): progress.calling(Callout(.job)) { run(job) }
-            }
+        if progress.isRecorded {
+            performRecorded(&due)
+        } else {
+            while !crl_is_forked(), let block = due.popFirst() { perform(block.work) }
+            if progress.isRecorded { note(.ends(.block, count: 0)) }
         }
         if due.isEmpty { blocks.reuse(due, count: count) }
+    }
+
+    @inline(__always)
+    func perform(_ work: BlockQueue.Work) {
+        let outer: Callout
+        switch work {
+        case .closure(let body):
+            outer = progress.enter(Callout(.block))
+            body()
+        case .job(let job):
+            outer = progress.enter(Callout(.job))
+            run(job)
+        }
+        _ = progress.enter(outer)
     }
 
     private func performSources0(_ mode: OpenMode, onlyFirst: Bool) -> Bool {
@@ -263,14 +279,14 @@ extension ThreadRunLoop {
             return isPolling
         }
         if let known { return known }
-        if !isPolling { passEnds() }
+        if !isPolling { passEnds(.sleeps) }
         if hasGuest {
             let event = nextEventWithGuest(mode, isPolling ? nil : limit, isMainQueueAlone: isMainQueueAlone)
-            if !isPolling { wakesFromSleep() }
+            if !isPolling { wakesFromSleep(wakeUp(by: event)) }
             return event
         }
         let ready = nextEvent(mode, isPolling ? nil : limit, isMainQueueAlone: isMainQueueAlone)
-        if !isPolling { wakesFromSleep() } else if ready == nil, !isRaised { return .none }
+        if !isPolling { wakesFromSleep(wakeUp(by: ready)) } else if ready == nil, !isRaised { return .none }
         return state.withLock { event(for: ready, mode.index, &$0) }
     }
 
@@ -281,9 +297,9 @@ extension ThreadRunLoop {
     }
 
     @inline(__always)
-    func wakesFromSleep() {
+    func wakesFromSleep(_ reason: @autoclosure () -> LoopRecording.WakeUp) {
         _ = changeWakeState(from: .asleep, to: .awake)
-        passBegins()
+        if progress.isWatched { watchedPassBegins(.wakes(reason())) }
     }
 
     /// What the wait set reports until a time; with nil, at once, to a loop that does not sleep.
@@ -350,7 +366,7 @@ extension ThreadRunLoop {
             !readiness.isDisjoint(with: [.error, .hangUp, .readHangUp])
             && state.withLock { $0.modes[mode.index].end(of: token) } != nil
         var turn = Turn(watched.source, in: self, mode: mode.index, readiness: readiness, one: one)
-        let handled = progress.calling(Callout(.source1, turn.source)) { turn.source.perform(&turn) }
+        let handled = calling(Callout(.source1, turn.source)) { turn.source.perform(&turn) }
         if mayBeOver, !crl_is_forked(), state.withLock({ $0.modes[mode.index].settleEnd(of: token) }) {
             turn.source.invalidate()
         }

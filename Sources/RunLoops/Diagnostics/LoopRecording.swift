@@ -1,0 +1,224 @@
+/// What a loop did for some time: its passes, callouts and sleeps. A ``LoopRecorder`` makes it.
+///
+///     for span in recording.slowestCallouts.prefix(3) { print(span) }
+public struct LoopRecording: Sendable, Hashable {
+    /// A time in which the loop did one thing.
+    public struct Span: Sendable, Hashable {
+        /// What the loop did.
+        public var activity: Activity
+        /// The mode of the innermost run then; nil before the first pass of the recording.
+        public var mode: ThreadRunLoop.Mode?
+        /// How many other spans enclose this one. A run inside a callout has its passes inside of the callout's span.
+        public var depth: Int
+        /// When the span began; when the recording began, if ``isBeginningKnown`` is false.
+        public var start: MonotonicInstant
+        /// When the span ended; when the recording ended, if ``isOver`` is false.
+        public var end: MonotonicInstant
+        /// False when the span began before the recording, or before its oldest event.
+        public var isBeginningKnown: Bool
+        /// Whether the span ended before the recording did.
+        public var isOver: Bool
+
+        /// Makes a span.
+        public init(
+            _ activity: Activity, mode: ThreadRunLoop.Mode?, depth: Int, start: MonotonicInstant,
+            end: MonotonicInstant, isBeginningKnown: Bool = true, isOver: Bool = true
+        ) {
+            (self.activity, self.mode, self.depth, self.start, self.end) = (activity, mode, depth, start, end)
+            (self.isBeginningKnown, self.isOver) = (isBeginningKnown, isOver)
+        }
+
+        /// The time from the start to the end.
+        public var duration: Duration { start.duration(to: end) }
+    }
+
+    /// What a loop does.
+    public enum Activity: Sendable, Hashable {
+        /// A pass, with its callouts and its sleep. A pass ends where the next one begins, or the run ends.
+        case pass
+        /// A callout.
+        case callout(Callout)
+        /// The loop waits for work. Another event loop on the thread may have work meanwhile: a guest, or the one that
+        /// drives the run.
+        case sleep(Sleep)
+    }
+
+    /// A call of something that the program has given to the loop.
+    public struct Callout: Sendable, Hashable {
+        /// The kinds of callouts.
+        public enum Kind: String, Sendable, Hashable, CaseIterable {
+            /// A block.
+            case block
+            /// A job of an actor on the loop, or of a task that prefers the loop.
+            case task
+            /// libdispatch's main queue, and the main actor's work on it.
+            case mainQueue = "main queue"
+            /// A ``ThreadRunLoop/Source0`` or ``ThreadRunLoop/Source1``.
+            case source
+            /// A ``ThreadRunLoop/Timer``.
+            case timer
+            /// A ``ThreadRunLoop/Observer``.
+            case observer
+        }
+
+        /// The kind.
+        public var kind: Kind
+        /// The item's label; for a source of a descriptor without a label, the descriptor.
+        public var label: String?
+        /// More than 1 when blocks or tasks that came one after another, in the same few milliseconds, share the span.
+        public var count: Int
+
+        /// Makes a callout.
+        public init(_ kind: Kind, label: String? = nil, count: Int = 1) {
+            (self.kind, self.label, self.count) = (kind, label, count)
+        }
+    }
+
+    /// A wait for work.
+    public struct Sleep: Sendable, Hashable {
+        /// What ended the sleep; nil when the sleep is not over, its run ended in it, or the loop polled.
+        public var wakeUp: WakeUp?
+        /// Whether the loop waited awake: see ``ThreadRunLoop/pollingTime``.
+        public var isPolling: Bool
+
+        /// Makes a sleep.
+        public init(_ wakeUp: WakeUp? = nil, isPolling: Bool = false) {
+            (self.wakeUp, self.isPolling) = (wakeUp, isPolling)
+        }
+    }
+
+    /// What ends a sleep.
+    public enum WakeUp: String, Sendable, Hashable, CaseIterable {
+        /// A call of ``ThreadRunLoop/wakeUp()``, such as one for a block, or a change by another thread.
+        case wakeUp = "wake-up"
+        /// A timer was due.
+        case timer
+        /// A descriptor was ready; its source's callout follows.
+        case source
+        /// libdispatch's main queue.
+        case mainQueue = "main queue"
+        /// The loop's guest has served a source of its own.
+        case guest
+        /// The run's time was over.
+        case timeLimit = "time limit"
+    }
+
+    /// The loop, in words: `the main thread`, or `thread 4711`.
+    public var loop: String
+    /// When the recording began; the time of the oldest event, if events were dropped.
+    public var start: MonotonicInstant
+    /// When the recording was stopped, or read.
+    public var end: MonotonicInstant
+    /// In the order of their starts, each before those inside of it.
+    public var spans: [Span]
+    /// How many events, at the beginning, there was no room for.
+    public var dropped: Int
+
+    /// Makes a recording.
+    public init(loop: String, start: MonotonicInstant, end: MonotonicInstant, spans: [Span], dropped: Int = 0) {
+        (self.loop, self.start, self.end, self.spans, self.dropped) = (loop, start, end, spans, dropped)
+    }
+}
+
+extension LoopRecording {
+    /// The passes, in the order of their starts.
+    public var passes: [Span] { spans.filter { $0.activity == .pass } }
+
+    /// The callouts, in the order of their starts.
+    public var callouts: [Span] { spans.filter { $0.callout != nil } }
+
+    /// The sleeps, in the order of their starts.
+    public var sleeps: [Span] { spans.filter { $0.sleep != nil } }
+
+    /// The callouts, the longest first.
+    public var slowestCallouts: [Span] { callouts.sorted { ($1.duration, $0.start) < ($0.duration, $1.start) } }
+
+    /// The time from the recording's start to its end.
+    public var duration: Duration { start.duration(to: end) }
+
+    /// What a loop has spent its time on. An inner run's time counts once: as what the inner run did.
+    public struct Totals: Sendable, Hashable {
+        /// The loop slept, or polled.
+        public var asleep = Duration.zero
+        /// The loop was in callouts.
+        public var inCallouts = Duration.zero
+        /// The loop's own work.
+        public var ownWork = Duration.zero
+        /// The loop did not run, or it is not known what it did.
+        public var elsewhere = Duration.zero
+    }
+
+    /// What the loop has spent its time on.
+    public var totals: Totals {
+        var totals = Totals()
+        totals.elsewhere = duration
+        var open: [WritableKeyPath<Totals, Duration>] = []
+        for span in spans {
+            open.removeLast(max(0, open.count - span.depth))
+            totals[keyPath: open.last ?? \.elsewhere] -= span.duration
+            let part: WritableKeyPath<Totals, Duration> =
+                switch span.activity {
+                case .pass: \.ownWork
+                case .callout: \.inCallouts
+                case .sleep: \.asleep
+                }
+            totals[keyPath: part] += span.duration
+            open.append(part)
+        }
+        return totals
+    }
+}
+
+extension LoopRecording.Span {
+    /// The callout, if the span is one.
+    public var callout: LoopRecording.Callout? {
+        if case .callout(let callout) = activity { callout } else { nil }
+    }
+
+    /// The sleep, if the span is one.
+    public var sleep: LoopRecording.Sleep? {
+        if case .sleep(let sleep) = activity { sleep } else { nil }
+    }
+}
+
+extension LoopRecording.Span: CustomStringConvertible {
+    /// A line for a log.
+    public var description: String {
+        let what =
+            switch activity {
+            case .pass: "pass"
+            case .callout(let callout): "\(callout)"
+            case .sleep(let sleep):
+                sleep.isPolling ? "polling" : "sleep" + (sleep.wakeUp.map { ", ended by: \($0.rawValue)" } ?? "")
+            }
+        return "\(what), \(milliseconds(duration))\(isOver ? "" : " until now")\(mode.map { " in mode \($0)" } ?? "")"
+    }
+}
+
+extension LoopRecording.Callout: CustomStringConvertible {
+    /// The kind, and the label or the count.
+    public var description: String {
+        if let label { return "\(kind.rawValue) “\(label)”" }
+        return count > 1 ? "\(count) \(kind.rawValue)s" : kind.rawValue
+    }
+}
+
+extension LoopRecording: CustomStringConvertible {
+    /// What the loop has spent its time on, and its slowest callouts.
+    public var description: String {
+        let (totals, whole) = (totals, max(duration, .nanoseconds(1)))
+        func share(_ part: Duration) -> String { "\(Int((part / whole * 100).rounded())) %" }
+        var lines = [
+            "run loop of \(loop): \(passes.count) passes in \(milliseconds(duration)), "
+                + "\(share(totals.asleep)) asleep, \(share(totals.inCallouts)) in callouts"
+        ]
+        if dropped > 0 { lines.append("  the \(dropped) oldest events were dropped: raise the recorder's capacity") }
+        return (lines + slowestCallouts.prefix(5).map { "  \($0)" }).joined(separator: "\n")
+    }
+}
+
+private func milliseconds(_ duration: Duration) -> String {
+    let microseconds = Int(duration / .microseconds(1))
+    let fraction = String(microseconds % 1000)
+    return "\(microseconds / 1000)." + String(repeating: "0", count: 3 - fraction.count) + "\(fraction) ms"
+}
