@@ -12,4 +12,17 @@ struct ManifestTests {
         #expect(products == libraries + ["portctl"])
         #expect(!manifest.contains("products."), "products are added where this test does not see them")
     }
+
+    @Test func `the changelog begins with the version of the library`() throws {
+        let source = try Repository.text("Sources/Ports/PackageVersion.swift")
+        let version = try #require(source.firstMatch(of: /packageVersion = "([\d.]+)"/)).1
+        let newest = try Repository.text("CHANGELOG.md").firstMatch(of: /(?m)^## ([\d.]+)/)
+        #expect(newest?.1 == version)
+    }
+
+    @Test func `the Swift Package Index builds the documentation that make builds`() throws {
+        let listed = try Repository.text(".spi.yml").matches(of: /(?m)^ {8}- (\w+)$/).map { $0.1 }
+        let documented = try #require(Repository.text("Makefile").firstMatch(of: /(?m)^DOCUMENTED = (.*)$/)).1
+        #expect(listed == documented.split(separator: " "))
+    }
 }

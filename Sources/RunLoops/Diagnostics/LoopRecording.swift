@@ -1,6 +1,8 @@
 /// What a loop did for some time: its passes, callouts and sleeps. A ``LoopRecorder`` makes it.
 ///
-///     for span in recording.slowestCallouts.prefix(3) { print(span) }
+///     func printSlowest(of recording: LoopRecording) {
+///         for span in recording.slowestCallouts.prefix(3) { print(span) }
+///     }
 public struct LoopRecording: Sendable, Hashable {
     /// A time in which the loop did one thing.
     public struct Span: Sendable, Hashable {
