@@ -183,7 +183,8 @@ import Testing
         child.stop()
         let asker = Helper { errorKind { _ = try right.service(before: .patience) } }
         child.kill()
-        #expect(asker.value() == "becameInvalid")
+        // The end may have come first.
+        #expect(["becameInvalid", "isInvalid"].contains(asker.value()))
     }
 
     @Test func `questions have a bound, and answers go to their asker alone`() throws {
