@@ -25,8 +25,10 @@ public final class LoopRecorder: Sendable {
     private let end = Lock<MonotonicInstant?>(nil)
 
     /// Begins to record a loop.
-    /// - Parameter capacity: The number of events to keep, of 16 bytes each: at least 16, at most 16,777,216, and
-    ///   rounded up to a power of two.
+    /// - Parameters:
+    ///   - loop: The loop, of any thread.
+    ///   - capacity: The number of events to keep, of 16 bytes each: at least 16, at most 16,777,216, and rounded up to
+    ///     a power of two.
     /// - Throws: ``RunLoopError`` when the loop's thread has ended, or the process is a forked child.
     public init(_ loop: ThreadRunLoop, capacity: Int = 65_536) throws(RunLoopError) {
         if crl_is_forked() { throw .forked }
