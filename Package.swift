@@ -122,7 +122,9 @@ let package = Package(
                 "OwnThread", "TestSupport",
             ]),
         .testTarget(name: "WordCountTests", dependencies: ["wordcount", "TestSupport"]),
-        .testTarget(name: "PortctlTests", dependencies: ["portctl", "PortsTestHelper", "OwnThread", "TestSupport"]),
+        .testTarget(
+            name: "PortctlTests",
+            dependencies: ["portctl", "PortsTestHelper", "RunLoops", "OwnThread", "TestSupport"]),
         .testTarget(
             name: "MovingOverTests",
             dependencies: ["loadd-corefoundation", "loadd-ports", "loadd-typedports", "OwnThread", "TestSupport"]),

@@ -69,19 +69,34 @@ final class Inspection: Sendable {
     /// The only answer.
     @available(*, noasync)
     func answer() throws(PortError) -> [UInt8] {
-        try ask(channel.connectToOwner(before: connectDeadline))
-        return try part { () throws(PortError) in try answers.receive(before: deadline) }.bytes
+        try begin()
+        return try next().bytes
     }
 
     nonisolated(nonsending) func answer() async throws -> [UInt8] {
-        try await ask(channel.connectToOwner(before: connectDeadline))
+        try await begin()
+        return try await next().bytes
+    }
+
+    @available(*, noasync)
+    func begin() throws(PortError) { try ask(channel.connectToOwner(before: connectDeadline)) }
+
+    nonisolated(nonsending) func begin() async throws { try await ask(channel.connectToOwner(before: connectDeadline)) }
+
+    /// The next part of the answer.
+    @available(*, noasync)
+    func next() throws(PortError) -> (bytes: [UInt8], isLast: Bool) {
+        try part { () throws(PortError) in try answers.receive(before: deadline) }
+    }
+
+    nonisolated(nonsending) func next() async throws -> (bytes: [UInt8], isLast: Bool) {
         let received: Result<ReceivedMessage, PortError>
         do {
             received = .success(try await answers.receive(before: deadline))
         } catch let error as PortError {
             received = .failure(error)
         }
-        return try part(received.get).bytes
+        return try part(received.get)
     }
 
     /// - Parameter owner: Nil for a port of this runtime.

@@ -23,7 +23,7 @@ struct Portctl: ParsableCommand {
         version: PortRuntime.packageVersion,
         subcommands: [
             List.self, Info.self, Send.self, Request.self, Ping.self, Watch.self, Wait.self, Top.self, Sweep.self,
-            Doctor.self,
+            Doctor.self, Timeline.self, Map.self,
         ]
     )
 

@@ -5,6 +5,9 @@ import RunLoops
 enum InspectionKind: UInt8 {
     /// By whom the port is served. The argument is how long the owner looks; the answer a ``PortService``.
     case service = 1
+    /// What the loops that have the port do. The argument is how long they are recorded; the answer are parts of
+    /// recordings, and a last one without.
+    case recordings = 3
 }
 
 /// Answers questions about the ports of a runtime, on the housekeeping thread: bounded in number, and without waiting.
@@ -15,10 +18,12 @@ final class Inspector: Sendable {
     let loops: ObservedLoops
 
     private let open = Lock<[Incarnation: Int]>([:])
+    private let recordings = Lock(0)
 
     /// The most questions of a process, and of all together, that wait for their answers. Further ones get none.
     private static let mostOfOne = 64
     private static let most = 256
+    private static let mostRecordings = 4
 
     init(_ context: ReceiveContext, _ statistics: StatisticsCollector, _ pending: PendingReplies) {
         (self.context, self.statistics, self.pending) = (context, statistics, pending)
@@ -37,7 +42,21 @@ final class Inspector: Sendable {
             ServiceLook(port, self, for: arguments.duration() ?? .zero).begin { service in
                 answer.end(service == nil ? .noPort : .last, service?.bytes ?? [])
             }
+        case .recordings: record(port, for: arguments.duration() ?? .zero, answer)
         case nil: answer.end(.unknownKind)
+        }
+    }
+
+    private func record(_ port: Receiver, for duration: Duration, _ answer: InspectionAnswer) {
+        let mayBegin = recordings.withLock { count in
+            defer { count = min(count + 1, Self.mostRecordings) }
+            return count < Self.mostRecordings
+        }
+        guard mayBegin else { return }
+        let recording = PortRecording(of: port.places.map(\.loop), to: answer)
+        context.housekeeping.perform(after: min(duration, PortRecording.longest)) { [weak self] in
+            recording.end()
+            self?.recordings.withLock { $0 -= 1 }
         }
     }
 

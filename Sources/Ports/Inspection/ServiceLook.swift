@@ -118,4 +118,7 @@ extension Receiver {
 
     /// The last counts of senders in other processes.
     fileprivate var sentCounts: [Incarnation: Int] { state.withLock { $0.counts.sent } }
+
+    /// The loops that have the port, and the modes.
+    var places: [(loop: ThreadRunLoop, modes: [ThreadRunLoop.Mode])] { state.withLock { $0.source }?.places ?? [] }
 }

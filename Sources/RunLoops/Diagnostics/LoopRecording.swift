@@ -156,7 +156,7 @@ extension LoopRecording {
         totals.elsewhere = duration
         var open: [WritableKeyPath<Totals, Duration>] = []
         for span in spans {
-            open.removeLast(max(0, open.count - span.depth))
+            open.removeLast(open.count - min(open.count, max(0, span.depth)))
             totals[keyPath: open.last ?? \.elsewhere] -= span.duration
             let part: WritableKeyPath<Totals, Duration> =
                 switch span.activity {

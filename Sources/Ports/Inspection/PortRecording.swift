@@ -1,0 +1,50 @@
+import RunLoopLocks
+import RunLoops
+
+/// Records the loops that have a port, for some time, and then sends the recordings.
+final class PortRecording: Sendable {
+    private let answer: InspectionAnswer
+    private let recorders: [LoopRecorder]
+
+    /// The longest recording, the most loops of a port, and the events of a loop: half a megabyte.
+    static let longest = Duration.seconds(60)
+    private static let mostLoops = 8
+    private static let capacity = 32_768
+    /// The spans of a message to the asker.
+    private static let spansOfPart = 512
+
+    init(of loops: [ThreadRunLoop], to answer: InspectionAnswer) {
+        self.answer = answer
+        // One that ends now has nothing to tell.
+        recorders = loops.prefix(Self.mostLoops).compactMap { try? LoopRecorder($0, capacity: Self.capacity) }
+    }
+
+    func end() {
+        for recorder in recorders { recorder.stop() }
+        send(recorders.enumerated().flatMap { parts(of: $1.recording, number: $0) }[...])
+    }
+
+    private func parts(of recording: LoopRecording, number: Int) -> [RecordingPart] {
+        let whole = RecordingPart(number: number, recording: recording)
+        return stride(from: 0, to: max(1, recording.spans.count), by: Self.spansOfPart).map { first in
+            var part = whole
+            part.recording.spans = Array(recording.spans.dropFirst(first).prefix(Self.spansOfPart))
+            return part
+        }
+    }
+
+    /// One after another: the asker takes a part before the next is made.
+    private func send(_ parts: ArraySlice<RecordingPart>) {
+        guard let part = parts.first else { return answer.end(.last) }
+        answer.send(.part, part.bytes) { isSent in
+            if isSent { self.send(parts.dropFirst()) }
+        }
+    }
+}
+
+/// A recording with some of its spans.
+struct RecordingPart {
+    /// Which of the port's loops was recorded.
+    var number: Int
+    var recording: LoopRecording
+}

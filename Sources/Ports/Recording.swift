@@ -1,0 +1,87 @@
+import RunLoops
+
+extension MachPort.SendRight {
+    /// Has the port's owner record the loops that have the port, as a ``RunLoops/LoopRecorder`` does, for some time: at
+    /// most eight loops, and the newest 32,768 events of each. The library in the owner's process answers, on a thread of
+    /// its own. Without a loop, as for a port of a queue or of tasks, there is no recording.
+    ///
+    /// The instants of the recordings are those of the machine's monotonic clock, as in this process.
+    /// - Parameters:
+    ///   - duration: How long the owner records, at most a minute.
+    ///   - deadline: The end of the wait for the recordings, nil for five seconds after their end.
+    /// - Throws: ``PortError``: `receiveTimedOut` when the owner does not answer, as one that is stopped, or that makes
+    ///   four other recordings; `incompatibleVersion` when its library is too old; `isInvalid`, `becameInvalid`,
+    ///   `cannotConnect`…
+    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+    public func recordings(
+        for duration: Duration = .seconds(5), before deadline: ContinuousClock.Instant? = nil
+    ) throws(PortError) -> [LoopRecording] {
+        let inspection = try inspection(for: duration, deadline)
+        var recordings = ReceivedRecordings()
+        try inspection.begin()
+        while try recordings.take(inspection.next()) {}
+        return recordings.all
+    }
+
+    /// Has the owner record the loops of the port as the form that blocks does, suspending the task. Throws also
+    /// `CancellationError`.
+    public nonisolated(nonsending) func recordings(
+        for duration: Duration = .seconds(5), before deadline: ContinuousClock.Instant? = nil
+    ) async throws -> [LoopRecording] {
+        let inspection = try inspection(for: duration, deadline)
+        var recordings = ReceivedRecordings()
+        try await inspection.begin()
+        while try await recordings.take(inspection.next()) {}
+        return recordings.all
+    }
+
+    private func inspection(
+        for duration: Duration, _ deadline: ContinuousClock.Instant?
+    ) throws(PortError) -> Inspection {
+        let duration = min(max(duration, .zero), PortRecording.longest)
+        return try Inspection(of: channel, .recordings, before: deadline ?? .now + duration + .seconds(5)) {
+            $0.write(duration)
+        }
+    }
+}
+
+/// Recordings, as their parts come.
+struct ReceivedRecordings {
+    private(set) var all: [LoopRecording] = []
+    private var count = 0
+
+    /// More than an owner sends: its answer is not believed.
+    private static let mostParts = 4096
+
+    /// Whether more parts follow.
+    mutating func take(_ part: (bytes: [UInt8], isLast: Bool)) -> Bool {
+        if part.isLast { return false }
+        let received = RecordingPart(bytes: part.bytes)
+        if received.number == all.count {
+            all.append(received.recording.checked)
+        } else if received.number == all.count - 1 {
+            all[received.number].spans += received.recording.checked.spans
+        }
+        count += 1
+        return count < Self.mostParts
+    }
+}
+
+extension LoopRecording {
+    /// With spans that lie in the recording, and at depths that a loop can have: another process has written them.
+    fileprivate var checked: LoopRecording {
+        var recording = self
+        recording.end = min(max(start, end), start + .seconds(1_000_000))
+        for index in spans.indices {
+            let span = spans[index]
+            recording.spans[index].depth = min(max(0, span.depth), 255)
+            recording.spans[index].start = min(max(start, span.start), recording.end)
+            recording.spans[index].end = min(max(recording.spans[index].start, span.end), recording.end)
+            if var callout = span.callout {
+                callout.count = min(max(1, callout.count), 1 << 32)
+                recording.spans[index].activity = .callout(callout)
+            }
+        }
+        return recording
+    }
+}

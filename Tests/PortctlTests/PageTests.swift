@@ -1,0 +1,45 @@
+import Foundation
+import OwnThread
+import TestSupport
+import Testing
+
+/// The commands that write pages, as a user runs them.
+@Suite(.ownThread) struct PageTests {
+    private let registry = Registry()
+    private let folder = TemporaryFolder()
+
+    @Test func `the loop of another process is recorded and drawn`() throws {
+        let server = try registry.serve("a <b>")
+        let path = folder.path + "/page.html"
+        let outcome = registry.portctl("timeline", "a <b>", "--seconds", "0.2", "-o", path)
+        #expect(outcome.status == 0, "\(outcome.errors)")
+        #expect(outcome.output.hasSuffix("wrote \(path): open it in a browser\n"))
+        let page = try String(contentsOfFile: path, encoding: .utf8)
+        #expect(page.contains("Timeline of “a &lt;b&gt;” of process \(server.pid)"))
+        #expect(page.contains("<b>") && !page.contains("a <b>"))
+
+        let running = registry.start("timeline", "a <b>", "--seconds", "2", "--json")
+        let request = registry.portctl("request", "a <b>", "hello")
+        #expect(request.status == 0)
+        let outcomeOfRunning = running.outcome
+        let recordings = try #require(
+            try JSONSerialization.jsonObject(with: Data(outcomeOfRunning.output.utf8)) as? [[String: Any]])
+        let spans = try #require(recordings.first?["spans"] as? [[String: Any]])
+        #expect(spans.contains { $0["activity"] as? String == "sleep" })
+
+        #expect(registry.portctl("timeline", "nobody").status == 2)
+        let unwritten = registry.portctl("timeline", "a <b>", "--seconds", "0", "-o", "/nowhere/page.html")
+        #expect(unwritten.status == 1 && unwritten.errors.contains("/nowhere/page.html"))
+    }
+
+    @Test func `the ports of all processes are drawn`() throws {
+        let servers = try ["a <b>", "c"].map { try registry.serve($0) }
+        let outcome = registry.portctl("map", "-o", "-")
+        #expect(outcome.status == 0, "\(outcome.errors)")
+        #expect(outcome.output.hasPrefix("<!DOCTYPE html>") && outcome.output.contains(">a &lt;b&gt;<"))
+        for server in servers { #expect(outcome.output.contains("(pid \(server.pid))")) }
+        let map = try #require(try registry.json("map", "--json") as? [String: Any])
+        #expect((map["ports"] as? [[String: Any]])?.count == 2)
+        #expect((map["processes"] as? [[String: Any]])?.contains { $0["pid"] as? Int32 == servers[0].pid } == true)
+    }
+}

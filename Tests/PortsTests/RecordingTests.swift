@@ -1,0 +1,106 @@
+import OwnThread
+import RunLoops
+import TestSupport
+import Testing
+
+@testable import Ports
+
+@Suite(.ownThread) struct RecordingTests {
+    private let sandbox = Sandbox()
+
+    /// Of a runtime of its own: few recordings are made at once in one.
+    private func port() throws -> (port: MachPort, runtime: PortRuntime) {
+        let runtime = PortRuntime(directory: sandbox.path)
+        return (try MachPort(nameServer: runtime.nameServer) { _ in }, runtime)
+    }
+
+    @Test func `the loops of a port are recorded`() throws {
+        let (port, _) = try port()
+        let threads = [try RunLoopThread(name: "one"), try RunLoopThread(name: "two")]
+        for thread in threads { try port.schedule(in: thread.loop) }
+        let timer = ThreadRunLoop.Timer(after: .milliseconds(1), repeats: true, label: "tick") { _ in }
+        threads[0].loop.add(timer)
+        let recordings = try port.sendRight.recordings(for: .milliseconds(100))
+        #expect(recordings.count == 2)
+        let ticking = recordings.filter { $0.callouts.contains { $0.callout?.label == "tick" } }
+        #expect(ticking.count == 1)
+        let recording = try #require(ticking.first)
+        #expect(recording.duration >= .milliseconds(100) && recording.dropped == 0)
+        #expect(recording.passes.count > 1 && recording.sleeps.contains { $0.sleep?.wakeUp == .timer })
+        port.invalidate()
+        #expect(throws: PortError.self) { try port.sendRight.recordings(for: .zero) }
+    }
+
+    @Test func `a long recording comes in parts, in order`() throws {
+        let (port, _) = try port()
+        let thread = try RunLoopThread()
+        try port.schedule(in: thread.loop)
+        thread.loop.add(
+            ThreadRunLoop.Timer(after: .zero) { _ in
+                let loop = ThreadRunLoop.current
+                loop.add(ThreadRunLoop.Source0 {}, forMode: "m")
+                for _ in 0..<20_000 { _ = try? loop.runInMode("m", seconds: 0) }
+            })
+        let recordings = try port.sendRight.recordings(for: .milliseconds(500))
+        let spans = try #require(recordings.first).spans
+        #expect(spans.count > 10_000)
+        #expect(zip(spans, spans.dropFirst()).allSatisfy { $0.start <= $1.start })
+    }
+
+    @Test func `a port without a loop has no recordings`() async throws {
+        let (port, _) = try port()
+        #expect(try await port.sendRight.recordings(for: .milliseconds(1)).isEmpty)
+    }
+
+    @Test func `few recordings are made at once`() throws {
+        let (port, runtime) = try port()
+        let right = port.sendRight
+        let ended = Shared(0)
+        for _ in 0..<4 {
+            Task.detached {
+                _ = try? await right.recordings(for: .seconds(1))
+                ended.withLock { $0 += 1 }
+            }
+        }
+        let inspector = runtime.inspector
+        #expect(waitUntil { inspector.openCount >= 4 })
+        #expect(throws: PortError.self) { try right.recordings(for: .zero, before: .now + .milliseconds(50)) }
+        #expect(waitUntil { ended.withLock { $0 } == 4 })
+        _ = try right.recordings(for: .zero)
+    }
+
+    @Test func `a part of a recording keeps everything, and any bytes are a part`() {
+        let spans: [LoopRecording.Span] = [
+            .init(.pass, mode: "m", depth: 0, start: .init(nanoseconds: 5), end: .init(nanoseconds: 9), isOver: false),
+            .init(.sleep(.init(.guest, isPolling: true)), mode: nil, depth: 1, start: .init(nanoseconds: 6), end: .now),
+            .init(
+                .callout(.init(.mainQueue, label: "x", count: 7)), mode: .default, depth: 2, start: .distantPast,
+                end: .distantFuture, isBeginningKnown: false),
+        ]
+        let part = RecordingPart(
+            number: 3,
+            recording: LoopRecording(
+                loop: "thread 1", start: .init(nanoseconds: 1), end: .init(nanoseconds: 2), spans: spans, dropped: 4))
+        let bytes = part.bytes
+        let read = RecordingPart(bytes: bytes)
+        #expect(read.number == 3 && read.recording == part.recording)
+
+        var random = SplitMix64(seed: drawnSeed())
+        for _ in 0..<2000 {
+            var spoilt = bytes
+            for _ in 0..<4 {
+                spoilt[Int.random(in: 0..<spoilt.count, using: &random)] = .random(in: 0...255, using: &random)
+            }
+            var received = ReceivedRecordings()
+            for number in 0..<2 {
+                var first = RecordingPart(bytes: spoilt)
+                first.number = number
+                _ = received.take((first.bytes, false))
+            }
+            for recording in received.all {
+                #expect(recording.totals.inCallouts >= .zero)
+                #expect(!"\(recording)".isEmpty)
+            }
+        }
+    }
+}
