@@ -124,7 +124,10 @@ struct Doctor: ParsableCommand {
         let looks = Look.all(found, observing: .milliseconds(500))
         let troubles = looks.compactMap { look in
             look.trouble.map { text, remedy in
-                ("“\(printable(look.registration.name))”", Finding(state: .warning, text: text, remedy: remedy))
+                (
+                    "“\(printable(look.registration.name))”",
+                    Finding(state: .warning, text: printable(text), remedy: remedy)
+                )
             }
         }
         if !troubles.isEmpty { return troubles }
