@@ -75,7 +75,7 @@ private struct Question {
 
     init(to channel: SendChannel, before deadline: ContinuousClock.Instant?) throws(PortError) {
         try Fork.check()
-        guard channel.isValid, let runtime = channel.runtime else { throw .isInvalid(port: channel.id) }
+        guard channel.isValid, let runtime = channel.runtime else { throw .isInvalid(port: channel.identity) }
         self.runtime = runtime
         self.channel = channel
         self.deadline = MonotonicInstant(deadline)
@@ -84,14 +84,14 @@ private struct Question {
 
     /// Throws unless the owner has answered, and the port is valid.
     func check(_ answer: Void?) throws(PortError) {
-        guard answer != nil else { throw channel.noAnswer(.receiveTimedOut(port: channel.id)) }
-        guard channel.isValid else { throw .becameInvalid(port: channel.id) }
+        guard answer != nil else { throw channel.noAnswer(.receiveTimedOut(port: channel.identity)) }
+        guard channel.isValid else { throw .becameInvalid(port: channel.identity) }
     }
 
     func check(_ query: StatisticsCollector.Query) throws(PortError) -> PortStatistics {
         let answer = query.answer.value
         try check(answer.map { _ in })
-        guard let statistics = answer ?? nil else { throw .becameInvalid(port: channel.id) }
+        guard let statistics = answer ?? nil else { throw .becameInvalid(port: channel.identity) }
         return statistics
     }
 }

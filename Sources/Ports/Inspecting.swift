@@ -44,7 +44,7 @@ final class Inspection: Sendable {
         _ writeArguments: (inout FieldWriter) -> Void
     ) throws(PortError) {
         try Fork.check()
-        guard channel.isValid, let runtime = channel.runtime else { throw .isInvalid(port: channel.id) }
+        guard channel.isValid, let runtime = channel.runtime else { throw .isInvalid(port: channel.identity) }
         let path = channel.isLocal ? runtime.directory : channel.path
         answers = try Receiver(.init(queue: 100), directoryPath: path, runtime.receiving)
         var arguments = FieldWriter()
@@ -108,7 +108,7 @@ final class Inspection: Sendable {
         }
         guard owner.minor >= 1 else {
             throw .incompatibleVersion(
-                what: "the library of process \(owner.pid), which does not answer,", ours: Int(ControlHello.minor),
+                what: "the library of \(owner.owner), which does not answer,", ours: Int(ControlHello.minor),
                 theirs: Int(owner.minor))
         }
         owner.send(.question(question))
@@ -119,15 +119,15 @@ final class Inspection: Sendable {
         do throws(PortError) {
             message = try receive()
         } catch .receiveTimedOut {
-            throw channel.noAnswer(.receiveTimedOut(port: channel.id))
+            throw channel.noAnswer(.receiveTimedOut(port: channel.identity))
         } catch .isInvalid, .becameInvalid {
-            throw .becameInvalid(port: channel.id)
+            throw .becameInvalid(port: channel.identity)
         }
         let status = InspectionAnswer.Status(rawValue: message.header.id)
         guard status == .part || status == .last, case .bytes(let bytes)? = message.components.first else {
-            if status == .noPort { throw .becameInvalid(port: channel.id) }
+            if status == .noPort { throw .becameInvalid(port: channel.identity) }
             throw .incompatibleVersion(
-                what: "the library of \(channel.id), which does not know the question,",
+                what: "the library of \(channel.identity), which does not know the question,",
                 ours: Int(ControlHello.minor), theirs: 0)
         }
         return (bytes, status == .last)

@@ -50,6 +50,9 @@ public final class MachPort: Sendable, CustomStringConvertible {
     /// The unique identity of the port.
     public var id: PortID { receiver.id }
 
+    /// The port as people know it. See ``PortIdentity``.
+    public var identity: PortIdentity { receiver.identity }
+
     /// The messages of one sender that wait at the port before the sender waits.
     public var queueLimit: Int { Int(receiver.channel.right.queueLimit) }
 
@@ -62,8 +65,8 @@ public final class MachPort: Sendable, CustomStringConvertible {
     /// The right to send to the port.
     public var sendRight: SendRight { SendRight(receiver.channel) }
 
-    /// The port's number and its process.
-    public var description: String { id.description }
+    /// As ``PortIdentity/description``.
+    public var description: String { identity.description }
 
     static func messageHandler(_ handler: @escaping Handler) -> Receiver.Handler {
         { (message: consuming ReceivedMessage) in

@@ -11,14 +11,17 @@ extension MachPort {
         /// The identity of the port.
         public var id: PortID { channel.id }
 
+        /// The port as people know it. See ``PortIdentity``.
+        public var identity: PortIdentity { channel.identity }
+
         /// Whether two rights name the same port.
         public static func == (left: SendRight, right: SendRight) -> Bool { left.id == right.id }
 
         /// Hashes the identity of the port.
         public func hash(into hasher: inout Hasher) { hasher.combine(id) }
 
-        /// The port's number and its process.
-        public var description: String { id.description }
+        /// As ``PortIdentity/description``.
+        public var description: String { identity.description }
 
         /// False once the port is known to be invalid.
         public var isValid: Bool { channel.isValid }

@@ -53,7 +53,7 @@ struct Info: ParsableCommand {
         if output.isJSON { return print("\(look.json)") }
         print(
             table: [
-                ["name", printable(found.name)], ["port", found.port], ["owner", "process \(found.pid)"],
+                ["name", printable(found.name)], ["port", "\(found.port.id)"], ["owner", "process \(found.pid)"],
                 ["program", found.shownProgram], ["uid", "\(found.uid)"], ["since", time(found.since)],
                 ["queue", "\(found.queueLimit) messages of each sender"],
                 ["bytes", found.byteLimit.map { "\($0) of each sender" } ?? "any number"],

@@ -61,7 +61,7 @@ struct Top: ParsableCommand {
 
     func run() throws {
         let terminal = output.isJSON ? nil : Terminal()
-        var former: [String: Look] = [:]
+        var former: [PortIdentity: Look] = [:]
         var table: [String] = []
         try repetition.run(on: terminal, redraw: { terminal?.show(table) }) { _ in
             let looks = Look.all(try PortNameServer.shared.registrations(), timeout: .milliseconds(300))

@@ -84,7 +84,9 @@ import Testing
         let server = ready("serve", "c.server")
         let second = run("serve", "c.server")
         #expect(second.child.wait() == 3)
-        #expect(String(decoding: second.errors, as: UTF8.self).contains("“c.server” belongs to process"))
+        #expect(
+            String(decoding: second.errors, as: UTF8.self).contains(
+                "“c.server” belongs to program (pid \(server.child.pid))"))
         let asker = run("ask", "c.server")
         #expect(asker.child.wait() == 0)
         #expect(asker.output == Array("from C!".utf8))

@@ -104,7 +104,7 @@ import Testing
             }
         }
         runLoop { isHandled }
-        #expect(asker.value() == .some(.unanswered(port: right.id)))
+        #expect(asker.value() == .some(.unanswered(port: right.identity)))
         port.invalidate()
     }
 }

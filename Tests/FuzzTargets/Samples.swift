@@ -51,7 +51,8 @@ enum Samples {
     static func hello(_ incarnation: Incarnation = .random(), major: UInt8 = ControlHello.major) -> [UInt8] {
         var bytes = [UInt8](repeating: 0, count: ControlHello.size)
         bytes.withUnsafeMutableBytes { ControlHello(incarnation: incarnation).write(to: $0) }
-        bytes[4] = major
+        // Of a process that understands nothing more.
+        (bytes[4], bytes[5]) = (major, 0)
         return bytes
     }
 
@@ -59,7 +60,7 @@ enum Samples {
         [
             .watch(1), .invalidated(.max), .unanswered(5), .credit(1, bytes: .max), .count(2), .sent(3, count: 4),
             .ask(query: 5, 6), .statistics(query: 7, received: 8, waiting: 9), .drained(1, probe: .max), .probed(2),
-            .refused(3), .cancelled(4),
+            .refused(3), .cancelled(4), .named(5, "com.example.echo"),
             .question(InspectionQuestion(kind: 1, number: 5, answers: right, arguments: [1, 2, 3])),
         ].map(packet) + [hello()]
 

@@ -111,7 +111,7 @@ import Testing
         #expect(waiting.outcome == Outcome(0))
         let late = registry.portctl("wait", "late", "--gone", "--timeout", "0.02")
         #expect(late.status == 3)
-        #expect(late.errors == "portctl: the name “late” belongs to process \(server.pid)\n")
+        #expect(late.errors == "portctl: the name “late” belongs to PortsTestHelper (pid \(server.pid))\n")
         let ending = registry.start("wait", "late", "--gone")
         server.signal(SIGKILL)
         #expect(ending.outcome == Outcome(0))

@@ -20,7 +20,8 @@ func race(for name: String) throws -> Never {
             switch Result(catching: { () throws(PortError) in try PortNameServer.shared.register(port, name: name) }) {
             case .success:
                 try tester.send(MachPort.Message(id: 10, replyPort: port.sendRight))
-            case .failure(.nameInUse(_, let pid)):
+            case .failure(.nameInUse(_, let port)):
+                let pid = port.pid ?? 0
                 try tester.send(MachPort.Message(id: 11, [.bytes(withUnsafeBytes(of: pid) { Array($0) })]))
             case .failure(let error):
                 fail("\(error)")

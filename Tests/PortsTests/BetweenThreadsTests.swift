@@ -12,7 +12,7 @@ import Testing
     @Test func `the queue limit is exact`() throws {
         let port = try MachPort(queueLimit: 3)
         for id in 0..<3 as Range<UInt32> { try port.sendRight.send(MachPort.Message(id: id), before: .distantPast) }
-        let full = PortError.sendTimedOut(port: port.id)
+        let full = PortError.sendTimedOut(port: port.identity)
         #expect(throws: full) { try port.sendRight.send(MachPort.Message(), before: .distantPast) }
         #expect(try port.receive(before: .distantPast).id == 0)
         try port.sendRight.send(MachPort.Message(id: 3), before: .distantPast)

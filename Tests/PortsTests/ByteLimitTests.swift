@@ -21,7 +21,7 @@ import Testing
     @Test func `a sender waits when so many bytes wait, however few messages they are`() throws {
         let port = try MachPort(byteLimit: 10_000)
         #expect(fill(port.sendRight) == 9)
-        #expect(throws: PortError.sendTimedOut(port: port.id)) {
+        #expect(throws: PortError.sendTimedOut(port: port.identity)) {
             try port.sendRight.send(message(9), before: .now + .milliseconds(20))
         }
         // Each one taken makes room for one.

@@ -18,6 +18,7 @@ import Testing
         .count(2), .sent(3, count: 4), .ask(query: 5, 6), .statistics(query: 7, received: 8, waiting: 9),
         .drained(1, probe: .max), .probed(2), .refused(3), .cancelled(4),
         .question(InspectionQuestion(kind: 200, number: 5, answers: Samples.right, arguments: [1, 2, 3])),
+        .named(5, "é"), .named(6, String(repeating: "n", count: 255)),
     ])
     func `messages make the round trip`(_ sent: ControlMessage) {
         #expect(message(Samples.packet(sent)) == sent)
@@ -28,9 +29,12 @@ import Testing
         for kind in [UInt8](0...255) {
             for size in 0...40 {
                 let isOne = message([UInt8]([kind] + [UInt8](repeating: 1, count: 40)).prefix(size) + []) != nil
-                #expect(isOne == (sizes[kind] == size))
+                #expect(isOne == (kind == 14 ? size > 9 : sizes[kind] == size))
             }
         }
+        let name = [UInt8](Samples.packet(.named(1, String(repeating: "n", count: 255))))
+        #expect(message(name + [110]) == nil)
+        for bad: UInt8 in [0, 0xff] { #expect(message(name.dropLast() + [bad]) == nil) }
     }
 
     @Test func `a hello makes the round trip, and is at least so long`() {

@@ -109,13 +109,13 @@ import Testing
         let count = fill(right)
         for delay in [Duration.milliseconds(-1), .milliseconds(30)] {
             let began = ContinuousClock.now
-            await #expect(throws: PortError.sendTimedOut(port: port.id)) {
+            await #expect(throws: PortError.sendTimedOut(port: port.identity)) {
                 try await right.send(MachPort.Message(id: 99), before: began + delay)
             }
             #expect(began.duration(to: .now) >= delay)
         }
         for number in 0..<count { #expect(try await next(port) == number) }
-        await #expect(throws: PortError.receiveTimedOut(port: port.id)) {
+        await #expect(throws: PortError.receiveTimedOut(port: port.identity)) {
             _ = try await port.receive(before: .distantPast)
         }
     }
@@ -140,7 +140,7 @@ import Testing
             try await right.send(MachPort.Message(id: 97))
         }
         await #expect(throws: CancellationError.self) { try await cancelled.value }
-        await #expect(throws: PortError.receiveTimedOut(port: port.id)) {
+        await #expect(throws: PortError.receiveTimedOut(port: port.identity)) {
             _ = try await port.receive(before: .distantPast)
         }
     }
@@ -158,7 +158,7 @@ import Testing
             #expect(await reader.ended() == .some(0))
             for number in 1..<count { #expect(try await next(port) == number) }
             if isSent { #expect(try await next(port) == 77) }
-            await #expect(throws: PortError.receiveTimedOut(port: port.id)) {
+            await #expect(throws: PortError.receiveTimedOut(port: port.identity)) {
                 _ = try await port.receive(before: .distantPast)
             }
         }
@@ -203,9 +203,9 @@ import Testing
         #expect(await waiters(right, 4))
         port.invalidate()
         for task in tasks {
-            await #expect(throws: PortError.becameInvalid(port: port.id)) { try await task.value }
+            await #expect(throws: PortError.becameInvalid(port: port.identity)) { try await task.value }
         }
-        await #expect(throws: PortError.isInvalid(port: port.id)) {
+        await #expect(throws: PortError.isInvalid(port: port.identity)) {
             try await right.send(MachPort.Message())
         }
     }

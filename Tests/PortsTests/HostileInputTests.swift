@@ -196,10 +196,10 @@ import ZeroMQ
         try send(frames.count, to: target) { frames.removeFirst() }
         #expect(try waitUntil { try target.seen().malformed == 6 })
         #expect(waitUntil { target.log.count { $0.contains("dropped a frame") } == 3 })
-        #expect(target.hasLogged("process \(getpid())", "the frame has version 7", "version \(Wire.version)"))
+        #expect(target.hasLogged("(pid \(getpid()))", "the frame has version 7", "version \(Wire.version)"))
         #expect(
             target.hasLogged(
-                "process \(getpid())", "a right in the frame has version 9", "version \(WireRight.version)"))
+                "(pid \(getpid()))", "a right in the frame has version 9", "version \(WireRight.version)"))
     }
 
     @Test func `a hello of another version is refused, and both versions are logged`() throws {
@@ -209,7 +209,7 @@ import ZeroMQ
         #expect(LocalSocket.connect(caller, to: target.controlPath) == 0)
         let hello = Samples.hello(major: 9)
         #expect(Glibc.send(caller, hello, hello.count, 0) == hello.count)
-        #expect(waitUntil { target.hasLogged("process \(getpid())", "version 9", "version \(ControlHello.major)") })
+        #expect(waitUntil { target.hasLogged("(pid \(getpid()))", "version 9", "version \(ControlHello.major)") })
     }
 
     @Test func `a name's entry of another version is told, and left alone`() throws {

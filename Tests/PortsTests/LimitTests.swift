@@ -54,7 +54,7 @@ import Testing
                     return false
                 })
             #expect(try target.seen().descriptors <= 160 - 60)
-            #expect(waitUntil { target.hasLogged("process \(getpid())", "no descriptor is left") })
+            #expect(waitUntil { target.hasLogged("(pid \(getpid()))", "no descriptor is left") })
             for connection in connections { close(connection) }
             #expect(try waitUntil { try target.seen().descriptors <= before.descriptors }, "round \(round)")
             #expect(try target.newPort() == "made")
@@ -91,7 +91,7 @@ import Testing
         #expect(crl_poll(caller, -1, MonotonicInstant.patience.timeout) > 0)
         var byte: UInt8 = 0
         #expect(recv(caller, &byte, 1, 0) <= 0)
-        #expect(waitUntil { target.hasLogged("process \(getpid())", "no descriptor is left") })
+        #expect(waitUntil { target.hasLogged("(pid \(getpid()))", "no descriptor is left") })
         #expect(try target.seen().malformed == 0)
     }
 
@@ -117,7 +117,7 @@ import Testing
             sandbox, setUp: "ulimit -n 160; export LIBRARY=\(try linkLibrary()) \(binding)",
             program: Child.folder + "/LoadingHelper")
         let connections = try flood(target.path, .stream, 400)
-        #expect(waitUntil { target.hasLogged("process \(getpid())", "no descriptor is left") })
+        #expect(waitUntil { target.hasLogged("(pid \(getpid()))", "no descriptor is left") })
         for connection in connections { close(connection) }
         #expect(!target.hasLogged("not safe"))
         #expect(try waitUntil { try target.newPort() == "made" })
@@ -128,7 +128,7 @@ import Testing
         let before = try target.seen()
         let connections = try flood(
             target.path, .stream, ControlConnectionTable.most + ControlConnectionTable.mostCallers + 200)
-        #expect(waitUntil { target.hasLogged("process \(getpid())", "there are too many connections") })
+        #expect(waitUntil { target.hasLogged("(pid \(getpid()))", "there are too many connections") })
         #expect(
             try target.seen().descriptors <= before.descriptors + ControlConnectionTable.most
                 + ControlConnectionTable.mostCallers)

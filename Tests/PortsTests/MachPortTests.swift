@@ -342,7 +342,7 @@ import Testing
         let most = 1000 - Wire.headerSize - 4
         try port.sendRight.send(MachPort.Message([.bytes(Array(repeating: 1, count: most))]))
         let tooMuch = [UInt8](repeating: 1, count: most + 1)
-        let error = PortError.messageTooLarge(port: port.id, size: 1001, limit: 1000)
+        let error = PortError.messageTooLarge(port: port.identity, size: 1001, limit: 1000)
         #expect(portError { try port.sendRight.send(MachPort.Message([.bytes(tooMuch)])) } == error)
         #expect(portError { try port.sendRight.send(bytes: tooMuch.span.bytes) } == error)
         #expect(try port.receive(before: .patience).bytes?.count == most)
@@ -364,7 +364,7 @@ import Testing
         let began = ContinuousClock.now
         #expect(
             portError { try port.sendRight.send(MachPort.Message(id: 99), before: .now + .milliseconds(50)) }
-                == .sendTimedOut(port: port.id))
+                == .sendTimedOut(port: port.identity))
         #expect(began.duration(to: .now) >= .milliseconds(50))
         for number in 0..<count { #expect(try port.receive(before: .distantPast).id == UInt32(number)) }
         #expect(errorKind { _ = try port.receive(before: .distantPast) } == "receiveTimedOut")

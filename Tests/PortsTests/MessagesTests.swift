@@ -42,7 +42,7 @@ import Testing
         #expect(await messages.next()?.id == 0)
         // All but the one taken are still where any other taker finds them.
         for number in 1..<count { #expect(try receiveNow(port) == number) }
-        #expect(throws: PortError.receiveTimedOut(port: port.id)) { _ = try receiveNow(port) }
+        #expect(throws: PortError.receiveTimedOut(port: port.identity)) { _ = try receiveNow(port) }
     }
 
     private func receiveNow(_ port: MachPort) throws -> UInt32 { try port.receive(before: .distantPast).id }
@@ -79,7 +79,7 @@ import Testing
     @Test func `receiving suspends until a message comes, or the deadline`() async throws {
         let port = try MachPort()
         let began = ContinuousClock.now
-        await #expect(throws: PortError.receiveTimedOut(port: port.id)) {
+        await #expect(throws: PortError.receiveTimedOut(port: port.identity)) {
             _ = try await port.receive(before: began + .milliseconds(30))
         }
         #expect(began.duration(to: .now) >= .milliseconds(30))
@@ -92,7 +92,7 @@ import Testing
         waiting.cancel()
         await #expect(throws: CancellationError.self) { _ = try await waiting.value }
         port.invalidate()
-        await #expect(throws: PortError.isInvalid(port: port.id)) { _ = try await port.receive() }
+        await #expect(throws: PortError.isInvalid(port: port.identity)) { _ = try await port.receive() }
     }
 
     @Test func `tasks, a loop and threads take every message once`() async throws {

@@ -46,7 +46,7 @@ import Testing
             child.kill()
             #expect(await waitUntil { (try? names.registration(forName: "store")) == .some(nil) })
             if !mayRepeat {
-                await #expect(throws: PortError.becameInvalid(port: channel.id)) { try await asking.value }
+                await #expect(throws: PortError.becameInvalid(port: channel.identity)) { try await asking.value }
                 continue
             }
             let (server, serving, runtime) = try server(9)
@@ -67,7 +67,7 @@ import Testing
             _ = try await store.request(MachPort.Message(id: 1), timeout: .milliseconds(300))
         }
         // The last answer may come too late for a busy machine.
-        #expect(error == .refused(port: port.id) || error == .receiveTimedOut(port: port.id))
+        #expect(error == .refused(port: port.identity) || error == .receiveTimedOut(port: port.identity))
         // At once, at once again, and after 10, 20, 40, 80, 160 milliseconds.
         #expect((1...8).contains(port.receiver.look().statistics.received))
         await #expect(throws: CancellationError.self) {
@@ -79,10 +79,10 @@ import Testing
     }
 
     @Test func `which errors another attempt may follow`() throws {
-        let port = PortID(incarnation: .random(), number: 1)
+        let port = PortIdentity(PortID(incarnation: .random(), number: 1))
         func follows(_ error: PortError, isSent: Bool, mayRepeat: Bool = false) -> Bool {
             var attempts = Attempts(mayRepeat: mayRepeat)
-            return (try? attempts.pause(after: error, isSent: isSent, from: port, before: .now + .seconds(9))) != nil
+            return (try? attempts.pause(after: error, isSent: isSent, from: port.id, before: .now + .seconds(9))) != nil
         }
         #expect(follows(.refused(port: port), isSent: true))
         for error in [PortError.isInvalid(port: port), .becameInvalid(port: port), .connectionLost(port: port)] {

@@ -106,7 +106,7 @@ import ZeroMQ
         var mark = PortRuntime.shared.channels.mark.littleEndian
         let bell = withUnsafeBytes(of: &mark) { Array($0) }
         let liar = try RawStream(to: path, saying: RawStream.announced(UInt64(bell.count)) + bell)
-        #expect(throws: PortError.receiveTimedOut(port: port.id)) {
+        #expect(throws: PortError.receiveTimedOut(port: port.identity)) {
             try port.receive(before: .now + .seconds(1))
         }
         #expect(port.malformedCount == 1)

@@ -59,7 +59,7 @@ import Testing
     func `a request whose asker has given up is cancelled when it is taken`(_ areTwo: Bool) async throws {
         var stand = try await stand(areTwo: areTwo)
         let remote = stand.remote
-        await #expect(throws: PortError.receiveTimedOut(port: remote.sendRight.id)) {
+        await #expect(throws: PortError.receiveTimedOut(port: remote.sendRight.identity)) {
             _ = try await remote.request(id: 1, timeout: .milliseconds(50))
         }
         #expect(await waitUntil { !stand.accepted.isEmpty })

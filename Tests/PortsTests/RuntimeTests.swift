@@ -115,7 +115,7 @@ import Testing
         // Until libzmq knows of the end, it takes messages that are lost.
         var error: PortError?
         let deadline = ContinuousClock.Instant.patience
-        while error == nil || error == .sendTimedOut(port: port.id), !deadline.hasPassed {
+        while error == nil || error == .sendTimedOut(port: port.identity), !deadline.hasPassed {
             do {
                 let limit: ContinuousClock.Instant =
                     switch patience {
@@ -132,7 +132,7 @@ import Testing
                 error = caught
             }
         }
-        #expect(error == .connectionLost(port: port.id))
+        #expect(error == .connectionLost(port: port.identity))
         try await right.send(MachPort.Message(id: 3), before: .patience)
         #expect(try await port.receive(before: .patience).id == 3)
         withExtendedLifetime((one, other)) {}
@@ -216,7 +216,7 @@ import Testing
             shutdown(connection.original, Int32(SHUT_RDWR))
         }
         let sender = Helper { portError { while true { try right.send(MachPort.Message(id: 2)) } } }
-        #expect(sender.value() == .connectionLost(port: right.id))
+        #expect(sender.value() == .connectionLost(port: right.identity))
         withExtendedLifetime((one, other, ports, thread)) {}
     }
 

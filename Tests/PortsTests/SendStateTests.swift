@@ -106,7 +106,7 @@ import Testing
     }
 
     @Test func `the end is final, and closed outlasts invalid`() {
-        let port = PortID(incarnation: .random(), number: 1)
+        let port = PortIdentity(PortID(incarnation: .random(), number: 1))
         var queue = SendState(isLocal: true)
         queue.add(Sender())
         #expect((try? queue.check(.isInvalid(port: port))) != nil)

@@ -62,7 +62,7 @@ import Testing
             default: throw RequestFailure("")
             }
         }
-        let port = remote.sendRight.id
+        let port = remote.identity
         #expect(
             await error { _ = try await remote.request(id: 1) }
                 == .failed(port: port, RequestFailure("the number is odd")))
@@ -113,7 +113,7 @@ import Testing
             await gate.pass()
             return request.data
         }
-        let port = remote.sendRight.id
+        let port = remote.identity
         func ask(_ count: Int) -> Task<[PortError?], Never> {
             Task {
                 await withTaskGroup(of: PortError?.self) { group in
@@ -127,7 +127,7 @@ import Testing
         #expect(server.port.receiver.look().statistics.received == 3)
         let finishing = Task { await server.finish() }
         // The three still run.
-        #expect(await waitUntil { kept.asker.replies.pending.pendingCount(to: port) == 3 })
+        #expect(await waitUntil { kept.asker.replies.pending.pendingCount(to: port.id) == 3 })
         #expect(await ask(5).value == Array(repeating: .refused(port: port), count: 5))
         #expect(
             await error { _ = try await RemoteMessagePort(name: "served", nameServer: kept.asker.nameServer) } != nil)
@@ -159,7 +159,7 @@ import Testing
         #expect(await finishing.ended() == false)
         #expect(!server.isValid)
         let outcomes = [await asking[0].value, await asking[1].value]
-        #expect(outcomes.contains(nil) && outcomes.contains(.becameInvalid(port: remote.sendRight.id)))
+        #expect(outcomes.contains(nil) && outcomes.contains(.becameInvalid(port: remote.sendRight.identity)))
         #expect(try await LocalMessagePort().finish())
     }
 
@@ -172,7 +172,7 @@ import Testing
         #expect(await waitUntil { server.port.receiver.look().statistics.received == 1 })
         serving.cancel()
         await serving.value
-        #expect(await asking.value == .unanswered(port: remote.sendRight.id))
+        #expect(await asking.value == .unanswered(port: remote.sendRight.identity))
         // The port is there for another task.
         #expect(server.isValid)
         let again = Task { await server.serve { $0.data } }
@@ -245,7 +245,7 @@ import Testing
             Issue.record("the asker learns nothing")
             return
         }
-        #expect(port == remote.sendRight.id && size > 6000 && size < 6100)
+        #expect(port == remote.identity && size > 6000 && size < 6100)
         #expect(thrown.withLock { $0.map { "\($0)".contains("5000") } } == [true])
         runtimes.asker.replyLimit = 1 << 20
         #expect(try await remote.request(id: 6000)?.count == 6000)

@@ -129,6 +129,6 @@ import Testing
         #expect(errorKind { _ = try right.statistics(before: .now + .milliseconds(50)) } == "receiveTimedOut")
         child.kill()
         #expect(waitUntil { !right.isValid })
-        #expect(throws: PortError.isInvalid(port: right.id)) { _ = try right.statistics() }
+        #expect(throws: PortError.isInvalid(port: right.identity)) { _ = try right.statistics() }
     }
 }

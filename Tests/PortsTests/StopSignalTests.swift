@@ -34,13 +34,13 @@ import Testing
         child.signal(SIGTERM)
         #expect(await waitUntil { outcomes.withLock { $0.count } == 100 })
         await ask(0)
-        #expect(outcomes.withLock { $0 } == Array(repeating: .refused(port: right.id), count: 101))
+        #expect(outcomes.withLock { $0 } == Array(repeating: .refused(port: right.identity), count: 101))
         #expect(child.isRunning)
         child.signal(SIGUSR1)
         await asking.value
         #expect(outcomes.withLock { $0.count { $0 == nil } } == 200)
         #expect(await waitUntil { !child.isRunning })
         #expect(child.wait() == 0)
-        await #expect(throws: PortError.isInvalid(port: right.id)) { try await remote.request(id: 1) }
+        await #expect(throws: PortError.isInvalid(port: right.identity)) { try await remote.request(id: 1) }
     }
 }

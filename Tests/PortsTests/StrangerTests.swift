@@ -22,7 +22,7 @@ import Testing
         for (path, kind) in [(target.path, "port"), (target.controlPath, "control")] {
             let intruder = Child("intrude", path, kind, in: sandbox)
             #expect(intruder.wait() == 0)
-            let who = "process \(intruder.pid) of user \(Self.stranger)"
+            let who = "(pid \(intruder.pid)) of user \(Self.stranger)"
             #expect(waitUntil { target.hasLogged(who, "it belongs to another user") })
         }
         let seen = try target.seen()
@@ -41,7 +41,7 @@ import Testing
                     id: PortID(incarnation: incarnation, number: 1), queueLimit: 1, limit: 1000, path: sandbox.path)))
         let error = portError { try right.send(MachPort.Message(), before: .patience) }
         #expect(kind(error) == "cannotConnect")
-        #expect(error?.description.contains("process \(impostor.pid)") == true)
+        #expect(error?.description.contains("(pid \(impostor.pid))") == true)
         #expect(error?.description.contains("user \(Self.stranger)") == true)
         impostor.kill()
         #expect(impostor.wait() == -SIGKILL)

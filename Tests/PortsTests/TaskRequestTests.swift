@@ -97,7 +97,7 @@ import Testing
         let request = Task { try await remote.request(id: 1, timeout: .seconds(1000)) }
         #expect(await waitUntil { channel.sentCount == sent + 1 })
         child.kill()
-        await #expect(throws: PortError.becameInvalid(port: remote.sendRight.id)) { try await request.value }
+        await #expect(throws: PortError.becameInvalid(port: remote.sendRight.identity)) { try await request.value }
         #expect(await waitUntil { isInvalid.withLock { $0 } })
     }
 
@@ -145,7 +145,7 @@ import Testing
         #expect(await Helper { errorKind { try right.reply(with: [1]) } }.ended() == "none")
         #expect(await waitUntil { PortRuntime.shared.lateReplyCount > before })
         let began = ContinuousClock.now
-        await #expect(throws: PortError.receiveTimedOut(port: remote.sendRight.id)) {
+        await #expect(throws: PortError.receiveTimedOut(port: remote.sendRight.identity)) {
             _ = try await remote.request(id: 2, timeout: .milliseconds(30))
         }
         #expect(began.duration(to: .now) >= .milliseconds(30))
@@ -157,15 +157,15 @@ import Testing
         let server = try LocalMessagePort(requestHandler: { _ in })
         let thread = try served(server)
         let remote = RemoteMessagePort(server.sendRight)
-        await #expect(throws: PortError.unanswered(port: remote.sendRight.id)) {
+        await #expect(throws: PortError.unanswered(port: remote.sendRight.identity)) {
             _ = try await remote.request(id: 1, timeout: .seconds(1000))
         }
         thread.stop()
         let full = try MachPort(queueLimit: 1)
-        await #expect(throws: PortError.sendTimedOut(port: full.id)) {
+        await #expect(throws: PortError.sendTimedOut(port: full.identity)) {
             while true { try await RemoteMessagePort(full.sendRight).send(id: 1, timeout: .zero) }
         }
-        await #expect(throws: PortError.sendTimedOut(port: full.id)) {
+        await #expect(throws: PortError.sendTimedOut(port: full.identity)) {
             _ = try await RemoteMessagePort(full.sendRight).request(id: 1, timeout: .milliseconds(20))
         }
         #expect(PortRuntime.shared.replies.pending.pendingCount(to: full.sendRight.id) == 0)

@@ -43,13 +43,13 @@ import Testing
         #expect(try await own.sendRight.ping() >= .zero)
         #expect(try await own.sendRight.statistics() == .init(received: 0, waiting: 0))
         own.invalidate()
-        await #expect(throws: PortError.isInvalid(port: own.id)) { _ = try await own.sendRight.ping() }
-        await #expect(throws: PortError.isInvalid(port: own.id)) { _ = try await own.sendRight.statistics() }
+        await #expect(throws: PortError.isInvalid(port: own.identity)) { _ = try await own.sendRight.ping() }
+        await #expect(throws: PortError.isInvalid(port: own.identity)) { _ = try await own.sendRight.statistics() }
         child.stop()
-        await #expect(throws: PortError.receiveTimedOut(port: right.id)) {
+        await #expect(throws: PortError.receiveTimedOut(port: right.identity)) {
             _ = try await right.ping(before: .now + .milliseconds(20))
         }
-        await #expect(throws: PortError.receiveTimedOut(port: right.id)) {
+        await #expect(throws: PortError.receiveTimedOut(port: right.identity)) {
             _ = try await right.statistics(before: .now + .milliseconds(20))
         }
         let cancelled = [
@@ -137,6 +137,6 @@ import Testing
         _ = try await silent.receive(before: .patience)
         _ = try await silent.receive(before: .patience)
         silent.invalidate()
-        await #expect(throws: CheckInError.port(.becameInvalid(port: silent.id))) { try await orphan.value }
+        await #expect(throws: CheckInError.port(.becameInvalid(port: silent.identity))) { try await orphan.value }
     }
 }

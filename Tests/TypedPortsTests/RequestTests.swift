@@ -258,7 +258,9 @@ import Testing
         let (server, client, runtimes) = try stand(areTwo: true)
         // Nobody serves the port.
         var iterator = client.stream(Count(from: 0, to: 1), timeout: .milliseconds(50)).makeAsyncIterator()
-        await #expect(throws: PortError.receiveTimedOut(port: server.port.sendRight.id)) { try await iterator.next() }
+        await #expect(throws: PortError.receiveTimedOut(port: server.port.sendRight.identity)) {
+            try await iterator.next()
+        }
         #expect(try await iterator.next() == nil)
         let nobody = RequestClient("nobody", nameServer: runtimes[1].nameServer)
         await #expect(throws: PortError.self) {

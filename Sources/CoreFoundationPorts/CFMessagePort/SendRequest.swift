@@ -37,7 +37,7 @@ extension MessagePortBody {
         if isValid {
             wait.run(until: .init(after: replyTimeout)) { !reply.isDone && state.withLock { $0.isValid } }
         }
-        if !reply.isDone, !state.withLock({ $0.isValid }) { throw .becameInvalid(port: remote.sendRight.id) }
+        if !reply.isDone, !state.withLock({ $0.isValid }) { throw .becameInvalid(port: remote.identity) }
         return try reply.data()
     }
 }

@@ -108,7 +108,7 @@ public struct CheckIn: Sendable {
     /// Throws unless the launcher may still answer after an error.
     private func checkLauncher(_ error: PortError, _ deadline: MonotonicInstant) throws(PortError) {
         guard case .receiveTimedOut = error, !deadline.hasPassed else { throw error }
-        guard desk.isValid else { throw .becameInvalid(port: desk.id) }
+        guard desk.isValid else { throw .becameInvalid(port: desk.identity) }
     }
 
     private func parent(in answer: MachPort.Message) throws(CheckInError) -> MachPort.SendRight {

@@ -53,7 +53,7 @@ final class CheckInDesk: Sendable {
             }
             return log.warning(
                 about: .process(sender.pid), once: "unexpected",
-                "refused the check-in of process \(sender.pid): no worker is expected")
+                "refused the check-in of \(ProcessIdentity(pid: sender.pid)): no worker is expected")
         }
         // The outcome is fixed before the welcome, because the worker may end right after the welcome. The outcome is
         // visible after the welcome, because no message of the launcher may arrive before the welcome. Without a deadline:
@@ -73,7 +73,7 @@ final class CheckInDesk: Sendable {
             guard let error else { return }
             log.warning(
                 about: .process(pid), once: "unanswered",
-                "the check-in of process \(pid) cannot be answered: \(error)")
+                "the check-in of \(ProcessIdentity(pid: pid)) cannot be answered: \(error)")
         }
         do throws(PortError) {
             try channel.post(MessageEncoding.outgoing(message, to: channel), before: deadline, ended: fail)

@@ -6,7 +6,8 @@ import RunLoops
 /// A control connection to another process. Its end does not prove that of the process, which may have cut it.
 final class ControlConnection: Sendable {
     let incarnation: Incarnation
-    let pid: pid_t
+    let owner: ProcessIdentity
+    var pid: pid_t { owner.pid }
     let socket: ControlSocket
     /// The number that the peer has given this process, for frames to the peer.
     let ownOrigin: UInt32
@@ -34,7 +35,7 @@ final class ControlConnection: Sendable {
 
     init(_ socket: ControlSocket, _ hello: ControlHello, _ pid: pid_t, _ control: ControlConnectionTable) {
         self.socket = socket
-        self.pid = pid
+        owner = ProcessIdentity(pid: pid)
         self.control = control
         incarnation = hello.incarnation
         ownOrigin = hello.origin
@@ -46,9 +47,10 @@ final class ControlConnection: Sendable {
             if case .watch(let number) = message, !state.asked.insert(number).inserted { return false }
             if state.isClosed { return true }
             if state.outbox.isEmpty, socket.send(message) { return false }
-            // Skip queries for a peer with a full socket: unanswered queries would accumulate without bound.
+            // Skip queries for a peer with a full socket: unanswered queries would accumulate without bound. A name is for
+            // people, and no reason to cut a peer off.
             switch message {
-            case .count, .question: return false
+            case .count, .question, .named: return false
             default: break
             }
             // Cancellations spare the server work, and no more: they are no reason to cut a stopped peer off.
@@ -103,6 +105,9 @@ final class ControlConnection: Sendable {
         if state.withLock({ $0.watched.remove(number) }) != nil { send(.invalidated(number)) }
     }
 
+    /// Tells a peer that watches the port the port's name.
+    func tell(_ name: String, of number: UInt64) { if minor >= 1 { send(.named(number, name)) } }
+
     /// Reads packets until others have their turn. False at the end of the connection, or after a malformed packet.
     func receive() -> Bool {
         withUnsafeTemporaryAllocation(byteCount: ControlMessage.largestSize + 1, alignment: 8) { buffer in
@@ -111,7 +116,7 @@ final class ControlConnection: Sendable {
                 guard let message = ControlMessage(packet) else {
                     log.warning(
                         about: .process(pid), once: "malformed",
-                        "cut the connection to process \(pid): it sent a malformed control message")
+                        "cut the connection to \(owner): it sent a malformed control message")
                     return false
                 }
                 handle(message)

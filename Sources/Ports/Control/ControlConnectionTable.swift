@@ -75,6 +75,8 @@ final class ControlConnectionTable: Sendable {
     var handshakeCount: Int { state.withLock { $0.handshakes.count } }
     var hasRoom: Bool { all.count < Self.most && callers.load(ordering: .relaxed) < Self.mostCallers }
     func isConnected(to peer: Incarnation) -> Bool { existing(peer) != nil }
+    /// Nil without a connection.
+    func owner(of peer: Incarnation) -> ProcessIdentity? { existing(peer)?.owner }
 
     // MARK: Calling
 
@@ -84,8 +86,10 @@ final class ControlConnectionTable: Sendable {
     }
 
     /// The connection to a port's owner, or the handshake that is to make one. Takes the last call's handshake.
-    func route(to port: PortID, at address: ControlAddress, after last: ControlHandshake?) throws(PortError) -> Route {
-        if let connection = existing(port.incarnation) { return .connection(connection) }
+    func route(to port: PortIdentity, at address: ControlAddress, after last: ControlHandshake?) throws(PortError)
+        -> Route
+    {
+        if let connection = existing(port.id.incarnation) { return .connection(connection) }
         guard let last else { return .handshake(try handshake(address)) }
         guard let outcome = last.outcome.value else { return .handshake(last) }
         return .connection(try outcome.connection(for: port))
@@ -181,7 +185,8 @@ final class ControlConnectionTable: Sendable {
     /// Logs the refusal of a caller, whose socket the caller of this function releases.
     func refuse(_ credentials: PeerCredentials?, _ reason: String) {
         let (pid, user) = (credentials?.pid ?? 0, credentials.map { Int($0.uid) } ?? -1)
-        log.warning(about: .process(pid), once: reason, "refused process \(pid) of user \(user): \(reason)")
+        log.warning(
+            about: .process(pid), once: reason, "refused \(ProcessIdentity(pid: pid)) of user \(user): \(reason)")
     }
 
     // MARK: Both
@@ -222,7 +227,7 @@ final class ControlConnectionTable: Sendable {
             return (news, exchange(&state.owing, with: []))
         }
         for (_, message) in news { connection.send(message) }
-        events?.connectionBegan(peer, owing: owing)
+        events?.connectionBegan(connection, owing: owing)
     }
 
     private func renewWatches(at connection: ControlConnection) {

@@ -11,18 +11,18 @@ final class ControlHandshake: Sendable {
         case connected(ControlConnection)
         /// Nobody listens at the control socket. A live process listens until its end, so this one is dead.
         case dead
-        case otherVersion(UInt8, of: pid_t)
+        case otherVersion(UInt8, of: ProcessIdentity)
         /// The process may be alive.
         case noConnection(reason: String)
         case failed(PortError)
 
-        func connection(for port: PortID) throws(PortError) -> ControlConnection {
+        func connection(for port: PortIdentity) throws(PortError) -> ControlConnection {
             switch self {
             case .connected(let connection): return connection
             case .dead: throw .isInvalid(port: port)
-            case .otherVersion(let theirs, let pid):
+            case .otherVersion(let theirs, let owner):
                 throw .incompatibleVersion(
-                    what: "process \(pid), which owns \(port),", ours: Int(ControlHello.major), theirs: Int(theirs))
+                    what: "\(owner), which owns \(port),", ours: Int(ControlHello.major), theirs: Int(theirs))
             case .noConnection(let reason): throw .cannotConnect(port: port, reason: reason)
             case .failed(let error): throw error
             }
@@ -72,11 +72,11 @@ final class ControlHandshake: Sendable {
     }
 
     /// The error for a waiter whose deadline came before the outcome.
-    func timeoutError(_ port: PortID) -> PortError {
+    func timeoutError(_ port: PortIdentity) -> PortError {
         guard case .awaitingHello(_, let pid, _) = phase.withLock({ $0 }) else {
             return .cannotConnect(port: port, reason: "its owner takes no connection in time")
         }
-        return .cannotConnect(port: port, reason: "process \(pid), its owner, does not answer in time")
+        return .cannotConnect(port: port, reason: "\(ProcessIdentity(pid: pid)), its owner, does not answer in time")
     }
 
     /// Any thread may call it, once.
@@ -124,8 +124,8 @@ final class ControlHandshake: Sendable {
             let (pid, user) = (credentials?.pid ?? 0, credentials.map { "\($0.uid)" } ?? "unknown")
             log.warning(
                 about: .process(pid), once: "poses",
-                "process \(pid) of another user listens at \(address.path): no message goes there")
-            let reason = "process \(pid), in its owner's place, belongs to user \(user)"
+                "\(ProcessIdentity(pid: pid)) of another user listens at \(address.path): no message goes there")
+            let reason = "\(ProcessIdentity(pid: pid)), in its owner's place, belongs to user \(user)"
             return end(.noConnection(reason: reason))
         }
         // A child that has not begun its program yet has the descriptors of its dead parent.
@@ -150,7 +150,8 @@ final class ControlHandshake: Sendable {
         guard case .awaitingHello(let socket, let pid, let answer) = former else { return }
         answer.invalidate()
         switch socket.receiveHello() {
-        case .success(let hello)? where hello.major != ControlHello.major: end(.otherVersion(hello.major, of: pid))
+        case .success(let hello)? where hello.major != ControlHello.major:
+            end(.otherVersion(hello.major, of: ProcessIdentity(pid: pid)))
         case .success(let hello)? where hello.incarnation == address.incarnation:
             let connection = ControlConnection(socket, hello, pid, connections)
             do throws(PortError) {
@@ -161,7 +162,8 @@ final class ControlHandshake: Sendable {
             }
         case nil:
             switch LocalSocket.listening(at: address.path) {
-            case .somebody: end(.noConnection(reason: "process \(pid), its owner, refuses the connection"))
+            case .somebody:
+                end(.noConnection(reason: "\(ProcessIdentity(pid: pid)), its owner, refuses the connection"))
             case .nobody: end(.dead)
             case .noSocket: end(outcomeWithoutSocket)
             }

@@ -7,7 +7,7 @@ protocol RuntimeEvents: AnyObject, Sendable {
     func received(_ message: ControlMessage, from peer: ControlConnection)
     func processDied(_ address: ControlAddress)
     /// There is a new control connection. The ports have credit to return, to this process or others.
-    func connectionBegan(_ peer: Incarnation, owing ports: Set<UInt64>)
+    func connectionBegan(_ peer: ControlConnection, owing ports: Set<UInt64>)
     /// A control connection has ended; its process may be alive.
     func connectionEnded(_ peer: Incarnation, isLast: Bool)
     /// A port that this runtime has a right to, or one of its own, is invalid.

@@ -26,8 +26,11 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
     /// The corresponding CF function is `CFMessagePortGetName`.
     public var name: String? { currentName.withLock { $0 } }
 
-    /// The port's name, number and process.
-    public var description: String { (name.map { "“\($0)”, " } ?? "") + port.description }
+    /// The port as people know it. See ``PortIdentity``.
+    public var identity: PortIdentity { port.identity }
+
+    /// As ``PortIdentity/description``.
+    public var description: String { identity.description }
 
     /// Makes a port whose handler answers at once, with a name or without. The limits and the handler's threads are
     /// those of ``MachPort/init(queueLimit:byteLimit:messageLimit:nameServer:handler:)``. A slow asker does not delay
@@ -94,7 +97,7 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
     public func rename(to name: String?) throws(PortError) {
         try Fork.check()
         try renaming.withLock { _ throws(PortError) in
-            if taken.isFinishing { throw .isInvalid(port: port.id) }
+            if taken.isFinishing { throw .isInvalid(port: port.identity) }
             let former = self.name
             guard name != former else { return }
             if let name { try nameServer.register(port, name: name) }

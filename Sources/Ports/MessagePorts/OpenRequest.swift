@@ -43,7 +43,7 @@ struct OpenRequest: ~Copyable {
 
     /// The reply, or the error of a wait in vain.
     func reply(_ outcome: Result<ReceivedMessage, PortError>?) throws(PortError) -> MachPort.Message {
-        guard let outcome else { throw channel.noAnswer(.receiveTimedOut(port: channel.id)) }
+        guard let outcome else { throw channel.noAnswer(.receiveTimedOut(port: channel.identity)) }
         return MachPort.Message(try outcome.get())
     }
 }

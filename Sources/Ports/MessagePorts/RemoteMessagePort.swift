@@ -4,7 +4,7 @@ import RunLoops
 ///
 ///     let echo = try RemoteMessagePort(name: "com.example.echo")
 ///     let answer = try echo.request(id: 1, Array("hello".utf8))
-public struct RemoteMessagePort: Sendable {
+public struct RemoteMessagePort: Sendable, CustomStringConvertible {
     private static let privateMode: ThreadRunLoop.Mode = "swift-ports replies"
 
     /// The right to send to the port.
@@ -37,6 +37,12 @@ public struct RemoteMessagePort: Sendable {
         self.sendRight = sendRight
         name = nil
     }
+
+    /// The port as people know it. See ``PortIdentity``.
+    public var identity: PortIdentity { sendRight.identity }
+
+    /// As ``PortIdentity/description``.
+    public var description: String { identity.description }
 
     /// False once the port is known to be invalid. The corresponding CF function is `CFMessagePortIsValid`.
     public var isValid: Bool { sendRight.isValid }

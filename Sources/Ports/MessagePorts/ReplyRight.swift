@@ -111,7 +111,7 @@ public final class ReplyRight: Sendable {
             if isUnused { state.phase = .sending }
             return isUnused
         }
-        if !isUnused { throw .alreadyAnswered(port: asker.id) }
+        if !isUnused { throw .alreadyAnswered(port: asker.identity) }
     }
 
     private func noteSent() {

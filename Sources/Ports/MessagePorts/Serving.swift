@@ -93,7 +93,8 @@ extension MessagePortRequest {
         }
         if case .failure(let error) = outcome, !(error is CancellationError) {
             log.info(
-                about: .own, "the handler of message \(id) of process \(message.sender?.pid ?? 0) failed: \(error)")
+                about: .own,
+                "the handler of message \(id) of \(ProcessIdentity(pid: message.sender?.pid ?? 0)) failed: \(error)")
         }
         guard let replyRight, !isCancelled else { return }
         do throws(PortError) {

@@ -27,6 +27,16 @@ extension PortNameServer {
     }
 }
 
+extension PortRuntime {
+    /// The right to the port of a live process's entry.
+    func right(of entry: NameEntry) -> MachPort.SendRight {
+        let channel = channels.channel(to: entry.right, replacesInvalid: true)
+        if channel.identity.owner == nil, let owner = entry.port.owner { channel.note(owner: owner) }
+        channel.note(name: entry.name)
+        return MachPort.SendRight(channel)
+    }
+}
+
 /// A name's entry, which the owner has not confirmed yet.
 struct FoundName {
     private let entry: NameEntry
@@ -38,7 +48,7 @@ struct FoundName {
     init(entry: NameEntry, directory: RegistryDirectory, _ runtime: PortRuntime) {
         self.entry = entry
         self.directory = directory
-        right = MachPort.SendRight(runtime.channels.channel(to: entry.right, replacesInvalid: true))
+        right = runtime.right(of: entry)
         isKnown = right.channel.isWatched && runtime.control.isConnected(to: entry.right.id.incarnation)
     }
 
@@ -75,13 +85,14 @@ struct FoundName {
 
     private func checked(_ owner: ControlConnection?, _ probe: SendChannel?) throws(PortError) -> MachPort.SendRight {
         if let probe, probe.invalidated.value == nil {
-            let reason = "the owner of “\(entry.name)” does not answer in time"
-            throw right.channel.noAnswer(.cannotConnect(port: right.id, reason: reason))
+            let reason = "the owner of \(entry.name.quoted) does not answer in time"
+            throw right.channel.noAnswer(.cannotConnect(port: right.identity, reason: reason))
         }
-        guard right.isValid else { throw .isInvalid(port: right.id) }
+        guard right.isValid else { throw .isInvalid(port: right.identity) }
         guard owner.map({ ProcessStatus.isProcess($0.pid, knownToItselfAs: entry.pid) }) ?? true else {
             throw .cannotConnect(
-                port: right.id, reason: "the socket of “\(entry.name)” belongs to another process than \(entry.pid)")
+                port: right.identity,
+                reason: "the socket of \(entry.name.quoted) belongs to another process than \(entry.pid)")
         }
         return right
     }

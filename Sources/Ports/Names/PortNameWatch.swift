@@ -143,7 +143,7 @@ public final class PortNameWatch: Sendable {
         if let known, known.right.id == entry.right.id { return known.right.isValid ? known : nil }
         let owner = entry.right.id.incarnation
         guard runtime.control.isConnected(to: owner) || directory.isAlive(owner) else { return nil }
-        let right = MachPort.SendRight(runtime.channels.channel(to: entry.right, replacesInvalid: true))
+        let right = runtime.right(of: entry)
         // Does not wait for a stopped owner.
         right.channel.watch()
         return right.isValid ? (.init(entry), right) : nil

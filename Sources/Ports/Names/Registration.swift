@@ -50,8 +50,8 @@ extension PortNameServer {
         public let uid: uid_t
         /// The time of registration, in seconds since 1970.
         public let since: Int
-        /// The port's number and its process, as in ``MachPort/description``.
-        public let port: String
+        /// The port, with this name and its owner.
+        public let port: PortIdentity
         /// The messages of one sender that wait at the port before the sender waits.
         public let queueLimit: Int
         /// The bytes of one sender's messages that wait before the sender waits; nil for any number.
@@ -62,10 +62,10 @@ extension PortNameServer {
         init(_ entry: NameEntry) {
             name = entry.name
             pid = entry.pid
-            program = ProcessStatus.startTime(of: pid) == entry.startTime ? ProcessStatus.program(of: pid) : nil
+            program = entry.program
             uid = geteuid()
             since = entry.since
-            port = entry.right.id.description
+            port = entry.port(ofProgram: program)
             queueLimit = Int(entry.right.queueLimit)
             byteLimit = entry.right.byteLimit == 0 ? nil : entry.right.byteLimit
             messageLimit = entry.right.limit

@@ -64,7 +64,7 @@ extension PortNameServer {
 
     private func throwInUse(_ name: String) throws(PortError) {
         // The owner may have given up the name at this very moment.
-        if let entry = try registryDirectory().entry(name) { throw .nameInUse(name, pid: entry.pid) }
+        if let entry = try registryDirectory().entry(name) { throw .nameInUse(name, by: entry.port) }
     }
 }
 

@@ -6,7 +6,7 @@ import ZeroMQ
 extension Receiver {
     func expose() throws(PortError) -> String {
         let known = try state.withLock { (state) throws(PortError) in
-            guard state.lifecycle.isOpen else { throw .isInvalid(port: id) }
+            guard state.lifecycle.isOpen else { throw .isInvalid(port: identity) }
             return state.exposedIn
         }
         if let known, known.isInPlace { return known.path }
@@ -31,7 +31,7 @@ extension Receiver {
         // This takes a while, and must not hold up messages that wait for the lock below.
         try directory.open()
         try state.withLock { (state) throws(PortError) in
-            guard state.lifecycle.isOpen else { throw .isInvalid(port: id) }
+            guard state.lifecycle.isOpen else { throw .isInvalid(port: identity) }
             guard state.exposedIn !== directory || !directory.hasSocket(of: id) else { return }
             let (descriptor, path) = try directory.makeSocket(for: id)
             AcceptGuard.protect(descriptor, most: ControlConnectionTable.mostAccepted)
@@ -64,10 +64,24 @@ extension Receiver {
             guard !state.names.contains(where: { $0.directory === directory && $0.name == name }) else { return }
             state.names.append((directory, name))
         }
+        tell(name)
         if !isValid { directory.abandon(name, of: id) }
     }
 
     func gaveUpName(_ name: String, in directory: RegistryDirectory) {
-        state.withLock { $0.names.removeAll { $0.directory === directory && $0.name == name } }
+        let other = state.withLock { state in
+            state.names.removeAll { $0.directory === directory && $0.name == name }
+            return state.names.last?.name
+        }
+        // The last name stays: errors about the port's end say it.
+        if identity.name == name, let other { tell(other) }
+    }
+
+    var identity: PortIdentity { channel.identity }
+
+    /// Tells those who have rights to the port its name.
+    private func tell(_ name: String) {
+        channel.note(name: name)
+        for peer in context.control.watchers(of: id.number) { peer.tell(name, of: id.number) }
     }
 }

@@ -22,12 +22,12 @@ extension Receiver {
     private func makeSource(keeping face: (any AnyObject & Sendable)?) throws(PortError) -> ThreadRunLoop.Source1 {
         try state.withLock { (state) throws(PortError) in
             guard state.lifecycle.isOpen, let descriptor = try state.socket?.watchedDescriptor() else {
-                throw .isInvalid(port: id)
+                throw .isInvalid(port: identity)
             }
             if let source = state.source { return source }
             // No duplicate is needed: the port removes the source before it closes the socket.
             let source = ThreadRunLoop.Source1(
-                descriptor: descriptor, label: id.description, duplicates: false,
+                descriptor: descriptor, label: { [channel] in channel.identity.description }, duplicates: false,
                 hasWork: { [queue = channel.localQueue] in queue?.hasMessages ?? true }
             ) { [self, face] turn in
                 withExtendedLifetime(face) { serve(&turn) }

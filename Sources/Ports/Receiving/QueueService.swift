@@ -79,7 +79,7 @@ extension Receiver {
         try Fork.check()
         let service = queue.map { QueueService(self, $0, keeping: face) }
         let former = try state.withLock { (state) throws(PortError) in
-            guard state.lifecycle.isOpen else { throw .isInvalid(port: id) }
+            guard state.lifecycle.isOpen else { throw .isInvalid(port: identity) }
             let former = state.queue
             state.queue = service
             state.waiters.removeAll { $0 === former }

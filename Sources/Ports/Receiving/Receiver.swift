@@ -95,7 +95,7 @@ final class Receiver: LocalPort, RegisteredPort {
     /// Keeps the socket open until `endTurn`.
     func beginTurn() throws(PortError) {
         try Fork.check()
-        guard state.withLock({ $0.lifecycle.beginTurn(crl_thread_id()) }) else { throw .isInvalid(port: id) }
+        guard state.withLock({ $0.lifecycle.beginTurn(crl_thread_id()) }) else { throw .isInvalid(port: identity) }
     }
 
     func endTurn() {
@@ -268,8 +268,8 @@ final class Receiver: LocalPort, RegisteredPort {
 
     private func noteMalformed(_ error: Wire.Malformed, in frame: ReceivedFrame) {
         state.withLock { $0.malformedCount += 1 }
-        let (pid, text) = (frame.sender?.pid ?? 0, "\(error)")
-        log.warning(about: .process(pid), once: text, "\(id): dropped a frame from process \(pid): \(text)")
+        let (sender, text) = (ProcessIdentity(pid: frame.sender?.pid ?? 0), "\(error)")
+        log.warning(about: .process(sender.pid), once: text, "\(identity) dropped a frame of \(sender): \(text)")
     }
 
     // MARK: Waiting for a message
@@ -291,12 +291,12 @@ final class Receiver: LocalPort, RegisteredPort {
             // A message that came before the waiter was added wakes nobody.
             if let message = takeMessage() { return message }
             let descriptor = try state.withLock { (state) throws(PortError) in
-                guard state.lifecycle.isOpen else { throw .becameInvalid(port: id) }
+                guard state.lifecycle.isOpen else { throw .becameInvalid(port: identity) }
                 return try state.socket?.watchedDescriptor()
             }
             // A flood of malformed frames must not extend the wait.
             guard !deadline.hasPassed, waiter.wait(for: descriptor, until: deadline) else {
-                throw .receiveTimedOut(port: id)
+                throw .receiveTimedOut(port: identity)
             }
         }
     }
@@ -313,7 +313,7 @@ final class Receiver: LocalPort, RegisteredPort {
         while true {
             // A message that came before the waiter was added wakes nobody.
             if let message = try takeNow(takesRequests, orWatchWith: waiter) { return message }
-            guard try await waiter.wait(until: deadline) else { throw PortError.receiveTimedOut(port: id) }
+            guard try await waiter.wait(until: deadline) else { throw PortError.receiveTimedOut(port: identity) }
         }
     }
 
@@ -324,7 +324,7 @@ final class Receiver: LocalPort, RegisteredPort {
             // The turn keeps the socket open until the waiter watches the descriptor.
             try beginTurn()
         } catch {
-            throw waiter != nil && error == .isInvalid(port: id) ? .becameInvalid(port: id) : error
+            throw waiter != nil && error == .isInvalid(port: identity) ? .becameInvalid(port: identity) : error
         }
         defer { endTurn() }
         if let message = takeMessage(takesRequests) { return message }

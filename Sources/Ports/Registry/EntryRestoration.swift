@@ -83,9 +83,9 @@ extension RegistryDirectory {
         do throws(PortError) {
             try renew(file)
             log.warning("\(cause): it is restored")
-        } catch .nameInUse(_, let pid) {
+        } catch .nameInUse(_, let port) {
             own.withLock { if $0.names[file]?.right.id == entry.right.id { $0.names[file] = nil } }
-            log.warning("\(cause): process \(pid) has the name now")
+            log.warning("\(cause): \(port.ownerText) has the name now")
         }
     }
 }

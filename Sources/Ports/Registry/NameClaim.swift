@@ -130,7 +130,7 @@ extension RegistryDirectory {
             // Between the former entry's end and the new one's claim, no descriptor is needed.
             if !inPlaceOfFormer || attempt > 0, let present = try read(file) {
                 if present.right.id == entry.right.id { return isPrepared = false }
-                if isAlive(present, file) { throw .nameInUse(present.name, pid: present.pid) }
+                if isAlive(present, file) { throw .nameInUse(present.name, by: present.port) }
                 guard remove(present.right.id, file) else { throw failure("unlink", Self.file(file)) }
             }
             if !isPrepared {

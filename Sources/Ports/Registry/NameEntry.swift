@@ -20,6 +20,16 @@ struct NameEntry: Sendable, Equatable {
         startTime = ProcessStatus.startTime(of: pid) ?? 0
     }
 
+    /// The path of the owner's program. The pid may be that of another process meanwhile.
+    var program: String? { ProcessStatus.startTime(of: pid) == startTime ? ProcessStatus.program(of: pid) : nil }
+
+    /// The port that has the name.
+    var port: PortIdentity { port(ofProgram: program) }
+
+    func port(ofProgram path: String?) -> PortIdentity {
+        PortIdentity(right.id, name: name, owner: ProcessIdentity(pid: pid, path: path))
+    }
+
     /// The folder of a name's entry. That of a long name ends in a digest; the entry itself has the whole name.
     static func fileName(for name: String) throws(PortError) -> String {
         let count = name.utf8.count

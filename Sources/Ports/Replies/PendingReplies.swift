@@ -8,7 +8,8 @@ final class PendingReplies: Sendable {
         var late = 0
     }
 
-    private let housekeeping: Housekeeping
+    private let channels: ChannelTable
+    private var housekeeping: Housekeeping { channels.housekeeping }
     private let statistics: StatisticsCollector
     private let state = Lock(State())
     /// Makes numbers that other processes cannot guess: a process that knows a request's number can answer the request.
@@ -17,8 +18,8 @@ final class PendingReplies: Sendable {
     /// The longest wait for replies that were sent before their port's end: as long as a reply may wait for room.
     private static let longestTransit = Duration.seconds(10)
 
-    init(_ housekeeping: Housekeeping, _ statistics: StatisticsCollector) {
-        self.housekeeping = housekeeping
+    init(_ channels: ChannelTable, _ statistics: StatisticsCollector) {
+        self.channels = channels
         self.statistics = statistics
     }
 
@@ -59,15 +60,16 @@ final class PendingReplies: Sendable {
         }
         guard let pending else { return }
         let isFailure = reply.header.kind == .failure
-        pending.outcome.set(isFailure ? .failure(PortError(failure: reply, of: pending.port)) : .success(reply))
+        pending.outcome.set(
+            isFailure ? .failure(PortError(failure: reply, of: channels.identity(of: pending.port))) : .success(reply))
     }
 
     /// The server has dropped the request. Only the asked process can report that.
-    func fail(_ request: UInt64, of incarnation: Incarnation, _ error: (PortID) -> PortError) {
+    func fail(_ request: UInt64, of incarnation: Incarnation, _ error: (PortIdentity) -> PortError) {
         let pending = state.withLock { state in
             state.pending[request]?.port.incarnation == incarnation ? state.pending.remove(request) : nil
         }
-        if let pending { pending.outcome.set(.failure(error(pending.port))) }
+        if let pending { pending.outcome.set(.failure(error(channels.identity(of: pending.port)))) }
     }
 
     /// The end of a port that was asked.
@@ -117,13 +119,14 @@ final class PendingReplies: Sendable {
 
     private func fail(_ port: PortID) {
         let failed = state.withLock { $0.pending.removeAll(to: port) }
-        for pending in failed { pending.outcome.set(.failure(.becameInvalid(port: port))) }
+        let identity = channels.identity(of: port)
+        for pending in failed { pending.outcome.set(.failure(.becameInvalid(port: identity))) }
     }
 }
 
 extension PortError {
     /// What a reply of the kind `failure` says.
-    fileprivate init(failure: ReceivedMessage, of port: PortID) {
+    fileprivate init(failure: ReceivedMessage, of port: PortIdentity) {
         var bytes: [[UInt8]] = []
         for case .bytes(let component) in failure.components { bytes.append(component) }
         let first = bytes.first ?? []

@@ -49,7 +49,7 @@ final class ReplyPorts: Sendable {
     init(_ context: ReceiveContext, _ statistics: StatisticsCollector, ownPath: String) {
         self.context = context
         self.ownPath = ownPath
-        pending = PendingReplies(context.housekeeping, statistics)
+        pending = PendingReplies(context.channels, statistics)
     }
 
     /// The largest reply, in bytes.

@@ -24,7 +24,8 @@ extension PortRuntime: RuntimeEvents {
         switch message {
         case .watch(let number):
             // The port may have become invalid before, or on another thread just now.
-            if ports.port(number)?.isValid != true { peer.tellInvalidated(number) }
+            guard let port = ports.port(number), port.isValid else { return peer.tellInvalidated(number) }
+            if let name = port.channel.identity.name { peer.tell(name, of: number) }
         case .invalidated(let number): channel(number)?.invalidate()
         case .unanswered, .refused, .cancelled: received(message, from: sender)
         case .credit(let number, let bytes): channel(number)?.returnCredit(Int(clamping: bytes))
@@ -38,6 +39,7 @@ extension PortRuntime: RuntimeEvents {
         case .drained(let number, let probe): channel(number)?.drained(probe)
         case .probed(let number): ports.port(number)?.answerProbesSoon()
         case .question(let question): inspector.asked(question, by: sender)
+        case .named(let number, let name): channel(number)?.note(name: name)
         }
     }
 
@@ -49,8 +51,9 @@ extension PortRuntime: RuntimeEvents {
         }
     }
 
-    func connectionBegan(_ peer: Incarnation, owing ports: Set<UInt64>) {
-        controlConnectionChanged(peer)
+    func connectionBegan(_ peer: ControlConnection, owing ports: Set<UInt64>) {
+        for channel in channels.channels(to: peer.incarnation) { channel.note(owner: peer.owner) }
+        controlConnectionChanged(peer.incarnation)
         for number in ports { self.ports.port(number)?.returnUndeliveredCredit() }
     }
 

@@ -54,13 +54,19 @@ final class ChannelTable: Sendable {
         // A port of this runtime without a channel is gone. Without a path, nobody can find the owner.
         if isOwn || right.path.isEmpty { return .invalid(right, in: self) }
         let made = SendChannel(right, in: self, sentCount: former?.sentCount ?? 0)
-        return state.withLock { state in
+        let present = state.withLock { state in
             let present = state[right.id]
             if let present, present !== former { return present }
             state[right.id] = made
             return made
         }
+        // A connection that begins later tells its owner itself.
+        if present === made, let owner = control.owner(of: right.id.incarnation) { made.note(owner: owner) }
+        return present
     }
+
+    /// The port as people know it.
+    func identity(of port: PortID) -> PortIdentity { existing(port)?.identity ?? PortIdentity(port) }
 
     func existing(_ port: PortID) -> SendChannel? { state.withLock { $0[port] } }
 

@@ -27,7 +27,7 @@ extension SendChannel {
             return state.queue.waiters
         }
         guard let waiters else { return false }
-        log.warning("lost the connection to \(id), and the messages on their way there")
+        log.warning("lost the connection to \(identity), and the messages on their way there")
         for waiter in waiters { waiter.wake() }
         return true
     }
@@ -73,14 +73,14 @@ extension SendChannel {
     private func owner(after handshake: ControlHandshake) throws(PortError) -> ControlConnection {
         switch try route(after: handshake) {
         case .connection(let owner): return owner
-        case .handshake: throw handshake.timeoutError(id)
+        case .handshake: throw handshake.timeoutError(identity)
         }
     }
 
     private func route(after former: ControlHandshake? = nil) throws(PortError) -> ControlConnectionTable.Route {
         state.withLock { $0.queue.isWatched = true }
         do {
-            let route = try channels.control.route(to: id, at: controlAddress, after: former)
+            let route = try channels.control.route(to: identity, at: controlAddress, after: former)
             if case .connection(let owner) = route { owner.send(.watch(id.number)) }
             return route
         } catch {

@@ -127,7 +127,7 @@ final class DeferredSend: Waiter {
             try channel.prepareRetry(of: self, deadlines)
         } catch {
             let handshake = attempt.withLock { $0.handshake }
-            return end(.failure(handshake?.timeoutError(channel.id) ?? error))
+            return end(.failure(handshake?.timeoutError(channel.identity) ?? error))
         }
         step()
     }

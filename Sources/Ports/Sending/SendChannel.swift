@@ -44,6 +44,8 @@ final class SendChannel: Sendable {
     }
 
     let state: Lock<ChannelState>
+    /// What is known of the port besides its id. A lock of its own, because errors are made under the other.
+    let known = Lock<PortIdentity?>(nil)
     let invalidated = Promise<Void>()
 
     /// - Parameter sentCount: The messages that a former channel has sent to the port.
@@ -103,7 +105,7 @@ final class SendChannel: Sendable {
     /// Sends the message. After an error the message stays the caller's.
     func send(_ message: inout OutgoingMessage, before deadline: MonotonicInstant) throws(PortError) {
         if try sendAtOnce(&message, before: deadline) { return }
-        if isLocal, localPort?.isServedOnlyHere == true { throw .ownQueueFull(port: id) }
+        if isLocal, localPort?.isServedOnlyHere == true { throw .ownQueueFull(port: identity) }
         let waiter = ThreadWaiter()
         join(waiter)
         defer { leave(waiter) }
@@ -153,7 +155,7 @@ final class SendChannel: Sendable {
     @discardableResult
     func check(size: Int) throws(PortError) -> UInt32 {
         let limit = min(right.limit, Wire.largestMessage)
-        guard size <= limit else { throw .messageTooLarge(port: id, size: size, limit: limit) }
+        guard size <= limit else { throw .messageTooLarge(port: identity, size: size, limit: limit) }
         return UInt32(truncatingIfNeeded: size)
     }
 
@@ -176,7 +178,7 @@ final class SendChannel: Sendable {
         // The port asks only processes that watch it what they have sent.
         watch()
         let size = message.size
-        guard posted.withLock({ $0.add(size, channels.extraPosts) }) else { throw .sendTimedOut(port: id) }
+        guard posted.withLock({ $0.add(size, channels.extraPosts) }) else { throw .sendTimedOut(port: identity) }
         let deferred: DeferredSend
         do throws(PortError) {
             deferred = try DeferredSend(message, to: self, before: deadline)
@@ -205,11 +207,13 @@ final class SendChannel: Sendable {
             }
         }
         let isSent = try state.withLock { (state) throws(PortError) -> Bool? in
-            try state.queue.check(.isInvalid(port: id))
+            try state.queue.check(.isInvalid(port: identity))
             if state.queue.mayTry(isLast: isLast), try trySend(&message, &state) { return true }
             return state.queue.isConnected && deadline.hasPassed ? nil : false
         }
-        guard let isSent else { throw dropLostConnection() ? .connectionLost(port: id) : .sendTimedOut(port: id) }
+        guard let isSent else {
+            throw dropLostConnection() ? .connectionLost(port: identity) : .sendTimedOut(port: identity)
+        }
         return isSent
     }
 
@@ -254,11 +258,11 @@ final class SendChannel: Sendable {
             return (state.queue.isConnected, isOver, looks)
         }
         if isConnected {
-            if looks { _ = noAnswer(.sendTimedOut(port: id)) }
-            if looks, dropLostConnection() { throw .connectionLost(port: id) }
-            if isOver { throw .sendTimedOut(port: id) }
+            if looks { _ = noAnswer(.sendTimedOut(port: identity)) }
+            if looks, dropLostConnection() { throw .connectionLost(port: identity) }
+            if isOver { throw .sendTimedOut(port: identity) }
         } else if isOver {
-            throw .cannotConnect(port: id, reason: "its owner accepts no connection")
+            throw .cannotConnect(port: identity, reason: "its owner accepts no connection")
         }
     }
 
@@ -273,8 +277,8 @@ final class SendChannel: Sendable {
     ) throws(PortError) -> NextStep {
         try Fork.check()
         return try state.withLock { (state) throws(PortError) -> NextStep in
-            try state.queue.check(.becameInvalid(port: id))
-            if deadlines.losses != state.queue.losses { throw .connectionLost(port: id) }
+            try state.queue.check(.becameInvalid(port: identity))
+            if deadlines.losses != state.queue.losses { throw .connectionLost(port: identity) }
             let limit = state.queue.isConnected ? deadlines.send : deadlines.connect
             guard state.queue.isFirst(waiter) else { return .wait(nil, until: limit) }
             localQueue?.askForRoom()

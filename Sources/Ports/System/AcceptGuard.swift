@@ -5,7 +5,7 @@ enum AcceptGuard {
     static let begin: Void = cag_begin(Int32(DescriptorReserve.size)) { pid, uid, reason in
         // On libzmq's own thread.
         let text = text(reason)
-        log.warning(about: .process(pid), once: text, "refused process \(pid) of user \(uid): \(text)")
+        log.warning(about: .process(pid), once: text, "refused \(ProcessIdentity(pid: pid)) of user \(uid): \(text)")
     }
 
     /// Limits the connections that a listening socket accepts, and refuses those of other users.

@@ -5,38 +5,38 @@ import ZeroMQ
 /// Why a port, a right or a name could not be used.
 public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
     /// The port's queue had no room before the deadline. Nothing was sent.
-    case sendTimedOut(port: PortID)
+    case sendTimedOut(port: PortIdentity)
     /// Nothing arrived before the deadline.
-    case receiveTimedOut(port: PortID)
+    case receiveTimedOut(port: PortIdentity)
     /// The port was invalid before the call: it was invalidated, or its owner is gone.
-    case isInvalid(port: PortID)
+    case isInvalid(port: PortIdentity)
     /// The port became invalid during the call.
-    case becameInvalid(port: PortID)
+    case becameInvalid(port: PortIdentity)
     /// The port's queue is full, and only the calling thread's own loop could empty the queue.
-    case ownQueueFull(port: PortID)
+    case ownQueueFull(port: PortIdentity)
     /// The server dropped the request without a reply.
-    case unanswered(port: PortID)
+    case unanswered(port: PortIdentity)
     /// The port ended, or does not take requests, before anybody handled the request: ask its successor.
-    case refused(port: PortID)
+    case refused(port: PortIdentity)
     /// The server's handler failed, and says why.
-    case failed(port: PortID, RequestFailure)
+    case failed(port: PortIdentity, RequestFailure)
     /// The reply was larger than this process takes; both in bytes.
-    case replyTooLarge(port: PortID, size: Int, limit: Int)
+    case replyTooLarge(port: PortIdentity, size: Int, limit: Int)
     /// The request has a reply already; the port is the asker's.
-    case alreadyAnswered(port: PortID)
+    case alreadyAnswered(port: PortIdentity)
     /// The message is larger than the port's message limit; both in bytes.
-    case messageTooLarge(port: PortID, size: Int, limit: Int)
+    case messageTooLarge(port: PortIdentity, size: Int, limit: Int)
     /// The owner's process may be alive, but no connection to it could be made.
-    case cannotConnect(port: PortID, reason: String)
+    case cannotConnect(port: PortIdentity, reason: String)
     /// The connection to the port has ended though its owner lives, and messages on their way are lost. This message
     /// was not sent. Later ones go by a new connection, and may overtake those that wait at the port.
-    case connectionLost(port: PortID)
+    case connectionLost(port: PortIdentity)
     /// The other side speaks another major version.
     case incompatibleVersion(what: String, ours: Int, theirs: Int)
     /// Nobody has registered the name.
     case nameNotFound(String, directory: String)
-    /// A live process has the name.
-    case nameInUse(String, pid: Int32)
+    /// A live process's port has the name.
+    case nameInUse(String, by: PortIdentity)
     /// The name cannot be registered.
     case badName(String, reason: String)
     /// The registry directory cannot be trusted.
@@ -58,6 +58,20 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
     case unavailable(reason: String)
     /// A call into libzmq or the system failed for another reason.
     case transport(call: String, errno: Int32)
+
+    /// The port that the error is about, as data: nil for an error of a name that no port has, or of the process.
+    public var port: PortIdentity? {
+        switch self {
+        case .sendTimedOut(let port), .receiveTimedOut(let port), .isInvalid(let port), .becameInvalid(let port),
+            .ownQueueFull(let port), .unanswered(let port), .refused(let port), .failed(let port, _),
+            .replyTooLarge(let port, _, _), .alreadyAnswered(let port), .messageTooLarge(let port, _, _),
+            .cannotConnect(let port, _), .connectionLost(let port), .nameInUse(_, let port):
+            port
+        case .incompatibleVersion, .nameNotFound, .badName, .untrustedDirectory, .directory, .pathTooLong,
+            .outOfDescriptors, .outOfSockets, .runLoop, .invalidLimit, .unavailable, .transport:
+            nil
+        }
+    }
 
     /// CFMessagePort's code: −1 send, −2 receive timed out, −3 invalid port, −5 became invalid, −4 everything else.
     public var code: Int32 {
@@ -90,10 +104,10 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
         case .connectionLost(let port): "messages on their way to \(port) were lost: send again what has to arrive"
         case .incompatibleVersion(let what, let ours, let theirs):
             "\(what) has version \(theirs), and this library speaks version \(ours): update the older of the two"
-        case .nameNotFound(let name, let directory): "nobody has registered the name \(quoted(name)) in \(directory)"
-        case .nameInUse(let name, let pid):
-            "the name \(quoted(name)) belongs to " + (pid == getpid() ? "this process" : "process \(pid)")
-        case .badName(let name, let reason): "\(quoted(name)) cannot be a port's name: \(reason)"
+        case .nameNotFound(let name, let directory): "nobody has registered the name \(name.quoted) in \(directory)"
+        case .nameInUse(let name, let port):
+            "the name \(name.quoted) belongs to " + (port.pid == getpid() ? "this process" : port.ownerText)
+        case .badName(let name, let reason): "\(name.quoted) cannot be a port's name: \(reason)"
         case .untrustedDirectory(let path, let reason): "the registry directory \(path) cannot be trusted: \(reason)"
         case .directory(let path, let call, let errno):
             "\(call) failed on \(path) (the port registry; see PORTS_DIRECTORY): \(String(cString: strerror(errno)))"
@@ -105,11 +119,6 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
         case .unavailable(let reason): "ports are unavailable: \(reason)"
         case .transport(let call, let errno): "\(call) failed: \(String(cString: strerror(errno)))"
         }
-    }
-
-    private func quoted(_ name: String) -> String {
-        let shown = (name.utf8.count > 320 ? name.prefix(80) + "…" : name[...]).unicodeScalars
-        return "“" + shown.map { $0.value < 32 ? $0.escaped(asASCII: true) : String($0) }.joined() + "”"
     }
 
     init(_ error: ZeroMQError) {

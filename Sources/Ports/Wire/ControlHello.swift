@@ -8,7 +8,7 @@
 struct ControlHello: Equatable {
     static let size = 32
     static let major: UInt8 = 1
-    /// From 1 on, a process answers ``ControlMessage/question(_:)``.
+    /// From 1 on, a process understands ``ControlMessage/named(_:_:)``, and answers ``ControlMessage/question(_:)``.
     static let minor: UInt8 = 1
     private static let magic: UInt32 = 0x5452_5053
 

@@ -1,5 +1,5 @@
 /// The packets of a control connection after the hellos: one byte for the kind, then one to three little-endian UInt64,
-/// of which the first is most often a port's number. A question has a layout of its own.
+/// of which the first is most often a port's number. A question and a name have layouts of their own.
 enum ControlMessage: Equatable {
     /// Tell me when this port of yours becomes invalid.
     case watch(UInt64)
@@ -27,8 +27,12 @@ enum ControlMessage: Equatable {
     case probed(UInt64)
     /// Tell me about this port of yours. Only for peers whose hello has the minor version 1.
     indirect case question(InspectionQuestion)
+    /// This port of mine has this name. Only for peers whose hello has the minor version 1.
+    case named(UInt64, String)
 
     static let largestSize = InspectionQuestion.largestSize
+    private static let namedKind: UInt8 = 14
+    private static let longestName = 255
 
     /// Whether an asker waits for the packet, which nobody tells again: it waits for the next connection.
     var isAwaited: Bool {
@@ -41,6 +45,13 @@ enum ControlMessage: Equatable {
     init?(_ bytes: UnsafeRawBufferPointer) {
         if let question = InspectionQuestion(bytes) {
             self = .question(question)
+            return
+        }
+        if bytes.first == Self.namedKind {
+            guard (10...9 + Self.longestName).contains(bytes.count),
+                let name = String(validating: bytes[9...], as: UTF8.self), !name.utf8.contains(0)
+            else { return nil }
+            self = .named(bytes.little(at: 1), name)
             return
         }
         let fields = (bytes.count - 1) / 8
@@ -81,9 +92,13 @@ enum ControlMessage: Equatable {
             case .refused(let request): (11, [request])
             case .cancelled(let request): (12, [request])
             case .question: (InspectionQuestion.packet, [])
+            case .named(let number, _): (Self.namedKind, [number])
             }
         bytes[0] = kind
         for (index, field) in fields.enumerated() { bytes.setLittle(field, at: 1 + 8 * index) }
-        return 1 + 8 * fields.count
+        guard case .named(_, let name) = self else { return 1 + 8 * fields.count }
+        let written = name.utf8.prefix(Self.longestName)
+        UnsafeMutableRawBufferPointer(rebasing: bytes[9...]).copyBytes(from: written)
+        return 9 + written.count
     }
 }

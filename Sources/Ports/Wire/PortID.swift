@@ -9,6 +9,9 @@ public struct Incarnation: Hashable, Sendable, CustomStringConvertible {
         let digits = String(bits, radix: 16)
         return String(repeating: "0", count: 32 - digits.count) + digits
     }
+
+    /// For a process of which nothing else is known.
+    var shortDescription: String { "process \(description.prefix(8))" }
 }
 
 extension Incarnation {
@@ -29,5 +32,5 @@ public struct PortID: Hashable, Sendable, CustomStringConvertible {
     public let number: UInt64
 
     /// The port's number, and the first digits of its owner's incarnation.
-    public var description: String { "port \(number) of process \(String(incarnation.description.prefix(8)))" }
+    public var description: String { "port \(number) of \(incarnation.shortDescription)" }
 }

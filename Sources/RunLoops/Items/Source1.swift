@@ -22,7 +22,8 @@ extension ThreadRunLoop {
         /// The corresponding CF function is `CFRunLoopSourceGetOrder`.
         public let order: Int
         /// The item's name in dumps and stall reports. The corresponding CF callback is `copyDescription`.
-        public let label: String?
+        public var label: String? { makeLabel() }
+        private let makeLabel: @Sendable () -> String?
 
         /// Handles the work there is. Returns whether there was any.
         public typealias Perform = @Sendable (_ turn: inout Turn) -> Bool
@@ -59,21 +60,23 @@ extension ThreadRunLoop {
             perform: @escaping Perform
         ) {
             self.init(
-                descriptor: descriptor, interest: interest, order: order, label: label, duplicates: true,
+                descriptor: descriptor, interest: interest, order: order, label: { label }, duplicates: true,
                 perform: perform)
         }
 
         /// - Parameters:
+        ///   - label: Called with the loop's lock held.
         ///   - duplicates: False when the owner always invalidates the source before closing the descriptor.
         ///   - hasWork: What a loop that polls asks. It must be quick, and is called on the loop's thread.
         package init(
-            descriptor: Int32, interest: Readiness = .readable, order: Int = 0, label: String? = nil,
-            duplicates: Bool, hasWork: @escaping @Sendable () -> Bool = { true }, perform: @escaping Perform
+            descriptor: Int32, interest: Readiness = .readable, order: Int = 0,
+            label: @escaping @Sendable () -> String? = { nil }, duplicates: Bool,
+            hasWork: @escaping @Sendable () -> Bool = { true }, perform: @escaping Perform
         ) {
             self.descriptor = descriptor
             self.interest = interest
             self.order = order
-            self.label = label
+            makeLabel = label
             self.duplicates = duplicates
             self.hasWork = hasWork
             state = Mutex(State(perform: perform))

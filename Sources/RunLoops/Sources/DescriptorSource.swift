@@ -26,7 +26,7 @@ extension ThreadRunLoop.Source1 {
         let file = OpenFile(descriptor, isOwned: closesOnInvalidation)
         return ThreadRunLoop.Source1(
             descriptor: descriptor, interest: interest.contains(.readable) ? interest.union(.readHangUp) : interest,
-            label: label, duplicates: !closesOnInvalidation
+            label: { label }, duplicates: !closesOnInvalidation
         ) { turn in
             let isOpen = file.isOpen
             if isOpen { handler(turn.source, turn.readiness) }

@@ -64,7 +64,7 @@ private final class StreamReading: Sendable {
     private static let queueLimit = 8
 
     private let port: MachPort
-    private let server: PortID
+    private let server: RemoteMessagePort
     private let failure: Failure
     private let asking: Task<Void, Never>
 
@@ -81,7 +81,7 @@ private final class StreamReading: Sendable {
         var message = try client.coder.message(id: R.messageID, stream.request)
         message.components.append(.port(port.sendRight))
         let failure = Failure()
-        let server = remote.sendRight.id
+        let server = remote
         self.port = port
         self.failure = failure
         self.server = server
@@ -94,18 +94,18 @@ private final class StreamReading: Sendable {
         do {
             _ = try await nextMessage(before: deadline)
         } catch PortError.receiveTimedOut {
-            throw PortError.receiveTimedOut(port: server)
+            throw PortError.receiveTimedOut(port: server.identity)
         }
     }
 
     /// Asks for the stream, and waits for its end. The reply follows the stream's own end.
     private static func failure(
-        of request: MachPort.Message, _ client: RequestClient, _ server: PortID
+        of request: MachPort.Message, _ client: RequestClient, _ server: RemoteMessagePort
     ) async -> (any Error)? {
         do {
             let reply = try await client.ask(request, .seconds(1 << 40), false)
             if reply.id == StreamMessage.end.rawValue { return nil }
-            return PortError.failed(port: server, RequestFailure("the server replied, and sent no stream"))
+            return PortError.failed(port: server.identity, RequestFailure("the server replied, and sent no stream"))
         } catch {
             return error
         }
@@ -133,10 +133,11 @@ private final class StreamReading: Sendable {
         case .end: return nil
         case .failure:
             let bytes = message.components.compactMap { if case .bytes(let bytes) = $0 { bytes } else { nil } }
-            throw PortError.failed(port: server, RequestFailure(components: bytes))
+            throw PortError.failed(port: server.identity, RequestFailure(components: bytes))
         case .requestFailed: return try await nextMessage(before: deadline)
         case nil:
-            throw PortError.failed(port: server, RequestFailure("the server sent a message that is none of a stream"))
+            throw PortError.failed(
+                port: server.identity, RequestFailure("the server sent a message that is none of a stream"))
         }
     }
 }

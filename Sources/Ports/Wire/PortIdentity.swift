@@ -1,0 +1,54 @@
+/// A port as people know it: its name, and its owner's program and pid, as far as this process knows them.
+///
+///     port “clock” of clockd (pid 4711)
+///     port 3 of clockd (pid 4711)
+///     port 3 of process bb278612
+///
+/// Two identities are equal when they are of the same port, whatever is known of it. The facts are those of the moment
+/// when the identity was made. They stay after the owner's end.
+public struct PortIdentity: Hashable, Sendable, CustomStringConvertible {
+    /// Shared, so that an error is small.
+    private final class Facts: Sendable {
+        let id: PortID
+        let name: String?
+        let owner: ProcessIdentity?
+
+        init(id: PortID, name: String?, owner: ProcessIdentity?) {
+            (self.id, self.name, self.owner) = (id, name, owner)
+        }
+    }
+
+    private let facts: Facts
+
+    init(_ id: PortID, name: String? = nil, owner: ProcessIdentity? = nil) {
+        facts = Facts(id: id, name: name, owner: owner)
+    }
+
+    /// The unique identity of the port.
+    public var id: PortID { facts.id }
+
+    /// The registered name, or the last one; nil when the port never had one, or this process has not heard of it. Of
+    /// several, the newest.
+    public var name: String? { facts.name }
+
+    /// The process id of the owner; nil when it is not known.
+    public var pid: Int32? { owner.flatMap { $0.pid > 0 ? $0.pid : nil } }
+
+    /// The name of the owner's program, without folders; nil when it is not known.
+    public var program: String? { owner?.program }
+
+    /// Whether two identities are of the same port.
+    public static func == (left: PortIdentity, right: PortIdentity) -> Bool { left.id == right.id }
+
+    /// Hashes the ``id``.
+    public func hash(into hasher: inout Hasher) { hasher.combine(id) }
+
+    /// The name, else the number, and the owner.
+    public var description: String {
+        let port = name.map { "port \($0.quoted)" } ?? "port \(id.number)"
+        return "\(port) of \(ownerText)"
+    }
+
+    var owner: ProcessIdentity? { facts.owner }
+    var ownerText: String { owner?.description ?? id.incarnation.shortDescription }
+}
