@@ -49,7 +49,7 @@ public struct PortMap: Sendable, Hashable {
     init(_ answers: [(registration: PortNameServer.Registration, service: PortService?)]) {
         var (processes, ports): ([Int32: Process], [String: NamedPort]) = ([:], [:])
         for (registration, service) in answers {
-            let (pid, id) = (registration.pid, registration.port)
+            let (pid, id) = (registration.pid, registration.port.id.description)
             processes[pid] = Process(
                 pid: pid, program: registration.program, answers: processes[pid]?.answers == true || service != nil)
             let names = (ports[id]?.names ?? []) + [registration.name]

@@ -1,8 +1,5 @@
 /// A port as people know it: its name, and its owner's program and pid, as far as this process knows them.
-///
-///     port “clock” of clockd (pid 4711)
-///     port 3 of clockd (pid 4711)
-///     port 3 of process bb278612
+/// Its text is one of “port “clock” of clockd (pid 4711)”, “port 3 of clockd (pid 4711)” and “port 3 of process bb278612”.
 ///
 /// Two identities are equal when they are of the same port, whatever is known of it. The facts are those of the moment
 /// when the identity was made. They stay after the owner's end.
