@@ -514,11 +514,20 @@ import Testing
         let port = try MachPort(nameServer: sandbox.names)
         try sandbox.names.register(port, name: "first")
         let (listener, right) = try stand()
-        var hello = Samples.hello(right.id.incarnation)
-        hello[5] = 0
-        let answered = answer(listener, hello)
+        var bytes = Samples.hello(right.id.incarnation)
+        bytes[5] = 0
+        let hello = bytes
+        // The connection lasts until the question has its answer.
+        let owner = Helper { () -> Raw in
+            let caller = Raw(crl_poll(listener.descriptor, -1, -1) > 0 ? crl_unforked_accept(listener.descriptor) : -1)
+            #expect(caller.receive()?.count == ControlHello.size)
+            caller.send(hello)
+            return caller
+        }
         #expect(errorKind { _ = try right.service(before: .patience) } == "incompatibleVersion")
-        #expect(answered.value() == true && right.isValid)
+        let connection = try #require(owner.value())
+        #expect(right.isValid)
+        withExtendedLifetime(connection) {}
     }
 
     @Test func `an owner of another incarnation is not the owner`() throws {
