@@ -89,7 +89,7 @@ import Testing
             add(
                 ThreadRunLoop.Source1(descriptor: event.descriptor) { turn in
                     turn.source.invalidate()
-                    spin(milliseconds: 60)
+                    spin(milliseconds: 300)
                     return true
                 }, to: loop)
         }
