@@ -45,7 +45,7 @@ public struct PortService: Sendable, Hashable {
 
     /// A port of another service that the owner waits for.
     public struct Awaited: Sendable, Hashable {
-        /// The port's number and its process, as in ``MachPort/description``.
+        /// The port's number and its process, as in ``PortID/description``.
         public let port: String
         /// The requests to the port that have no reply yet.
         public let replies: Int

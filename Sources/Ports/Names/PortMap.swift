@@ -13,7 +13,7 @@ public struct PortMap: Sendable, Hashable {
 
     /// A port with a name.
     public struct NamedPort: Sendable, Hashable {
-        /// The port's number and its process, as in ``MachPort/description``: unique in the map.
+        /// The port's number and its process, as in ``PortID/description``: unique in the map.
         public let id: String
         /// Its names, sorted.
         public internal(set) var names: [String]
