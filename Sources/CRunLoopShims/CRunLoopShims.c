@@ -432,3 +432,19 @@ int crl_spawn(int *pid, const char *path, char *const arguments[], char *const e
 int crl_pidfd_signal(int descriptor, int signal) {
     return (int)syscall(SYS_pidfd_send_signal, descriptor, signal, NULL, 0);
 }
+
+bool crl_has_steady_ticks(void) {
+#if defined(__x86_64__)
+    const char *wanted = "tsc\n";
+#elif defined(__aarch64__)
+    const char *wanted = "arch_sys_counter\n";
+#else
+    return false;
+#endif
+    char source[32] = "";
+    int file = open("/sys/devices/system/clocksource/clocksource0/current_clocksource", O_RDONLY | O_CLOEXEC);
+    if (file < 0) return false;
+    ssize_t count = read(file, source, sizeof source - 1);
+    close(file);
+    return count > 0 && strcmp(source, wanted) == 0;
+}

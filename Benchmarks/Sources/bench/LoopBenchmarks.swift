@@ -61,6 +61,18 @@ enum LoopBenchmarks {
                     .microseconds, ours: { watched.microsecondsATrip(3000) },
                     Contestant("not watched", .atMost(1.02)) { alone.microsecondsATrip(3000) })
             },
+            row("a pass, one Source1, recorded") {
+                let (alone, recorded) = (try WatchedPasses(), try WatchedPasses(isRecorded: true))
+                return Contest(
+                    .nanoseconds, ours: { try recorded.nanosecondsAPass(20_000) },
+                    Contestant("not recorded", .atMost(1.1)) { try alone.nanosecondsAPass(20_000) })
+            },
+            row("a wake-up and a block, recorded") {
+                let (alone, recorded) = (try Bounce<OurThread>(.together), try Bounce<RecordedThread>(.together))
+                return Contest(
+                    .microseconds, ours: { recorded.microsecondsATrip(3000) },
+                    Contestant("not recorded", .atMost(1.1)) { alone.microsecondsATrip(3000) })
+            },
             row("1,000 runs with a timeout", contest: leaks),
             heap("a loop") { _ in
                 try Heap.ofLoop { try prepared(OurLoop(mode: "heap")) }

@@ -43,8 +43,15 @@ struct LoopEvent: Equatable {
         Self(bits: UInt64(kind.rawValue) | endMark | UInt64(count) << 4)
     }
 
-    var isPass: Bool { bits & 0xff == Code.pass.rawValue << 4 }
-    var isCalloutEnd: Bool { bits & Self.endMark != 0 }
+    private var isCalloutEnd: Bool { bits & Self.endMark != 0 }
+    private var isCallout: Bool { bits & Self.kindBits != 0 }
+    private func has(_ code: Code) -> Bool { bits & 0xff == code.rawValue << 4 }
+
+    /// Whether there is only a little work of the loop's between the events, and no system call.
+    func follows(_ last: LoopEvent) -> Bool {
+        if last.isCalloutEnd { return has(.pass) || has(.runEnds) }
+        return last.has(.wakes) && isCallout
+    }
 
     var meaning: Meaning? {
         if bits & Self.kindBits != 0 {

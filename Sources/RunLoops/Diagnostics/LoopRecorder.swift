@@ -19,10 +19,10 @@ import Synchronization
 public final class LoopRecorder: Sendable {
     private let loop: ThreadRunLoop
     private let tape: Tape
-    private let start: MonotonicInstant
+    private let start: TickClock.Moment
     /// What the loop was doing when the recording began; nil if it has recorded something else by then.
     private let first: Playback.Moment?
-    private let end = Lock<MonotonicInstant?>(nil)
+    private let end = Lock<TickClock.Moment?>(nil)
 
     /// Begins to record a loop.
     /// - Parameters:
@@ -34,7 +34,7 @@ public final class LoopRecorder: Sendable {
         if crl_is_forked() { throw .forked }
         if loop.hasEnded { throw .loopEnded }
         let tape = Tape(capacity: capacity)
-        (self.loop, self.tape, start) = (loop, tape, .now)
+        (self.loop, self.tape, start) = (loop, tape, tape.clock.now())
         loop.state.withLock { state in
             state.tapes.append(tape)
             loop.tapesChanged()
@@ -49,7 +49,8 @@ public final class LoopRecorder: Sendable {
     /// Ends the recording, which stays readable. Any thread may call it.
     public func stop() {
         if crl_is_forked() { return }
-        end.withLock { if $0 == nil { $0 = .now } }
+        let now = tape.clock.now()
+        end.withLock { if $0 == nil { $0 = now } }
         loop.state.withLock { state in
             state.tapes.removeAll { $0 === tape }
             loop.tapesChanged()
@@ -60,7 +61,7 @@ public final class LoopRecorder: Sendable {
     /// event. Empty in a forked child. Any thread may ask.
     public var recording: LoopRecording {
         let name = loop.isMain ? "the main thread" : "thread \(loop.threadID)"
-        if crl_is_forked() { return LoopRecording(loop: name, start: start, end: start, spans: []) }
+        if crl_is_forked() { return LoopRecording(loop: name, start: start.time, end: start.time, spans: []) }
         // The items before those that have left, so that each is in one of the two. Their labels are read after the lock.
         let (modes, items, hasEnded) = loop.state.withLock { state in
             (state.modes.map(\.mode), state.modes.flatMap(\.items), state.hasEnded)
@@ -70,8 +71,14 @@ public final class LoopRecorder: Sendable {
         let now = loop.moment
         let (entries, dropped) = tape.read()
         let stop = end.withLock { $0 }
-        let end = max(stop ?? .now, start)
-        let beginning = dropped > 0 ? entries.first?.time ?? end : start
+        let end = stop ?? tape.clock.now()
+        var time = start.time
+        let recorded = entries.prefix { $0.ticks <= end.ticks }.map { entry in
+            // The processors' counters may differ by some ticks.
+            time = max(time, TickClock.time(entry.ticks, between: start, and: end))
+            return (time: time, event: entry.event)
+        }
+        let beginning = dropped > 0 ? recorded.first?.time ?? end.time : start.time
 
         var playback = Playback(start: beginning) {
             modes.indices.contains($0) ? modes[$0] : nil
@@ -80,15 +87,12 @@ public final class LoopRecorder: Sendable {
             if let label = departed.label(at: address, event: event) { return label }
             return present[address].map(\.recordedLabel) ?? departed.lastLabel(at: address)
         }
-        let recorded = entries.prefix { $0.time <= end }
         // Without an event the loop still does what it did, but one block may have followed another.
         let moment = recorded.isEmpty && stop == nil && !hasEnded ? now : first
         if dropped == 0, let moment { playback.begin(in: moment) }
-        for (number, entry) in zip(dropped..., recorded) {
-            playback.play(entry.event, number: number, at: max(entry.time, beginning))
-        }
-        playback.finish(at: end)
-        return LoopRecording(loop: name, start: beginning, end: end, spans: playback.spans, dropped: dropped)
+        for (number, entry) in zip(dropped..., recorded) { playback.play(entry.event, number: number, at: entry.time) }
+        playback.finish(at: end.time)
+        return LoopRecording(loop: name, start: beginning, end: end.time, spans: playback.spans, dropped: dropped)
     }
 }
 

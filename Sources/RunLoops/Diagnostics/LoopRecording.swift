@@ -211,10 +211,12 @@ extension LoopRecording: CustomStringConvertible {
         let (totals, whole) = (totals, max(duration, .nanoseconds(1)))
         func share(_ part: Duration) -> String { "\(Int((part / whole * 100).rounded())) %" }
         var lines = [
-            "run loop of \(loop): \(passes.count) passes in \(milliseconds(duration)), "
+            "run loop of \(loop): \(passes.count) \(passes.count == 1 ? "pass" : "passes") in \(milliseconds(duration)), "
                 + "\(share(totals.asleep)) asleep, \(share(totals.inCallouts)) in callouts"
         ]
-        if dropped > 0 { lines.append("  the \(dropped) oldest events were dropped: raise the recorder's capacity") }
+        if dropped > 0 {
+            lines.append("  the \(dropped) oldest events were dropped: record for less time, or with more capacity")
+        }
         return (lines + slowestCallouts.prefix(5).map { "  \($0)" }).joined(separator: "\n")
     }
 }

@@ -4,10 +4,10 @@ import Synchronization
 
 /// The newest events of a loop, in a ring. The loop's thread writes them without a lock, and any thread reads them.
 final class Tape: @unchecked Sendable {
-    // Sound: the words are atomic, and the two fields that are not belong to the loop's thread.
+    // Sound: the words are atomic, and the fields that are not belong to the loop's thread.
 
     struct Entry {
-        let time: MonotonicInstant
+        let ticks: UInt64
         let event: LoopEvent
     }
 
@@ -20,8 +20,9 @@ final class Tape: @unchecked Sendable {
 
     /// The next tape of the same loop. For the loop's thread.
     var next: Unmanaged<Tape>?
-    /// The time of the last event, if that was the end of a callout. For the loop's thread.
-    private var calloutEnd: UInt64?
+    let clock = TickClock()
+    /// The last event and its time. For the loop's thread.
+    private var last = (event: LoopEvent.sleeps, ticks: UInt64(0))
 
     /// - Parameter capacity: Rounded up to a power of two.
     init(capacity: Int) {
@@ -38,9 +39,9 @@ final class Tape: @unchecked Sendable {
 
     /// Writes an event on this tape and the next ones. Called on the loop's thread.
     func write(_ event: LoopEvent) {
-        // The clock is dear. Between the last callout of a pass and the next pass there is only the loop's own work.
-        let time = event.isPass ? calloutEnd ?? crl_now() : crl_now()
-        calloutEnd = event.isCalloutEnd ? time : nil
+        // The clock is dear: an event that follows the last one at once has the same time.
+        let time = event.follows(last.event) ? last.ticks : clock.ticks()
+        last = (event, time)
         append(time, event)
         var rest = next
         while let tape = rest {
@@ -72,9 +73,9 @@ final class Tape: @unchecked Sendable {
         entries.reserveCapacity(end - first)
         for number in first..<end {
             let slot = words + 2 * (number & (capacity - 1))
-            let time = slot[0].load(ordering: .acquiring)
+            let ticks = slot[0].load(ordering: .acquiring)
             let bits = slot[1].load(ordering: .acquiring)
-            entries.append(Entry(time: MonotonicInstant(nanoseconds: time), event: LoopEvent(bits: bits)))
+            entries.append(Entry(ticks: ticks, event: LoopEvent(bits: bits)))
         }
         // The loop goes on writing: the oldest may have been overwritten meanwhile.
         let overwritten = max(0, begun.load(ordering: .relaxed) - capacity - first)

@@ -52,7 +52,7 @@ struct Page {
         p { margin: 4px 0; } .quiet { color: var(--quiet); }
         table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
         th, td { text-align: left; padding: 4px 12px 4px 0; border-bottom: 1px solid var(--line); vertical-align: top; }
-        th { color: var(--quiet); font-weight: 500; } td.name { overflow-wrap: anywhere; }
+        th { color: var(--quiet); font-weight: 500; } td.name { overflow-wrap: anywhere; min-width: 5em; }
         th.number, td.number { text-align: right; white-space: nowrap; }
         svg { display: block; } svg text { font: 12px system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; fill: var(--text); }
         """

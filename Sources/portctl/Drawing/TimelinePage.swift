@@ -88,7 +88,8 @@ struct TimelinePage {
         }
         let rows = indexed.prefix(Self.rows).map { index in
             let span = recording.spans[index]
-            let marks = (span.isBeginningKnown ? "" : "began before") + (span.isOver ? "" : " goes on")
+            let marks = [span.isBeginningKnown ? nil : "began before", span.isOver ? nil : "goes on"].compactMap(\.self)
+                .joined(separator: ", ")
             return """
                 <tr data-span="\(index)" tabindex="0"><td class="name">\(span.callout.map(chip) ?? "") \
                 <span class="quiet">\(marks)</span></td><td class="name">\(escaped(span.mode?.rawValue ?? ""))</td>\

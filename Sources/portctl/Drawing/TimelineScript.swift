@@ -93,30 +93,36 @@ enum TimelineScript {
               const left = Math.max(0, (span.start - from) * scale), right = Math.min(width, (span.end - from) * scale);
               shown[span.depth].push({ span, left, right });
               if (right - left >= 1) { bar(span, left, right - left); continue; }
-              // Spans of less than a pixel share one, in the color of the longest.
-              const x = Math.floor(left), former = small[span.depth].get(x);
-              if (!former || rank(span) > rank(former)) small[span.depth].set(x, span);
+              // Spans of less than a pixel share one, in the color of the longest and as high as their share of the pixel.
+              const x = Math.floor(left), former = small[span.depth].get(x) || { share: 0 };
+              former.share += isCallout(span) ? right - left : 0;
+              if (!former.span || rank(span) > rank(former.span)) former.span = span;
+              small[span.depth].set(x, former);
             }
-            small.forEach((row, number) => row.forEach((span, x) => bar(span, x, 1)));
+            small.forEach(row => row.forEach(({ span, share }, x) => bar(span, x, 1, isCallout(span) ? share : 1)));
             moveWindow();
+          }
+
+          function isCallout(span) {
+            return span.kind !== "pass" && span.kind !== "sleep" && span.kind !== "polling";
           }
 
           function rank(span) {
             return (span.kind === "pass" || span.kind === "sleep" ? 0 : 1e18) + span.end - span.start;
           }
 
-          function bar(span, x, wide) {
-            const y = axisHeight + span.depth * rowHeight;
-            const isCallout = span.kind !== "pass" && span.kind !== "sleep" && span.kind !== "polling";
-            const attributes = { x, y, width: wide, height: rowHeight - 3, rx: wide > 8 ? 3 : 0, style: `fill:var(--${span.kind})` };
-            attributes.class = span.isOpen && wide > 4 && isCallout ? "open" : wide > 3 ? "span" : "";
+          function bar(span, x, wide, share = 1) {
+            const y = axisHeight + span.depth * rowHeight, room = rowHeight - 3;
+            const height = Math.min(room, Math.max(3, share * room));
+            const attributes = { x, y: y + room - height, width: wide, height, rx: wide > 8 ? 3 : 0, style: `fill:var(--${span.kind})` };
+            attributes.class = span.isOpen && wide > 4 && isCallout(span) ? "open" : wide > 3 ? "span" : "";
             element("rect", attributes, detail);
-            const text = isCallout ? span.name || span.kind : span.kind === "pass" ? span.mode : span.kind;
-            const room = Math.floor((wide - 10) / 6.2);
-            if (room < 3 || !text) return;
-            const label = element("text", { class: isCallout ? "inside" : "inside plain", x: x + 5, y: y + 13.5 }, detail);
+            const text = isCallout(span) ? span.name || span.kind : span.kind === "pass" ? span.mode : span.kind;
+            const fitting = Math.floor((wide - 10) / 6.2);
+            if (fitting < 3 || !text) return;
+            const label = element("text", { class: isCallout(span) ? "inside" : "inside plain", x: x + 5, y: y + 13.5 }, detail);
             const characters = Array.from(text);
-            label.textContent = characters.length > room ? characters.slice(0, room - 1).join("") + "…" : text;
+            label.textContent = characters.length > fitting ? characters.slice(0, fitting - 1).join("") + "…" : text;
           }
 
           function show(start, end) {
