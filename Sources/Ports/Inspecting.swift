@@ -8,7 +8,7 @@ extension MachPort.SendRight {
     ///   - duration: How long the owner looks, at most ten seconds.
     ///   - deadline: The end of the wait for the answer.
     /// - Throws: ``PortError``: `receiveTimedOut` when the owner does not answer, as one that is stopped;
-    ///   `incompatibleVersion` when its library is too old; `isInvalid`, `becameInvalid`, `cannotConnect`…
+    ///   `ownerTooOld` when its library is; `isInvalid`, `becameInvalid`, `cannotConnect`…
     @available(*, noasync, message: "it blocks its thread; `try await` the other one")
     public func service(
         observing duration: Duration = .milliseconds(300),
@@ -83,16 +83,18 @@ final class Inspection: Sendable {
 
     nonisolated(nonsending) func begin() async throws { try await ask(channel.connectToOwner(before: connectDeadline)) }
 
-    /// The next part of the answer.
+    /// The next part of the answer, before the question's deadline unless told otherwise.
     @available(*, noasync)
-    func next() throws(PortError) -> (bytes: [UInt8], isLast: Bool) {
-        try part { () throws(PortError) in try answers.receive(before: deadline) }
+    func next(before other: MonotonicInstant? = nil) throws(PortError) -> (bytes: [UInt8], isLast: Bool) {
+        try part { () throws(PortError) in try answers.receive(before: other ?? deadline) }
     }
 
-    nonisolated(nonsending) func next() async throws -> (bytes: [UInt8], isLast: Bool) {
+    nonisolated(nonsending) func next(
+        before other: MonotonicInstant? = nil
+    ) async throws -> (bytes: [UInt8], isLast: Bool) {
         let received: Result<ReceivedMessage, PortError>
         do {
-            received = .success(try await answers.receive(before: deadline))
+            received = .success(try await answers.receive(before: other ?? deadline))
         } catch let error as PortError {
             received = .failure(error)
         }
@@ -106,11 +108,7 @@ final class Inspection: Sendable {
                 runtime.inspector.asked(question, by: runtime.incarnation)
             }
         }
-        guard owner.minor >= 1 else {
-            throw .incompatibleVersion(
-                what: "the library of \(owner.owner), which does not answer,", ours: Int(ControlHello.minor),
-                theirs: Int(owner.minor))
-        }
+        guard owner.minor >= 1 else { throw .ownerTooOld(port: channel.identity) }
         owner.send(.question(question))
     }
 
@@ -123,13 +121,18 @@ final class Inspection: Sendable {
         } catch .isInvalid, .becameInvalid {
             throw .becameInvalid(port: channel.identity)
         }
-        let status = InspectionAnswer.Status(rawValue: message.header.id)
-        guard status == .part || status == .last, case .bytes(let bytes)? = message.components.first else {
-            if status == .noPort { throw .becameInvalid(port: channel.identity) }
-            throw .incompatibleVersion(
-                what: "the library of \(channel.identity), which does not know the question,",
-                ours: Int(ControlHello.minor), theirs: 0)
+        switch InspectionAnswer.Status(rawValue: message.header.id) {
+        case .noPort: throw .becameInvalid(port: channel.identity)
+        case .busy: throw .busy(port: channel.identity)
+        case .unknownKind, nil: throw .ownerTooOld(port: channel.identity)
+        case .part: return (message.bytes, false)
+        case .last: return (message.bytes, true)
         }
-        return (bytes, status == .last)
+    }
+}
+
+extension ReceivedMessage {
+    fileprivate var bytes: [UInt8] {
+        if case .bytes(let bytes)? = components.first { bytes } else { [] }
     }
 }

@@ -1,7 +1,7 @@
 import RunLoops
 
 extension MachPort.SendRight {
-    /// Has the port's owner record the loops that have the port, as a ``RunLoops/LoopRecorder`` does, for some time: at
+    /// Has the port's owner record the loops that have the port, as a `LoopRecorder` does, for some time: at
     /// most eight loops, and the newest 32,768 events of each. The library in the owner's process answers, on a thread of
     /// its own. Without a loop, as for a port of a queue or of tasks, there is no recording.
     ///
@@ -9,9 +9,8 @@ extension MachPort.SendRight {
     /// - Parameters:
     ///   - duration: How long the owner records, at most a minute.
     ///   - deadline: The end of the wait for the recordings, nil for five seconds after their end.
-    /// - Throws: ``PortError``: `receiveTimedOut` when the owner does not answer, as one that is stopped, or that makes
-    ///   four other recordings; `incompatibleVersion` when its library is too old; `isInvalid`, `becameInvalid`,
-    ///   `cannotConnect`…
+    /// - Throws: ``PortError``: `receiveTimedOut` when the owner does not answer, as one that is stopped; `busy` when it
+    ///   makes four other recordings; `ownerTooOld` when its library is; `isInvalid`, `becameInvalid`, `cannotConnect`…
     @available(*, noasync, message: "it blocks its thread; `try await` the other one")
     public func recordings(
         for duration: Duration = .seconds(5), before deadline: ContinuousClock.Instant? = nil

@@ -43,7 +43,7 @@ struct Look: Sendable {
                 let service = try await right.service(observing: duration, before: deadline)
                 self.service = service
                 statistics = service.statistics
-            } catch PortError.incompatibleVersion {
+            } catch PortError.ownerTooOld {
                 statistics = try await right.statistics(before: deadline)
             }
         } catch {}

@@ -12,6 +12,10 @@ struct NameArgument: ParsableArguments {
 
     /// Finds the port. A live owner that does not answer before the deadline counts as a timeout.
     func right(before deadline: ContinuousClock.Instant) throws -> MachPort.SendRight {
+        try Self.right(of: name, before: deadline)
+    }
+
+    static func right(of name: String, before deadline: ContinuousClock.Instant) throws -> MachPort.SendRight {
         let outcome = Result { () throws(PortError) in try PortNameServer.shared.port(forName: name, before: deadline) }
         if case .failure(let error) = outcome, case .cannotConnect = error, deadline <= .now {
             throw Portctl.timeout(error)

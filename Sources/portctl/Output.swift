@@ -57,10 +57,16 @@ func lines(ofTable rows: [[String]]) -> [String] {
 }
 
 func time(_ seconds: Int, isUTC: Bool = false) -> String {
+    time(seconds, isUTC: isUTC, isUTC ? "%Y-%m-%dT%H:%M:%SZ" : "%Y-%m-%d %H:%M:%S")
+}
+
+func clockTime(_ seconds: Int) -> String { time(seconds, isUTC: false, "%H:%M:%S") }
+
+private func time(_ seconds: Int, isUTC: Bool, _ format: String) -> String {
     var (seconds, fields) = (time_t(seconds), tm())
     if isUTC { gmtime_r(&seconds, &fields) } else { localtime_r(&seconds, &fields) }
     var buffer = [CChar](repeating: 0, count: 64)
-    let count = strftime(&buffer, buffer.count, isUTC ? "%Y-%m-%dT%H:%M:%SZ" : "%Y-%m-%d %H:%M:%S", &fields)
+    let count = strftime(&buffer, buffer.count, format, &fields)
     return String(decoding: buffer.prefix(count).map { UInt8(bitPattern: $0) }, as: UTF8.self)
 }
 

@@ -22,8 +22,8 @@ struct Portctl: ParsableCommand {
             """,
         version: PortRuntime.packageVersion,
         subcommands: [
-            List.self, Info.self, Send.self, Request.self, Ping.self, Watch.self, Wait.self, Top.self, Sweep.self,
-            Doctor.self, Timeline.self, Map.self,
+            List.self, Info.self, Send.self, Request.self, Ping.self, Monitor.self, Watch.self, Wait.self, Top.self,
+            Sweep.self, Doctor.self, Timeline.self, Map.self,
         ]
     )
 
@@ -42,7 +42,8 @@ struct Portctl: ParsableCommand {
         }
     }
 
-    static func report(_ error: some Error) { print("portctl: \(printable("\(error)"))", to: STDERR_FILENO) }
+    static func report(_ error: some Error) { report("\(error)") }
+    static func report(_ text: String) { print("portctl: \(printable(text))", to: STDERR_FILENO) }
 
     static func timeout(_ error: PortError) -> ExitCode {
         report(error)

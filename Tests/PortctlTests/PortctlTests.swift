@@ -105,6 +105,39 @@ import Testing
         withExtendedLifetime((nobody, flooded)) {}
     }
 
+    @Test func `messages are shown as they pass`() throws {
+        let server = try registry.serve("clock")
+        let shown = registry.start("monitor", "clock", "-n", "4")
+        try shown.waitsForError("monitoring clock")
+        let json = registry.start("monitor", "clock", "--json", "--id", "7", "--min-size", "2", "--count", "1")
+        let program = registry.start("monitor", "clock", "--from", "portctl")
+        try program.waitsForError("monitoring clock")
+        #expect(registry.portctl("request", "clock", "--id", "98").status == 5)
+        #expect(registry.portctl("request", "clock", "--id", "5", "hello") == Outcome(0, "hello"))
+        let lines = shown.outcome.output.split(separator: "\n")
+        let start = #/\d\d:\d\d:\d\d\.\d{6}  clock  /#
+        try #require(lines.count == 4 && lines.allSatisfy { $0.prefixMatch(of: start) != nil }, "\(lines)")
+        #expect(lines[0].contains("#1 request 98, 0 bytes, of ") && lines[1].contains("#1 unanswered 98 after "))
+        #expect(lines[2].contains("#2 request 5, 5 bytes, of ") && lines[2].contains("/portctl, process "))
+        #expect(lines[3].contains("#2 reply 5 after ") && lines[3].hasSuffix(" ms"))
+
+        // The other one may not have begun.
+        #expect(
+            waitUntil {
+                _ = registry.portctl("request", "clock", "--id", "7", "x")
+                _ = registry.portctl("request", "clock", "--id", "7", "xyz")
+                return json.text != ""
+            })
+        let object = try #require(
+            try JSONSerialization.jsonObject(with: Data(json.outcome.output.utf8)) as? [String: Any])
+        #expect(object["event"] as? String == "request" && object["size"] as? Int == 3 && object["id"] as? Int == 7)
+        try program.waits(for: "#2 reply 5")
+        server.signal(SIGKILL)
+        #expect(program.outcome.errors.contains("the port “clock” has ended") && program.outcome.status == 4)
+        #expect(registry.portctl("monitor", "nobody").status == 2)
+        #expect(registry.portctl("monitor").status == 64)
+    }
+
     @Test func `a name is waited for, and its end`() throws {
         let waiting = registry.start("wait", "late")
         let server = try registry.serve("late")

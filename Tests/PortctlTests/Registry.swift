@@ -69,6 +69,11 @@ extension Run {
     /// What it comes to in the end.
     var outcome: Outcome { Outcome(child.wait(), text, String(decoding: errors, as: UTF8.self)) }
 
+    /// Waits until it has written something to its standard error.
+    func waitsForError(_ expected: String) throws {
+        try #require(waitUntil { String(decoding: errors, as: UTF8.self).contains(expected) || !child.isRunning })
+    }
+
     /// Waits until it has written something.
     func waits(for expected: String) throws {
         try #require(waitUntil { text.contains(expected) || !child.isRunning } && text.contains(expected))

@@ -93,6 +93,11 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
         try PortNameServer.shared.register(port, name: arguments.first ?? "")
         try runForEver()
 
+    case "monitor":
+        let monitor = try PortMonitor(PortNameServer.shared.port(forName: arguments.first ?? ""))
+        while try monitor.next() != nil {}
+        exit(0)
+
     case "send-on":
         let right = try PortNameServer.shared.port(forName: arguments.first ?? "")
         while true { try right.send(MachPort.Message(), before: .now + .seconds(30)) }

@@ -524,7 +524,7 @@ import Testing
             caller.send(hello)
             return caller
         }
-        #expect(errorKind { _ = try right.service(before: .patience) } == "incompatibleVersion")
+        #expect(errorKind { _ = try right.service(before: .patience) } == "ownerTooOld")
         let connection = try #require(owner.value())
         #expect(right.isValid)
         withExtendedLifetime(connection) {}

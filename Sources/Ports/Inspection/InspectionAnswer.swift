@@ -11,6 +11,8 @@ final class InspectionAnswer: Sendable {
         /// The asked process is older than the question.
         case unknownKind
         case noPort
+        /// As many ask the same as the asked process takes.
+        case busy
     }
 
     let asker: SendChannel

@@ -8,6 +8,9 @@ enum InspectionKind: UInt8 {
     /// What the loops that have the port do. The argument is how long they are recorded; the answer are parts of
     /// recordings, and a last one without.
     case recordings = 3
+    /// Which messages the port takes, until the asker's port for the answers ends. The argument is a ``PortEvent/Filter``;
+    /// each part of the answer is a ``PortEvents``, the first without any.
+    case monitor = 2
 }
 
 /// Answers questions about the ports of a runtime, on the housekeeping thread: bounded in number, and without waiting.
@@ -17,16 +20,23 @@ final class Inspector: Sendable {
     let pending: PendingReplies
     let loops: ObservedLoops
 
+    private let accepted: AcceptedRequests
     private let open = Lock<[Incarnation: Int]>([:])
     private let recordings = Lock(0)
+    /// By the number of the port.
+    private let taps = Lock<[UInt64: PortTap]>([:])
 
     /// The most questions of a process, and of all together, that wait for their answers. Further ones get none.
     private static let mostOfOne = 64
     private static let most = 256
     private static let mostRecordings = 4
 
-    init(_ context: ReceiveContext, _ statistics: StatisticsCollector, _ pending: PendingReplies) {
-        (self.context, self.statistics, self.pending) = (context, statistics, pending)
+    init(
+        _ context: ReceiveContext, _ statistics: StatisticsCollector, _ pending: PendingReplies,
+        _ accepted: AcceptedRequests
+    ) {
+        (self.context, self.statistics) = (context, statistics)
+        (self.pending, self.accepted) = (pending, accepted)
         loops = ObservedLoops(context.housekeeping)
     }
 
@@ -43,6 +53,7 @@ final class Inspector: Sendable {
                 answer.end(service == nil ? .noPort : .last, service?.bytes ?? [])
             }
         case .recordings: record(port, for: arguments.duration() ?? .zero, answer)
+        case .monitor: monitor(port, PortEvent.Filter(from: &arguments), answer)
         case nil: answer.end(.unknownKind)
         }
     }
@@ -52,12 +63,30 @@ final class Inspector: Sendable {
             defer { count = min(count + 1, Self.mostRecordings) }
             return count < Self.mostRecordings
         }
-        guard mayBegin else { return }
+        guard mayBegin else { return answer.end(.busy) }
         let recording = PortRecording(of: port.places.map(\.loop), to: answer)
         context.housekeeping.perform(after: min(duration, PortRecording.longest)) { [weak self] in
             recording.end()
             self?.recordings.withLock { $0 -= 1 }
         }
+    }
+
+    private func monitor(_ port: Receiver, _ filter: PortEvent.Filter, _ answer: InspectionAnswer) {
+        let number = port.id.number
+        let tap = taps.withLock { taps in
+            let tap = taps[number] ?? PortTap(port, accepted)
+            taps[number] = tap
+            return tap
+        }
+        // One thread adds and removes, so that no monitor is added to a tap that its port has no more.
+        let stream = EventStream(filter, of: tap, to: answer, context.housekeeping) { [context, weak self] stream in
+            try? context.housekeeping.perform { [weak self] in self?.remove(stream, from: tap, of: number) }
+        }
+        if tap.add(stream) { stream.begin() } else { answer.end(.busy) }
+    }
+
+    private func remove(_ stream: EventStream, from tap: PortTap, of number: UInt64) {
+        if tap.remove(stream) { taps.withLock { if $0[number] === tap { $0[number] = nil } } }
     }
 
     private func begin(_ asker: Incarnation) -> Bool {

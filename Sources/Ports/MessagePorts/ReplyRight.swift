@@ -29,7 +29,7 @@ public final class ReplyRight: Sendable {
         guard !Fork.isChild else { return }
         let state = state.withLock { $0 }
         guard state.phase == .unused else { return }
-        defer { accepted?.remove(id) }
+        defer { accepted?.remove(id, isAnswered: false) }
         // Nobody waits for news of a request that was given up.
         guard !isCancelled, let (size, limit) = state.tooLarge else {
             if !isCancelled { asker.tell(.unanswered(request)) }
@@ -116,7 +116,7 @@ public final class ReplyRight: Sendable {
 
     private func noteSent() {
         state.withLock { $0.phase = .used }
-        accepted?.remove(id)
+        accepted?.remove(id, isAnswered: true)
     }
 
     private func giveBack(_ error: any Error) {
@@ -169,6 +169,6 @@ public final class ReplyRight: Sendable {
         if isCancelled { return handler() }
         accepted?.onCancel(id, replyPort: asker, handler)
         // The reply may have gone before the handler was there.
-        if state.withLock({ $0.phase == .used }) { accepted?.remove(id) }
+        if state.withLock({ $0.phase == .used }) { accepted?.remove(id, isAnswered: true) }
     }
 }

@@ -43,14 +43,15 @@ extension Receiver {
     private func finish() {
         refuseQueued()
         var former = Handlers()
-        let (exposedIn, queue) = state.withLock { state in
+        let (exposedIn, queue, tapped) = state.withLock { state in
             state.lifecycle.finish()
             state.socket = nil
             swap(&state.handlers, &former)
             state.waiters.removeAll { $0 === state.queue }
-            defer { state.queue = nil }
-            return (state.exposedIn, state.queue)
+            defer { (state.queue, state.tapped) = (nil, nil) }
+            return (state.exposedIn, state.queue, state.tapped)
         }
+        withExtendedLifetime(tapped) {}
         queue?.stop()
         exposedIn?.removeSocket(of: id)
         context.ports.remove(id.number)

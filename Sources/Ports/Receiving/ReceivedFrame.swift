@@ -21,6 +21,8 @@ final class ReceivedFrame: Sendable {
         self.channels = channels
     }
 
+    var size: Int { frame.count }
+
     var replyChannel: SendChannel? {
         guard header.replySize > 0 else { return nil }
         return frame.withUnsafeBytes { channel(in: $0, at: header.replyOffset, size: header.replySize) }

@@ -23,6 +23,21 @@ enum ReceivedMessage: Sendable {
         }
     }
 
+    var componentCount: Int {
+        switch self {
+        case .local(let message): message.componentCount
+        case .frame(let frame): frame.header.count
+        }
+    }
+
+    /// The size as a frame, in bytes.
+    var size: Int {
+        switch self {
+        case .local(let message): message.size
+        case .frame(let frame): frame.size
+        }
+    }
+
     var components: [LocalMessage.Component] {
         switch self {
         case .local(let message): message.components

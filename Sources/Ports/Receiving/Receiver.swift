@@ -83,8 +83,10 @@ final class Receiver: LocalPort, RegisteredPort {
         var former = handlers
         state.withLock { state in
             // The former handler is released after the lock: the release may call back in here.
-            former.generation = state.handlers.generation + 1
-            if state.lifecycle.isOpen { swap(&state.handlers, &former) }
+            guard state.lifecycle.isOpen else { return }
+            state.tapped?.handlers = handlers
+            former = handlers.tapped(by: state.tapped?.tap, generation: state.handlers.generation + 1)
+            swap(&state.handlers, &former)
         }
         // The descriptor does not report earlier messages.
         tellOthers()
@@ -221,7 +223,7 @@ final class Receiver: LocalPort, RegisteredPort {
         var others: [any Waiter] = []
         defer { for waiter in others where waiter !== taker { waiter.wake() } }
         return state.withLock { state in
-            var handler = state.handlers.message
+            var handler = needsHandler ? state.handlers.message : state.tapped?.taken
             if handler == nil, needsHandler, let ofDelegate = state.handlers.ofDelegate {
                 delegateHandler = ofDelegate()
                 handler = delegateHandler
@@ -338,6 +340,7 @@ final class Receiver: LocalPort, RegisteredPort {
         while let delivery = take(needsHandler: false) {
             if delivery.isFirst { tellOthers() }
             guard let message = delivery.message else { continue }
+            delivery.handler?(message)
             if message.header.kind == .message || takesRequests && message.header.kind == .request { return message }
             message.refuse()
         }

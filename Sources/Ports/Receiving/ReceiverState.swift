@@ -6,6 +6,7 @@ struct ReceiverState: ~Copyable {
     var socket: Socket?
     var arrivals: Arrivals
     var handlers: Receiver.Handlers
+    var tapped: Receiver.Tapped?
     weak var source: ThreadRunLoop.Source1?
     /// Whether messages may wait that the socket's descriptor does not report.
     var mayHaveMore = false

@@ -25,6 +25,10 @@ final class AcceptedRequests: Sendable {
     private struct State {
         var cancelled: [Incarnation: Cancelled] = [:]
         var watched = PendingTable<ID, Watched>()
+        /// What to call at the end of monitored requests.
+        var ends: [ID: @Sendable (_ isAnswered: Bool) -> Void] = [:]
+        /// The same in their order, also those that have ended.
+        var endOrder: Deque<ID> = []
 
         func isCancelled(_ request: ID) -> Bool {
             cancelled[request.asker]?.numbers.contains(request.number) ?? false
@@ -42,6 +46,7 @@ final class AcceptedRequests: Sendable {
 
     /// The most cancellations of one asker that are remembered: they may come before the request, or after its reply.
     private static let mostCancelled = 16_384
+    private static let mostEnds = 4096
 
     /// Whether no cancellation and no handler waits.
     var isEmpty: Bool { state.withLock { $0.cancelled.isEmpty && $0.watched.isEmpty } }
@@ -92,12 +97,25 @@ final class AcceptedRequests: Sendable {
     }
 
     /// The request has its reply, or will have none.
-    func remove(_ request: ID) {
+    func remove(_ request: ID, isAnswered: Bool) {
         guard isUsed.load(ordering: .acquiring) else { return }
         // Released after the lock: the handlers may hold the last reference to anything.
-        _ = state.withLock { state in
+        let (_, end) = state.withLock { state in
             state.remove(request)
-            return state.watched.remove(request)
+            return (state.watched.remove(request), state.ends.removeValue(forKey: request))
+        }
+        end?(isAnswered)
+    }
+
+    /// Calls the handler when the request has its reply, or is dropped without. Of very many, the oldest are forgotten.
+    func onEnd(_ request: ID, _ handler: @escaping @Sendable (_ isAnswered: Bool) -> Void) {
+        isUsed.store(true, ordering: .releasing)
+        // Released after the lock.
+        _ = state.withLock { state in
+            state.endOrder.append(request)
+            let former = state.ends.updateValue(handler, forKey: request)
+            let oldest = state.endOrder.count > Self.mostEnds ? state.endOrder.removeFirst() : nil
+            return (former, oldest.flatMap { state.ends.removeValue(forKey: $0) })
         }
     }
 

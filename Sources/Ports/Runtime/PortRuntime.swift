@@ -47,7 +47,7 @@ public final class PortRuntime: Sendable {
         statistics = StatisticsCollector(ports, control)
         receiving = ReceiveContext(channels: channels, ports: ports, registry: registry)
         replies = ReplyPorts(receiving, statistics, ownPath: directory)
-        inspector = Inspector(receiving, statistics, replies.pending)
+        inspector = Inspector(receiving, statistics, replies.pending, accepted)
         control.events = self
         Self.live.withLock { $0[ObjectIdentifier(self)] = Weak(self) }
     }

@@ -102,6 +102,8 @@ struct LocalMessage: @unchecked Sendable {
 
     var components: [Component] { fields.pointee.components ?? [.bytes(Array(soleComponent))] }
 
+    var componentCount: Int { fields.pointee.components?.count ?? 1 }
+
     /// Lets `body` read a component of bytes in place.
     @inline(__always) func readBytes(ofComponent index: Int, _ body: (UnsafeRawBufferPointer) -> Void) {
         if let components = fields.pointee.components {

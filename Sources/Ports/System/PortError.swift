@@ -31,6 +31,10 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
     /// The connection to the port has ended though its owner lives, and messages on their way are lost. This message
     /// was not sent. Later ones go by a new connection, and may overtake those that wait at the port.
     case connectionLost(port: PortIdentity)
+    /// As many processes monitor the port, or record its owner's loops, as its owner takes.
+    case busy(port: PortIdentity)
+    /// The library in the owner's process is older than the question, and cannot answer.
+    case ownerTooOld(port: PortIdentity)
     /// The other side speaks another major version.
     case incompatibleVersion(what: String, ours: Int, theirs: Int)
     /// Nobody has registered the name.
@@ -65,7 +69,8 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
         case .sendTimedOut(let port), .receiveTimedOut(let port), .isInvalid(let port), .becameInvalid(let port),
             .ownQueueFull(let port), .unanswered(let port), .refused(let port), .failed(let port, _),
             .replyTooLarge(let port, _, _), .alreadyAnswered(let port), .messageTooLarge(let port, _, _),
-            .cannotConnect(let port, _), .connectionLost(let port), .nameInUse(_, let port):
+            .cannotConnect(let port, _), .connectionLost(let port), .busy(let port), .ownerTooOld(let port),
+            .nameInUse(_, let port):
             port
         case .incompatibleVersion, .nameNotFound, .badName, .untrustedDirectory, .directory, .pathTooLong,
             .outOfDescriptors, .outOfSockets, .runLoop, .invalidLimit, .unavailable, .transport:
@@ -102,6 +107,10 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
             "a message of \(size) bytes is too large for \(port), whose limit is \(limit): raise its limits"
         case .cannotConnect(let port, let reason): "cannot connect to \(port): \(reason)"
         case .connectionLost(let port): "messages on their way to \(port) were lost: send again what has to arrive"
+        case .busy(let port):
+            "\(port) is monitored or recorded by as many as its owner takes: try again when one of them has ended"
+        case .ownerTooOld(let port):
+            "the owner of \(port) was built with an older swift-ports, which cannot answer: rebuild and restart the owner"
         case .incompatibleVersion(let what, let ours, let theirs):
             "\(what) has version \(theirs), and this library speaks version \(ours): update the older of the two"
         case .nameNotFound(let name, let directory): "nobody has registered the name \(name.quoted) in \(directory)"

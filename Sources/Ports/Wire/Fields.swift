@@ -40,6 +40,11 @@ struct FieldWriter {
         bytes += (text ?? "").utf8.prefix(Self.most)
     }
 
+    mutating func write(_ numbers: [Int]) {
+        write(min(numbers.count, Self.most))
+        for number in numbers.prefix(Self.most) { write(number) }
+    }
+
     mutating func write(_ values: some Collection<some Fields>) {
         write(min(values.count, Self.most))
         for value in values.prefix(Self.most) {
@@ -78,6 +83,13 @@ struct FieldReader {
     mutating func text() -> String? {
         let count = rest.isEmpty ? -1 : number()
         return count < 0 ? nil : String(decoding: take(count), as: UTF8.self)
+    }
+
+    mutating func numbers() -> [Int] {
+        let count = number()
+        var numbers: [Int] = []
+        while numbers.count < count, rest.count >= 8 { numbers.append(number()) }
+        return numbers
     }
 
     mutating func list<Value: Fields>(of type: Value.Type = Value.self) -> [Value] {

@@ -1,0 +1,127 @@
+/// Something that happened to a message at a port: it was taken, handled, or answered. See ``PortMonitor``.
+public struct PortEvent: Sendable, Hashable {
+    /// What happened.
+    public enum Kind: String, Sendable {
+        /// A loop, a queue, a task or a thread has taken a message.
+        case message
+        /// A message whose sender waits for a reply was taken.
+        case request
+        /// The port's handler has returned from a message.
+        case handled
+        /// The reply to a request was sent, or a failure in its place.
+        case reply
+        /// The request gets no reply: its right was released, perhaps as the asker had given up.
+        case unanswered
+    }
+
+    /// What happened.
+    public let kind: Kind
+    /// When, in seconds since 1970.
+    public let time: Double
+    /// Counts the messages since somebody monitors the port. A later event of a message has the message's number.
+    public let number: Int
+    /// The message's id.
+    public let id: UInt32
+    /// The sizes of the components in bytes, 0 for a port; of a message with many, the first sixteen.
+    public let sizes: [Int]
+    /// The bytes of all components; of a message with more than sixteen, about so many.
+    public let size: Int
+    /// The ports among the first sixteen components.
+    public let ports: Int
+    /// The process id of the sender; 0 when the kernel does not say.
+    public let sender: Int32
+    /// The path of the sender's program; nil when the system does not say.
+    public let program: String?
+    /// How long the handler, or the reply, took; nil for a message that was just taken.
+    public let duration: Duration?
+
+    /// Which messages a monitor wants. Each condition that is nil holds for all.
+    public struct Filter: Sendable, Hashable {
+        /// The message's id.
+        public var id: UInt32?
+        /// The process id of the sender.
+        public var sender: Int32?
+        /// The sender's program: its path, or the last part of that.
+        public var program: String?
+        /// The least bytes of all components together.
+        public var minimumSize: Int
+
+        /// Makes a filter; without conditions, it lets all messages pass.
+        public init(id: UInt32? = nil, sender: Int32? = nil, program: String? = nil, minimumSize: Int = 0) {
+            (self.id, self.sender, self.program, self.minimumSize) = (id, sender, program, minimumSize)
+        }
+
+        func wants(_ event: PortEvent) -> Bool {
+            guard (id ?? event.id) == event.id, (sender ?? event.sender) == event.sender, event.size >= minimumSize
+            else { return false }
+            guard let program else { return true }
+            return event.program.map { $0 == program || $0.hasSuffix("/" + program) } ?? false
+        }
+    }
+}
+
+extension PortEvent: Fields {
+    private static let kinds: [Kind] = [.message, .request, .handled, .reply, .unanswered]
+
+    init(from reader: inout FieldReader) {
+        let kind = reader.number()
+        self.kind = Self.kinds.indices.contains(kind) ? Self.kinds[kind] : .message
+        time = Double(bitPattern: UInt64(bitPattern: Int64(reader.number())))
+        number = reader.number()
+        id = UInt32(truncatingIfNeeded: reader.number())
+        size = reader.number()
+        ports = reader.number()
+        sender = Int32(truncatingIfNeeded: reader.number())
+        program = reader.text()
+        duration = reader.duration()
+        sizes = reader.numbers()
+    }
+
+    func write(to writer: inout FieldWriter) {
+        writer.write(Self.kinds.firstIndex(of: kind) ?? 0)
+        writer.write(time.bitPattern)
+        writer.write(number)
+        writer.write(id)
+        writer.write(size)
+        writer.write(ports)
+        writer.write(sender)
+        writer.write(program)
+        writer.write(duration)
+        writer.write(sizes)
+    }
+}
+
+extension PortEvent.Filter: Fields {
+    init(from reader: inout FieldReader) {
+        id = reader.numbers().first.map { UInt32(truncatingIfNeeded: $0) }
+        sender = reader.numbers().first.map { Int32(truncatingIfNeeded: $0) }
+        program = reader.text()
+        minimumSize = reader.number()
+    }
+
+    func write(to writer: inout FieldWriter) {
+        writer.write(id.map { [Int($0)] } ?? [])
+        writer.write(sender.map { [Int($0)] } ?? [])
+        writer.write(program.map { String($0.prefix(256)) })
+        writer.write(minimumSize)
+    }
+}
+
+/// What goes to a monitor at once.
+struct PortEvents: Fields {
+    /// The messages that passed unseen since the last time.
+    var lost = 0
+    var events: [PortEvent] = []
+
+    init() {}
+
+    init(from reader: inout FieldReader) {
+        lost = reader.number()
+        events = reader.list()
+    }
+
+    func write(to writer: inout FieldWriter) {
+        writer.write(lost)
+        writer.write(events)
+    }
+}
