@@ -7,8 +7,9 @@ extension ThreadRunLoop {
     /// else Foundation schedules in it, such as `readInBackgroundAndNotify` and connections.
     ///
     /// A run of a mode serves Foundation's mode of the same name. Foundation's sources count as handled sources, as its
-    /// loop counts them. `CFRunLoopStop` in a timer, a block or an observer of Foundation's stops this loop while it sleeps;
-    /// in a source's callout, or while this loop is busy, it may be lost: call `ThreadRunLoop.stop()`. When a
+    /// loop counts them. `CFRunLoopStop` in a callout of Foundation's stops this loop, too, when the callout comes while this
+    /// loop sleeps; while it is busy, a stop may be lost: call `ThreadRunLoop.stop()`. As in CFRunLoop, a stop in a source's
+    /// callout gives a run that returns after a handled source the result of the source. When a
     /// callout of Foundation's runs `RunLoop.current`, that run serves this loop's mode of the same name, too, if this loop
     /// has ever run it, and is not in a callout itself.
     ///
@@ -67,7 +68,9 @@ private final class GuestMode {
             [unowned self] _, activity in observe(activity)
         }
         // A run of CFRunLoop's with a time of its own would cost a thread now and then.
-        timer = CFRunLoopTimerCreateWithHandler(nil, Self.never, Self.never, 0, 0) { _ in }
+        timer = CFRunLoopTimerCreateWithHandler(nil, Self.never, Self.never, 0, 0) { [unowned self] _ in
+            if depth == depthOfTurn { endTurn() }
+        }
         CFRunLoopAddSource(loop, source, mode)
         CFRunLoopAddObserver(loop, observer, mode)
         CFRunLoopAddTimer(loop, timer, mode)
@@ -90,7 +93,8 @@ private final class GuestMode {
             let left = (turn.deadline - .now) / .seconds(1)
             CFRunLoopTimerSetNextFireDate(timer, CFAbsoluteTimeGetCurrent() + left)
         }
-        switch CFRunLoopRunInMode(mode, turn.deadline == .distantPast ? 0 : Self.never, true) {
+        let mayBlock = turn.deadline != .distantPast
+        switch CFRunLoopRunInMode(mode, mayBlock ? Self.never : 0, turn.endsAfterSource || !mayBlock) {
         case .handledSource: return !isOurEvent
         case .stopped:
             if !isOurStop { turn.loop.stop() }
@@ -100,7 +104,14 @@ private final class GuestMode {
     }
 
     private func perform() {
-        if depth == depthOfTurn { isOurEvent = true } else { dispatch(driven[depth]) }
+        guard depth == depthOfTurn else { return dispatch(driven[depth]) }
+        isOurEvent = true
+        endTurn()
+    }
+
+    private func endTurn() {
+        isOurStop = true
+        CFRunLoopStop(loop)
     }
 
     private func observe(_ activity: CFRunLoopActivity) {
@@ -113,9 +124,7 @@ private final class GuestMode {
             depth -= 1
         default:
             if depth == depthOfTurn {
-                guard turn.isOver || turn.deadline.hasPassed else { return }
-                isOurStop = true
-                CFRunLoopStop(loop)
+                if turn.isOver || turn.deadline.hasPassed { endTurn() }
             } else if let run = driven[depth], !run.isInCallout {
                 // In a callout of its own, CFRunLoop does not call this observer for a nested run.
                 // Edges that came before this look do not come again.

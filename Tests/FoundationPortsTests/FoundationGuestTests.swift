@@ -110,6 +110,71 @@ import Testing
         #expect(result == .stopped)
     }
 
+    @Test func `a stop of Foundation's in a source's callout stops the run`() {
+        let result = onThread {
+            let loop = ThreadRunLoop.current
+            loop.serveFoundation()
+            loop.add(ThreadRunLoop.Source0 {})
+            let (port, stopper) = (NSMachPort(), Stopper())
+            port.setDelegate(stopper)
+            RunLoop.current.add(port, forMode: .default)
+            _ = port.sendRight.map { try? $0.send(id: 1, bytes: [UInt8]().span.bytes) }
+            defer { port.invalidate() }
+            return withExtendedLifetime(stopper) { try? loop.runInMode(seconds: 20) }
+        }
+        #expect(result == .stopped)
+    }
+
+    @Test func `a run inside a callout of Foundation's leaves the outer run its time`() {
+        let (result, time) = onThread {
+            let loop = ThreadRunLoop.current
+            loop.serveFoundation()
+            loop.add(ThreadRunLoop.Source0 {})
+            let timer = Foundation.Timer(timeInterval: 0.001, repeats: false) { _ in
+                _ = try? loop.runInMode(seconds: 0.01)
+            }
+            RunLoop.current.add(timer, forMode: .default)
+            // Ends the test if nothing else does.
+            let end = Foundation.Timer(fire: .now + 10, interval: 0, repeats: false) { _ in loop.stop() }
+            RunLoop.current.add(end, forMode: .default)
+            defer { end.invalidate() }
+            let start = MonotonicInstant.now
+            return (try? loop.runInMode(seconds: 0.1), .now - start)
+        }
+        #expect(result == .timedOut)
+        #expect(time >= .milliseconds(100))
+    }
+
+    @Test func `a time ends a run while a source of Foundation's is always ready`() {
+        let result =
+            onThread {
+                let loop = ThreadRunLoop.current
+                loop.serveFoundation()
+                loop.add(ThreadRunLoop.Source0 {})
+                var context = CFRunLoopSourceContext()
+                let place = UnsafeMutablePointer<CFRunLoopSource?>.allocate(capacity: 1)
+                place.initialize(to: nil)
+                defer { place.deinitialize(count: 1).deallocate() }
+                context.info = UnsafeMutableRawPointer(place)
+                context.perform = { info in
+                    if let source = info?.assumingMemoryBound(to: CFRunLoopSource?.self).pointee {
+                        CFRunLoopSourceSignal(source)
+                    }
+                }
+                guard let source = CFRunLoopSourceCreate(nil, 0, &context) else { return .finished }
+                place.pointee = source
+                CFRunLoopAddSource(CFRunLoopGetCurrent(), source, .defaultMode)
+                CFRunLoopSourceSignal(source)
+                defer { CFRunLoopSourceInvalidate(source) }
+                let count = Shared(0)
+                loop.addTimer(after: .milliseconds(1), repeats: true) { _ in count.withLock { $0 += 1 } }
+                let result = try? loop.runInMode(seconds: 0.05)
+                #expect(count.withLock { $0 } > 2)
+                return result
+            } as ThreadRunLoop.RunResult?
+        #expect(result == .timedOut)
+    }
+
     @Test func `no wake-up is lost, and two idle loops sleep`() throws {
         let thread = try RunLoopThread { loop in loop.serveFoundation() }
         let loop = thread.loop
@@ -173,4 +238,9 @@ import Testing
             #expect(RunLoop.current.run(mode: .default, before: .now) == false)
         }
     }
+}
+
+/// Stops Foundation's loop at a message.
+private final class Stopper: PortDelegate {
+    func handle(_ message: PortMessage) { CFRunLoopStop(CFRunLoopGetCurrent()) }
 }

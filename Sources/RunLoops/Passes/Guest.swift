@@ -15,6 +15,8 @@ extension ThreadRunLoop {
         public let descriptor: Int32
         /// When the turn is over at the latest; ``MonotonicInstant/distantPast``: the turn must not block.
         public let deadline: MonotonicInstant
+        /// Whether the run returns after a handled source: then the turn ends after one of the guest's, too.
+        public let endsAfterSource: Bool
 
         /// Whether the loop has work now, and the turn is to end. A guest that watches the descriptor for edges, or goes
         /// on for several rounds, asks before each wait.
@@ -50,7 +52,9 @@ extension ThreadRunLoop {
     }
 
     /// As ``nextEvent(_:_:isMainQueueAlone:)``, for a loop whose guest has the thread meanwhile.
-    func nextEventWithGuest(_ mode: OpenMode, _ limit: MonotonicInstant?, isMainQueueAlone: Bool) -> Event {
+    func nextEventWithGuest(
+        _ mode: OpenMode, _ pass: Pass, _ limit: MonotonicInstant?, isMainQueueAlone: Bool
+    ) -> Event {
         let (guest, name) = state.withLock { ($0.guest, $0.modes[mode.index].mode) }
         // A guest with work in each turn leaves every other pass to the loop's own events.
         var isOwnTurn = servedGuestLast.exchange(false, ordering: .relaxed)
@@ -59,7 +63,8 @@ extension ThreadRunLoop {
                 let isReady = limit == nil || crl_poll(mode.waitSet.set, -1, 0) != 0
                 let turn = GuestTurn(
                     loop: self, mode: name, descriptor: mode.waitSet.set,
-                    deadline: isReady ? .distantPast : limit ?? .distantPast)
+                    deadline: isReady ? .distantPast : limit ?? .distantPast,
+                    endsAfterSource: pass.returnAfterSourceHandled)
                 let hasServed = guest?(turn) ?? false
                 if crl_is_forked() { return .none }
                 if hasServed {

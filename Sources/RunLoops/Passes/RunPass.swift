@@ -29,10 +29,10 @@ extension ThreadRunLoop {
             case .mainQueue:
                 event = .mainQueue
             case .nothing:
-                event = sleep(mode, until: .distantPast)
+                event = sleep(pass, mode, until: .distantPast)
             case .sleep:
                 notify(.beforeWaiting, mode)
-                event = sleep(mode, until: limit)
+                event = sleep(pass, mode, until: limit)
                 notify(.afterWaiting, mode)
             }
             if let result = finish(&pass, mode, serving: event) { return result }
@@ -253,7 +253,7 @@ extension ThreadRunLoop {
         return poll(&main, 1, 0) == 1
     }
 
-    func sleep(_ mode: OpenMode, until limit: MonotonicInstant, mayHaveGuest: Bool = true) -> Event {
+    func sleep(_ pass: Pass, _ mode: OpenMode, until limit: MonotonicInstant, mayHaveGuest: Bool = true) -> Event {
         if crl_is_forked() { return .none }
         if mayPoll, limit != .distantPast, let event = pollForWork(mode, until: limit) { return event }
         var (isRaised, isMainQueueAlone) = (false, true)
@@ -281,7 +281,7 @@ extension ThreadRunLoop {
         if let known { return known }
         if !isPolling { passEnds(.sleeps) }
         if hasGuest {
-            let event = nextEventWithGuest(mode, isPolling ? nil : limit, isMainQueueAlone: isMainQueueAlone)
+            let event = nextEventWithGuest(mode, pass, isPolling ? nil : limit, isMainQueueAlone: isMainQueueAlone)
             if !isPolling { wakesFromSleep(wakeUp(by: event)) }
             return event
         }
