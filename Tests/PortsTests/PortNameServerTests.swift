@@ -86,7 +86,8 @@ import Testing
     @Test func `errors have CFMessagePort's codes and a sentence each`() {
         let p = PortIdentity(PortID(incarnation: .random(), number: 1))
         let errors: [(PortError, Int32)] = [
-            (.sendTimedOut(port: p), -1), (.ownQueueFull(port: p), -1), (.receiveTimedOut(port: p), -2),
+            (.sendTimedOut(port: p), -1), (.ownQueueFull(port: p), -1), (.servedOnlyHere(port: p), -2),
+            (.receiveTimedOut(port: p), -2),
             (.isInvalid(port: p), -3), (.nameNotFound("n", directory: "/d"), -3), (.becameInvalid(port: p), -5),
             (.unanswered(port: p), -4), (.refused(port: p), -4), (.failed(port: p, RequestFailure("no")), -4),
             (.replyTooLarge(port: p, size: 2, limit: 1), -4), (.transport(call: "c", errno: EIO), -4),

@@ -78,7 +78,8 @@ public struct RemoteMessagePort: Sendable, CustomStringConvertible {
     /// reply mode, and serves the other items of that mode; nil stands for a mode without any. Returns the reply's data;
     /// nil when the server replied without data. The server learns when its asker has given up.
     /// - Throws: ``PortError``: `sendTimedOut` when nothing was sent, `receiveTimedOut`, `isInvalid`, `becameInvalid`,
-    ///   `refused`, `unanswered`, `failed`…
+    ///   `refused`, `unanswered`, `failed`…; `servedOnlyHere`, at once, when the wait would keep the only loop or queue
+    ///   that serves the port from it: `await` the request, serve the port in the reply mode, or on another thread.
     @available(*, noasync, message: "it blocks its thread; `try await` the other one")
     public func request(
         id: UInt32, _ data: [UInt8]? = nil, timeout: Duration = .seconds(10), replyMode: ThreadRunLoop.Mode? = nil
@@ -145,7 +146,13 @@ public struct RemoteMessagePort: Sendable, CustomStringConvertible {
         _ message: MachPort.Message, before sendDeadline: MonotonicInstant, _ replyMode: ThreadRunLoop.Mode?,
         _ isSent: inout Bool, _ replyDeadline: () -> MonotonicInstant
     ) throws(PortError) -> MachPort.Message {
+        try Fork.check()
         let (loop, channel) = (ThreadRunLoop.current, sendRight.channel)
+        // The private mode keeps the reply port, because adding and removing would cost two system calls.
+        let mode = replyMode ?? Self.privateMode
+        if channel.isLocal, channel.localPort?.isServedOnlyHere(outside: mode) == true {
+            throw .servedOnlyHere(port: identity)
+        }
         var request = try OpenRequest(to: channel)
         let (port, pending) = (request.replyPort, request.pending)
         let source = ThreadRunLoop.Source0 {}
@@ -158,8 +165,6 @@ public struct RemoteMessagePort: Sendable, CustomStringConvertible {
         request.noteSent()
         isSent = true
 
-        // The private mode keeps the reply port, because adding and removing would cost two system calls.
-        let mode = replyMode ?? Self.privateMode
         // A nested request leaves the port to the outer request.
         let isScheduled = port.isScheduled(in: loop, forMode: mode)
         if !isScheduled { try port.schedule(in: loop, forMode: mode) }

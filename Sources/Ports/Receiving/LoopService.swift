@@ -121,4 +121,18 @@ extension Receiver {
         // A second waiter is another thread, or may be.
         return waiters.count == 1 && waiters[0] is any Service && isHandling && source?.isInNoLoop != false
     }
+
+    func isServedOnlyHere(outside mode: ThreadRunLoop.Mode) -> Bool {
+        guard isServedOnlyHere else { return false }
+        let (source, waiters, mayBeTaken) = state.withLock { state in
+            let handlers = state.handlers
+            // A loop leaves the messages of a port without a handler to others.
+            let isHandled = handlers.message != nil || handlers.ofDelegate != nil
+            return (state.source, state.waiters, state.hasHadWaiters || !isHandled)
+        }
+        if mayBeTaken { return false }
+        // The block of a dispatch queue ends first. A foreign loop may run inside this one.
+        if let waiter = waiters.first { return waiter is QueueService }
+        return source.map { !ThreadRunLoop.current.contains($0, forMode: mode) } ?? false
+    }
 }

@@ -277,7 +277,7 @@ final class Receiver: LocalPort, RegisteredPort {
     // MARK: Waiting for a message
 
     /// A waiter is woken when there may be a message for it.
-    func add(_ waiter: some Waiter) { state.withLock { $0.waiters.append(waiter) } }
+    func add(_ waiter: some Waiter) { state.withLock { $0.add(waiter) } }
 
     func remove(_ waiter: some Waiter) { state.withLockUnlessForked { $0.waiters.removeAll { $0 === waiter } } }
 

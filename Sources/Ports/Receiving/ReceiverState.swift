@@ -12,6 +12,8 @@ struct ReceiverState: ~Copyable {
     var mayHaveMore = false
     var lifecycle = ReceiverLifecycle()
     var waiters: [any Waiter] = []
+    /// Whether a thread or a task has ever waited for a message: it may come back for the next.
+    var hasHadWaiters = false
     /// The dispatch queue that handles messages; one of the waiters.
     var queue: QueueService?
     /// The registry directory with the port's socket; nil until the port is exposed.
@@ -24,6 +26,11 @@ struct ReceiverState: ~Copyable {
     var malformedCount = 0
     /// Whether the housekeeping thread is to look for drain probes.
     var looksForProbes = false
+
+    mutating func add(_ waiter: some Waiter) {
+        waiters.append(waiter)
+        if !(waiter is any Service) { hasHadWaiters = true }
+    }
 
     /// Whether no message waits. A look silences the descriptor: if there is one, all takers are to be told.
     mutating func looksEmpty() -> Bool {

@@ -14,6 +14,9 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
     case becameInvalid(port: PortIdentity)
     /// The port's queue is full, and only the calling thread's own loop could empty the queue.
     case ownQueueFull(port: PortIdentity)
+    /// The calling thread would wait for the reply of a port that only this thread serves, and not meanwhile. Nothing was
+    /// sent.
+    case servedOnlyHere(port: PortIdentity)
     /// The server dropped the request without a reply.
     case unanswered(port: PortIdentity)
     /// The port ended, or does not take requests, before anybody handled the request: ask its successor.
@@ -67,7 +70,8 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
     public var port: PortIdentity? {
         switch self {
         case .sendTimedOut(let port), .receiveTimedOut(let port), .isInvalid(let port), .becameInvalid(let port),
-            .ownQueueFull(let port), .unanswered(let port), .refused(let port), .failed(let port, _),
+            .ownQueueFull(let port), .servedOnlyHere(let port), .unanswered(let port), .refused(let port),
+            .failed(let port, _),
             .replyTooLarge(let port, _, _), .alreadyAnswered(let port), .messageTooLarge(let port, _, _),
             .cannotConnect(let port, _), .connectionLost(let port), .busy(let port), .ownerTooOld(let port),
             .nameInUse(_, let port):
@@ -82,7 +86,7 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
     public var code: Int32 {
         switch self {
         case .sendTimedOut, .ownQueueFull: -1
-        case .receiveTimedOut: -2
+        case .receiveTimedOut, .servedOnlyHere: -2
         case .isInvalid, .nameNotFound: -3
         case .becameInvalid: -5
         default: -4
@@ -97,6 +101,9 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
         case .isInvalid(let port): "\(port) is invalid: it was invalidated, or its owner is gone; ask for a new right"
         case .becameInvalid(let port): "\(port) became invalid during the call, perhaps with its owner's end"
         case .ownQueueFull(let port): "only this thread's own loop can empty \(port), which is full: return to it first"
+        case .servedOnlyHere(let port):
+            "only this thread serves \(port), and not while it waits for a reply: `try await` the request, pass a "
+                + "replyMode that serves the port, or serve it on another thread"
         case .unanswered(let port): "\(port) dropped the request without a reply"
         case .refused(let port): "\(port) ended, or takes no requests, and did not handle this one: find its successor"
         case .failed(let port, let failure): "the handler of \(port) failed: \(failure.text)"
