@@ -10,12 +10,12 @@ public final class PortNameServer: Sendable {
     public var runtime: PortRuntime { ownRuntime ?? .shared }
 
     /// The name server of the default registry directory.
-    public static let shared = PortNameServer(directory: RegistryDirectory.defaultPath)
+    public static let shared = PortNameServer(directory: DefaultDirectory.choice.path)
 
     /// Makes a name server with a directory of its own, which is made at the first use. Its path is a short absolute
     /// one, whose parent must exist. Without a runtime, the ports belong to ``PortRuntime/shared``.
     public init(directory path: String, runtime: PortRuntime? = nil) {
-        self.path = RegistryDirectory.withoutTrailingSlashes(path)
+        self.path = DefaultDirectory.withoutTrailingSlashes(path)
         // The shared runtime is made at its first use, so that the process may fork before.
         ownRuntime = runtime
     }

@@ -56,17 +56,7 @@ struct Doctor: ParsableCommand {
         do throws(PortError) {
             return try check()
         } catch {
-            return Finding(state: .error, text: printable("\(error)"), remedy: remedy(for: error))
-        }
-    }
-
-    private func remedy(for error: PortError) -> String? {
-        let path = PortNameServer.shared.path
-        return switch error {
-        case .directory(_, "mkdir", ENOENT): "make the directory that \(path) is to be in, or set PORTS_DIRECTORY"
-        case .directory(_, _, ENOSPC): "the disk is full: make room, or set PORTS_DIRECTORY to another"
-        case .directory(_, _, EACCES), .directory(_, _, EROFS): "set PORTS_DIRECTORY to a directory you may write to"
-        default: nil
+            return Finding(state: .error, text: printable("\(error)"))
         }
     }
 

@@ -85,6 +85,44 @@ import Testing
         #expect(access(folder, F_OK) != 0)
     }
 
+    /// What an owner and a client say that have this PORTS_DIRECTORY.
+    private func words(_ path: String, wrapper: [String] = []) -> [String] {
+        [["come", "x"], ["ask"]].map { words in
+            let run = Run(wrapper + [Child.program] + words, environment: ["PORTS_DIRECTORY": path])
+            #expect(run.child.wait() == 70)
+            let prefix = "helper \(words.joined(separator: " ")): "
+            return String(decoding: run.errors, as: UTF8.self).replacingOccurrences(of: prefix, with: "")
+        }
+    }
+
+    @Test func `owner and client name a PORTS_DIRECTORY that cannot be used, and the remedy, alike`() throws {
+        try sandbox.write("x", to: "plain")
+        let (long, plain) = (sandbox.file(String(repeating: "d", count: 80)), sandbox.file("plain"))
+        let expected = [
+            long: "the path \(long) (from PORTS_DIRECTORY) has \(long.utf8.count) bytes, and the limit for a registry "
+                + "directory is 60: set PORTS_DIRECTORY to a shorter path",
+            "relative": "the registry directory relative (from PORTS_DIRECTORY) cannot be trusted: its path has to "
+                + "begin with /; set PORTS_DIRECTORY to such a path",
+            "": "the registry directory “” (from PORTS_DIRECTORY) cannot be trusted: its path has to begin with /; set "
+                + "PORTS_DIRECTORY to such a path",
+            plain: "the registry directory \(plain) (from PORTS_DIRECTORY) cannot be trusted: it is no directory, or a "
+                + "link to one; name the directory itself",
+            sandbox.file("no/parent"): "the registry directory cannot be used: mkdir failed on "
+                + "\(sandbox.file("no/parent")) (from PORTS_DIRECTORY): No such file or directory; make the directory "
+                + "that it is to be in, or set PORTS_DIRECTORY",
+        ]
+        for (path, text) in expected { #expect(words(path) == [text + "\n", text + "\n"]) }
+    }
+
+    @Test func `owner and client name a PORTS_DIRECTORY that cannot be written to alike`() {
+        let script = #"mount -t tmpfs -o ro,mode=700 none "$PORTS_DIRECTORY" && exec "$@""#
+        let wrapper = ["/usr/bin/unshare", "--map-root-user", "--mount", "/bin/sh", "-c", script, "sh"]
+        let text =
+            "the registry directory cannot be used: mkdir failed on \(sandbox.path)/names (from PORTS_DIRECTORY): "
+            + "Read-only file system; set PORTS_DIRECTORY to a directory that you may write to\n"
+        #expect(words(sandbox.path, wrapper: wrapper) == [text, text])
+    }
+
     @Test func `whoever uses a directory whose path is too long is told so first`() throws {
         let names = PortNameServer(directory: sandbox.file(String(repeating: "d", count: 80)))
         let attempts: [() throws -> Void] = [

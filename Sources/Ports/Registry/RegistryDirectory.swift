@@ -45,28 +45,14 @@ final class RegistryDirectory: Sendable {
 
     static let names = "names"
 
-    static var defaultPath: String {
-        environment("PORTS_DIRECTORY") ?? environment("XDG_RUNTIME_DIR").map { $0 + "/ports" }
-            ?? "/tmp/ports-\(geteuid())"
-    }
-
-    private static func environment(_ name: String) -> String? {
-        getenv(name).map { String(cString: $0) }.flatMap { $0.isEmpty ? nil : $0 }
-    }
-
-    /// With a slash at its end, the path of a symbolic link looks like a directory's.
-    static func withoutTrailingSlashes(_ path: String) -> String {
-        var path = path
-        while path.utf8.count > 1, path.hasSuffix("/") { path.removeLast() }
-        return path
-    }
-
     /// The rest is for the paths of sockets: an incarnation, 13 digits, and two slashes.
     static let longestPath = Wire.longestSocketPath - 47
 
     init(_ path: String, _ registry: Registry) throws(PortError) {
-        let path = Self.withoutTrailingSlashes(path)
-        guard path.hasPrefix("/") else { throw .untrustedDirectory(path, reason: "its path has to begin with /") }
+        let path = DefaultDirectory.withoutTrailingSlashes(path)
+        guard path.hasPrefix("/") else {
+            throw .untrustedDirectory(path, reason: "its path has to begin with /; set PORTS_DIRECTORY to such a path")
+        }
         guard path.utf8.count <= Self.longestPath else { throw .pathTooLong(path, limit: Self.longestPath) }
         if !Folder.make(path) { throw .directory(path, call: "mkdir", errno: errno) }
         guard let folder = Folder(path) else {
@@ -81,8 +67,8 @@ final class RegistryDirectory: Sendable {
         try check()
         // Cleaners of temporary directories leave a locked directory alone. Nobody waits for this lock.
         flock(folder.descriptor, LOCK_SH | LOCK_NB)
-        // Without the permission to write, lookups still work.
-        _ = folder.makeFolder(Self.names)
+        // Without the permission to write, lookups still work where there are names.
+        guard folder.makeFolder(Self.names) || errno == ENOENT else { throw failure("mkdir", Self.names) }
     }
 
     /// The directory has to be this user's, and closed to all others: who can write to it can pose as any port's owner.
@@ -111,7 +97,7 @@ final class RegistryDirectory: Sendable {
     /// Whether this is still the directory of the path. A directory out of this process's sight is not given up: others
     /// find names and ports there.
     func isCurrent(at path: String) -> Bool {
-        folder.isAt(path) || !folder.isRemoved && folder.isHidden(at: Self.withoutTrailingSlashes(path))
+        folder.isAt(path) || !folder.isRemoved && folder.isHidden(at: DefaultDirectory.withoutTrailingSlashes(path))
     }
 
     /// The error of a call on a file that has just failed.

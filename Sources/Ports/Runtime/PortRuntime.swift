@@ -39,7 +39,7 @@ public final class PortRuntime: Sendable {
     /// path; nil for `$PORTS_DIRECTORY`, else `$XDG_RUNTIME_DIR/ports`, else `/tmp/ports-UID`.
     public init(directory: String? = nil) {
         Self.prepareProcess
-        let directory = RegistryDirectory.withoutTrailingSlashes(directory ?? RegistryDirectory.defaultPath)
+        let directory = DefaultDirectory.withoutTrailingSlashes(directory ?? DefaultDirectory.choice.path)
         self.directory = directory
         let control = ControlConnectionTable(incarnation, housekeeping)
         channels = ChannelTable(control)

@@ -124,10 +124,14 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
         case .nameInUse(let name, let port):
             "the name \(name.quoted) belongs to " + (port.pid == getpid() ? "this process" : port.ownerText)
         case .badName(let name, let reason): "\(name.quoted) cannot be a port's name: \(reason)"
-        case .untrustedDirectory(let path, let reason): "the registry directory \(path) cannot be trusted: \(reason)"
+        case .untrustedDirectory(let path, let reason):
+            "the registry directory \(DefaultDirectory.text(path)) cannot be trusted: \(reason)"
         case .directory(let path, let call, let errno):
-            "\(call) failed on \(path) (the port registry; see PORTS_DIRECTORY): \(String(cString: strerror(errno)))"
-        case .pathTooLong(let path, let limit): "the path \(path) is longer than \(limit) bytes: set PORTS_DIRECTORY"
+            "the registry directory cannot be used: \(call) failed on \(DefaultDirectory.text(path)): "
+                + String(cString: strerror(errno)) + DefaultDirectory.remedy(call, errno)
+        case .pathTooLong(let path, let limit):
+            "the path \(DefaultDirectory.text(path)) has \(path.utf8.count) bytes, and the limit for a registry "
+                + "directory is \(limit): set PORTS_DIRECTORY to a shorter path"
         case .outOfDescriptors(let most): "no descriptor is left (the limit is \(most)): close some or raise ulimit -n"
         case .outOfSockets(let limit): "libzmq has no socket left (the limit is \(limit)): invalidate some ports"
         case .runLoop(let error): error.description
