@@ -29,5 +29,5 @@ func serve() async throws {
     async let running: Void = server.run()
     _ = try await signals.wait()
     await server.finish(before: .now + .seconds(10))
-    await running
+    try await running
 }

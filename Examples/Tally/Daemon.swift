@@ -68,6 +68,6 @@ func serve(_ file: URL) async throws {
     // The name is given up, further requests are refused, which makes their clients look for the next daemon, and those
     // that were taken are answered. After this no vote can come, so that the file has them all.
     await server.finish(before: .now + .seconds(10))
-    await serving
+    try await serving
     try await tally.save()
 }

@@ -55,6 +55,7 @@ private final class LoopScheduling: Sendable {
     private let entries = Lock<[PortID: Entry]>([:])
 
     func add(_ end: some ReceivingEnd, _ runLoop: RunLoop, _ mode: RunLoop.Mode, _ limit: Int) throws(PortError) {
+        try PortError.check("atMost", limit, in: 1...Int.max)
         let (id, loop) = (end.machPort.id, runLoop.getCFRunLoop())
         let place = Place(loop: ObjectIdentifier(loop), mode: mode)
         let source: RunLoopPortSource

@@ -5,7 +5,7 @@ extension MachPort.SendRight {
     /// a thread of its own. While messages wait, or a loop of the port is busy, the owner looks for some time, to see
     /// whether anything moves. Connecting may take up to a second more.
     /// - Parameters:
-    ///   - duration: How long the owner looks, at most ten seconds.
+    ///   - duration: How long the owner looks: zero to ten seconds.
     ///   - deadline: The end of the wait for the answer.
     /// - Throws: ``PortError``: `receiveTimedOut` when the owner does not answer, as one that is stopped;
     ///   `ownerTooOld` when its library is; `isInvalid`, `becameInvalid`, `cannotConnect`…
@@ -14,8 +14,7 @@ extension MachPort.SendRight {
         observing duration: Duration = .milliseconds(300),
         before deadline: ContinuousClock.Instant? = .now + .seconds(5)
     ) throws(PortError) -> PortService {
-        let inspection = try Inspection(of: channel, .service, before: deadline) { $0.write(duration) }
-        return try PortService(bytes: inspection.answer())
+        return try PortService(bytes: serviceInspection(duration, deadline).answer())
     }
 
     /// Asks by whom the port is served as the form that blocks does, suspending the task. Throws also
@@ -24,8 +23,14 @@ extension MachPort.SendRight {
         observing duration: Duration = .milliseconds(300),
         before deadline: ContinuousClock.Instant? = .now + .seconds(5)
     ) async throws -> PortService {
-        let inspection = try Inspection(of: channel, .service, before: deadline) { $0.write(duration) }
-        return try await PortService(bytes: inspection.answer())
+        return try await PortService(bytes: serviceInspection(duration, deadline).answer())
+    }
+
+    private func serviceInspection(
+        _ duration: Duration, _ deadline: ContinuousClock.Instant?
+    ) throws(PortError) -> Inspection {
+        try PortError.check("duration", duration, in: .zero...ServiceLook.longest)
+        return try Inspection(of: channel, .service, before: deadline) { $0.write(duration) }
     }
 }
 

@@ -19,7 +19,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
     private let runtime: PortRuntime
     let sharedDelegate = Lock(SharedDelegate())
 
-    /// Makes a port. Each limit is 1 or more.
+    /// Makes a port. Each limit is 1 or more, and those of messages go up to 2³¹ − 2 and 2³¹ − 1 bytes.
     /// - Parameters:
     ///   - queueLimit: The high-water mark: the messages of one sender (a process, all its threads) that wait at the
     ///     port before the sender waits. As many again may wait in another process that sends.
@@ -28,7 +28,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
     ///   - messageLimit: The largest message that the port takes, in bytes; never more than the `byteLimit`.
     ///   - nameServer: Its runtime owns the port. Its directory holds the port's socket for other processes.
     ///   - handler: Called on the port's loops and its queue. Without one, messages wait for `receive(before:)`.
-    /// - Throws: ``PortError`` when a limit is below 1, no descriptor or no thread is left, or the process is a fork.
+    /// - Throws: ``PortError`` when a limit is out of its range, no descriptor or no thread is left, or the process is a fork.
     public convenience init(
         queueLimit: Int = 1000, byteLimit: Int? = nil, messageLimit: Int = 64 << 20,
         nameServer: PortNameServer = .shared, handler: Handler? = nil

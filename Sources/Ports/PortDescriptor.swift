@@ -43,7 +43,8 @@ public final class PortDescriptor<Port: AnyObject & Sendable>: Sendable {
     /// - Throws: ``PortError``: `isInvalid`, when the port has ended.
     @discardableResult
     public func handle(atMost limit: Int = 64, while goesOn: () -> Bool = { true }) throws(PortError) -> Int {
-        try receiver.serve(service, atMost: limit, while: goesOn)
+        try PortError.check("atMost", limit, in: 1...Int.max)
+        return try receiver.serve(service, atMost: limit, while: goesOn)
     }
 }
 

@@ -7,7 +7,7 @@ extension MachPort.SendRight {
     ///
     /// The instants of the recordings are those of the machine's monotonic clock, as in this process.
     /// - Parameters:
-    ///   - duration: How long the owner records, at most a minute.
+    ///   - duration: How long the owner records: zero to a minute.
     ///   - deadline: The end of the wait for the recordings, nil for five seconds after their end.
     /// - Throws: ``PortError``: `receiveTimedOut` when the owner does not answer, as one that is stopped; `busy` when it
     ///   makes four other recordings; `ownerTooOld` when its library is; `isInvalid`, `becameInvalid`, `cannotConnect`…
@@ -37,7 +37,7 @@ extension MachPort.SendRight {
     private func inspection(
         for duration: Duration, _ deadline: ContinuousClock.Instant?
     ) throws(PortError) -> Inspection {
-        let duration = min(max(duration, .zero), PortRecording.longest)
+        try PortError.check("duration", duration, in: .zero...PortRecording.longest)
         return try Inspection(of: channel, .recordings, before: deadline ?? .now + duration + .seconds(5)) {
             $0.write(duration)
         }

@@ -20,6 +20,10 @@ public enum RunLoopError: Error, Equatable, Sendable, CustomStringConvertible {
     case forked
     /// A thread cannot have a stack of this many bytes: less than the minimum, or more than the free memory.
     case invalidStackSize(Int, minimum: Int)
+    /// A limit is out of its range.
+    case invalidLimit(name: String, value: Int, allowed: ClosedRange<Int>)
+    /// A duration is out of its range.
+    case invalidDuration(name: String, value: Duration, allowed: ClosedRange<Duration>)
     /// The system refuses the thread this nice value.
     case nicenessRefused(Int)
     /// The loop's thread was stopped, or has ended: the loop takes no more work, and will not call the closure.
@@ -53,6 +57,8 @@ public enum RunLoopError: Error, Equatable, Sendable, CustomStringConvertible {
         case .forked: "a forked child cannot use its parent's run loops: call exec, or use posix_spawn"
         case .invalidStackSize(let size, let minimum):
             "no thread can have a stack of \(size) bytes: ask for at least \(minimum), and no more than there is memory"
+        case .invalidLimit(let name, let value, let allowed): allowed.refusal(of: "\(value)", as: name)
+        case .invalidDuration(let name, let value, let allowed): allowed.refusal(of: "\(value)", as: name)
         case .nicenessRefused(let niceness):
             "the nice value \(niceness) was refused: a lower one takes CAP_SYS_NICE or a higher limit (ulimit -e)"
         case .loopEnded: "the loop's thread was stopped or has ended: keep the RunLoopThread until its work is done"
@@ -64,6 +70,14 @@ public enum RunLoopError: Error, Equatable, Sendable, CustomStringConvertible {
             "all \(limit) inotify watches are in use: end some file sources, or raise fs.inotify.max_user_watches"
         case .system(let call, let errno): "\(call) failed: \(String(cString: strerror(errno)))"
         }
+    }
+
+    static func check(_ name: String, _ value: Int, in allowed: ClosedRange<Int>) throws(RunLoopError) {
+        guard allowed.contains(value) else { throw .invalidLimit(name: name, value: value, allowed: allowed) }
+    }
+
+    static func check(_ name: String, _ value: Duration, in allowed: ClosedRange<Duration>) throws(RunLoopError) {
+        guard allowed.contains(value) else { throw .invalidDuration(name: name, value: value, allowed: allowed) }
     }
 
     package static var threadsGone: RunLoopError {

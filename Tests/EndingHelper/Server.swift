@@ -14,6 +14,6 @@ struct Server {
         let signal = try await signals.wait()
         print("Signal \(signal): answering the requests in progress")
         await server.finish(before: .now + .seconds(10))
-        await serving
+        try await serving
     }
 }

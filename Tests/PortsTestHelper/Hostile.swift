@@ -16,7 +16,7 @@ private final class Seen: @unchecked Sendable {
 /// - Parameter others: How many descriptors of others the process has before it has the port.
 func standAsTarget(others: Int) throws -> Never {
     alarm(1800)
-    PortRuntime.shared.flushBound = .seconds(1)
+    try PortRuntime.shared.setFlushBound(.seconds(1))
     for _ in 0..<others { _ = open("/dev/null", O_RDONLY | O_CLOEXEC) }
     let seen = Seen()
     let port = try MachPort()
@@ -87,7 +87,7 @@ func refuseLargeNames() throws -> Never {
 /// Runs out of libzmq's sockets while there are descriptors left.
 func runOutOfSockets() throws -> Never {
     // The library raises its limit when it is first used, and reads it when the first port is made.
-    PortRuntime.shared.flushBound = .seconds(1)
+    try PortRuntime.shared.setFlushBound(.seconds(1))
     var limit = rlimit()
     getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
     let raised = limit

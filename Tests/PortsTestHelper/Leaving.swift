@@ -11,7 +11,7 @@ import TestSupport
 /// - Returns: So that the program ends by returning.
 func leave(_ way: String, _ count: UInt32, flushBound: Duration) throws {
     let right = try test()
-    PortRuntime.shared.flushBound = flushBound
+    try PortRuntime.shared.setFlushBound(flushBound)
     // Much else is open: ports that loops, queues and tasks serve, one that is full, and threads that wait.
     let served = try MachPort { _ in }
     let full = try MachPort(queueLimit: 1)
@@ -60,7 +60,7 @@ func leave(_ way: String, _ count: UInt32, flushBound: Duration) throws {
 
 /// Exits with more messages on the way than a queue holds, and with a port that another thread serves.
 func leaveServing(_ count: UInt32) throws -> Never {
-    PortRuntime.shared.flushBound = .seconds(60)
+    try PortRuntime.shared.setFlushBound(.seconds(60))
     let right = try test()
     let served = try MachPort { _ in }
     let thread = try RunLoopThread()

@@ -6,7 +6,7 @@ import TestSupport
 
 /// Sends to several ports more than their queues hold, loses what the process has, and exits.
 func leaveBare(without lacking: String, ports: Int, count: UInt32) throws -> Never {
-    PortRuntime.shared.flushBound = .seconds(60)
+    try PortRuntime.shared.setFlushBound(.seconds(60))
     let folder = PortNameServer.shared.path
     let rights = try (0..<ports).map { try PortNameServer.shared.port(forName: "port \($0)") }
     let bytes = [UInt8](repeating: 7, count: 1000)

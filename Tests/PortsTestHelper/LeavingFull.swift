@@ -8,7 +8,7 @@ import TestSupport
 /// libzmq's thread has looked at them. The process must have one processor.
 func leaveFull() throws -> Never {
     let right = try test()
-    PortRuntime.shared.flushBound = .seconds(60)
+    try PortRuntime.shared.setFlushBound(.seconds(60))
     var number = 0 as UInt32
     func send(_ bytes: [UInt8] = []) throws(PortError) {
         try right.send(id: number, bytes: bytes.span.bytes, before: .now + .seconds(30))

@@ -7,7 +7,7 @@ import TestSupport
 /// until the port is invalid.
 func flood(_ stream: UInt32, _ count: UInt32?) throws -> Never {
     alarm(600)
-    PortRuntime.shared.flushBound = .seconds(120)
+    try PortRuntime.shared.setFlushBound(.seconds(120))
     let right = try test()
     let bytes = withUnsafeBytes(of: stream.littleEndian) { Array($0) }
     let result = Result { () throws(PortError) in

@@ -51,7 +51,7 @@ func press(size: Int) throws -> Never {
     guard case .failure(.sendTimedOut) = end else { fail("\(end)") }
     let figures = [count, max(0, heapUse() - before)]
     try tester.send(MachPort.Message(id: 2, [.bytes(figures.withUnsafeBytes { Array($0) })]))
-    PortRuntime.shared.flushBound = .seconds(60)
+    try PortRuntime.shared.setFlushBound(.seconds(60))
     try right.send(message)
     exit(0)
 }

@@ -6,7 +6,7 @@ import TestSupport
 
 /// Closes its standard error: the log does not go where its number leads then, and goes to another log in its place.
 func replaceStandardError(by path: String) throws -> Never {
-    PortRuntime.shared.flushBound = .seconds(1)
+    try PortRuntime.shared.setFlushBound(.seconds(1))
     let log = Ports.log
     func write(_ line: String) {
         log.warning(line)

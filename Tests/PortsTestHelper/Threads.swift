@@ -58,7 +58,7 @@ func leaveWithoutThreads() throws -> Never {
         alarm(60)
         // The child has not used the library before.
         let right = try PortNameServer.shared.waitForPort(forName: "test", before: .now + .seconds(20))
-        PortRuntime.shared.flushBound = .seconds(30)
+        try PortRuntime.shared.setFlushBound(.seconds(30))
         let bytes = [UInt8](repeating: 7, count: 20_000)
         for number in 0..<count { try right.send(MachPort.Message(id: number, [.bytes(bytes)])) }
         allowThreads(1)

@@ -121,7 +121,7 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
     case "send":
         let right = try test()
         // The receiver may be a task that waits for one of few threads.
-        PortRuntime.shared.flushBound = .seconds(30)
+        try PortRuntime.shared.setFlushBound(.seconds(30))
         for number in 0..<(UInt32(arguments.first ?? "") ?? 0) {
             try right.send(MachPort.Message(id: number), before: .now + .seconds(30))
         }
@@ -130,7 +130,7 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
     case "bytes":
         // Sends so many messages of so many bytes, as fast as it may; then it stays, or not.
         let right = try test()
-        PortRuntime.shared.flushBound = .seconds(30)
+        try PortRuntime.shared.setFlushBound(.seconds(30))
         let size = Int(arguments[1]) ?? 0
         for number in 0..<(UInt32(arguments[0]) ?? 0) {
             let bytes = [UInt8](repeating: 7, count: size)

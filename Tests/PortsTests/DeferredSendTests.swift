@@ -59,7 +59,7 @@ import Testing
         let port = try MachPort(byteLimit: 1000, nameServer: sandbox.names)
         try sandbox.names.register(port, name: "full")
         var runtime: PortRuntime? = PortRuntime(directory: sandbox.path)
-        runtime?.flushBound = .zero
+        try runtime?.setFlushBound(.zero)
         let right = try find("full", runtime)
         let count = fill(right)
         let error = Shared<(any Error)?>(nil)

@@ -78,12 +78,20 @@ import Testing
         }
     }
 
-    @Test(arguments: [.seconds(Int64.max), .seconds(Int64.min), .zero, .milliseconds(1500)] as [Duration])
-    func `any flush bound can be set`(_ bound: Duration) {
-        let former = PortRuntime.shared.flushBound
-        defer { PortRuntime.shared.flushBound = former }
-        PortRuntime.shared.flushBound = bound
-        #expect(PortRuntime.shared.flushBound == min(max(bound, .zero), .milliseconds(Int32.max)))
+    @Test func `a flush bound is set, or refused with its range`() throws {
+        let runtime = PortRuntime(directory: Sandbox().path)
+        for bound in [.zero, .milliseconds(1500), .milliseconds(Int32.max)] as [Duration] {
+            try runtime.setFlushBound(bound)
+            #expect(runtime.flushBound == bound)
+        }
+        for bound in [.seconds(Int64.max), .seconds(Int64.min), .milliseconds(-1)] as [Duration] {
+            #expect(
+                portError { try runtime.setFlushBound(bound) }
+                    == PortError.invalidDuration(
+                        name: "flushBound", value: bound, allowed: Duration.zero ... .milliseconds(Int32.max)))
+        }
+        #expect(runtime.flushBound == .milliseconds(Int32.max))
+        try runtime.setFlushBound(.zero)
     }
 
     @Test func `messages of each thread are handled in the order sent, each once`() throws {
@@ -468,16 +476,24 @@ import Testing
         #expect(after.ports - before.ports < 1000 && after.channels - before.channels < 2000)
     }
 
-    @Test(arguments: [0, -1, Int.min])
-    func `a limit below 1 is an error that names it`(_ limit: Int) {
-        #expect(throws: PortError.invalidLimit(name: "queueLimit", value: limit)) { try MachPort(queueLimit: limit) }
-        #expect(throws: PortError.invalidLimit(name: "byteLimit", value: limit)) { try MachPort(byteLimit: limit) }
-        #expect(throws: PortError.invalidLimit(name: "messageLimit", value: limit)) {
+    @Test(arguments: [0, -1, Int.min, Int.max])
+    func `a limit out of its range is an error that names both`(_ limit: Int) {
+        let messages = PortError.invalidLimit(name: "queueLimit", value: limit, allowed: 1...Int(Int32.max) - 1)
+        #expect(throws: messages) { try MachPort(queueLimit: limit) }
+        #expect(throws: messages) { try LocalMessagePort(queueLimit: limit) { _, _ in nil } }
+        #expect(throws: PortError.invalidLimit(name: "messageLimit", value: limit, allowed: 1...Int(Int32.max))) {
             try MachPort(messageLimit: limit)
         }
-        #expect(throws: PortError.invalidLimit(name: "queueLimit", value: limit)) {
-            try LocalMessagePort(queueLimit: limit) { _, _ in nil }
+        guard limit < 1 else { return }
+        #expect(throws: PortError.invalidLimit(name: "byteLimit", value: limit, allowed: 1...Int.max)) {
+            try MachPort(byteLimit: limit)
         }
+    }
+
+    @Test func `the text of a refused limit has the value and the range`() {
+        #expect(
+            portError { _ = try MachPort(queueLimit: 0) }?.description
+                == "queueLimit cannot be 0: choose 1 to 2147483646")
     }
 
     @Test func `a loop that has ended takes no port`() throws {

@@ -9,10 +9,10 @@ import Testing
 @Suite(.ownThread) struct NamedMessagePortTests {
     let sandbox = Sandbox()
 
-    private func server(_ answer: UInt8) throws -> (LocalMessagePort, Task<Void, Never>, PortRuntime) {
+    private func server(_ answer: UInt8) throws -> (LocalMessagePort, Task<Void, any Error>, PortRuntime) {
         let runtime = PortRuntime(directory: sandbox.path)
         let server = try LocalMessagePort(name: "store", nameServer: runtime.nameServer)
-        return (server, Task { await server.serve { _ in [answer] } }, runtime)
+        return (server, Task { try await server.serve { _ in [answer] } }, runtime)
     }
 
     @Test func `a request waits for the first owner, and goes to the next after its end`() async throws {
@@ -24,7 +24,7 @@ import Testing
             #expect(try await store.request(MachPort.Message(id: 1)).data == [answer])
             #expect(await Helper { try? store.request(MachPort.Message(id: 1)).data }.ended() == [answer])
             await server.finish()
-            await serving.value
+            try await serving.value
             withExtendedLifetime(runtime) {}
         }
         await #expect(throws: PortError.nameNotFound("store", directory: sandbox.path)) {
@@ -52,7 +52,7 @@ import Testing
             let (server, serving, runtime) = try server(9)
             #expect(try await asking.value == [9])
             server.invalidate()
-            await serving.value
+            try await serving.value
             withExtendedLifetime(runtime) {}
         }
     }

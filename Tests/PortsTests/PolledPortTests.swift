@@ -62,7 +62,7 @@ import Testing
         }
         let remote = try self.remote(port)
         let thread = try RunLoopThread()
-        thread.loop.pollingTime = .microseconds(30)
+        try thread.loop.setPollingTime(.microseconds(30))
         try port.schedule(in: thread.loop)
         let each = 3000
         let senders = [port.sendRight, port.sendRight, remote].enumerated().map { index, right in

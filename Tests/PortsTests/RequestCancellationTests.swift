@@ -78,7 +78,7 @@ import Testing
         let (server, remote) = (stand.server, stand.remote)
         let cancelled = Shared(0)
         let serving = Task {
-            await server.serve { request in
+            try await server.serve { request in
                 do { try await Task.sleep(for: .seconds(request.id == 1 ? 1000 : 0)) } catch {
                     cancelled.withLock { $0 += 1 }
                     throw error
@@ -95,7 +95,7 @@ import Testing
         for task in asking { task.cancel() }
         #expect(await waitUntil { cancelled.withLock { $0 } == 10 })
         server.invalidate()
-        await serving.value
+        try await serving.value
         #expect(await waitUntil { stand.accepted.isEmpty })
     }
 

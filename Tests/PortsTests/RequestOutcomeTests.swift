@@ -16,7 +16,7 @@ import Testing
         let server = try LocalMessagePort(name: "asked", nameServer: runtimes[0].nameServer)
         let (running, asked) = (Shared(0), Shared(0))
         let serving = Task {
-            await server.serve(atMost: 500) { request in
+            try await server.serve(atMost: 500) { request in
                 asked.withLock { $0 += 1 }
                 running.withLock { $0 += 1 }
                 defer { running.withLock { $0 -= 1 } }
@@ -42,7 +42,7 @@ import Testing
         #expect(await waitUntil { !runtimes[0].accepted.isWatched })
         for runtime in runtimes { #expect(runtime.replies.pending.pendingCount(to: server.sendRight.id) == 0) }
         #expect(await server.finish(before: .patience))
-        await serving.value
+        try await serving.value
     }
 
     @Test func `a request that must not be repeated is handled once at most, though servers are killed`() async throws {

@@ -20,12 +20,12 @@ import Testing
         areTwo: Bool, atMost limit: Int = 100,
         _ handler: @escaping @Sendable (MessagePortRequest) async throws -> [UInt8]?
     ) async throws -> (
-        server: LocalMessagePort, remote: RemoteMessagePort, serving: Task<Void, Never>,
+        server: LocalMessagePort, remote: RemoteMessagePort, serving: Task<Void, any Error>,
         kept: (server: PortRuntime, asker: PortRuntime)
     ) {
         let runtimes = runtimes(areTwo: areTwo)
         let server = try LocalMessagePort(name: "served", nameServer: runtimes.server.nameServer)
-        let serving = Task { await server.serve(atMost: limit, handler) }
+        let serving = Task { try await server.serve(atMost: limit, handler) }
         let remote = try await RemoteMessagePort(
             name: "served", nameServer: runtimes.asker.nameServer, before: .patience)
         return (server, remote, serving, runtimes)
@@ -48,7 +48,7 @@ import Testing
         }
         #expect(try await remote.request(id: 1) == nil)
         server.invalidate()
-        await serving.value
+        try await serving.value
         withExtendedLifetime(kept) {}
     }
 
@@ -72,7 +72,7 @@ import Testing
         #expect(await error { _ = try await remote.request(id: 3) } == .unanswered(port: port))
         #expect(await error { _ = try await remote.request(id: 4) } == .failed(port: port, RequestFailure("")))
         server.invalidate()
-        await serving.value
+        try await serving.value
         withExtendedLifetime(kept) {}
     }
 
@@ -136,7 +136,7 @@ import Testing
         await gate.open()
         #expect(await finishing.value)
         #expect(!server.isValid)
-        await serving.value
+        try await serving.value
         let all = await outcomes.value
         #expect(all.count { $0 == nil } == 3)
         #expect(all.count { $0 == .refused(port: port) } == 7)
@@ -171,14 +171,14 @@ import Testing
         let asking = Task { await error { _ = try await remote.request(id: 1, timeout: .seconds(1000)) } }
         #expect(await waitUntil { server.port.receiver.look().statistics.received == 1 })
         serving.cancel()
-        await serving.value
+        try await serving.value
         #expect(await asking.value == .unanswered(port: remote.sendRight.identity))
         // The port is there for another task.
         #expect(server.isValid)
-        let again = Task { await server.serve { $0.data } }
+        let again = Task { try await server.serve { $0.data } }
         #expect(try await remote.request(id: 1, [1]) == [1])
         again.cancel()
-        await again.value
+        try await again.value
         withExtendedLifetime(kept) {}
     }
 
@@ -205,7 +205,7 @@ import Testing
         let runtimes = runtimes(areTwo: areTwo)
         let server = try LocalMessagePort(name: "served", nameServer: runtimes.server.nameServer)
         let serving = Task {
-            await server.serveMessages { request in
+            try await server.serveMessages { request in
                 MachPort.Message(id: request.id + 1, request.message.components.reversed())
             }
         }
@@ -219,7 +219,7 @@ import Testing
         #expect(
             await Helper { try? remote.request(sent).components.count }.ended() == 3)
         server.invalidate()
-        await serving.value
+        try await serving.value
         withExtendedLifetime((runtimes, port)) {}
     }
 
@@ -237,7 +237,7 @@ import Testing
         try server.schedule(in: thread.loop)
         let remote = try await RemoteMessagePort(
             name: "served", nameServer: runtimes.asker.nameServer, before: .patience)
-        runtimes.asker.replyLimit = 5000
+        try runtimes.asker.setReplyLimit(5000)
         #expect(runtimes.asker.replyLimit == 5000)
         #expect(try await remote.request(id: 4900)?.count == 4900)
         guard case .replyTooLarge(let port, let size, 5000)? = await error({ _ = try await remote.request(id: 6000) })
@@ -247,7 +247,7 @@ import Testing
         }
         #expect(port == remote.identity && size > 6000 && size < 6100)
         #expect(thrown.withLock { $0.map { "\($0)".contains("5000") } } == [true])
-        runtimes.asker.replyLimit = 1 << 20
+        try runtimes.asker.setReplyLimit(1 << 20)
         #expect(try await remote.request(id: 6000)?.count == 6000)
         thread.stop()
     }

@@ -303,7 +303,7 @@ import Testing
     @Test func `a loop that has nothing to do keeps the host asleep`() {
         let rounds = onThread {
             let loop = ThreadRunLoop.current
-            loop.pollingTime = .microseconds(100)
+            try? loop.setPollingTime(.microseconds(100))
             loop.add(ThreadRunLoop.Source0 {})
             loop.addTimer(after: .seconds(1000)) { _ in }
             let (driven, host) = (begin(), EpollHost())

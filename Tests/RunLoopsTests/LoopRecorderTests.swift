@@ -325,7 +325,7 @@ import Testing
 
     @Test func `a loop that polls is recorded as one that waits awake`() throws {
         let thread = try RunLoopThread()
-        thread.loop.pollingTime = .milliseconds(1)
+        try thread.loop.setPollingTime(.milliseconds(1))
         let recorder = try LoopRecorder(thread.loop)
         for _ in 0..<100 { try thread.run {} }
         expectNested(recorder.recording)

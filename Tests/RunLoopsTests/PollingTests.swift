@@ -45,7 +45,7 @@ import Testing
     /// A thread whose loop polls, by now. Without a time it does not stop to.
     private func polling(_ work: Work, for time: Duration? = nil) throws -> RunLoopThread {
         let thread = try RunLoopThread()
-        if let time { thread.loop.pollingTime = time } else { pollForAnHour(thread.loop) }
+        if let time { try thread.loop.setPollingTime(time) } else { pollForAnHour(thread.loop) }
         try thread.loop.add(work.source())
         work.add()
         work.wake()
@@ -83,7 +83,7 @@ import Testing
         first.add()
         #expect(waitUntil { first.handled.load(ordering: .relaxed) == 2 })
         loop.perform {
-            loop.pollingTime = .milliseconds(1)
+            try? loop.setPollingTime(.milliseconds(1))
             first.add()
             second.add()
             second.wake()
@@ -95,7 +95,7 @@ import Testing
 
     @Test func `a loop with several sources that poll sleeps when their time is over`() throws {
         let thread = try RunLoopThread()
-        thread.loop.pollingTime = .milliseconds(1)
+        try thread.loop.setPollingTime(.milliseconds(1))
         let works = (0..<3).map { _ in Work() }
         for work in works { try thread.loop.add(work.source()) }
         for _ in 0..<10 {
@@ -110,21 +110,24 @@ import Testing
         thread.stop()
     }
 
-    @Test(arguments: [Duration.zero, .seconds(-1)])
-    func `a loop that is not to poll sleeps`(time: Duration) throws {
+    @Test func `a loop that is not to poll sleeps`() throws {
         let work = Work()
-        let thread = try polling(work, for: time)
+        let thread = try polling(work, for: .zero)
         #expect(thread.loop.pollingTime == .zero)
         #expect(waitUntil { thread.loop.isWaiting })
         #expect(work.empty.load(ordering: .relaxed) == 0)
         thread.stop()
     }
 
-    @Test func `at most a millisecond is polled`() throws {
+    @Test func `a polling time is zero to a millisecond`() throws {
         let loop = try RunLoopThread().loop
-        loop.pollingTime = .seconds(1000)
-        #expect(loop.pollingTime == .milliseconds(1))
-        loop.pollingTime = .microseconds(50)
+        try loop.setPollingTime(.microseconds(50))
+        for time in [.seconds(-1), .microseconds(1001), .seconds(Int64.max)] as [Duration] {
+            #expect(
+                throws: RunLoopError.invalidDuration(
+                    name: "pollingTime", value: time, allowed: .zero ... .milliseconds(1))
+            ) { try loop.setPollingTime(time) }
+        }
         #expect(loop.pollingTime == .microseconds(50))
     }
 

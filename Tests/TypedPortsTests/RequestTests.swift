@@ -67,7 +67,7 @@ import Testing
             return lookup.word.uppercased()
         }
         server.handle(Add.self) { add in add.terms.reduce(0, +) }
-        let running = Task { await server.run() }
+        let running = Task { try await server.run() }
         #expect(try await client.request(Lookup(word: "port")) == "PORT")
         #expect(try await client.request(Add(terms: Array(0..<1000))) == 499_500)
         await #expect(throws: Lookup.Failure.unknown("none")) { try await client.request(Lookup(word: "none")) }
@@ -85,7 +85,7 @@ import Testing
         #expect(wrong.contains("the request is no RequestTests.Lookup"))
         #expect(await Helper { try? client.request(Lookup(word: "thread")) }.ended() == "THREAD")
         await server.finish()
-        await running.value
+        try await running.value
     }
 
     @Test(arguments: [false, true])
@@ -95,7 +95,7 @@ import Testing
             try await connect.port.send(MachPort.Message(id: 5))
             return Connect.Reply(port: connect.port, bytes: connect.bytes)
         }
-        let running = Task { await server.run() }
+        let running = Task { try await server.run() }
         let port = try MachPort(nameServer: runtimes[1].nameServer)
         let bytes = [UInt8](repeating: 3, count: 100_000)
         let reply = try await client.request(Connect(port: port.sendRight, bytes: MessageBytes(bytes)))
@@ -103,7 +103,7 @@ import Testing
         #expect(reply.bytes.withBytes { $0.byteCount } == 100_000)
         #expect(try await port.receive().id == 5)
         await server.finish()
-        await running.value
+        try await running.value
     }
 
     @Test(arguments: [false, true], [0, 1, 100, 10_000])
@@ -115,7 +115,7 @@ import Testing
                 continuation.finish(throwing: count.failsAtEnd ? Count.Failure.stopped(at: count.to) : nil)
             }
         }
-        let running = Task { await server.run() }
+        let running = Task { try await server.run() }
         for failsAtEnd in [false, true] {
             var numbers: [Int] = []
             var failure: Count.Failure?
@@ -130,7 +130,7 @@ import Testing
             #expect(failure == (failsAtEnd ? .stopped(at: count) : nil))
         }
         await server.finish()
-        await running.value
+        try await running.value
         withExtendedLifetime(runtimes) {}
     }
 
@@ -172,7 +172,7 @@ import Testing
                 continuation.finish()
             }
         }
-        let running = Task { await server.run() }
+        let running = Task { try await server.run() }
         var taken = 0
         for try await chunk in client.stream(Chunks(count: 400, size: 64 << 10)) {
             taken += 1
@@ -190,7 +190,7 @@ import Testing
         }
         #expect(taken == 5000)
         await server.finish()
-        await running.value
+        try await running.value
         withExtendedLifetime(runtimes) {}
     }
 
@@ -203,7 +203,7 @@ import Testing
                 continuation.finish(throwing: PortError.unavailable(reason: "upstream"))
             }
         }
-        let running = Task { await server.run() }
+        let running = Task { try await server.run() }
         for _ in 0..<10 {
             var taken = 0
             do {
@@ -214,7 +214,7 @@ import Testing
             #expect(taken == 2000)
         }
         await server.finish()
-        await running.value
+        try await running.value
         withExtendedLifetime(runtimes) {}
     }
 
@@ -229,7 +229,7 @@ import Testing
                 continuation.finish()
             }
         }
-        let running = Task { await server.run() }
+        let running = Task { try await server.run() }
         var sizes: [Int] = []
         do {
             for try await chunk in client.stream(Chunks(count: 0, size: 0)) { sizes.append(chunk.count) }
@@ -238,19 +238,19 @@ import Testing
         }
         #expect(sizes == [10, 20])
         await server.finish()
-        await running.value
+        try await running.value
         withExtendedLifetime(runtimes) {}
     }
 
     @Test func `a server without streams fails a request for one`() async throws {
         let (server, client, runtimes) = try stand(areTwo: true)
         // It answers, and knows nothing of streams.
-        let serving = Task { await server.port.serve { _ in [] } }
+        let serving = Task { try await server.port.serve { _ in [] } }
         await #expect(throws: PortError.self) {
             for try await _ in client.stream(Count(from: 0, to: 1)) { Issue.record("an element") }
         }
         server.port.invalidate()
-        await serving.value
+        try await serving.value
         withExtendedLifetime(runtimes) {}
     }
 
@@ -273,7 +273,7 @@ import Testing
         let (server, client, runtimes) = try stand(areTwo: true)
         server.handle(Count.self) { count in Endless() }
         server.handle(Add.self) { add in add.terms.reduce(0, +) }
-        let running = Task { await server.run(atMost: 2, streams: 10) }
+        let running = Task { try await server.run(atMost: 2, streams: 10) }
         var iterators = (0..<10).map { _ in client.stream(Count(from: 0, to: 0)).makeAsyncIterator() }
         for index in iterators.indices { #expect(try await iterators[index].next() == 1) }
         #expect(try await client.request(Add(terms: [1, 2])) == 3)
@@ -281,7 +281,7 @@ import Testing
         await #expect(throws: PortError.self) { try await further.next() }
         // Streams without an end last until the deadline, and then the server ends.
         #expect(await server.finish(before: .now + .milliseconds(20)) == false)
-        await running.value
+        try await running.value
         iterators = []
         withExtendedLifetime(runtimes) {}
     }
@@ -306,7 +306,7 @@ import Testing
         let (server, client, runtimes) = try stand(areTwo: areTwo)
         let endless = Endless()
         server.handle(Count.self) { count in endless }
-        let running = Task { await server.run() }
+        let running = Task { try await server.run() }
         var taken = 0
         for try await number in client.stream(Count(from: 0, to: 0)) {
             taken += 1
@@ -318,7 +318,7 @@ import Testing
         #expect(made < 300_000)
         // The handler returns, which finishing waits for.
         #expect(await server.finish(before: .patience))
-        await running.value
+        try await running.value
         withExtendedLifetime(runtimes) {}
     }
 
@@ -326,11 +326,11 @@ import Testing
     func `a stream whose server ends tells why`(_ areTwo: Bool) async throws {
         let (server, client, runtimes) = try stand(areTwo: areTwo)
         server.handle(Count.self) { count in Endless() }
-        let running = Task { await server.run() }
+        let running = Task { try await server.run() }
         var iterator = client.stream(Count(from: 0, to: 0)).makeAsyncIterator()
         #expect(try await iterator.next() == 1)
         running.cancel()
-        await running.value
+        try await running.value
         await #expect(throws: (any Error).self) { while try await iterator.next() != nil {} }
         #expect(try await iterator.next() == nil)
         server.port.invalidate()
@@ -344,14 +344,14 @@ import Testing
             isAsked.withLock { $0 = true }
             return AsyncStream<Int> { $0.onTermination = { _ in isEnded.withLock { $0 = true } } }
         }
-        let running = Task { await server.run() }
+        let running = Task { try await server.run() }
         let reading = Task { for try await _ in client.stream(Count(from: 0, to: 0)) {} }
         #expect(await waitUntil { isAsked.withLock { $0 } })
         reading.cancel()
         await #expect(throws: CancellationError.self) { try await reading.value }
         #expect(await waitUntil { isEnded.withLock { $0 } })
         await server.finish()
-        await running.value
+        try await running.value
         withExtendedLifetime(runtimes) {}
     }
 

@@ -26,7 +26,7 @@ struct OurThread: LoopThread {
     /// - Parameter pollingTime: How long the loop stays awake for the next message.
     init(pollingTime: Duration) throws {
         try self.init()
-        thread.loop.pollingTime = pollingTime
+        try thread.loop.setPollingTime(pollingTime)
     }
 
     func execute(_ work: @escaping @Sendable () -> Void) { thread.loop.perform(work) }

@@ -63,8 +63,8 @@ struct TypedPeer {
     }
 
     private static func run(_ server: (typed: RequestServer, raw: LocalMessagePort)) {
-        Task { await server.typed.run() }
-        Task { await server.raw.serve { $0.data } }
+        Task { try await server.typed.run() }
+        Task { try await server.raw.serve { $0.data } }
     }
 
     /// The child's side; does not return.

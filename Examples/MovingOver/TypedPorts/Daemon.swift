@@ -38,5 +38,5 @@ func serve(every interval: Duration) async throws {
     _ = try await signals.wait()
     sampling.cancel()
     await server.finish(before: .now + .seconds(1))
-    await serving
+    try await serving
 }

@@ -16,7 +16,7 @@ struct Daemon {
         _ = try await signals.wait()
         await notebook.close()
         await server.finish(before: .now + .seconds(5))
-        await serving
+        try await serving
         // A second signal must not end the process early.
         withExtendedLifetime(signals) {}
     }

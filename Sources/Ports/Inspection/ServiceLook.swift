@@ -8,7 +8,7 @@ final class ServiceLook: Sendable {
     private let duration: Duration
 
     /// The longest look, so that nobody has the owner look for ever.
-    private static let longest = Duration.seconds(10)
+    static let longest = Duration.seconds(10)
 
     init(_ port: Receiver, _ inspector: Inspector, for duration: Duration) {
         (self.port, self.inspector) = (port, inspector)

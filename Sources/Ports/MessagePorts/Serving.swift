@@ -31,7 +31,7 @@ extension LocalMessagePort {
     /// cancelled. Then handlers that still run are cancelled, and the call returns when all have returned.
     ///
     ///     let server = try LocalMessagePort(name: "com.example.echo")
-    ///     await server.serve { request in request.data }
+    ///     try await server.serve { request in request.data }
     ///
     /// The handler returns the reply's data, or throws: the asker of a request gets a ``RequestFailure`` as it is, and
     /// the description of another error. An asker that gives up cancels its handler's task, and a request that was given
@@ -40,24 +40,27 @@ extension LocalMessagePort {
     /// - Parameters:
     ///   - limit: The handlers at a time. When so many run, further requests wait at the port (back-pressure).
     ///   - handler: Called with each request, also with what was sent without a wish for a reply.
+    /// - Throws: ``PortError/invalidLimit(name:value:allowed:)``, at once, for a limit below 1.
     public func serve(
         atMost limit: Int = 100, _ handler: @escaping @Sendable (MessagePortRequest) async throws -> [UInt8]?
-    ) async {
-        await serveMessages(atMost: limit) { MachPort.Message(data: try await handler($0)) }
+    ) async throws(PortError) {
+        try await serveMessages(atMost: limit) { MachPort.Message(data: try await handler($0)) }
     }
 
     /// Answers requests with messages of any components, otherwise as ``serve(atMost:_:)``.
     public func serveMessages(
         atMost limit: Int = 100, _ handler: @escaping @Sendable (MessagePortRequest) async throws -> MachPort.Message
-    ) async {
-        await serveMessages(atMost: limit, longOnes: 0, isLong: { _ in false }, handler)
+    ) async throws(PortError) {
+        try await serveMessages(atMost: limit, longOnes: 0, isLong: { _ in false }, handler)
     }
 
     /// Serves requests that may take any time beside the others: they have a limit of their own, above which they fail.
     package func serveMessages(
         atMost limit: Int, longOnes longLimit: Int, isLong: @escaping @Sendable (MessagePortRequest) -> Bool,
         _ handler: @escaping @Sendable (MessagePortRequest) async throws -> MachPort.Message
-    ) async {
+    ) async throws(PortError) {
+        try PortError.check("atMost", limit, in: 1...Int.max)
+        try PortError.check("streams", longLimit, in: 0...Int.max)
         let (slots, longSlots) = (Slots(limit), Slots(longLimit))
         await withDiscardingTaskGroup { group in
             var requests = requests

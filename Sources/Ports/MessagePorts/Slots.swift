@@ -9,7 +9,7 @@ final class Slots: Sendable {
 
     private let state: Lock<State>
 
-    init(_ count: Int) { state = Lock(State(free: max(count, 1))) }
+    init(_ count: Int) { state = Lock(State(free: count)) }
 
     /// Suspends until there is a free place.
     func wait() async {

@@ -4,12 +4,12 @@ struct PortLimits: Sendable {
     var bytes: Int?
     var message = 64 << 20
 
-    /// The right to a new port, with limits as far as libzmq and the wire format go. Throws when a limit is less than 1.
+    /// The right to a new port. Throws when a limit is below 1, or beyond what libzmq and the wire format allow.
     func right(_ id: PortID) throws(PortError) -> WireRight {
-        for (name, value) in [("queueLimit", queue), ("byteLimit", bytes ?? 1), ("messageLimit", message)]
-        where value < 1 { throw .invalidLimit(name: name, value: value) }
+        try PortError.check("queueLimit", queue, in: 1...Int(Int32.max) - 1)
+        try PortError.check("byteLimit", bytes ?? 1, in: 1...Int.max)
+        try PortError.check("messageLimit", message, in: 1...Wire.largestMessage)
         return WireRight(
-            id: id, queueLimit: UInt32(min(queue, Int(Int32.max) - 1)),
-            limit: min(message, bytes ?? .max, Wire.largestMessage), byteLimit: bytes ?? 0, path: "")
+            id: id, queueLimit: UInt32(queue), limit: min(message, bytes ?? .max), byteLimit: bytes ?? 0, path: "")
     }
 }

@@ -55,7 +55,7 @@ final class ReplyPorts: Sendable {
     /// The largest reply, in bytes.
     var limit: Int {
         get { limitBytes.load(ordering: .relaxed) }
-        set { limitBytes.store(max(newValue, 1024), ordering: .relaxed) }
+        set { limitBytes.store(newValue, ordering: .relaxed) }
     }
 
     /// The port for replies from the channel's owner. ``end(_:)`` ends the use.

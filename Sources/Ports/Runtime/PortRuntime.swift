@@ -91,22 +91,27 @@ public final class PortRuntime: Sendable {
     }()
 
     /// How long the end of the runtime waits for sent messages to leave the process; one second unless set. After the
-    /// bound the process ends, and the remaining messages are lost. Any thread may set the bound.
-    public var flushBound: Duration {
-        get { .milliseconds(flushMilliseconds.load(ordering: .relaxed)) }
-        set {
-            // libzmq takes an Int32 of milliseconds; that is 24 days.
-            let bound = min(max(newValue, .zero), .milliseconds(Int32.max))
-            flushMilliseconds.store(Int(bound / .milliseconds(1)), ordering: .relaxed)
-        }
+    /// bound the process ends, and the remaining messages are lost. See ``setFlushBound(_:)``.
+    public var flushBound: Duration { .milliseconds(flushMilliseconds.load(ordering: .relaxed)) }
+
+    /// Sets ``flushBound``, to zero or more milliseconds. Any thread may set the bound.
+    /// - Throws: ``PortError/invalidDuration(name:value:allowed:)`` for a negative bound, or more than 24 days.
+    public func setFlushBound(_ bound: Duration) throws(PortError) {
+        // libzmq takes an Int32 of milliseconds.
+        try PortError.check("flushBound", bound, in: .zero ... .milliseconds(Int32.max))
+        flushMilliseconds.store(Int(bound / .milliseconds(1)), ordering: .relaxed)
     }
 
-    /// The largest reply that this process takes, in bytes; 64 MiB unless set, at least 1 KiB. The setting counts for
-    /// requests made after it. A larger reply throws ``PortError/messageTooLarge(port:size:limit:)`` in the server, and
-    /// the asker gets ``PortError/replyTooLarge(port:size:limit:)``. Any thread may set the limit.
-    public var replyLimit: Int {
-        get { replies.limit }
-        set { replies.limit = newValue }
+    /// The largest reply that this process takes, in bytes; 64 MiB unless set. A larger reply throws
+    /// ``PortError/messageTooLarge(port:size:limit:)`` in the server, and the asker gets
+    /// ``PortError/replyTooLarge(port:size:limit:)``. See ``setReplyLimit(_:)``.
+    public var replyLimit: Int { replies.limit }
+
+    /// Sets ``replyLimit``, to 1 KiB or more, for requests made from now on. Any thread may set the limit.
+    /// - Throws: ``PortError/invalidLimit(name:value:allowed:)`` for less than 1 KiB, or 2 GiB and more.
+    public func setReplyLimit(_ limit: Int) throws(PortError) {
+        try PortError.check("replyLimit", limit, in: 1024...Wire.largestMessage)
+        replies.limit = limit
     }
 
     /// How many late replies were dropped: replies that came after their requests had ended.

@@ -59,8 +59,10 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
     /// A run loop's error: its thread has ended, or no thread, inotify instance or inotify watch is left. The ports of
     /// a process take three threads, and an inotify instance for each watched registry directory.
     case runLoop(RunLoopError)
-    /// A limit of a port is less than 1.
-    case invalidLimit(name: String, value: Int)
+    /// A limit is out of its range.
+    case invalidLimit(name: String, value: Int, allowed: ClosedRange<Int>)
+    /// A duration is out of its range.
+    case invalidDuration(name: String, value: Duration, allowed: ClosedRange<Duration>)
     /// The process is a forked child of the one that used the library, or the process is ending.
     case unavailable(reason: String)
     /// A call into libzmq or the system failed for another reason.
@@ -77,7 +79,8 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
             .nameInUse(_, let port):
             port
         case .incompatibleVersion, .nameNotFound, .badName, .untrustedDirectory, .directory, .pathTooLong,
-            .outOfDescriptors, .outOfSockets, .runLoop, .invalidLimit, .unavailable, .transport:
+            .outOfDescriptors, .outOfSockets, .runLoop, .invalidLimit, .invalidDuration, .unavailable,
+            .transport:
             nil
         }
     }
@@ -135,7 +138,8 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
         case .outOfDescriptors(let most): "no descriptor is left (the limit is \(most)): close some or raise ulimit -n"
         case .outOfSockets(let limit): "libzmq has no socket left (the limit is \(limit)): invalidate some ports"
         case .runLoop(let error): error.description
-        case .invalidLimit(let name, let value): "a port cannot have a \(name) of \(value): ask for 1 or more"
+        case .invalidLimit(let name, let value, let allowed): allowed.refusal(of: "\(value)", as: name)
+        case .invalidDuration(let name, let value, let allowed): allowed.refusal(of: "\(value)", as: name)
         case .unavailable(let reason): "ports are unavailable: \(reason)"
         case .transport(let call, let errno): "\(call) failed: \(String(cString: strerror(errno)))"
         }
@@ -159,6 +163,14 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
             case .system(let call, let errno): .transport(call: call, errno: errno)
             default: .unavailable(reason: error.description)
             }
+    }
+
+    package static func check(_ name: String, _ value: Int, in allowed: ClosedRange<Int>) throws(PortError) {
+        guard allowed.contains(value) else { throw .invalidLimit(name: name, value: value, allowed: allowed) }
+    }
+
+    static func check(_ name: String, _ value: Duration, in allowed: ClosedRange<Duration>) throws(PortError) {
+        guard allowed.contains(value) else { throw .invalidDuration(name: name, value: value, allowed: allowed) }
     }
 
     static func last(_ call: String) -> PortError {

@@ -29,9 +29,11 @@ public final class LoopRecorder: Sendable {
     ///   - loop: The loop, of any thread.
     ///   - capacity: The number of events to keep, of 16 bytes each: at least 16, at most 16,777,216, and rounded up to
     ///     a power of two.
-    /// - Throws: ``RunLoopError`` when the loop's thread has ended, or the process is a forked child.
+    /// - Throws: ``RunLoopError`` when the capacity is out of its range, the loop's thread has ended, or the process is a
+    ///   forked child.
     public init(_ loop: ThreadRunLoop, capacity: Int = 65_536) throws(RunLoopError) {
         if crl_is_forked() { throw .forked }
+        try RunLoopError.check("capacity", capacity, in: 16...1 << 24)
         if loop.hasEnded { throw .loopEnded }
         let tape = Tape(capacity: capacity)
         (self.loop, self.tape, start) = (loop, tape, tape.clock.now())

@@ -57,12 +57,13 @@ public final class StallMonitor: Sendable {
     private let watch: StallWatch
 
     /// Watches a loop. The handler is called when a pass has taken longer than the threshold, again at twice that time,
-    /// at four times, and so on, and when it is over. The threshold is at least the clock's tick, mostly 4 ms.
-    /// - Throws: ``RunLoopError`` when the loop's thread has ended, or no thread is left for the monitor.
+    /// at four times, and so on, and when it is over. The threshold is above zero, and counts as at least the clock's tick, mostly 4 ms.
+    /// - Throws: ``RunLoopError`` when the threshold is not above zero, the loop's thread has ended, or no thread is left for the monitor.
     public init(
         _ loop: ThreadRunLoop, threshold: Duration = .milliseconds(250), handler: @escaping Handler
     ) throws(RunLoopError) {
         if crl_is_forked() { throw .forked }
+        try RunLoopError.check("threshold", threshold, in: .nanoseconds(1) ... .seconds(Int64.max))
         if loop.hasEnded { throw .loopEnded }
         let watch = StallWatch(loop, threshold: threshold, handler: handler)
         self.watch = watch

@@ -26,7 +26,7 @@ final class Tape: @unchecked Sendable {
 
     /// - Parameter capacity: Rounded up to a power of two.
     init(capacity: Int) {
-        let exponent = Int.bitWidth - (min(max(capacity, 16), 1 << 24) - 1).leadingZeroBitCount
+        let exponent = Int.bitWidth - (capacity - 1).leadingZeroBitCount
         self.capacity = 1 << exponent
         words = .allocate(capacity: 2 * self.capacity)
         for index in 0..<2 * self.capacity { (words + index).initialize(to: Atomic(0)) }

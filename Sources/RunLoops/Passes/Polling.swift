@@ -71,13 +71,15 @@ extension ThreadRunLoop {
     /// time, the loop sleeps as if it did not poll, and polls seldom until a message comes in time again. On a single
     /// processor the loop never polls, nor while another loop drives it. ``isWaiting`` is false while it does.
     ///
-    /// Any thread may set the time. At most a millisecond is used: a sleep costs less.
-    public var pollingTime: Duration {
-        get { .nanoseconds(Int64(pollingNanoseconds.load(ordering: .relaxed))) }
-        set {
-            let limited = min(max(newValue, .zero), .milliseconds(1))
-            pollingNanoseconds.store(UInt64(limited.attoseconds / 1_000_000_000), ordering: .relaxed)
-        }
+    /// See ``setPollingTime(_:)``.
+    public var pollingTime: Duration { .nanoseconds(Int64(pollingNanoseconds.load(ordering: .relaxed))) }
+
+    /// Sets ``pollingTime``. Any thread may set the time.
+    /// - Throws: ``RunLoopError/invalidDuration(name:value:allowed:)`` for a negative time, or more than a millisecond: a
+    ///   sleep costs less.
+    public func setPollingTime(_ time: Duration) throws(RunLoopError) {
+        try RunLoopError.check("pollingTime", time, in: .zero ... .milliseconds(1))
+        pollingNanoseconds.store(UInt64(time.attoseconds / 1_000_000_000), ordering: .relaxed)
     }
 
     var mayPoll: Bool {

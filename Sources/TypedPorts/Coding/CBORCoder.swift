@@ -1,3 +1,5 @@
+import Ports
+
 /// Encodes values as CBOR (RFC 8949): compact, fast, and known in most languages.
 ///
 /// Types with keys become maps with text keys, and other containers arrays. `[UInt8]` and what encodes itself as a
@@ -14,9 +16,16 @@ public struct CBORCoder: MessageCoder {
     /// The deepest nesting of arrays, maps and tags that is encoded or decoded.
     public let depthLimit: Int
 
+    /// Makes a coder with a depth limit of 64.
+    public init() { depthLimit = 64 }
+
     /// Makes a coder that encodes and decodes so many arrays, maps and tags inside one another: at most 512, as each takes
     /// room on the stack.
-    public init(depthLimit: Int = 64) { self.depthLimit = min(depthLimit, 512) }
+    /// - Throws: `PortError.invalidLimit` for a negative limit, or more than 512.
+    public init(depthLimit: Int) throws(PortError) {
+        try PortError.check("depthLimit", depthLimit, in: 0...512)
+        self.depthLimit = depthLimit
+    }
 
     /// Appends the value as one CBOR item.
     public func encode<Value: Encodable>(

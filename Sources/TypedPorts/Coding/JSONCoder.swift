@@ -1,13 +1,21 @@
 import FoundationEssentials
+import Ports
 
 /// Encodes values as JSON, which people and other languages read. ``CBORCoder`` is faster, and its messages are smaller.
 public struct JSONCoder: MessageCoder {
     /// The deepest nesting of arrays and objects that is decoded.
     public let depthLimit: Int
 
-    /// Makes a coder that decodes so many arrays and objects inside one another: at most 512, as each takes room on the
-    /// stack.
-    public init(depthLimit: Int = 64) { self.depthLimit = min(depthLimit, 512) }
+    /// Makes a coder with a depth limit of 64.
+    public init() { depthLimit = 64 }
+
+    /// Makes a coder that decodes so many arrays and objects inside one another: at most 512, as each takes
+    /// room on the stack.
+    /// - Throws: `PortError.invalidLimit` for a negative limit, or more than 512.
+    public init(depthLimit: Int) throws(PortError) {
+        try PortError.check("depthLimit", depthLimit, in: 0...512)
+        self.depthLimit = depthLimit
+    }
 
     /// Appends the value as JSON.
     public func encode<Value: Encodable>(

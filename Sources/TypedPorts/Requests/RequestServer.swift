@@ -10,7 +10,7 @@ import RunLoopLocks
 ///
 ///     let server = try RequestServer(name: "com.example.dictionary")
 ///     server.handle(Lookup.self) { lookup in ["port": "where messages arrive"][lookup.word] }
-///     await server.run()
+///     try await server.run()
 ///
 /// Requests wait at the port until the server runs. Any thread may call all methods.
 public final class RequestServer: Sendable {
@@ -64,8 +64,9 @@ public final class RequestServer: Sendable {
     /// - Parameters:
     ///   - limit: The requests in progress. Further ones wait at the port (back-pressure).
     ///   - streamLimit: The streams in progress. A request for a further one fails.
-    public func run(atMost limit: Int = 100, streams streamLimit: Int = 1000) async {
-        await port.serveMessages(
+    /// - Throws: `PortError.invalidLimit`, at once, for a limit below 1, or a negative limit for streams.
+    public func run(atMost limit: Int = 100, streams streamLimit: Int = 1000) async throws(PortError) {
+        try await port.serveMessages(
             atMost: limit, longOnes: streamLimit, isLong: { self.entry(of: $0)?.isStream ?? false }
         ) {
             guard let entry = self.entry(of: $0) else {
