@@ -5,14 +5,15 @@ extension MachPort {
     ///
     /// The sequence takes a message only when the task asks for one, so a slow task causes back-pressure. Each message
     /// goes to one task, loop or thread. The sequence keeps the port, and ends with its validity or the task.
-    public var messages: Messages { Messages(port: self) }
+    public var messages: Messages { Messages(port: self, iteration: nil) }
 
     /// The messages of a port. See ``MachPort/messages``.
     public struct Messages: AsyncSequence, AsyncIteratorProtocol, Sendable {
         let port: MachPort
+        let iteration: TaskIteration?
 
         /// Starts to take messages.
-        public func makeAsyncIterator() -> Messages { self }
+        public func makeAsyncIterator() -> Messages { Messages(port: port, iteration: TaskIteration(port.receiver)) }
 
         /// Suspends until there is a message, and takes it; nil when the port is invalid or the task cancelled.
         public mutating func next(isolation actor: isolated (any Actor)? = #isolation) async -> Message? {

@@ -48,12 +48,13 @@ struct Info: ParsableCommand {
         guard let found = try PortNameServer.shared.registration(forName: port.name) else {
             throw PortError.nameNotFound(port.name, directory: PortNameServer.shared.path)
         }
-        let look = Look.all([found], observing: observe.duration)[0]
+        let look = Look.all([found], observing: observe.duration, timeout: .seconds(5))[0]
         let statistics = look.statistics
         if output.isJSON { return print("\(look.json)") }
         print(
             table: [
-                ["name", printable(found.name)], ["port", "\(found.port.id)"], ["owner", "process \(found.pid)"],
+                ["name", printable(found.name)], ["port", "number \(found.port.id.number) of its owner"],
+                ["owner", "process \(found.pid)"],
                 ["program", found.shownProgram], ["uid", "\(found.uid)"], ["since", time(found.since)],
                 ["queue", "\(found.queueLimit) messages of each sender"],
                 ["bytes", found.byteLimit.map { "\($0) of each sender" } ?? "any number"],

@@ -15,7 +15,7 @@ struct Look: Sendable {
     /// Looks at all names at the same time, so that an owner that does not answer keeps nothing else from being shown.
     static func all(
         _ registrations: [PortNameServer.Registration], observing duration: Duration = .milliseconds(200),
-        timeout: Duration = .seconds(1)
+        timeout: Duration = .seconds(2)
     ) -> [Look] {
         let found = Mutex<[Look]>([])
         let done = Latch()
@@ -37,6 +37,8 @@ struct Look: Sendable {
         before deadline: ContinuousClock.Instant
     ) async {
         self.registration = registration
+        // A stopped process is not waited for, but it may go on.
+        let deadline = isStopped ? min(deadline, .now + .milliseconds(300)) : deadline
         do {
             let right = try await PortNameServer.shared.port(forName: registration.name, before: deadline)
             do {
@@ -98,6 +100,7 @@ extension PortService {
                 queue.map { .object([("label", .string($0.label)), ("busy", .bool($0.isBusy))]) } ?? .string(nil)
             ),
             ("waitingThreads", .integer(waitingThreads)), ("waitingTasks", .integer(waitingTasks)),
+            ("iteratingTasks", .integer(iteratingTasks)),
             ("descriptors", .integer(descriptors)), ("handlingThreads", .integer(handlingThreads)),
             ("observedMilliseconds", .number(milliseconds(observed))), ("handled", .integer(handled)),
             (
@@ -116,7 +119,7 @@ extension PortService {
                 .array(
                     awaited.map {
                         .object([
-                            ("port", .string($0.port)), ("replies", .integer($0.replies)),
+                            ("port", .string($0.port)), ("title", .string($0.title)), ("replies", .integer($0.replies)),
                             ("senders", .integer($0.senders)),
                         ])
                     })
@@ -131,6 +134,7 @@ extension PortService.Loop {
             ("thread", .integer(thread)), ("name", .string(threadName)), ("modes", .array(modes.map { .string($0) })),
             ("running", .array(running.map { .string($0) })), ("serves", .bool(serves)), ("waits", .bool(isWaiting)),
             ("callout", .string(callout)), ("busyMilliseconds", .number(busyFor.map(milliseconds))),
+            ("busyForLonger", .bool(isBusyForLonger)),
             ("computing", .bool(isComputing)),
         ])
     }

@@ -87,6 +87,7 @@ import Testing
         #expect(service.condition == .stuck && service.waiting == 1 && service.received == 1)
         #expect(loop.serves && loop.callout?.contains("source") == true && !loop.isWaiting)
         #expect(loop.busyFor ?? .zero >= .milliseconds(50))
+        #expect(loop.isBusyForLonger && loop.description.contains("busy for at least "))
         // Who asks again learns of all the time since.
         let again = try right.service(observing: .milliseconds(50), before: .patience)
         #expect(again.loops.first?.busyFor ?? .zero >= .milliseconds(100))
@@ -142,8 +143,68 @@ import Testing
         thread.stop()
     }
 
+    @Test func `a loop that is looked at says exactly how long it is busy`() throws {
+        let (began, mayEnd) = (Latch(), Latch())
+        let port = try port { _ in
+            began.open()
+            _ = mayEnd.wait(until: .patience)
+        }
+        let thread = try served(port)
+        #expect(waitUntil { (try? port.sendRight.service(before: .patience).loops.first?.isWaiting) == true })
+        try port.sendRight.send(MachPort.Message())
+        #expect(began.wait(until: .patience))
+        let loop = try #require(try port.sendRight.service(observing: .milliseconds(20), before: .patience).loops.first)
+        #expect(loop.busyFor ?? .zero >= .milliseconds(20) && !loop.isBusyForLonger)
+        mayEnd.open()
+        thread.stop()
+    }
+
+    @Test func `a task that iterates serves its port also while it handles a message`() async throws {
+        let port = try port()
+        let began = Shared(0)
+        let (gate, opener) = AsyncStream.makeStream(of: Void.self)
+        let task = Task {
+            for await _ in port.messages {
+                began.withLock { $0 += 1 }
+                for await _ in gate { break }
+            }
+        }
+        let right = port.sendRight
+        try await right.send(MachPort.Message())
+        #expect(await waitUntil { began.withLock { $0 } == 1 })
+        let busy = try await right.service(observing: .milliseconds(20))
+        #expect(busy.iteratingTasks == 1 && busy.waitingTasks == 0 && busy.condition == .served)
+        #expect(busy.takers == ["a task that handles a message in `for await`"])
+        try await right.send(MachPort.Message())
+        let stuck = try await right.service(observing: .milliseconds(20))
+        #expect(stuck.condition == .stuck && stuck.trouble?.contains("a task that handles a message") == true)
+        opener.finish()
+        #expect(await waitUntil { began.withLock { $0 } == 2 })
+        task.cancel()
+        await task.value
+        #expect(try await right.service(observing: .zero).iteratingTasks == 0)
+    }
+
+    @Test func `a flood that has ended is told by what came in all`() {
+        func service(recently: Int) -> PortService {
+            PortService(
+                pid: 1, hasHandler: true, loops: [], queue: .init(label: "q", isBusy: true), waitingThreads: 0,
+                waitingTasks: 0, iteratingTasks: 0, descriptors: 0, handlingThreads: 1, observed: .milliseconds(300),
+                handled: 5, waitingBefore: 505, received: 100, waiting: 500, queueLimit: 1000,
+                senders: [
+                    .init(pid: 8, program: nil, sent: 10, recently: 0),
+                    .init(pid: 7, program: "/srv/bin/x", sent: 590, recently: recently),
+                ], awaited: [])
+        }
+        #expect(
+            service(recently: 0).trouble?.hasSuffix(": /srv/bin/x, process 7 has sent 590 of the 600 that came") == true
+        )
+        #expect(service(recently: 9).trouble?.hasSuffix(": /srv/bin/x, process 7 has sent 9 of the last 9") == true)
+    }
+
     @Test func `a process that waits for another says for which port`() throws {
-        let silent = try MachPort()
+        let silent = try MachPort(nameServer: sandbox.names)
+        try sandbox.names.register(silent, name: "silent")
         let answered = Latch()
         let port = try port { _ in
             _ = try? RemoteMessagePort(silent.sendRight).request(id: 1, timeout: .seconds(60))
@@ -154,7 +215,8 @@ import Testing
         #expect(waitUntil { silent.receiver.look().statistics.waiting == 1 })
         let service = try port.sendRight.service(observing: .milliseconds(20), before: .patience)
         #expect(service.condition == .stuck)
-        #expect(service.awaited.contains { $0.port == silent.id.description && $0.replies == 1 })
+        let awaited = try #require(service.awaited.first { $0.port == silent.id.description })
+        #expect(awaited.replies == 1 && awaited.title.hasPrefix("port “silent” of "))
         silent.invalidate()
         #expect(answered.wait(until: .patience))
         thread.stop()

@@ -16,6 +16,8 @@ public struct PortService: Sendable, Hashable {
         public let callout: String?
         /// How long the pass in progress has lasted, at least; nil for a loop that sleeps or does not run.
         public let busyFor: Duration?
+        /// Whether the pass began before the owner first looked at the loop, and so may have lasted longer.
+        public let isBusyForLonger: Bool
         /// Whether the thread computes; else it waits in the kernel.
         public let isComputing: Bool
 
@@ -47,6 +49,8 @@ public struct PortService: Sendable, Hashable {
     public struct Awaited: Sendable, Hashable {
         /// The port's number and its process, as in ``PortID/description``.
         public let port: String
+        /// The port as the owner knows it, as in ``PortIdentity/description``.
+        public let title: String
         /// The requests to the port that have no reply yet.
         public let replies: Int
         /// The threads and tasks that wait for room at the port.
@@ -65,6 +69,8 @@ public struct PortService: Sendable, Hashable {
     public let waitingThreads: Int
     /// The tasks that wait for a message now, as in `for await message in port.messages`.
     public let waitingTasks: Int
+    /// The tasks in such a loop, also those that handle a message now.
+    public let iteratingTasks: Int
     /// The ``PortDescriptor``s of the port, by which other loops serve it: poll, GLib, Foundation…
     public let descriptors: Int
     /// The threads that are taking or handling messages now.
@@ -107,8 +113,8 @@ extension PortService {
     /// Whether nothing is left for a message to be taken by: no loop that runs in the port's mode, no queue, no wait.
     public var isUnserved: Bool {
         let hasLoop = hasHandler && loops.contains { $0.serves }
-        return !hasLoop && (queue == nil || !hasHandler) && descriptors == 0 && waitingThreads + waitingTasks == 0
-            && handlingThreads == 0 && handled == 0
+        return !hasLoop && (queue == nil || !hasHandler) && descriptors == 0
+            && waitingThreads + waitingTasks + iteratingTasks == 0 && handlingThreads == 0 && handled == 0
     }
 
     /// The messages that are too many, when they stay so many: half of the limit, or a hundred.

@@ -16,6 +16,7 @@ extension PortService: Fields {
         queueLimit = reader.number()
         senders = reader.list()
         awaited = reader.list()
+        iteratingTasks = reader.number()
     }
 
     func write(to writer: inout FieldWriter) {
@@ -28,6 +29,7 @@ extension PortService: Fields {
         for count in [handled, waitingBefore, received, waiting, queueLimit] { writer.write(count) }
         writer.write(senders)
         writer.write(awaited)
+        writer.write(iteratingTasks)
     }
 }
 
@@ -41,6 +43,7 @@ extension PortService.Loop: Fields {
         callout = reader.text()
         busyFor = reader.duration()
         isComputing = reader.flag()
+        isBusyForLonger = reader.flag()
     }
 
     func write(to writer: inout FieldWriter) {
@@ -52,6 +55,7 @@ extension PortService.Loop: Fields {
         writer.write(callout)
         writer.write(busyFor)
         writer.write(isComputing)
+        writer.write(isBusyForLonger)
     }
 }
 
@@ -88,12 +92,14 @@ extension PortService.Awaited: Fields {
         port = reader.text() ?? ""
         replies = reader.number()
         senders = reader.number()
+        title = reader.text() ?? port
     }
 
     func write(to writer: inout FieldWriter) {
         writer.write(port)
         writer.write(replies)
         writer.write(senders)
+        writer.write(title)
     }
 }
 

@@ -8,7 +8,8 @@ extension PortService.Loop: CustomStringConvertible {
         let place = "it runs in mode \(mode)"
         guard let busyFor else { return "\(thread): \(place)" + (isWaiting ? ", and waits for work" : "") }
         let state = isComputing ? "computing" : "waiting in the kernel"
-        return "\(thread): \(place), and has been in \(callout ?? "its own work") for \(shown(busyFor)), \(state)"
+        let time = (isBusyForLonger ? "at least " : "") + shown(busyFor)
+        return "\(thread): \(place), and has been busy for \(time), now in \(callout ?? "its own work"), \(state)"
     }
 
     private static func text(_ modes: [String]) -> String {
@@ -27,7 +28,7 @@ extension PortService.Awaited: CustomStringConvertible {
         let wishes = [(replies, "repl", "y", "ies"), (senders, "sender", "", "s")].filter { $0.0 > 0 }.map {
             "\($0.0) \($0.1)\($0.0 == 1 ? $0.2 : $0.3)"
         }
-        return "\(port) (\(wishes.joined(separator: ", ")))"
+        return "\(title) (\(wishes.joined(separator: ", ")))"
     }
 }
 
@@ -39,11 +40,15 @@ extension PortService {
         let others = [
             (waitingThreads, "a thread that waits for a message", "threads that wait for a message"),
             (waitingTasks, "a task that waits for a message", "tasks that wait for a message"),
+            (busyTasks, "a task that handles a message in `for await`", "tasks that handle messages in `for await`"),
             (descriptors, "a loop of another kind, by a descriptor", "loops of other kinds, by descriptors"),
         ]
         takers += others.filter { $0.0 > 0 }.map { $0.0 == 1 ? $0.1 : "\($0.0) \($0.2)" }
         return takers
     }
+
+    /// About: a task may also wait without a `for await`.
+    private var busyTasks: Int { max(0, iteratingTasks - waitingTasks) }
 
     /// What is wrong with the port, in a sentence; nil for nothing.
     public var trouble: String? {
@@ -55,8 +60,11 @@ extension PortService {
             let time = "nothing was taken for \(shown(observed))"
             return "\(wait), and \(time): \(block)"
         case .flooded:
-            guard let sender = senders.max(by: { $0.recently < $1.recently }) else { return wait }
-            let recently = senders.reduce(0) { $0 &+ $1.recently }
+            guard let sender = senders.max(by: { ($0.recently, $0.sent) < ($1.recently, $1.sent) }) else { return wait }
+            let (recently, sent) = senders.reduce((0, 0)) { ($0.0 &+ $1.recently, $0.1 &+ $1.sent) }
+            if recently == 0 {
+                return "\(wait), more than are soon handled: \(sender) has sent \(sender.sent) of the \(sent) that came"
+            }
             return "\(wait), and more come as fast as they are taken: "
                 + "\(sender) has sent \(sender.recently) of the last \(recently)"
         }
@@ -74,6 +82,8 @@ extension PortService {
             } else {
                 "schedule the port in a loop that runs, set a queue, or take its messages in a thread or a task"
             }
+        case .stuck where loops.isEmpty && queue == nil && busyTasks > 0:
+            "see what the task awaits before it asks for the next message; a task per message is `serve` or a task group"
         case .stuck: "a debugger or `eu-stack -p \(pid)` shows where the thread is; let handlers return soon"
         case .flooded: "have that process send less, or handle messages faster; a full queue makes its senders wait"
         }

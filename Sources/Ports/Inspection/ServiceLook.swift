@@ -64,6 +64,7 @@ final class ServiceLook: Sendable {
             pid: getpid(), hasHandler: takers.hasHandler, loops: takers.places.map(loop), queue: takers.queue,
             waitingThreads: takers.waiters.count { $0 is ThreadWaiter },
             waitingTasks: takers.waiters.count { $0 is TaskWaiter },
+            iteratingTasks: port.iteratingTasks.load(ordering: .relaxed),
             descriptors: takers.waiters.count { $0 is PollService }, handlingThreads: takers.turnCount,
             observed: first.time.duration(to: last.time),
             handled: last.statistics.received - first.statistics.received,
@@ -79,6 +80,7 @@ final class ServiceLook: Sendable {
             thread: Int(activity.threadID), threadName: ProcessStatus.name(ofThread: activity.threadID) ?? "",
             modes: modes.map(\.rawValue), running: activity.modes.map(\.rawValue), isWaiting: activity.isWaiting,
             callout: isIdle ? nil : activity.callout, busyFor: activity.passStart.map { $0.duration(to: .now) },
+            isBusyForLonger: activity.passStart != nil && activity.isStartUnknown,
             isComputing: ProcessStatus.isComputing(thread: activity.threadID))
     }
 
@@ -88,7 +90,9 @@ final class ServiceLook: Sendable {
             found[channel.id, default: (0, 0)].senders = channel.waiterCount
         }
         return found.prefix(FieldWriter.most).map { port, counts in
-            PortService.Awaited(port: port.description, replies: counts.replies, senders: counts.senders)
+            PortService.Awaited(
+                port: port.description, title: inspector.context.channels.identity(of: port).description,
+                replies: counts.replies, senders: counts.senders)
         }
     }
 }

@@ -6,14 +6,17 @@ extension LocalMessagePort {
     /// The port's requests, one after the other, for a task's `for await`, and also what was sent without a wish for a
     /// reply. The sequence takes a request only when the task asks for one, so a slow task causes back-pressure. Each
     /// request goes to one task or loop. The sequence keeps the port, and ends with its validity or the task.
-    public var requests: Requests { Requests(port: self) }
+    public var requests: Requests { Requests(port: self, iteration: nil) }
 
     /// The requests of a message port. See ``LocalMessagePort/requests``.
     public struct Requests: AsyncSequence, AsyncIteratorProtocol, Sendable {
         let port: LocalMessagePort
+        let iteration: TaskIteration?
 
         /// Starts to take requests.
-        public func makeAsyncIterator() -> Requests { self }
+        public func makeAsyncIterator() -> Requests {
+            Requests(port: port, iteration: TaskIteration(port.port.receiver))
+        }
 
         /// Suspends until there is a request, and takes it; nil when the port is invalid or the task cancelled.
         public mutating func next(isolation actor: isolated (any Actor)? = #isolation) async -> MessagePortRequest? {
@@ -63,7 +66,7 @@ extension LocalMessagePort {
         try PortError.check("streams", longLimit, in: 0...Int.max)
         let (slots, longSlots) = (Slots(limit), Slots(longLimit))
         await withDiscardingTaskGroup { group in
-            var requests = requests
+            var requests = requests.makeAsyncIterator()
             while true {
                 await slots.wait()
                 guard let request = await requests.next() else { break }

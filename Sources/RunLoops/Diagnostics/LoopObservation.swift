@@ -11,6 +11,8 @@ package struct LoopActivity: Sendable {
     package let callout: String
     /// When the pass in progress began, at the latest; nil for a loop that sleeps or does not run.
     package let passStart: MonotonicInstant?
+    /// Whether the pass began before somebody looked, and so perhaps much earlier.
+    package let isStartUnknown: Bool
 }
 
 /// Has a loop note the starts of its passes, for somebody who looks from time to time.
@@ -51,7 +53,7 @@ package final class LoopObservation: Sendable {
         return LoopActivity(
             threadID: loop.threadID, isMain: loop.isMain, modes: modes, isWaiting: isWaiting,
             callout: loop.name(of: callout) ?? StallMonitor.Stall.Phase(callout.kind).rawValue,
-            passStart: isWaiting || modes.isEmpty ? nil : passStart)
+            passStart: isWaiting || modes.isEmpty ? nil : passStart, isStartUnknown: isEarlier)
     }
 }
 

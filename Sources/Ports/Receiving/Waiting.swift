@@ -1,0 +1,76 @@
+import RunLoops
+
+// Threads and tasks that wait for a message.
+
+extension Receiver {
+    /// A waiter is woken when there may be a message for it.
+    func add(_ waiter: some Waiter) { state.withLock { $0.add(waiter) } }
+
+    func remove(_ waiter: some Waiter) { state.withLockUnlessForked { $0.waiters.removeAll { $0 === waiter } } }
+
+    /// Waits for the next message and takes it.
+    func receive(before deadline: MonotonicInstant) throws(PortError) -> ReceivedMessage {
+        try beginTurn()
+        defer { endTurn() }
+        if let message = takeMessage() { return message }
+        let waiter = ThreadWaiter()
+        add(waiter)
+        defer { remove(waiter) }
+        while true {
+            // A message that came before the waiter was added wakes nobody.
+            if let message = takeMessage() { return message }
+            let descriptor = try state.withLock { (state) throws(PortError) in
+                guard state.lifecycle.isOpen else { throw .becameInvalid(port: identity) }
+                return try state.socket?.watchedDescriptor()
+            }
+            // A flood of malformed frames must not extend the wait.
+            guard !deadline.hasPassed, waiter.wait(for: descriptor, until: deadline) else {
+                throw .receiveTimedOut(port: identity)
+            }
+        }
+    }
+
+    /// As the form that blocks, suspending the task. Takes requests, too, or refuses them.
+    nonisolated(nonsending) func receive(
+        before deadline: MonotonicInstant, takesRequests: Bool = false
+    ) async throws -> ReceivedMessage {
+        try Task.checkCancellation()
+        if let message = try takeNow(takesRequests) { return message }
+        let waiter = TaskWaiter(context.housekeeping)
+        add(waiter)
+        defer { remove(waiter) }
+        while true {
+            // A message that came before the waiter was added wakes nobody.
+            if let message = try takeNow(takesRequests, orWatchWith: waiter) { return message }
+            guard try await waiter.wait(until: deadline) else { throw PortError.receiveTimedOut(port: identity) }
+        }
+    }
+
+    private func takeNow(
+        _ takesRequests: Bool, orWatchWith waiter: TaskWaiter? = nil
+    ) throws(PortError) -> ReceivedMessage? {
+        do {
+            // The turn keeps the socket open until the waiter watches the descriptor.
+            try beginTurn()
+        } catch {
+            throw waiter != nil && error == .isInvalid(port: identity) ? .becameInvalid(port: identity) : error
+        }
+        defer { endTurn() }
+        if let message = takeMessage(takesRequests) { return message }
+        guard let waiter else { return nil }
+        let descriptor = try state.withLock { (state) throws(PortError) in try state.socket?.watchedDescriptor() }
+        if let descriptor { try waiter.watch(descriptor) }
+        return nil
+    }
+
+    func takeMessage(_ takesRequests: Bool = false) -> ReceivedMessage? {
+        while let delivery = take(needsHandler: false) {
+            if delivery.isFirst { tellOthers() }
+            guard let message = delivery.message else { continue }
+            delivery.handler?(message)
+            if message.header.kind == .message || takesRequests && message.header.kind == .request { return message }
+            message.refuse()
+        }
+        return nil
+    }
+}
