@@ -45,11 +45,11 @@ struct MapPage {
         let rows = ports.map { process, port in
             """
             <tr><td><span class="badge \(port.state.rawValue)">\(word(port.state))</span></td><td class="name">\(escaped(port.name))</td>\
-            <td class="name">\(escaped(title(process)))</td><td class="name">\(escaped(port.details))</td></tr>
+            <td class="name">\(escaped(title(process)))</td><td class="name">\(escaped(lines: port.details))</td></tr>
             """
         }
         return """
-            <h2>Ports in trouble</h2><table><thead><tr><th>State</th><th>Port</th><th>Owner</th><th>What is wrong</th></tr></thead>
+            <h2>Ports in trouble</h2><table class="trouble"><thead><tr><th>State</th><th>Port</th><th>Owner</th><th>What is wrong</th></tr></thead>
             <tbody>\(rows.joined(separator: "\n"))</tbody></table><h2>All ports</h2>
             """
     }
@@ -179,7 +179,7 @@ struct MapPage {
             x="\(number(x + Self.rightWidth - 10 - badgeWidth / 2))" y="\(number(y + 4))">\(badge)</text>
             """
         return """
-            <g class="row" data-port="\(escaped(port.id))"><title>\(escaped(port.name + "\n" + port.details))</title>\
+            <g class="row" data-port="\(escaped(port.id))"><title>\(escaped(lines: [port.name] + port.details))</title>\
             <rect class="hit" x="\(number(x + 1))" y="\(number(y - 12))" width="\(number(Self.rightWidth - 2))" height="24"/>\
             <circle class="dot \(port.state.rawValue)" cx="\(number(x + 14))" cy="\(number(y))" r="4"/>\
             <text x="\(number(x + 26))" y="\(number(y + 4))">\(escaped(cut(port.name, toWidth: room, 7)))</text>\
@@ -237,6 +237,7 @@ struct MapPage {
         svg text.badge { fill: var(--alarm); font-size: 11px; font-weight: 600; } svg text.badge.flooded { fill: var(--warning); }
         span.badge { padding: 1px 9px; border-radius: 9px; font-size: 12px; font-weight: 600; white-space: nowrap;
           color: var(--alarm); background: var(--alarm-ground); }
+        .trouble th:nth-child(2) { width: 20%; min-width: 12em; } .trouble th:nth-child(3) { width: 16%; min-width: 9em; }
         span.badge.flooded { color: var(--warning); background: var(--warning-ground); } td.name { white-space: pre-line; }
         """
 

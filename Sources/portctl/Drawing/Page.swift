@@ -72,6 +72,8 @@ func escaped(_ text: String) -> String {
     }
 }
 
+func escaped(lines: [String]) -> String { lines.map(escaped).joined(separator: "\n") }
+
 /// JSON for a script in a page: nothing in it ends the script.
 func embedded(_ json: JSON) -> String {
     json.description.unicodeScalars.reduce(into: "") { embedded, scalar in

@@ -10,8 +10,8 @@ struct PortDrawing {
         var state = State.served
         var waiting: Int?
         var received: Int?
-        /// By whom the port is served, and what is wrong.
-        var details = ""
+        /// By whom the port is served, and what is wrong: each in a line.
+        var details: [String] = []
     }
 
     struct Process {
@@ -58,13 +58,13 @@ extension PortDrawing.Port {
         name = port.names.joined(separator: ", ")
         guard let service = port.service else {
             state = .silent
-            details = "The owner does not answer: it is stopped, or its library is too old."
+            details = ["The owner does not answer: it is stopped, or its library is too old."]
             return
         }
         state = PortDrawing.State(rawValue: service.condition.rawValue) ?? .served
         (waiting, received) = (service.waiting, service.received)
         let takers = service.takers
-        details = takers.isEmpty ? "Served by nobody." : "Served by " + takers.joined(separator: "; ") + "."
-        if let trouble = service.trouble { details += "\n" + trouble + "." }
+        details = [takers.isEmpty ? "Served by nobody." : "Served by " + takers.joined(separator: "; ") + "."]
+        if let trouble = service.trouble { details.append(trouble + ".") }
     }
 }
