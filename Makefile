@@ -52,14 +52,17 @@ run: dependencies
 	@echo; echo "wordcount --summary Sources Examples Tests"
 	@"$$($(SWIFT) build -c release --show-bin-path)/wordcount" --summary Sources Examples Tests
 
-# What needs swift-service-lifecycle is a package of its own: the library does without.
-SERVICES = --package-path Tests/ServiceLifecycle --scratch-path .build/services
+# What needs swift-service-lifecycle, swift-metrics or swift-distributed-tracing is a package of its own: the library does
+# without, and fetches the last two for who names their traits. A release build, as some bugs show only there.
+COMPANIONS = -c release --package-path Tests/Companions --scratch-path .build/services
 test: dependencies
 	@$(SWIFT) build --build-tests
 	@$(MAKE) --no-print-directory examples
 	@set -o pipefail; $(SWIFT) test --skip-build --parallel --disable-xctest 2>&1 | tee .build/test.log || { \
 		echo; echo "what failed, again:"; grep '✘' .build/test.log; exit 1; }
-	@$(SWIFT) run $(SERVICES) service-check
+	@$(SWIFT) build --build-tests $(COMPANIONS)
+	@$(SWIFT) run --skip-build $(COMPANIONS) service-check
+	@$(SWIFT) test --skip-build --disable-xctest $(COMPANIONS)
 	@$(MAKE) --no-print-directory other-loops
 
 # libzmq is not instrumented; the sanitizers see what our own code does around it. Some tests ask for more memory than
@@ -217,10 +220,10 @@ bench-check: dependencies
 		"$$($(SWIFT) build -c release --package-path Benchmarks --show-bin-path)/instructions" $(UPDATE)
 
 # One archive of all modules. Warnings are errors: a link in a comment that leads nowhere is one.
-DOCUMENTED = SwiftPortsGuide RunLoops Ports TypedPorts FoundationPorts CoreFoundationPorts ZeroMQ
+DOCUMENTED = SwiftPortsGuide RunLoops Ports TypedPorts PortsMetrics PortsTracing FoundationPorts CoreFoundationPorts ZeroMQ
 docs: dependencies
 	@mkdir -p .build/documentation
-	@SWIFT_PORTS_DOCS=1 $(SWIFT) package --scratch-path .build/docs --allow-writing-to-directory .build/documentation \
+	@SWIFT_PORTS_DOCS=1 $(SWIFT) package --enable-all-traits --scratch-path .build/docs --allow-writing-to-directory .build/documentation \
 		generate-documentation --enable-experimental-combined-documentation $(DOCUMENTED:%=--target %) \
 		--warnings-as-errors --output-path .build/documentation
 	@echo "To look at the documentation, run make docs-preview."

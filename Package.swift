@@ -10,6 +10,8 @@ let package = Package(
         .library(name: "RunLoops", targets: ["RunLoops"]),
         .library(name: "Ports", targets: ["Ports"]),
         .library(name: "TypedPorts", targets: ["TypedPorts"]),
+        .library(name: "PortsMetrics", targets: ["PortsMetrics"]),
+        .library(name: "PortsTracing", targets: ["PortsTracing"]),
         .library(name: "CoreFoundationPorts", targets: ["CoreFoundationPorts"]),
         // For C: `make install` installs it as libCoreFoundationPorts.so.
         .library(name: "CFPorts", type: .dynamic, targets: ["CoreFoundationPorts"]),
@@ -22,11 +24,15 @@ let package = Package(
         .default(enabledTraits: ["Ports", "CommandLine"]),
         .trait(name: "Ports", description: "The library Ports, which needs swift-log."),
         .trait(name: "CommandLine", description: "The command portctl, which needs swift-argument-parser."),
+        .trait(name: "Metrics", description: "The library PortsMetrics, which needs swift-metrics."),
+        .trait(name: "Tracing", description: "The library PortsTracing, which needs swift-distributed-tracing."),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+        .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
+        .package(url: "https://github.com/apple/swift-distributed-tracing", from: "1.7.3"),
     ],
     targets: [
         .systemLibrary(name: "CZeroMQ", providers: [.apt(["libzmq3-dev"])]),
@@ -51,6 +57,19 @@ let package = Package(
             ]
         ),
         .target(name: "TypedPorts", dependencies: ["Ports", "RunLoopLocks"]),
+        // Off unless a package names their traits: without, they say so where they are used.
+        .target(
+            name: "PortsMetrics",
+            dependencies: [
+                "Ports", "RunLoopLocks",
+                .product(name: "CoreMetrics", package: "swift-metrics", condition: .when(traits: ["Metrics"])),
+            ]),
+        .target(
+            name: "PortsTracing",
+            dependencies: [
+                "TypedPorts", "Ports", "RunLoopLocks",
+                .product(name: "Tracing", package: "swift-distributed-tracing", condition: .when(traits: ["Tracing"])),
+            ]),
         // The import of CoreFoundation does not link the library that has it.
         .target(
             name: "CoreFoundationPorts", dependencies: ["Ports", "RunLoops", "RunLoopLocks"],
@@ -61,7 +80,10 @@ let package = Package(
         // No code: where the documentation begins.
         .target(
             name: "SwiftPortsGuide",
-            dependencies: ["RunLoops", "Ports", "TypedPorts", "FoundationPorts", "CoreFoundationPorts", "ZeroMQ"]),
+            dependencies: [
+                "RunLoops", "Ports", "TypedPorts", "PortsMetrics", "PortsTracing", "FoundationPorts",
+                "CoreFoundationPorts", "ZeroMQ",
+            ]),
         .executableTarget(
             name: "portctl",
             dependencies: ["Ports", "RunLoops", "ZeroMQ", argumentParser]

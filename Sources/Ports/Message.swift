@@ -98,6 +98,14 @@ extension MachPort {
             return try result?.get()
         }
 
+        /// The number of components.
+        package var componentCount: Int {
+            switch content {
+            case .built(let components, _): components.count
+            case .received(let message): message.componentCount
+            }
+        }
+
         /// The port in a component; nil for bytes, or past the last component. Copies nothing of the other components.
         public func port(ofComponent index: Int) -> SendRight? {
             switch content {

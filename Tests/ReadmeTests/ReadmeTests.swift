@@ -14,7 +14,7 @@ struct ReadmeTests {
     @Test(arguments: [
         (
             "Ports/Ports.docc/Ending",
-            ["Tests/EndingHelper/Server", "Tests/ServiceLifecycle/Sources/service-check/EchoService"]
+            ["Tests/EndingHelper/Server", "Tests/Companions/Sources/service-check/EchoService"]
         ),
         (
             "Ports/Ports.docc/AnyLoop",

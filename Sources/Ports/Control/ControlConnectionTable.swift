@@ -73,6 +73,9 @@ final class ControlConnectionTable: Sendable {
     }
     private var all: [ControlConnection] { state.withLock { $0.connected.values.flatMap(\.self) } }
     var handshakeCount: Int { state.withLock { $0.handshakes.count } }
+    /// The processes that have a connection with this one.
+    var peerCount: Int { state.withLock { $0.connected.count } }
+
     var hasRoom: Bool { all.count < Self.most && callers.load(ordering: .relaxed) < Self.mostCallers }
     func isConnected(to peer: Incarnation) -> Bool { existing(peer) != nil }
     /// Nil without a connection.

@@ -54,7 +54,7 @@ extension Receiver {
         withExtendedLifetime(tapped) {}
         queue?.stop()
         exposedIn?.removeSocket(of: id)
-        context.ports.remove(id.number)
+        context.ports.remove(self)
         channel.invalidate()
         context.control.tellInvalidated(id.number)
         invalidated.set(())
@@ -74,7 +74,7 @@ extension Receiver {
             switch consume next {
             case .local(let message):
                 // The queue takes no more of them. A message that stays could keep its own port's channel for ever.
-                if !deadline.hasPassed { ReceivedMessage.local(message).refuse() }
+                end(.local(message), mayTell: !deadline.hasPassed)
             case .frame(let frame):
                 if deadline.hasPassed {
                     // The rest of the local messages goes on.
@@ -82,11 +82,17 @@ extension Receiver {
                     continue
                 }
                 let frame = ReceivedFrame(frame, context.channels)
-                if frame.malformed == nil { ReceivedMessage.frame(frame).refuse() }
+                if frame.malformed == nil { end(.frame(frame), mayTell: true) }
             case .nothing:
                 return
             }
         }
+    }
+
+    /// - Parameter mayTell: Whether there is time to tell the asker of a request.
+    private func end(_ message: ReceivedMessage, mayTell: Bool) {
+        if message.header.kind == .message { context.channels.droppedCount.add(1, ordering: .relaxed) }
+        if mayTell { message.refuse() }
     }
 
     func onInvalidation(_ handler: @escaping @Sendable () -> Void) {

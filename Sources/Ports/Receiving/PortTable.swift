@@ -3,15 +3,35 @@ import Synchronization
 
 /// The ports of a runtime by their numbers.
 final class PortTable: Sendable {
-    private let entries = Lock<[UInt64: Weak<Receiver>]>([:])
+    private struct State {
+        var entries: [UInt64: Weak<Receiver>] = [:]
+        /// What the ports that were removed have taken.
+        var former = PortTotals()
+    }
+
+    private let state = Lock(State())
     private let lastNumber = Atomic<UInt64>(0)
 
     /// A number that no port of the runtime has had.
     func nextNumber() -> UInt64 { lastNumber.add(1, ordering: .relaxed).newValue }
 
-    func add(_ port: Receiver) { entries.withLock { $0[port.id.number] = Weak(port) } }
-    func remove(_ number: UInt64) { entries.withLock { $0[number] = nil } }
-    func port(_ number: UInt64) -> Receiver? { entries.withLock { $0[number]?.object } }
-    var count: Int { entries.withLock { $0.count } }
-    var all: [Receiver] { entries.withLock { $0.values.compactMap(\.object) } }
+    func add(_ port: Receiver) { state.withLock { $0.entries[port.id.number] = Weak(port) } }
+    func port(_ number: UInt64) -> Receiver? { state.withLock { $0.entries[number]?.object } }
+    var count: Int { state.withLock { $0.entries.count } }
+    var all: [Receiver] { state.withLock { $0.entries.values.compactMap(\.object) } }
+
+    /// Removes a port that takes no more messages.
+    func remove(_ port: Receiver) {
+        let totals = port.totals
+        state.withLock { state in
+            if state.entries.removeValue(forKey: port.id.number) != nil { state.former += totals }
+        }
+    }
+
+    /// What all ports have taken, those that were removed, too.
+    var totals: PortTotals {
+        // One look: a port that is removed meanwhile counts once.
+        let (former, ports) = state.withLock { ($0.former, $0.entries.values.compactMap(\.object)) }
+        return ports.reduce(into: former) { $0 += $1.totals }
+    }
 }

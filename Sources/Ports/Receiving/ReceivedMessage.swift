@@ -68,6 +68,10 @@ enum ReceivedMessage: Sendable {
         }
     }
 
-    /// Tells the asker of a request that nobody handles it.
-    func refuse() { if header.kind == .request { replyChannel?.tell(.refused(header.request)) } }
+    /// Tells the asker of a request that nobody handles it. Apart, so that the way of a message stays short.
+    @inline(never) func refuse() {
+        guard header.kind == .request, let replyChannel else { return }
+        replyChannel.channels.refusedCount.add(1, ordering: .relaxed)
+        replyChannel.tell(.refused(header.request))
+    }
 }

@@ -22,6 +22,12 @@ final class ChannelTable: Sendable {
     let mark = UInt32.random(in: 1 ... .max)
     /// The posted messages that wait beyond what each channel may have.
     let extraPosts = Atomic(0)
+    /// The requests that the runtime's ports have refused.
+    let refusedCount = Atomic(0)
+    /// The messages that waited in the runtime's ports when those ended, and of which nobody was told.
+    let droppedCount = Atomic(0)
+    /// What the channels that were released have sent.
+    private let formerlySent = Atomic(0)
     let sockets = SocketFactory()
     let control: ControlConnectionTable
     let connections: ConnectionCache
@@ -70,8 +76,12 @@ final class ChannelTable: Sendable {
 
     func existing(_ port: PortID) -> SendChannel? { state.withLock { $0[port] } }
 
-    /// A channel to the port is being released. The port may have another one already.
-    func remove(_ port: PortID) {
+    /// The messages that the runtime has sent.
+    var sentCount: Int { all.reduce(formerlySent.load(ordering: .acquiring)) { $0 + $1.ownSentCount } }
+
+    /// A channel to the port is being released, which has sent so many messages. The port may have another one already.
+    func remove(_ port: PortID, sent: Int) {
+        if sent > 0 { formerlySent.add(sent, ordering: .releasing) }
         _ = state.withLockUnlessForked { state in
             let other = state[port]
             if other == nil { state[port] = nil }
@@ -87,4 +97,9 @@ final class ChannelTable: Sendable {
         let channels = state.withLock { $0.entries[peer]?.values.compactMap(\.object) ?? [] }
         return channels.filter(\.isValid)
     }
+}
+
+extension SendChannel {
+    /// The messages that this channel has sent, without those of a former channel to the port.
+    var ownSentCount: Int { sentCount - sentBefore }
 }

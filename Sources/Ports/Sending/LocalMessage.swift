@@ -100,9 +100,8 @@ struct LocalMessage: @unchecked Sendable {
     /// The size that the message would have as a frame. Limits count it.
     var size: Int { Int(fields.pointee.size) }
 
-    var components: [Component] { fields.pointee.components ?? [.bytes(Array(soleComponent))] }
-
     var componentCount: Int { fields.pointee.components?.count ?? 1 }
+    var components: [Component] { fields.pointee.components ?? [.bytes(Array(soleComponent))] }
 
     /// Lets `body` read a component of bytes in place.
     @inline(__always) func readBytes(ofComponent index: Int, _ body: (UnsafeRawBufferPointer) -> Void) {

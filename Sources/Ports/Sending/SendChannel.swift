@@ -50,12 +50,14 @@ final class SendChannel: Sendable {
     /// What is known of the port besides its id. A lock of its own, because errors are made under the other.
     let known = Lock<PortIdentity?>(nil)
     let invalidated = Promise<Void>()
+    let sentBefore: Int
 
     /// - Parameter sentCount: The messages that a former channel has sent to the port.
     init(_ right: WireRight, in channels: ChannelTable, localQueue: LocalQueue? = nil, sentCount: Int = 0) {
         self.right = right
         self.localQueue = localQueue
         self.channels = channels
+        sentBefore = sentCount
         let queue = SendState(byteLimit: right.byteLimit, isLocal: localQueue != nil, sentCount: sentCount)
         state = Lock(ChannelState(queue: queue))
     }
@@ -68,7 +70,7 @@ final class SendChannel: Sendable {
         return channel
     }
 
-    deinit { channels.remove(id) }
+    deinit { channels.remove(id, sent: Fork.isChild ? 0 : ownSentCount) }
 
     var id: PortID { right.id }
     /// The owner's registry directory; empty for a port of this runtime.

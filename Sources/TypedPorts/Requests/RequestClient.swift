@@ -20,6 +20,7 @@ public struct RequestClient: Sendable {
 
     private let target: Target
     let coder: any MessageCoder
+    package var tracing: (any RequestTracing)?
 
     /// Makes a client of whichever port has the name, as `NamedMessagePort`.
     public init(_ name: String, nameServer: PortNameServer = .shared, coder: any MessageCoder = CBORCoder()) {
@@ -41,11 +42,11 @@ public struct RequestClient: Sendable {
     public nonisolated(nonsending) func request<R: PortRequest>(
         _ request: R, timeout: Duration = .seconds(10), mayRepeat: Bool = false
     ) async throws -> R.Reply {
-        let message = try coder.message(id: R.messageID, request)
+        let asked = try AskedRequest(request, of: self)
         do {
-            return try coder.decode(R.Reply.self, from: await ask(message, timeout, mayRepeat))
+            return try asked.value(of: await ask(asked.message, timeout, mayRepeat))
         } catch {
-            throw failure(of: R.self, error)
+            throw asked.failure(error)
         }
     }
 
@@ -56,17 +57,17 @@ public struct RequestClient: Sendable {
         _ request: R, timeout: Duration = .seconds(10), mayRepeat: Bool = false,
         replyMode: ThreadRunLoop.Mode? = nil
     ) throws -> R.Reply {
-        let message = try coder.message(id: R.messageID, request)
+        let asked = try AskedRequest(request, of: self)
         do {
             let reply =
                 switch target {
                 case .named(let named):
-                    try named.request(message, timeout: timeout, mayRepeat: mayRepeat, replyMode: replyMode)
-                case .port(let port): try port.request(message, timeout: timeout, replyMode: replyMode)
+                    try named.request(asked.message, timeout: timeout, mayRepeat: mayRepeat, replyMode: replyMode)
+                case .port(let port): try port.request(asked.message, timeout: timeout, replyMode: replyMode)
                 }
-            return try coder.decode(R.Reply.self, from: reply)
+            return try asked.value(of: reply)
         } catch {
-            throw failure(of: R.self, error)
+            throw asked.failure(error)
         }
     }
 
@@ -76,6 +77,13 @@ public struct RequestClient: Sendable {
         switch target {
         case .named(let named): try await named.request(message, timeout: timeout, mayRepeat: mayRepeat)
         case .port(let port): try await port.request(message, timeout: timeout)
+        }
+    }
+
+    var serviceName: String {
+        switch target {
+        case .named(let named): named.name
+        case .port(let port): port.name ?? port.sendRight.description
         }
     }
 

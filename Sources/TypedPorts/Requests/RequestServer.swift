@@ -26,7 +26,13 @@ public final class RequestServer: Sendable {
     }
 
     let coder: any MessageCoder
-    private let handlers = Lock<[UInt32: Entry]>([:])
+
+    private struct State {
+        var handlers: [UInt32: Entry] = [:]
+        var tracing: (any RequestTracing)?
+    }
+
+    private let state = Lock(State())
 
     /// Makes a server for requests to a port of its own, with a name or without.
     /// - Throws: `PortError`, as `PortNameServer.register`.
@@ -69,14 +75,23 @@ public final class RequestServer: Sendable {
         try await port.serveMessages(
             atMost: limit, longOnes: streamLimit, isLong: { self.entry(of: $0)?.isStream ?? false }
         ) {
-            guard let entry = self.entry(of: $0) else {
+            let (entry, tracing) = self.state.withLock { [id = $0.id] state in (state.handlers[id], state.tracing) }
+            guard let entry else {
                 throw RequestFailure("this server has no handler for requests of the id \($0.id)")
             }
-            return try await entry.call($0)
+            guard let tracing else { return try await entry.call($0) }
+            // In a stream's request, the port for the elements is the last.
+            let component = $0.message.componentCount - (entry.isStream ? 2 : 1)
+            return try await tracing.handling(
+                entry.name, of: self.port.name ?? self.port.description, $0.message, contextIn: component
+            ) { [request = $0] in try await entry.call(request) }
         }
     }
 
-    private func entry(of request: MessagePortRequest) -> Entry? { handlers.withLock { $0[request.id] } }
+    private func entry(of request: MessagePortRequest) -> Entry? { state.withLock { $0.handlers[request.id] } }
+
+    /// Has requests traced that come from now on.
+    package func trace(_ tracing: any RequestTracing) { state.withLock { $0.tracing = tracing } }
 
     /// Ends the server after the requests and streams that were taken, as `LocalMessagePort.finish`, and
     /// ``run(atMost:streams:)`` returns. A stream without an end lasts until the deadline.
@@ -91,8 +106,8 @@ public final class RequestServer: Sendable {
         _ handler: @escaping @Sendable (R, MessagePortRequest) async throws -> MachPort.Message
     ) {
         let coder = coder
-        let former = handlers.withLock { handlers in
-            handlers.updateValue(
+        let former = state.withLock { state in
+            state.handlers.updateValue(
                 Entry(name: R.requestName, isStream: isStream) { message in
                     let request = try message.decode(R.self, with: coder)
                     do { return try await handler(request, message) } catch let error as R.Failure {

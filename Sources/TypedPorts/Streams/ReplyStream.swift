@@ -34,6 +34,7 @@ public struct ReplyStream<R: PortStreamRequest>: AsyncSequence, Sendable {
         private var reading: StreamReading?
         private var batch: ReceivedBatch<R.Element>?
         private var isOver = false
+        private var trace: (any AskedRequestTrace)?
 
         fileprivate init(stream: ReplyStream) { self.stream = stream }
 
@@ -43,16 +44,20 @@ public struct ReplyStream<R: PortStreamRequest>: AsyncSequence, Sendable {
             do {
                 while !isOver {
                     if let element = try batch?.popFirst(coder) { return element }
-                    let reading = if let reading { reading } else { try await StreamReading(stream) }
+                    if reading == nil { trace = client.trace(R.self) }
+                    let reading = if let reading { reading } else { try await StreamReading(stream, trace) }
                     self.reading = reading
                     batch = try await reading.nextMessage().map { ReceivedBatch($0) }
                     isOver = batch == nil
                 }
             } catch {
                 (isOver, reading, batch) = (true, nil, nil)
-                throw client.failure(of: R.self, error)
+                let failure = client.failure(of: R.self, error)
+                trace?.end(.failure(failure))
+                throw failure
             }
             reading = nil
+            trace?.end(.success(nil))
             return nil
         }
     }
@@ -74,11 +79,11 @@ private final class StreamReading: Sendable {
     }
 
     /// Returns when the server has begun.
-    init<R: PortStreamRequest>(_ stream: ReplyStream<R>) async throws {
+    init<R: PortStreamRequest>(_ stream: ReplyStream<R>, _ trace: (any AskedRequestTrace)?) async throws {
         let (client, deadline) = (stream.client, ContinuousClock.now + stream.timeout)
         let remote = try await client.port(before: deadline)
         let port = try remote.makePort(queueLimit: Self.queueLimit)
-        var message = try client.coder.message(id: R.messageID, stream.request)
+        var message = try client.message(stream.request, trace)
         message.components.append(.port(port.sendRight))
         let failure = Failure()
         let server = remote

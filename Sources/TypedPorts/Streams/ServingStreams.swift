@@ -29,8 +29,10 @@ extension RequestServer {
                 // The asker iterates no further, or is gone.
                 throw CancellationError()
             } catch let error as R.Failure {
+                HandledRequestTrace.current?.noteError(error)
                 try await right.send(stream: RequestFailure(error, coder))
             } catch {
+                HandledRequestTrace.current?.noteError(error)
                 // In the stream, behind the elements: the reply takes another way, and could overtake them.
                 try await right.send(stream: error as? RequestFailure ?? RequestFailure(String(describing: error)))
             }

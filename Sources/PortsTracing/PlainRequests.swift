@@ -1,0 +1,118 @@
+#if Tracing
+    import Ports
+    import RunLoops
+    import Tracing
+    import TypedPorts
+
+    extension RemoteMessagePort {
+        /// Sends a message as `request(_:timeout:)` does, in a span that is named after the operation. The context of the
+        /// span travels as one more component, behind those of the message, which `withSpan` takes off in the server. Ask
+        /// so only servers that do, or that look at no further component than they know.
+        public nonisolated(nonsending) func tracedRequest(
+            _ message: MachPort.Message, operation: String, timeout: Duration = .seconds(10),
+            tracer: (any Tracer)? = nil
+        ) async throws -> MachPort.Message {
+            let asked = PortTracer(tracer).asked(operation, name ?? sendRight.description)
+            return try await asked.reply { try await request(asked.message(message), timeout: timeout) }
+        }
+
+        /// Sends a message as the form for tasks does, but blocks as `request(_:timeout:replyMode:)`.
+        @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+        public func tracedRequest(
+            _ message: MachPort.Message, operation: String, timeout: Duration = .seconds(10),
+            replyMode: ThreadRunLoop.Mode? = nil, tracer: (any Tracer)? = nil
+        ) throws -> MachPort.Message {
+            let asked = PortTracer(tracer).asked(operation, name ?? sendRight.description)
+            return try asked.reply {
+                try request(asked.message(message), timeout: timeout, replyMode: replyMode)
+            }
+        }
+    }
+
+    extension NamedMessagePort {
+        /// Sends a message as `request(_:timeout:mayRepeat:)` does, in one span for all attempts, otherwise as
+        /// `tracedRequest` of `RemoteMessagePort`.
+        public nonisolated(nonsending) func tracedRequest(
+            _ message: MachPort.Message, operation: String, timeout: Duration = .seconds(10), mayRepeat: Bool = false,
+            tracer: (any Tracer)? = nil
+        ) async throws -> MachPort.Message {
+            let asked = PortTracer(tracer).asked(operation, name)
+            return try await asked.reply {
+                try await request(asked.message(message), timeout: timeout, mayRepeat: mayRepeat)
+            }
+        }
+    }
+
+    extension MessagePortRequest {
+        /// Handles the request in a span, whose parent is the asker's span if the asker is traced. The body gets the
+        /// message without the context that travelled with it; `ServiceContext.current` there is the span's.
+        public nonisolated(nonsending) func withSpan<Value>(
+            _ operation: String, tracer: (any Tracer)? = nil,
+            _ body: nonisolated(nonsending) (MachPort.Message) async throws -> Value
+        ) async throws -> Value {
+            let (span, message) = handled(operation, tracer)
+            defer { span.end() }
+            do {
+                return try await ServiceContext.$current.withValue(span.context) { try await body(message) }
+            } catch {
+                span.note(error)
+                throw error
+            }
+        }
+
+        /// Handles the request as the form for tasks does, in a handler on a loop's thread.
+        public func withSpan<Value>(
+            _ operation: String, tracer: (any Tracer)? = nil, _ body: (MachPort.Message) throws -> Value
+        ) rethrows -> Value {
+            let (span, message) = handled(operation, tracer)
+            defer { span.end() }
+            do {
+                return try ServiceContext.$current.withValue(span.context) { try body(message) }
+            } catch {
+                span.note(error)
+                throw error
+            }
+        }
+
+        private func handled(_ operation: String, _ tracer: (any Tracer)?) -> (any Span, MachPort.Message) {
+            var message = message
+            let last = message.componentCount - 1
+            let (span, isFollowed) = PortTracer(tracer).handled(operation, nil, message, last)
+            if isFollowed { message.components.removeLast() }
+            return (span, message)
+        }
+    }
+
+    extension AskedSpan {
+        func message(_ message: MachPort.Message) -> MachPort.Message {
+            guard let context else { return message }
+            var message = message
+            message.components.append(.bytes(context))
+            return message
+        }
+
+        nonisolated(nonsending) func reply(
+            _ ask: nonisolated(nonsending) () async throws -> MachPort.Message
+        ) async throws -> MachPort.Message {
+            do {
+                let reply = try await ask()
+                end(.success(reply))
+                return reply
+            } catch {
+                end(.failure(error))
+                throw error
+            }
+        }
+
+        func reply(_ ask: () throws -> MachPort.Message) throws -> MachPort.Message {
+            do {
+                let reply = try ask()
+                end(.success(reply))
+                return reply
+            } catch {
+                end(.failure(error))
+                throw error
+            }
+        }
+    }
+#endif

@@ -1,0 +1,79 @@
+import Ports
+
+// What the module PortsTracing adds to requests. Without it, nobody is asked and nothing is added.
+
+/// Follows requests from their askers to their handlers.
+package protocol RequestTracing: Sendable {
+    /// A request is about to be sent.
+    func asking(_ request: String, of service: String) -> any AskedRequestTrace
+
+    /// Calls the body, which handles a request.
+    /// - Parameter context: What the asker's trace has sent in the message; past the last component if it has not.
+    func handling(
+        _ request: String, of service: String, _ message: MachPort.Message, contextIn component: Int,
+        _ body: @Sendable () async throws -> MachPort.Message
+    ) async throws -> MachPort.Message
+}
+
+/// The trace of a request from before it is sent until its end. The release ends it, too.
+package protocol AskedRequestTrace: AnyObject, Sendable {
+    /// What travels with the request.
+    var context: [UInt8]? { get }
+
+    /// Ends the trace, unless it has ended.
+    func end(_ outcome: Result<MachPort.Message?, any Error>)
+}
+
+/// The trace of the request that a task handles. An object, because the optimizer of Swift 6.3 spoils a task-local closure.
+package final class HandledRequestTrace: Sendable {
+    @TaskLocal package static var current: HandledRequestTrace?
+
+    /// Told of the error that ends a stream, which its handler does not throw.
+    let noteError: @Sendable (any Error) -> Void
+
+    package init(noteError: @escaping @Sendable (any Error) -> Void) { self.noteError = noteError }
+}
+
+/// A request of a client until its reply.
+struct AskedRequest<R: PortRequest> {
+    let message: MachPort.Message
+    private let client: RequestClient
+    private let trace: (any AskedRequestTrace)?
+
+    init(_ request: R, of client: RequestClient) throws {
+        self.client = client
+        trace = client.trace(R.self)
+        do {
+            message = try client.message(request, trace)
+        } catch {
+            trace?.end(.failure(error))
+            throw error
+        }
+    }
+
+    func value(of reply: MachPort.Message) throws -> R.Reply {
+        let value = try client.coder.decode(R.Reply.self, from: reply)
+        trace?.end(.success(reply))
+        return value
+    }
+
+    /// What the request throws for an error.
+    func failure(_ error: any Error) -> any Error {
+        let failure = client.failure(of: R.self, error)
+        trace?.end(.failure(failure))
+        return failure
+    }
+}
+
+extension RequestClient {
+    func trace(_ type: any NamedRequest.Type) -> (any AskedRequestTrace)? {
+        tracing?.asking(type.requestName, of: serviceName)
+    }
+
+    /// The message of a request, with its trace's context behind the attachments.
+    func message<R: NamedRequest>(_ request: R, _ trace: (any AskedRequestTrace)?) throws -> MachPort.Message {
+        var message = try coder.message(id: R.messageID, request)
+        if let context = trace?.context { message.components.append(.bytes(context)) }
+        return message
+    }
+}

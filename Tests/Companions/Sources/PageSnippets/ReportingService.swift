@@ -1,0 +1,4 @@
+import PortsMetrics
+import ServiceLifecycle
+
+extension PortMetricsReporter: @retroactive Service {}

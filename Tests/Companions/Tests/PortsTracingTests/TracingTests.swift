@@ -1,0 +1,219 @@
+import Foundation
+import InMemoryTracing
+import PortsTracing
+import Testing
+import TracedRequests
+import Tracing
+import TypedPorts
+
+/// A registry directory, and a process that serves in it.
+private final class Peer {
+    let folder = FileManager.default.temporaryDirectory.appendingPathComponent("traced-\(UUID())")
+    let runtime: PortRuntime
+    let process = Process()
+
+    init(isTraced: Bool = true) throws {
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        runtime = PortRuntime(directory: folder.appendingPathComponent("ports").path)
+        let program = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
+        process.executableURL = URL(fileURLWithPath: program).deletingLastPathComponent()
+            .appendingPathComponent("traced-server")
+        process.arguments = ["traced"] + (isTraced ? [] : ["untraced"])
+        process.environment = ["PORTS_DIRECTORY": runtime.directory]
+        try process.run()
+    }
+
+    deinit {
+        // It inherits the signals that the threads of Swift's pool block.
+        kill(process.processIdentifier, SIGKILL)
+        process.waitUntilExit()
+        try? FileManager.default.removeItem(at: folder)
+    }
+
+    var client: RequestClient { RequestClient("traced", nameServer: runtime.nameServer) }
+    var pid: String { "\(process.processIdentifier)" }
+}
+
+private let patience = Duration.seconds(30)
+
+@Suite struct TracingTests {
+    @Test func `a request's handler in another process is a child of the asker's span`() async throws {
+        let (peer, tracer) = (try Peer(), InMemoryTracer())
+        let client = peer.client.traced(by: tracer)
+        let reply = try await tracer.withSpan("whole") { _ in
+            try await client.request(Double(21), timeout: patience)
+        }
+        #expect(reply == 42)
+        let mine = tracer.finishedSpans.map(SpanFacts.init)
+        let theirs = try await peer.client.request(Spans(), timeout: patience)
+        let (asker, whole) = (try #require(mine.first), try #require(mine.last))
+        let handler = try #require(theirs.first { $0.name == "traced/Double" })
+        let inner = try #require(theirs.first { $0.name == "arithmetic" })
+
+        #expect((asker.name, asker.kind, asker.parent) == ("traced/Double", "client", whole.span))
+        #expect((handler.kind, handler.parent, inner.parent) == ("server", asker.span, handler.span))
+        #expect(Set([whole, asker, handler, inner].map(\.trace)).count == 1)
+        #expect(
+            asker.attributes == [
+                "rpc.system": "swift-ports", "rpc.service": "traced", "rpc.method": "Double", "peer.pid": peer.pid,
+                "network.transport": "unix",
+            ])
+        #expect(handler.attributes["peer.pid"] == "\(getpid())")
+        #expect(asker.errors.isEmpty && handler.errors.isEmpty)
+    }
+
+    @Test func `what a handler throws is an error of both spans`() async throws {
+        let (peer, tracer) = (try Peer(), InMemoryTracer())
+        let client = peer.client.traced(by: tracer)
+        await #expect(throws: Double.Failure.negative) { try await client.request(Double(-1), timeout: patience) }
+        let theirs = try await peer.client.request(Spans(), timeout: patience)
+        let span = try #require(tracer.finishedSpans.first)
+        #expect(span.status?.code == .error)
+        #expect(SpanFacts(span).errors == ["negative"])
+        let handler = try #require(theirs.first { $0.name == "traced/Double" })
+        #expect(handler.parent == span.spanID && handler.errors.count == 1)
+        #expect(handler.attributes["error.type"] == "RequestFailure")
+    }
+
+    @Test func `a stream has spans from its request to its end`() async throws {
+        let (peer, tracer) = (try Peer(), InMemoryTracer())
+        let client = peer.client.traced(by: tracer)
+        var sum = 0
+        for try await number in client.stream(Count(to: 4), timeout: patience) { sum += number }
+        #expect(sum == 10)
+        await #expect(throws: PortError.self) {
+            for try await _ in client.stream(Count(to: 13), timeout: patience) {}
+        }
+        // Given up in the middle.
+        for try await _ in client.stream(Count(to: 1000), timeout: patience) { break }
+
+        let mine = tracer.finishedSpans.map(SpanFacts.init)
+        #expect(mine.map(\.errors.count) == [0, 1, 0])
+        #expect(tracer.activeSpans.isEmpty)
+        var theirs: [SpanFacts] = []
+        // The server's spans end a moment later.
+        for _ in 0..<1000 where theirs.count < 3 {
+            theirs = try await peer.client.request(Spans(), timeout: patience).filter { $0.name == "traced/Count" }
+        }
+        #expect(Set(theirs.map(\.parent)) == Set(mine.map(\.span)))
+        #expect(theirs.first { $0.parent == mine[1].span }?.errors == ["negative"])
+    }
+
+    @Test func `a server that knows nothing of tracing answers a traced client, and the reverse`() async throws {
+        let peer = try Peer(isTraced: false)
+        let tracer = InMemoryTracer()
+        let client = peer.client.traced(by: tracer)
+        #expect(try await client.request(Double(2), timeout: patience) == 4)
+        var sum = 0
+        for try await number in client.stream(Count(to: 3), timeout: patience) { sum += number }
+        #expect(sum == 6)
+        #expect(tracer.finishedSpans.count == 2)
+
+        let traced = try Peer()
+        #expect(try await traced.client.request(Double(3), timeout: patience) == 6)
+        let spans = try await traced.client.request(Spans(), timeout: patience)
+        #expect(spans.first { $0.name == "traced/Double" }?.parent == nil)
+    }
+
+    @Test func `a plain request carries the context as one more component, which withSpan takes off`() async throws {
+        let (near, far) = (InMemoryTracer(), InMemoryTracer())
+        let port = try LocalMessagePort()
+        async let serving: Void = port.serveMessages { request in
+            try await request.withSpan("echo", tracer: far) { message in
+                await Task.yield()
+                if message.components.isEmpty { throw RequestFailure("nothing to echo") }
+                return message
+            }
+        }
+        let remote = RemoteMessagePort(port.sendRight)
+        let message = MachPort.Message(id: 1, [.bytes([1, 2]), .bytes([3])])
+        let reply = try await remote.tracedRequest(message, operation: "echo", timeout: patience, tracer: near)
+        #expect(reply.components == message.components)
+        await #expect(throws: PortError.self) {
+            try await remote.tracedRequest(MachPort.Message(), operation: "echo", timeout: patience, tracer: near)
+        }
+        // Without a context, nothing is taken off.
+        #expect(try await remote.request(message, timeout: patience).components == message.components)
+        port.invalidate()
+        await serving
+
+        let (asked, handled) = (near.finishedSpans, far.finishedSpans)
+        #expect(asked.count == 2 && handled.count == 3)
+        #expect(handled.map(\.parentSpanID) == [asked[0].spanID, asked[1].spanID, nil])
+        #expect(handled.map(\.errors.count) == [0, 1, 0] && asked[1].errors.count == 1)
+        #expect(handled[0].attributes.get("network.transport") == nil)
+    }
+
+    @Test func `a context passes from a blocked thread to a handler on a loop's thread`() async throws {
+        let tracer = InMemoryTracer()
+        let port = try LocalMessagePort(requestHandler: { request in
+            let answer = request.withSpan("echo", tracer: tracer) { message in
+                tracer.withSpan("inner") { _ in message }
+            }
+            try? request.replyRight?.reply(with: answer)
+        })
+        let (serving, asking) = (try await RunLoopThread(), try await RunLoopThread())
+        try port.schedule(in: serving.loop)
+        let remote = RemoteMessagePort(port.sendRight)
+        let reply = try await withCheckedThrowingContinuation { done in
+            let isDue = asking.loop.perform {
+                done.resume(
+                    with: Result {
+                        try tracer.withSpan("whole") { _ in
+                            try remote.tracedRequest(
+                                MachPort.Message(id: 1, [.bytes([7])]), operation: "echo", timeout: patience,
+                                tracer: tracer)
+                        }
+                    })
+            }
+            precondition(isDue)
+        }
+        #expect(reply.components == [.bytes([7])])
+        port.invalidate()
+
+        let spans = tracer.finishedSpans.map(SpanFacts.init)
+        let asker = try #require(spans.first { $0.kind == "client" })
+        let handler = try #require(spans.first { $0.kind == "server" })
+        #expect(asker.parent == spans.first { $0.name == "whole" }?.span && handler.parent == asker.span)
+        #expect(spans.first { $0.name == "inner" }?.parent == handler.span)
+    }
+
+    @Test func `a request that is cancelled, or whose server is killed, ends its span with the error`() async throws {
+        let (peer, tracer) = (try Peer(isTraced: false), InMemoryTracer())
+        let client = peer.client.traced(by: tracer)
+        #expect(try await client.request(Double(1), timeout: patience) == 2)
+        kill(peer.process.processIdentifier, SIGSTOP)
+        let cancelled = Task { try await client.request(Double(2), timeout: patience) }
+        while tracer.activeSpans.isEmpty { await Task.yield() }
+        cancelled.cancel()
+        await #expect(throws: CancellationError.self) { try await cancelled.value }
+        let asking = Task { try await client.request(Double(3), timeout: patience) }
+        while tracer.activeSpans.isEmpty { await Task.yield() }
+        kill(peer.process.processIdentifier, SIGKILL)
+        await #expect(throws: PortError.self) { try await asking.value }
+
+        let spans = tracer.finishedSpans.map(SpanFacts.init)
+        #expect(spans.map { $0.attributes["error.type"] } == [nil, "CancellationError", "PortError"])
+        #expect(tracer.activeSpans.isEmpty)
+    }
+
+    @Test func `what looks like a context and is none is passed over`() async throws {
+        let (peer, tracer) = (try Peer(), InMemoryTracer())
+        let coder = CBORCoder()
+        let right = try await peer.runtime.nameServer.waitForPort(forName: "traced", before: .now + patience)
+        let remote = RemoteMessagePort(right)
+        var id: UInt32 = 2_166_136_261
+        for byte in Double.requestName.utf8 { id = (id ^ UInt32(byte)) &* 16_777_619 }
+        let magic = Array("PORTCTX1".utf8)
+        for bytes in [
+            [], [0xA0], magic, magic + [0], magic + [0, 1], magic + [0, 1, 65], magic + [0, 1, 65, 0, 2, 66],
+            magic + [0, 1, 0xFF, 0, 1, 0xFF], magic + [0xFF, 0xFF, 65], magic + [UInt8](repeating: 0, count: 9000),
+        ] {
+            var message = try coder.message(id: id, Double(1))
+            message.components.append(.bytes(bytes))
+            let reply = try await remote.request(message, timeout: patience)
+            #expect(try coder.decode(Int.self, from: reply) == 2)
+        }
+        _ = tracer
+    }
+}
