@@ -59,10 +59,12 @@ struct Info: ParsableCommand {
                 ["queue", "\(found.queueLimit) messages of each sender"],
                 ["bytes", found.byteLimit.map { "\($0) of each sender" } ?? "any number"],
                 ["largest", "messages of \(found.messageLimit) bytes"],
-                ["waiting", statistics.map { "\($0.waiting) messages" } ?? "its owner does not say"],
-                ["received", statistics.map { "\($0.received) messages" } ?? "its owner does not say"],
+                ["waiting", statistics.map { messages($0.waiting) } ?? "its owner does not say"],
+                ["received", statistics.map { messages($0.received) } ?? "its owner does not say"],
             ] + rows(look))
     }
+
+    private func messages(_ count: Int) -> String { "\(count) message\(count == 1 ? "" : "s")" }
 
     private func rows(_ look: Look) -> [[String]] {
         func rows(_ title: String, _ texts: [String]) -> [[String]] {
@@ -70,10 +72,14 @@ struct Info: ParsableCommand {
         }
         var found: [[String]] = []
         if let service = look.service {
-            found += rows("served", service.takers.isEmpty ? ["by nobody"] : service.takers.map { "by " + $0 })
+            let served = service.isUnserved ? ["by nobody"] + service.takers.map { "not by " + $0 } : []
+            found += rows("served", service.isUnserved ? served : service.takers.map { "by " + $0 })
             if !service.hasHandler { found += rows("handler", ["none"]) }
             found += rows(
-                "senders", service.senders.prefix(10).map { "\($0): \($0.sent) messages, \($0.recently) just now" })
+                "senders",
+                service.senders.prefix(10).map {
+                    "\($0.program ?? "?") (pid \($0.pid)): \(messages($0.sent)), \($0.recently) just now"
+                })
             found += rows("awaits", service.awaited.prefix(10).map(\.description))
         }
         found += rows("state", [look.state])

@@ -138,11 +138,11 @@ private final class Lines: Sendable {
 
 extension PortEvent {
     fileprivate func line(of name: String) -> String {
-        let start = "\(clock)  \(printable(name))  #\(number) \(kind.rawValue)"
-        if let duration { return "\(start) \(id) after \(milliseconds(duration)) ms" }
+        let start = "\(clock)  \(printable(name))  #\(number) \(kind.rawValue) id \(id)"
+        if let duration { return "\(start) after \(milliseconds(duration)) ms" }
         let size = "\(size) byte\(size == 1 ? "" : "s")" + (sizes.count > 1 ? " \(sizes)" : "")
         let rights = ports == 0 ? "" : ports == 1 ? " and a port" : " and \(ports) ports"
-        return "\(start) \(id), \(size)\(rights), of \(program.map { printable($0) + ", " } ?? "")process \(sender)"
+        return "\(start), \(size)\(rights), of \(printable(senderText))"
     }
 
     private var clock: String {

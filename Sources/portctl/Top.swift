@@ -33,10 +33,7 @@ struct Top: ParsableCommand {
         /// A peer may report any count.
         var wholeRate: Int? { rate.map { Int(exactly: $0.rounded()) ?? ($0 < 0 ? .min : .max) } }
 
-        /// Who has sent most just now, else in all.
-        var sender: PortService.Sender? {
-            look.service?.senders.max { ($0.recently, $0.sent) < ($1.recently, $1.sent) }
-        }
+        var sender: PortService.Sender? { look.service?.busiestSender }
 
         var json: JSON {
             .object([

@@ -89,7 +89,7 @@ import Testing
         #expect(
             line("stuck").contains("has been busy for at least ")
                 && line("stuck").contains("now in source of descriptor"))
-        #expect(line("flooded").contains("process \(flood.child.pid) has sent"))
+        #expect(line("flooded").contains("(pid \(flood.child.pid)) has sent"))
         #expect(line("well") == "")
 
         let list = registry.portctl("list").output.split(separator: "\n").dropFirst().map { $0.split(separator: " ") }
@@ -119,9 +119,11 @@ import Testing
         let lines = shown.outcome.output.split(separator: "\n")
         let start = #/\d\d:\d\d:\d\d\.\d{6}  clock  /#
         try #require(lines.count == 4 && lines.allSatisfy { $0.prefixMatch(of: start) != nil }, "\(lines)")
-        #expect(lines[0].contains("#1 request 98, 0 bytes, of ") && lines[1].contains("#1 unanswered 98 after "))
-        #expect(lines[2].contains("#2 request 5, 5 bytes, of ") && lines[2].contains("/portctl, process "))
-        #expect(lines[3].contains("#2 reply 5 after ") && lines[3].hasSuffix(" ms"))
+        #expect(
+            lines[0].contains("#1 request id 98, 0 bytes, of portctl (pid ")
+                && lines[1].contains("#1 unanswered id 98 after "))
+        #expect(lines[2].contains("#2 request id 5, 5 bytes, of portctl (pid "))
+        #expect(lines[3].contains("#2 reply id 5 after ") && lines[3].hasSuffix(" ms"))
 
         // The other one may not have begun.
         #expect(
@@ -133,7 +135,7 @@ import Testing
         let object = try #require(
             try JSONSerialization.jsonObject(with: Data(json.outcome.output.utf8)) as? [String: Any])
         #expect(object["event"] as? String == "request" && object["size"] as? Int == 3 && object["id"] as? Int == 7)
-        try program.waits(for: "#2 reply 5")
+        try program.waits(for: "#2 reply id 5")
         server.signal(SIGKILL)
         #expect(program.outcome.errors.contains("the port “clock” has ended") && program.outcome.status == 4)
         #expect(registry.portctl("monitor", "nobody").status == 2)

@@ -35,6 +35,9 @@ public struct PortEvent: Sendable, Hashable {
     /// How long the handler, or the reply, took; nil for a message that was just taken.
     public let duration: Duration?
 
+    /// The sender's program without its folders, and its process id.
+    public var senderText: String { ProcessIdentity(pid: sender, path: program).description }
+
     /// Which messages a monitor wants. Each condition that is nil holds for all.
     public struct Filter: Sendable, Hashable {
         /// The message's id.

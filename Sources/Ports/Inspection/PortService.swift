@@ -127,4 +127,17 @@ extension PortService {
         if observed > .zero, handled == 0, isHandling || waiting > 0 { return .stuck }
         return min(waiting, waitingBefore) >= flood ? .flooded : .served
     }
+
+    /// The messages that came while the owner looked.
+    var recentlySent: Int { senders.reduce(0) { $0 &+ $1.recently } }
+
+    /// Whether as many came while the owner looked as were taken.
+    var comesFast: Bool { recentlySent > 0 && recentlySent >= handled }
+
+    /// Who has sent most: just now, or in all when few messages came just now. A sender whose queue is full sends in
+    /// bursts, so another one may have sent more just now.
+    public var busiestSender: Sender? {
+        comesFast
+            ? senders.max { ($0.recently, $0.sent) < ($1.recently, $1.sent) } : senders.max { $0.sent < $1.sent }
+    }
 }

@@ -18,8 +18,8 @@ extension PortService.Loop: CustomStringConvertible {
 }
 
 extension PortService.Sender: CustomStringConvertible {
-    /// The program and the process id.
-    public var description: String { (program.map { "\($0), " } ?? "") + "process \(pid)" }
+    /// The program without its folders, and the process id.
+    public var description: String { ProcessIdentity(pid: pid, path: program).description }
 }
 
 extension PortService.Awaited: CustomStringConvertible {
@@ -57,16 +57,18 @@ extension PortService {
         case .served: return nil
         case .unserved: return "\(wait), and nobody takes them: \(lack)"
         case .stuck:
-            let time = "nothing was taken for \(shown(observed))"
-            return "\(wait), and \(time): \(block)"
-        case .flooded:
-            guard let sender = senders.max(by: { ($0.recently, $0.sent) < ($1.recently, $1.sent) }) else { return wait }
-            let (recently, sent) = senders.reduce((0, 0)) { ($0.0 &+ $1.recently, $0.1 &+ $1.sent) }
-            if recently == 0 {
-                return "\(wait), more than are soon handled: \(sender) has sent \(sender.sent) of the \(sent) that came"
+            if waiting == 0 {
+                return "a message is being handled, and for \(shown(observed)) no end was seen: \(block)"
             }
-            return "\(wait), and more come as fast as they are taken: "
-                + "\(sender) has sent \(sender.recently) of the last \(recently)"
+            return "\(wait), and nothing was taken for \(shown(observed)): \(block)"
+        case .flooded:
+            guard let sender = busiestSender else { return wait }
+            if comesFast {
+                return "\(wait), and more come as fast as they are taken: "
+                    + "\(sender) has sent \(sender.recently) of the last \(recentlySent)"
+            }
+            let sent = senders.reduce(0) { $0 &+ $1.sent }
+            return "\(wait), more than are soon handled: \(sender) has sent \(sender.sent) of the \(sent) that came"
         }
     }
 
@@ -83,7 +85,7 @@ extension PortService {
                 "schedule the port in a loop that runs, set a queue, or take its messages in a thread or a task"
             }
         case .stuck where loops.isEmpty && queue == nil && busyTasks > 0:
-            "see what the task awaits before it asks for the next message; a task per message is `serve` or a task group"
+            "see what the task awaits before it asks for the next message; `serve`, or a task group, handles several at a time"
         case .stuck: "a debugger or `eu-stack -p \(pid)` shows where the thread is; let handlers return soon"
         case .flooded: "have that process send less, or handle messages faster; a full queue makes its senders wait"
         }

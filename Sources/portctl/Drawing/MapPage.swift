@@ -45,7 +45,7 @@ struct MapPage {
         let rows = ports.map { process, port in
             """
             <tr><td><span class="badge \(port.state.rawValue)">\(word(port.state))</span></td><td class="name">\(escaped(port.name))</td>\
-            <td class="name">\(escaped(title(process)))</td><td class="name">\(escaped(lines: port.details))</td></tr>
+            <td class="name">\(escaped(title(process)))</td><td class="name">\(escaped(port.details.last ?? ""))</td></tr>
             """
         }
         return """

@@ -64,7 +64,8 @@ extension PortDrawing.Port {
         state = PortDrawing.State(rawValue: service.condition.rawValue) ?? .served
         (waiting, received) = (service.waiting, service.received)
         let takers = service.takers
-        details = [takers.isEmpty ? "Served by nobody." : "Served by " + takers.joined(separator: "; ") + "."]
+        let by = service.isUnserved ? ["nobody"] + takers.map { "not by " + $0 } : takers
+        details = ["Served by " + by.joined(separator: "; ") + "."]
         if let trouble = service.trouble { details.append(trouble + ".") }
     }
 }
