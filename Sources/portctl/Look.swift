@@ -73,9 +73,10 @@ struct Look: Sendable {
         guard let service else {
             if statistics != nil { return nil }
             let pid = registration.pid
+            let owner = registration.port.program.map { "\($0) (pid \(pid))" } ?? "process \(pid)"
             return isStopped
-                ? ("process \(pid), its owner, is stopped", "kill -CONT \(pid) has it go on, or its debugger")
-                : ("process \(pid), its owner, does not answer", nil)
+                ? ("\(owner), its owner, is stopped", "kill -CONT \(pid) has it go on, or its debugger")
+                : ("\(owner), its owner, does not answer", nil)
         }
         guard let text = service.trouble, service.condition != .unserved || service.waiting > 0 else { return nil }
         return (text, service.remedy)

@@ -39,7 +39,7 @@ struct Timeline: ParsableCommand {
     @OptionGroup var output: JSONFlag
 
     func run() throws {
-        let right = try port.right(before: .now + .seconds(10))
+        let right = try port.right(before: .now + .seconds(5))
         let recordings = try right.recordings(for: seconds.duration)
         if output.isJSON { return print("\(JSON.array(recordings.map(\.json)))") }
         let owner = try PortNameServer.shared.registration(forName: port.name)?.pid

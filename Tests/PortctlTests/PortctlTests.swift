@@ -103,7 +103,7 @@ import Testing
         stuck.signal(SIGSTOP)
         let stopped = registry.portctl("doctor").output
         #expect(
-            stopped.contains("“stuck”: process \(stuck.pid), its owner, is stopped\n         kill -CONT \(stuck.pid)"))
+            stopped.contains("“stuck”: PortsTestHelper (pid \(stuck.pid)), its owner, is stopped\n         kill -CONT \(stuck.pid)"))
         withExtendedLifetime((nobody, flooded)) {}
     }
 

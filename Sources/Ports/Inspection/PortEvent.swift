@@ -18,7 +18,7 @@ public struct PortEvent: Sendable, Hashable {
     public let kind: Kind
     /// When, in seconds since 1970.
     public let time: Double
-    /// Counts the messages since somebody monitors the port. A later event of a message has the message's number.
+    /// Counts the messages that monitors of the port are told of. A later event of a message has the message's number.
     public let number: Int
     /// The message's id.
     public let id: UInt32
