@@ -27,7 +27,14 @@ struct Departures {
 
     /// The label of the item that had an address at the event of this number; nil if no such item has left since.
     func label(at address: UInt, event number: Int) -> String?? {
-        departures[address]?.first { $0.count > number }.map(\.label)
+        guard let list = departures[address] else { return nil }
+        // The counts ascend. One address may have had very many items.
+        var (first, end) = (0, list.count)
+        while first < end {
+            let middle = (first + end) / 2
+            if list[middle].count > number { end = middle } else { first = middle + 1 }
+        }
+        return first < list.count ? .some(list[first].label) : nil
     }
 
     /// The label of the last item with an address that has left: a loop may call an item that has just left.
