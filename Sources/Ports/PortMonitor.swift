@@ -32,10 +32,10 @@ public final class PortMonitor: AsyncSequence, Sendable {
 
     /// Begins to monitor a port: returns when the owner has begun.
     /// - Parameters:
-    ///   - right: A right to the port, as ``PortNameServer/port(forName:before:)`` gives.
+    ///   - right: A right to the port, as `PortNameServer.port(forName:before:)` gives.
     ///   - filter: Which messages to tell of.
     ///   - deadline: The end of the wait for the owner.
-    /// - Throws: ``PortError``, as ``MachPort/SendRight/service(observing:before:)``, and `busy` when the port has sixteen
+    /// - Throws: ``PortError``, as `MachPort.SendRight.service(observing:before:)`, and `busy` when the port has sixteen
     ///   monitors.
     @available(*, noasync, message: "it blocks its thread; `try await` the other one")
     public convenience init(

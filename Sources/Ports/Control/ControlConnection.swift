@@ -42,6 +42,9 @@ final class ControlConnection: Sendable {
         minor = hello.minor
     }
 
+    /// What the log calls the peer.
+    var text: String { "\(owner), which is \(incarnation.shortDescription)" }
+
     func send(_ message: ControlMessage) {
         let isLate = state.withLock { state in
             if case .watch(let number) = message, !state.asked.insert(number).inserted { return false }
@@ -62,6 +65,7 @@ final class ControlConnection: Sendable {
                 control.waitingPackets.add(1, ordering: .relaxed)
                 if state.flush == nil { startFlushing(&state) }
             } else {
+                log.debug("cutting off the connection to \(text), which does not read")
                 cut()
             }
             return false

@@ -120,6 +120,10 @@ final class ControlConnectionTable: Sendable {
             state.handshakes[address] = nil
             state.removeIfGone(address.incarnation)
         }
+        if case .connected = outcome {
+        } else {
+            log.debug("no connection to \(address.incarnation.shortDescription): \(outcome.text)")
+        }
         switch outcome {
         case .dead:
             state.withLock { $0.formerPids[address.incarnation] = nil }
@@ -144,6 +148,7 @@ final class ControlConnectionTable: Sendable {
     /// second, and not more often than once a second.
     private func reconnect(_ address: ControlAddress, now: Bool) {
         guard isWanted(address), state.withLock({ $0.resting.insert(address).inserted }) else { return }
+        if !now { log.debug("will connect to \(address.incarnation.shortDescription) again in a second") }
         housekeeping.perform(after: .seconds(1)) {
             self.state.withLock { _ = $0.resting.remove(address) }
             if !self.isConnected(to: address.incarnation) { self.reconnect(address, now: true) }
@@ -223,6 +228,7 @@ final class ControlConnectionTable: Sendable {
             remove(connection)
             throw error
         }
+        log.debug("\(sendsHello ? "accepted a connection of" : "connected to") \(connection.text)")
         renewWatches(at: connection)
         let (news, owing) = state.withLock { state in
             let news = state.news.filter { $0.peer == peer }
@@ -254,6 +260,7 @@ final class ControlConnectionTable: Sendable {
         remove(connection)
         let peer = connection.incarnation
         let other = existing(peer)
+        log.debug("lost the connection to \(connection.text)\(other == nil ? "" : ", and there is another")")
         events?.connectionEnded(peer, isLast: other == nil)
         if let other {
             renewWatches(at: other)
@@ -283,6 +290,7 @@ final class ControlConnectionTable: Sendable {
             return (state.connected.values.flatMap(\.self), state.handshakes.values)
         }
         for connection in connections {
+            log.debug("closed the connection to \(connection.text)")
             connection.closed()
             connection.cut()
         }

@@ -16,6 +16,16 @@ final class ControlHandshake: Sendable {
         case noConnection(reason: String)
         case failed(PortError)
 
+        var text: String {
+            switch self {
+            case .connected(let connection): "connected to \(connection.text)"
+            case .dead: "it has ended"
+            case .otherVersion(let theirs, let owner): "\(owner) speaks version \(theirs) of the control protocol"
+            case .noConnection(let reason): reason
+            case .failed(let error): "\(error)"
+            }
+        }
+
         func connection(for port: PortIdentity) throws(PortError) -> ControlConnection {
             switch self {
             case .connected(let connection): return connection
@@ -81,6 +91,7 @@ final class ControlHandshake: Sendable {
 
     /// Any thread may call it, once.
     func begin() {
+        log.debug("connecting to \(address.incarnation.shortDescription) at \(address.path)")
         if loop.isCurrent { connect() } else { loop.perform { self.connect() } }
         abandonIfUnwanted()
     }
@@ -112,6 +123,7 @@ final class ControlHandshake: Sendable {
     private func connectLater() {
         // `wait` retries as well, on this thread. The kernel has no event for room in a listener's backlog.
         guard !willConnect.exchange(true, ordering: .relaxed) else { return }
+        log.debug("trying again to connect to \(address.incarnation.shortDescription), whose listener is busy")
         connections.housekeeping.perform(after: .milliseconds(2)) {
             self.willConnect.store(false, ordering: .relaxed)
             self.connect()

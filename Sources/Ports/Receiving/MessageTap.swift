@@ -23,6 +23,7 @@ extension Receiver {
 
     /// Sets or removes the tap.
     func setTap(_ tap: (any MessageTap)?) {
+        let tap = Log.tellsMessages ? MessageLog(channel, next: tap) : tap
         // Released after the lock.
         var former: Handlers?
         state.withLock { state in

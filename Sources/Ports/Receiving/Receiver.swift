@@ -72,6 +72,7 @@ final class Receiver: LocalPort, RegisteredPort {
         channel = channels.addOwnChannel(right, queue)
         channel.localPort = self
         context.ports.add(self)
+        if Log.tellsMessages { setTap(nil) }
     }
 
     deinit { invalidate() }

@@ -25,6 +25,8 @@ extension SendChannel {
 
     /// The port is gone.
     func invalidate() {
+        // A probe is of no port.
+        if isValid, id.number < .max / 2 { log.debug("\(identity) has ended") }
         end(.invalid)
         channels.connections.remove(self)
         channels.control.events?.channelBecameInvalid(id)

@@ -102,4 +102,7 @@ final class ChannelTable: Sendable {
 extension SendChannel {
     /// The messages that this channel has sent, without those of a former channel to the port.
     var ownSentCount: Int { sentCount - sentBefore }
+
+    /// The threads and tasks that wait for room or for a connection.
+    var waiterCount: Int { state.withLock { $0.queue.waiters.count } }
 }

@@ -104,6 +104,7 @@ extension SendChannel {
             swap(&state.socket, &made)
             state.queue.connect(origin: owner.ownOrigin)
         }
+        log.debug("opened a socket to \(identity)")
         channels.connections.opened(self)
     }
 }

@@ -54,7 +54,9 @@ extension SendChannel {
             state.socket = nil
             return true
         }
-        if isClosed { channels.connections.closed(self) }
+        guard isClosed else { return }
+        log.debug("closed the idle socket to \(identity)")
+        channels.connections.closed(self)
     }
 }
 

@@ -31,6 +31,8 @@ enum OutgoingMessage: ~Copyable {
 /// This runtime's way to one port: one socket, shared by all rights to the port and all threads that use them.
 final class SendChannel: Sendable {
     let right: WireRight
+    /// Whether messages may be sent without a look at credit, and without a word in the log.
+    let hasShortWay: Bool
     /// The messages to a port of this runtime; nil for a port of another process.
     let localQueue: LocalQueue?
     let channels: ChannelTable
@@ -55,6 +57,7 @@ final class SendChannel: Sendable {
     /// - Parameter sentCount: The messages that a former channel has sent to the port.
     init(_ right: WireRight, in channels: ChannelTable, localQueue: LocalQueue? = nil, sentCount: Int = 0) {
         self.right = right
+        hasShortWay = right.byteLimit == 0 && !Log.tellsMessages
         self.localQueue = localQueue
         self.channels = channels
         sentBefore = sentCount
@@ -102,9 +105,6 @@ final class SendChannel: Sendable {
     /// The messages that were sent to the port, or wait for room without a sender.
     var acceptedCount: Int { posted.withLock { $0.count } + sentCount }
 
-    /// The threads and tasks that wait for room or for a connection.
-    var waiterCount: Int { state.withLock { $0.queue.waiters.count } }
-
     // MARK: Sending
 
     /// Sends the message. After an error the message stays the caller's.
@@ -127,14 +127,14 @@ final class SendChannel: Sendable {
 
     /// Sends a frame if there is a connection with room. The short way of most frames.
     func sendNow(_ frame: inout Frame) -> Bool {
-        right.byteLimit == 0
-            && state.withLock { state in
-                guard state.queue.isConnected, state.queue.mayTry(isLast: false),
-                    (try? state.socket?.send(&frame)) == true
-                else { return false }
-                state.queue.noteSent(0)
-                return true
-            }
+        guard hasShortWay else { return false }
+        return state.withLock { state in
+            guard state.queue.isConnected, state.queue.mayTry(isLast: false),
+                (try? state.socket?.send(&frame)) == true
+            else { return false }
+            state.queue.noteSent(0)
+            return true
+        }
     }
 
     /// Sends a message of one component of bytes to a port of this runtime.
@@ -144,8 +144,7 @@ final class SendChannel: Sendable {
         let header = WireHeader(count: 1, replySize: replyRight?.right.size ?? 0)
         let size = try check(size: header.componentsOffset + bytes.byteCount)
         // Without a reference to the queue, which would cost a retain and a release.
-        if right.byteLimit == 0,
-            let outcome = localQueue?.send(id: id, bytes: bytes, replyRight: replyRight, size: size),
+        if hasShortWay, let outcome = localQueue?.send(id: id, bytes: bytes, replyRight: replyRight, size: size),
             noteOutcome(outcome)
         {
             return
@@ -207,7 +206,7 @@ final class SendChannel: Sendable {
         case .frame: break
         case .local(let message):
             // Without the lock: a sender needs it to connect, to wait, for credit, or to learn why it cannot send.
-            if right.byteLimit == 0, let localQueue, !localQueue.isHeld, noteOutcome(localQueue.push(message)) {
+            if hasShortWay, let localQueue, !localQueue.isHeld, noteOutcome(localQueue.push(message)) {
                 return true
             }
         }
@@ -219,6 +218,7 @@ final class SendChannel: Sendable {
         guard let isSent else {
             throw dropLostConnection() ? .connectionLost(port: identity) : .sendTimedOut(port: identity)
         }
+        if !isSent { logWait(message) }
         return isSent
     }
 
@@ -302,6 +302,7 @@ final class SendChannel: Sendable {
         try connectBell(&state)
         let size = right.byteLimit == 0 ? 0 : message.size
         guard state.queue.takeCredit(size) else { return false }
+        let text = hasShortWay || !Log.tellsMessages ? nil : message.text
         let isSent: Bool
         switch consume message {
         case .local(let local):
@@ -321,6 +322,7 @@ final class SendChannel: Sendable {
             isSent = try result.get()
         }
         if isSent { state.queue.noteSent(size) } else { state.queue.isFull = true }
+        if isSent, let text { logSent(text) }
         return isSent
     }
 
@@ -393,10 +395,4 @@ final class SendChannel: Sendable {
             channels.control.send(news, to: id.incarnation)
         }
     }
-}
-
-extension SendChannel: MessageRight {}
-
-extension MessageRight {
-    var channel: SendChannel { unsafeDowncast(self, to: SendChannel.self) }
 }

@@ -34,14 +34,27 @@ package final class Log: Sendable {
         append(.info, subject, nil, text)
     }
 
+    /// A state of a connection or a port.
+    func debug(_ text: @autoclosure () -> String) { if Self.level <= .debug { tell(.debug, text()) } }
+
+    /// A step of a message. The ways of messages ask ``tellsMessages`` before, and keep the answer.
+    func trace(_ text: @autoclosure () -> String) { if Self.tellsMessages { tell(.trace, text()) } }
+
+    /// Without a limit: somebody has asked for all of them.
+    private func tell(_ level: Logger.Level, _ text: String) { if !Fork.isChild { append((level, text)) } }
+
     private func append(_ level: Logger.Level, _ subject: LogRateLimit.Subject, _ kind: String?, _ text: () -> String) {
         guard let isAdmitted = state.withLockUnlessForked({ $0.limit.admits(subject, once: kind, at: .now) }) else {
             return
         }
-        let line = isAdmitted ? (level, text()) : nil
+        append(isAdmitted ? (level, text()) : nil)
+    }
+
+    private func append(_ line: Lines.Element?) {
+        let most = Self.level <= .debug ? 65_536 : 256
         let (needsThread, rest) = state.withLock { state in
             if let line {
-                if state.queue.count < 256 { state.queue.append(line) } else { state.lost += 1 }
+                if state.queue.count < most { state.queue.append(line) } else { state.lost += 1 }
             }
             // A line that is not written, and not counted as left out, is no work.
             let needsThread = !state.isWriting && (line != nil || state.limit.omitted > 0)
@@ -55,8 +68,21 @@ package final class Log: Sendable {
         if let thread { pthread_detach(thread) } else { state.withLock { $0.isWriting = false } }
     }
 
+    private static let label = "swift-ports"
+    /// The environment's word, whatever level the program has chosen.
+    private static let chosenLevel = getenv("PORTS_LOG_LEVEL").flatMap { Logger.Level(rawValue: String(cString: $0)) }
+
+    /// The lowest level of lines that somebody wants; the program's is that of its logging system when it makes its first
+    /// port or right.
+    private static let level = chosenLevel ?? Logger(label: label).logLevel
+    static let tellsMessages = level <= .trace
+
     /// Made with the first line: until then, the program may set up its logging system.
-    private static let logger = Logger(label: "swift-ports")
+    private static let logger = {
+        var logger = Logger(label: label)
+        if let chosenLevel { logger.logLevel = chosenLevel }
+        return logger
+    }()
 
     private func write() {
         crl_thread_set_name("ports log")

@@ -1,0 +1,27 @@
+import ZeroMQ
+
+// What the log tells of messages on their way out, at the level `trace`.
+
+extension OutgoingMessage {
+    var text: String {
+        switch self {
+        case .local(let message): message.header.text(message.componentCount, size: message.size)
+        case .frame(let frame):
+            frame.withUnsafeBytes { try? WireHeader(checking: $0) }?.text(size: frame.count) ?? "a malformed message"
+        }
+    }
+}
+
+extension WireHeader {
+    fileprivate func text(size: Int) -> String { text(count, size: size) }
+}
+
+extension SendChannel {
+    func logSent(_ text: String) {
+        log.trace(isLocal ? "queued the \(text), for \(identity)" : "handed the \(text), to \(identity)")
+    }
+
+    func logWait(_ message: borrowing OutgoingMessage) {
+        log.trace("the \(message.text), waits for a connection to \(identity) or for room there")
+    }
+}

@@ -1,0 +1,80 @@
+import Foundation
+import OwnThread
+import TestSupport
+import Testing
+
+@testable import Ports
+
+/// What the log tells at the levels `debug` and `trace`, and that it tells nothing of that at `info`.
+@Suite(.ownThread) struct LogLevelTests {
+    let sandbox = Sandbox()
+
+    /// A helper process whose log goes into a file.
+    private struct Logging {
+        let child: Child
+        let file: String
+
+        init(_ words: String..., level: String, in sandbox: Sandbox) {
+            file = sandbox.file("\(words[0]).log")
+            child = Child(
+                [
+                    "/bin/sh", "-c", "export PORTS_LOG_LEVEL=\(level); exec \"$0\" \"$@\" 2>\(file)", Child.program,
+                ] + words, environment: ["PORTS_DIRECTORY": sandbox.path])
+        }
+
+        var lines: [Substring] { Target.lines(of: file) }
+
+        /// Whether there are lines with the texts, in their order.
+        func tells(_ texts: String...) -> Bool {
+            var rest = lines[...]
+            return texts.allSatisfy { text in
+                guard let index = rest.firstIndex(where: { $0.contains(text) }) else { return false }
+                rest = rest[(index + 1)...]
+                return true
+            }
+        }
+    }
+
+    @Test func `at the level trace, the journey of a request and its reply is told in order`() throws {
+        let server = Logging("serve", "test", level: "trace", in: sandbox)
+        let identity = try sandbox.names.waitForPort(forName: "test", before: .patience).identity
+        let asker = Logging("ask", level: "trace", in: sandbox)
+        #expect(asker.child.wait() == 0)
+        let journey = asker.tells(
+            "connecting to process", "connected to \(identity.ownerText)", "handed the request",
+            "took the reply to request")
+        #expect(journey, "\(asker.lines)")
+        #expect(asker.tells("of id 1, 1 component, "), "\(asker.lines)")
+        let isServed = waitUntil {
+            // The reply may leave before the handler has returned, or after.
+            server.tells("accepted a connection of", "port “test” of \(identity.ownerText) took the request")
+                && server.tells("took the request", "handed the reply to request")
+                && server.tells("took the request", "handled the request")
+        }
+        #expect(isServed, "\(server.lines)")
+        #expect(server.lines.allSatisfy { $0.contains("swift-ports") }, "\(server.lines)")
+    }
+
+    @Test(arguments: ["info", "notice"])
+    func `at the levels info and above, nothing is told of what goes well`(_ level: String) throws {
+        let server = Logging("serve", "test", level: level, in: sandbox)
+        _ = try sandbox.names.waitForPort(forName: "test", before: .patience)
+        let asker = Logging("ask", level: level, in: sandbox)
+        #expect(asker.child.wait() == 0)
+        #expect(asker.lines.isEmpty && server.lines.isEmpty)
+    }
+
+    @Test func `at the level debug, each state of a connection is told, and no message`() throws {
+        let port = try LocalMessagePort(name: "test", nameServer: sandbox.names)
+        let asker = Logging("ask-for-ever", level: "debug", in: sandbox)
+        let control = sandbox.names.runtime.control
+        let number = port.port.id.number
+        #expect(waitUntil { asker.tells("connecting to process", "connected to", "opened a socket to port “test”") })
+        #expect(waitUntil { !control.watchers(of: number).isEmpty })
+        for connection in control.watchers(of: number) { connection.cut() }
+        #expect(waitUntil { asker.tells("lost the connection to", "connecting to process", "connected to") })
+        port.invalidate()
+        #expect(waitUntil { asker.tells("connected to", "connected to", "has ended") })
+        #expect(!asker.tells("handed the"), "\(asker.lines)")
+    }
+}
