@@ -102,8 +102,8 @@ import Testing
 
         stuck.signal(SIGSTOP)
         let stopped = registry.portctl("doctor").output
-        #expect(
-            stopped.contains("“stuck”: PortsTestHelper (pid \(stuck.pid)), its owner, is stopped\n         kill -CONT \(stuck.pid)"))
+        #expect(stopped.contains("“stuck”: PortsTestHelper (pid \(stuck.pid)), its owner, is stopped\n"))
+        #expect(stopped.contains("\n         kill -CONT \(stuck.pid)"))
         withExtendedLifetime((nobody, flooded)) {}
     }
 
