@@ -3,7 +3,7 @@ import PortsTracing
 
 func serveEcho() async throws {
     let server = try LocalMessagePort(name: "com.example.echo")
-    await server.serveMessages { request in
+    try await server.serveMessages { request in
         request.withSpan("echo") { message in message }
     }
 }

@@ -10,7 +10,7 @@ func serveGreetings() async throws {
     let server = try RequestServer(name: "com.example.greetings")
     server.trace()
     server.handle(Greeting.self) { greeting in "Hello, \(greeting.name)!" }
-    await server.run()
+    try await server.run()
 }
 
 func greet() async throws {

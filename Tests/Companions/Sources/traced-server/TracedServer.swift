@@ -12,6 +12,6 @@ struct TracedServer {
         let tracer = InMemoryTracer()
         let server = makeServer(try LocalMessagePort(name: CommandLine.arguments[1]), tracer)
         if CommandLine.arguments.count < 3 { server.trace(by: tracer) }
-        await server.run()
+        try await server.run()
     }
 }

@@ -135,7 +135,7 @@ private let patience = Duration.seconds(30)
         // Without a context, nothing is taken off.
         #expect(try await remote.request(message, timeout: patience).components == message.components)
         port.invalidate()
-        await serving
+        try await serving
 
         let (asked, handled) = (near.finishedSpans, far.finishedSpans)
         #expect(asked.count == 2 && handled.count == 3)
