@@ -274,8 +274,11 @@ final class Receiver: LocalPort, RegisteredPort {
 
     private func noteMalformed(_ error: Wire.Malformed, in frame: ReceivedFrame) {
         state.withLock { $0.malformedCount += 1 }
-        let (sender, text) = (ProcessIdentity(pid: frame.sender?.pid ?? 0), "\(error)")
-        log.warning(about: .process(sender.pid), once: text, "\(identity) dropped a frame of \(sender): \(text)")
+        // The program is looked up for a line that is written: a flood of such frames costs little.
+        let (sender, text) = (frame.sender?.pid ?? 0, "\(error)")
+        log.warning(
+            about: .process(sender), once: text,
+            "\(identity) dropped a frame of \(ProcessIdentity(pid: sender)): \(text)")
     }
 
     // MARK: Drain probes

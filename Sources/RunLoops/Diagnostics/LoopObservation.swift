@@ -1,3 +1,4 @@
+import CRunLoopShims
 import Synchronization
 
 /// What a loop is doing.
@@ -38,6 +39,8 @@ package final class LoopObservation: Sendable {
     }
 
     deinit {
+        // In a child, another thread of the parent may hold the lock for ever.
+        if crl_is_forked() { return }
         loop.state.withLock { state in
             state.observations -= 1
             loop.progress.set(.monitors, state.isWatched)
