@@ -17,7 +17,7 @@ help:
 	@echo "make install  install portctl, its completions, and the library of CFMessagePort for C in PREFIX, or $(PREFIX)"
 	@echo "make soak     play 50,000 generated scripts on our run loop and on Foundation's, and compare; then load ports"
 	@echo "              for half an hour, or SOAK_MINUTES"
-	@echo "make fuzz     try to break what decodes other processes' bytes, FUZZ_SECONDS=60 for each of four"
+	@echo "make fuzz     try to break what decodes other processes' bytes, FUZZ_SECONDS=60 for each of five"
 	@echo "make bench    measure ports and the run loop beside what people would use instead, for some three minutes"
 	@echo "make bench-all  the same with more peers between processes: sd-bus, libqb, grpc-swift, SocketPort"
 	@echo "make bench-check  count the instructions and allocations of a message with valgrind, and fail if they have grown"
@@ -163,7 +163,7 @@ soak-ports: dependencies
 # another are lost for most files. What is found stays in .build/fuzz. What crashes belongs into Tests/Fuzz/Corpus,
 # which `make test` tries each time.
 FUZZ_SECONDS ?= 60
-FUZZ_TARGETS ?= frame control entry value
+FUZZ_TARGETS ?= frame control entry value answer
 FUZZ_BUILD = SWIFT_PORTS_FUZZ=1 $(SWIFT) build --scratch-path .build/fuzz --product Fuzz \
 	--sanitize fuzzer --sanitize address \
 	-Xswiftc -sanitize-coverage=edge,inline-8bit-counters,pc-table,trace-cmp

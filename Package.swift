@@ -116,7 +116,8 @@ let package = Package(
             path: "Tests/PortsTestHelper"),
         .executableTarget(name: "LoadingHelper", path: "Tests/LoadingHelper"),
         .executableTarget(name: "EndingHelper", dependencies: ["Ports", "RunLoops"], path: "Tests/EndingHelper"),
-        .target(name: "FuzzTargets", dependencies: ["Ports", "TypedPorts", "ZeroMQ"], path: "Tests/FuzzTargets"),
+        .target(
+            name: "FuzzTargets", dependencies: ["Ports", "RunLoops", "TypedPorts", "ZeroMQ"], path: "Tests/FuzzTargets"),
         .testTarget(
             name: "PortsTests",
             dependencies: [
@@ -146,7 +147,9 @@ let package = Package(
         .testTarget(name: "WordCountTests", dependencies: ["wordcount", "TestSupport"]),
         .testTarget(
             name: "PortctlTests",
-            dependencies: ["portctl", "PortsTestHelper", "RunLoops", "OwnThread", "TestSupport"]),
+            dependencies: [
+                "portctl", "Ports", "PortsTestHelper", "RunLoops", "FuzzTargets", "OwnThread", "TestSupport",
+            ]),
         .testTarget(
             name: "MovingOverTests",
             dependencies: ["loadd-corefoundation", "loadd-ports", "loadd-typedports", "OwnThread", "TestSupport"]),

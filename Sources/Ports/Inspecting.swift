@@ -41,6 +41,9 @@ final class Inspection: Sendable {
     private let answers: Receiver
     private let question: InspectionQuestion
     private let deadline: MonotonicInstant
+    /// More than a part of an answer has, so that an owner cannot fill the asker's memory.
+    private static let largestAnswer = 4 << 20
+
     /// The end of the asked port, or of its process.
     private let end: InvalidationWatch
 
@@ -51,7 +54,7 @@ final class Inspection: Sendable {
         try Fork.check()
         guard channel.isValid, let runtime = channel.runtime else { throw .isInvalid(port: channel.identity) }
         let path = channel.isLocal ? runtime.directory : channel.path
-        answers = try Receiver(.init(queue: 100), directoryPath: path, runtime.receiving)
+        answers = try Receiver(.init(queue: 32, message: Self.largestAnswer), directoryPath: path, runtime.receiving)
         var arguments = FieldWriter()
         writeArguments(&arguments)
         question = InspectionQuestion(
@@ -114,7 +117,10 @@ final class Inspection: Sendable {
             }
         }
         guard owner.minor >= 1 else { throw .ownerTooOld(port: channel.identity) }
-        owner.send(.question(question))
+        // An owner that reads nothing for so long does not answer in time, either.
+        guard owner.send(.question(question)) else {
+            throw channel.noAnswer(.receiveTimedOut(port: channel.identity))
+        }
     }
 
     func part(_ receive: () throws(PortError) -> ReceivedMessage) throws(PortError) -> (bytes: [UInt8], isLast: Bool) {

@@ -20,15 +20,25 @@ public final class PortMonitor: AsyncSequence, Sendable {
 
         mutating func next() -> PortEvent? {
             let event = events.popFirst()
-            if events.isEmpty { lost &+= exchange(&lostAfter, with: 0) }
+            if events.isEmpty { tellLost() }
             return event
         }
+
+        /// No sum overflows, whatever another process has counted.
+        mutating func tellLost() { lost = Swift.min(lost + exchange(&lostAfter, with: 0), FieldReader.mostCount) }
     }
 
     private let inspection: Inspection
     private let state = Lock(State())
 
     private init(_ inspection: Inspection) { self.inspection = inspection }
+
+    private static func inspection(
+        of right: MachPort.SendRight, _ filter: PortEvent.Filter, _ deadline: ContinuousClock.Instant?
+    ) throws(PortError) -> Inspection {
+        try PortError.check("program", filter.program?.utf8.count ?? 0, in: 0...PortEvent.Filter.mostProgram)
+        return try Inspection(of: right.channel, .monitor, before: deadline, filter.write)
+    }
 
     /// Begins to monitor a port: returns when the owner has begun.
     /// - Parameters:
@@ -42,7 +52,7 @@ public final class PortMonitor: AsyncSequence, Sendable {
         _ right: MachPort.SendRight, filter: PortEvent.Filter = .init(),
         before deadline: ContinuousClock.Instant? = .now + .seconds(5)
     ) throws(PortError) {
-        self.init(try Inspection(of: right.channel, .monitor, before: deadline, filter.write))
+        self.init(try Self.inspection(of: right, filter, deadline))
         add(try inspection.answer())
     }
 
@@ -51,7 +61,7 @@ public final class PortMonitor: AsyncSequence, Sendable {
         _ right: MachPort.SendRight, filter: PortEvent.Filter = .init(),
         before deadline: ContinuousClock.Instant? = .now + .seconds(5)
     ) async throws {
-        self.init(try Inspection(of: right.channel, .monitor, before: deadline, filter.write))
+        self.init(try Self.inspection(of: right, filter, deadline))
         add(try await inspection.answer())
     }
 
@@ -103,8 +113,8 @@ public final class PortMonitor: AsyncSequence, Sendable {
         let packet = PortEvents(bytes: bytes)
         state.withLock { state in
             state.events.append(contentsOf: packet.events)
-            state.lostAfter &+= packet.lost
-            if state.events.isEmpty { state.lost &+= exchange(&state.lostAfter, with: 0) }
+            state.lostAfter = Swift.min(state.lostAfter + packet.lost, FieldReader.mostCount)
+            if state.events.isEmpty { state.tellLost() }
         }
     }
 }

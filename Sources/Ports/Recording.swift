@@ -47,40 +47,47 @@ extension MachPort.SendRight {
 /// Recordings, as their parts come.
 struct ReceivedRecordings {
     private(set) var all: [LoopRecording] = []
-    private var count = 0
+    private var (count, size) = (0, 0)
 
-    /// More than an owner sends: its answer is not believed.
-    private static let mostParts = 4096
+    /// More parts, or more bytes, than an owner sends: its answer is not believed.
+    private static let mostParts = 1024
+    private static let mostBytes = 64 << 20
 
     /// Whether more parts follow.
     mutating func take(_ part: (bytes: [UInt8], isLast: Bool)) -> Bool {
         if part.isLast { return false }
         let received = RecordingPart(bytes: part.bytes)
-        if received.number == all.count {
+        if received.number == all.count, all.count < PortRecording.mostLoops {
             all.append(received.recording.checked)
-        } else if received.number == all.count - 1 {
-            all[received.number].spans += received.recording.checked.spans
+        } else if let last = all.indices.last, received.number == last {
+            all[last].spans += all[last].checked(received.recording.spans)
         }
-        count += 1
-        return count < Self.mostParts
+        (count, size) = (count + 1, size + part.bytes.count)
+        return count < Self.mostParts && size < Self.mostBytes
     }
 }
 
 extension LoopRecording {
-    /// With spans that lie in the recording, and at depths that a loop can have: another process has written them.
+    /// With an end, and spans, that another process may have.
     fileprivate var checked: LoopRecording {
         var recording = self
         recording.end = min(max(start, end), start + .seconds(1_000_000))
-        for index in spans.indices {
-            let span = spans[index]
-            recording.spans[index].depth = min(max(0, span.depth), 255)
-            recording.spans[index].start = min(max(start, span.start), recording.end)
-            recording.spans[index].end = min(max(recording.spans[index].start, span.end), recording.end)
+        recording.spans = recording.checked(spans)
+        return recording
+    }
+
+    /// The spans so that they lie in the recording, at depths that a loop can have: another process has written them.
+    fileprivate func checked(_ spans: [Span]) -> [Span] {
+        spans.map { span in
+            var span = span
+            span.depth = min(span.depth, 255)
+            span.start = min(max(start, span.start), end)
+            span.end = min(max(span.start, span.end), end)
             if var callout = span.callout {
                 callout.count = min(max(1, callout.count), 1 << 32)
-                recording.spans[index].activity = .callout(callout)
+                span.activity = .callout(callout)
             }
+            return span
         }
-        return recording
     }
 }

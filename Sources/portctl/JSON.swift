@@ -23,7 +23,8 @@ enum JSON: CustomStringConvertible {
             case "\"": quoted += "\\\""
             case "\\": quoted += "\\\\"
             case "\n": quoted += "\\n"
-            case _ where scalar.value < 0x20 || scalar.value == 0x7f:
+            // Also the controls of eight bits: a terminal obeys them.
+            case _ where scalar.value < 0x20 || (0x7f...0x9f).contains(scalar.value):
                 quoted += "\\u" + padded(Int(scalar.value), radix: 16, to: 4)
             default: quoted.unicodeScalars.append(scalar)
             }

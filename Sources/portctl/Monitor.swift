@@ -137,7 +137,7 @@ private final class Lines: Sendable {
 }
 
 extension PortEvent {
-    fileprivate func line(of name: String) -> String {
+    func line(of name: String) -> String {
         let start = "\(clock)  \(printable(name))  #\(number) \(kind.rawValue) id \(id)"
         if let duration { return "\(start) after \(milliseconds(duration)) ms" }
         let size = "\(size) byte\(size == 1 ? "" : "s")" + (sizes.count > 1 ? " \(sizes)" : "")
@@ -150,7 +150,7 @@ extension PortEvent {
         return clockTime(microseconds / 1_000_000) + "." + padded(microseconds % 1_000_000, to: 6)
     }
 
-    fileprivate func json(of name: String) -> JSON {
+    func json(of name: String) -> JSON {
         .object([
             ("name", .string(name)), ("event", .string(kind.rawValue)), ("number", .integer(number)),
             ("time", .number("\(self.time)")), ("id", .integer(Int(id))), ("size", .integer(size)),

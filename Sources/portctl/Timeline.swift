@@ -44,7 +44,7 @@ struct Timeline: ParsableCommand {
         if output.isJSON { return print("\(JSON.array(recordings.map(\.json)))") }
         let owner = try PortNameServer.shared.registration(forName: port.name)?.pid
         let subject = "“\(port.name)”" + (owner.map { " of process \($0)" } ?? "")
-        for recording in recordings { print(printable("\(recording)").replacing("\\n", with: "\n")) }
+        for recording in recordings { print("\(recording.shown)") }
         if recordings.isEmpty { print("no run loop serves the port: portctl info says what does") }
         try file.write(TimelinePage(subject: subject, recordings: recordings).html, default: "timeline.html")
     }
@@ -95,7 +95,25 @@ private final class Outcome<Value: Sendable>: @unchecked Sendable {
 }
 
 extension LoopRecording {
-    fileprivate var json: JSON {
+    /// With names of printable characters: none of them begins a line.
+    var shown: LoopRecording {
+        var (shown, known): (LoopRecording, [String: String]) = (self, [:])
+        func text(_ name: String) -> String {
+            let text = known[name] ?? printable(name)
+            known[name] = text
+            return text
+        }
+        shown.loop = text(loop)
+        for (index, span) in spans.enumerated() {
+            shown.spans[index].mode = span.mode.map { ThreadRunLoop.Mode(text($0.rawValue)) }
+            guard var callout = span.callout else { continue }
+            callout.label = callout.label.map(text)
+            shown.spans[index].activity = .callout(callout)
+        }
+        return shown
+    }
+
+    var json: JSON {
         func nanoseconds(_ duration: Duration) -> JSON { .integer(Int(clamping: duration.attoseconds / 1_000_000_000)) }
         let totals = totals
         return .object([

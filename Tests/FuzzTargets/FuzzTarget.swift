@@ -12,6 +12,8 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case entry
     /// Typed values.
     case value
+    /// Answers to questions about ports.
+    case answer
 
     /// Decodes the bytes as far as they let it, and encodes what has come of it.
     ///
@@ -22,6 +24,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .control: Self.faultOfMessage(bytes) ?? Self.faultOfHello(bytes)
         case .entry: Self.faultOfEntry(bytes)
         case .value: FuzzedValue.fault(in: bytes)
+        case .answer: FuzzedAnswer.fault(in: Array(bytes))
         }
     }
 
@@ -32,6 +35,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .control: Samples.packets
         case .entry: Samples.entries
         case .value: FuzzedValue.seeds
+        case .answer: FuzzedAnswer.seeds
         }
     }
 

@@ -228,6 +228,9 @@ import Testing
             var state = pollfd(fd: theirs.descriptor, events: 0, revents: 0)
             return poll(&state, 1, 0) == 1 && state.revents & Int16(POLLHUP) != 0
         }
+        // Who asks learns at some time that the peer does not read.
+        let question = InspectionQuestion(kind: 1, number: 1, answers: Samples.right, arguments: [])
+        #expect((0..<1000).contains { _ in !ours.send(.question(question)) })
         #expect(!isCutOff())
         for number in 0..<70_000 as Range<UInt64> { ours.send(.unanswered(number)) }
         #expect(isCutOff())

@@ -119,6 +119,104 @@ import Testing
         thread.stop()
     }
 
+    @Test func `a monitor is told of no more messages in a second than is promised`() throws {
+        let port = try MachPort(queueLimit: 10_000) { _ in }
+        let thread = try served(port)
+        let start = MonotonicInstant.now
+        let monitor = try PortMonitor(port.sendRight, before: .patience)
+        let stop = Shared(false)
+        let flood = Helper { () -> Int in
+            var count = 0
+            while !stop.withLock({ $0 }) { if (try? port.sendRight.send(MachPort.Message())) != nil { count += 1 } }
+            return count
+        }
+        var numbers: [Int] = []
+        func note(_ event: PortEvent) { if event.kind == .message { numbers.append(event.number) } }
+        while start.duration(to: .now) < .milliseconds(700) { note(try #require(try monitor.next(before: .patience))) }
+        stop.withLock { $0 = true }
+        let count = try #require(flood.value())
+        while numbers.count + monitor.lostCount < count { note(try #require(try monitor.next(before: .patience))) }
+        let periods = Int(start.duration(to: .now) / .milliseconds(50)) + 1
+        #expect(numbers.count <= 256 * periods, "\(numbers.count) in \(periods) periods")
+        // A gap in the numbers shows what was left out.
+        #expect(numbers == numbers.sorted() && Set(numbers).count == numbers.count)
+        #expect(monitor.lostCount == 0 || (numbers.last ?? 0) > numbers.count)
+        thread.stop()
+    }
+
+    @Test func `what a filter refuses is not counted as left out`() throws {
+        let count = 20_000
+        let port = try MachPort(queueLimit: 2 * count) { _ in }
+        let monitor = try PortMonitor(port.sendRight, filter: .init(id: 1, minimumSize: 2), before: .patience)
+        let none = try PortMonitor(port.sendRight, filter: .init(id: 2, minimumSize: 2), before: .patience)
+        for _ in 0..<count {
+            try port.sendRight.send(MachPort.Message(id: 1, bytes: [1, 2]))
+            try port.sendRight.send(MachPort.Message(id: 2, bytes: [1]))
+        }
+        let thread = try served(port)
+        #expect(waitUntil { port.receiver.look().statistics.waiting == 0 })
+        var seen = 0
+        while seen + monitor.lostCount < count {
+            if try #require(try monitor.next(before: .patience)).kind == .message { seen += 1 }
+        }
+        #expect(seen + monitor.lostCount == count && seen > 0 && monitor.lostCount > 0)
+        #expect(errorKind { _ = try none.next(before: .now + .milliseconds(100)) } == "receiveTimedOut")
+        #expect(none.lostCount == 0)
+        thread.stop()
+    }
+
+    @Test func `a request that nobody takes as one has its end`() throws {
+        let port = try MachPort { _ in }
+        let thread = try served(port)
+        let monitor = try PortMonitor(port.sendRight, before: .patience)
+        #expect(throws: PortError.self) { try RemoteMessagePort(port.sendRight).request(id: 3, timeout: .seconds(60)) }
+        #expect(try (0..<2).map { _ in try monitor.next(before: .patience)?.kind } == [.request, .unanswered])
+        thread.stop()
+    }
+
+    @Test func `a filter keeps all of its conditions, or is refused`() throws {
+        let port = try MachPort()
+        let longest = PortEvent.Filter(
+            id: 1, sender: 2, program: String(repeating: "é", count: PortEvent.Filter.mostProgram / 2), minimumSize: 3)
+        #expect(
+            longest.bytes.count <= InspectionQuestion.mostArguments && PortEvent.Filter(bytes: longest.bytes) == longest
+        )
+        _ = try PortMonitor(port.sendRight, filter: longest, before: .patience)
+        var longer = longest
+        longer.program?.append("x")
+        #expect(errorKind { _ = try PortMonitor(port.sendRight, filter: longer, before: .patience) } == "invalidLimit")
+    }
+
+    @Test func `a monitor that is removed twice leaves another tap alone`() throws {
+        let runtime = PortRuntime(directory: sandbox.path)
+        let (port, answers) = (
+            try MachPort(nameServer: runtime.nameServer), try MachPort(nameServer: runtime.nameServer)
+        )
+        let taps = (0..<2).map { _ in PortTap(port.receiver, runtime.accepted) }
+        let stream = EventStream(
+            .init(), to: InspectionAnswer(to: answers.receiver.channel) {}, runtime.housekeeping
+        ) { _ in }
+        #expect(taps[0].add(stream) && taps[0].remove(stream) && !isMonitored(port))
+        #expect(taps[1].add(stream) && !taps[0].remove(stream) && isMonitored(port))
+        #expect(taps[1].remove(stream) && !isMonitored(port))
+    }
+
+    @Test func `a port that ends with its runtime leaves no monitor`() throws {
+        weak var tap: PortTap?
+        let asker = PortRuntime(directory: sandbox.path)
+        var monitor: PortMonitor?
+        do {
+            let runtime = PortRuntime(directory: sandbox.path)
+            let port = try MachPort(nameServer: runtime.nameServer) { _ in }
+            try runtime.nameServer.register(port, name: "ending")
+            monitor = try PortMonitor(asker.nameServer.port(forName: "ending", before: .patience), before: .patience)
+            tap = port.receiver.state.withLock { $0.tapped?.tap as? PortTap }
+            #expect(tap != nil)
+        }
+        #expect(waitUntil { tap == nil })
+        withExtendedLifetime(monitor) {}
+    }
+
     @Test func `a monitor that is stopped or dead costs the port nothing for long`() throws {
         let port = try MachPort(nameServer: sandbox.names) { _ in }
         try sandbox.names.register(port, name: "monitored")

@@ -3,6 +3,7 @@ import RunLoops
 import TestSupport
 import Testing
 
+@testable import FuzzTargets
 @testable import Ports
 
 @Suite(.ownThread) struct RecordingTests {
@@ -67,6 +68,14 @@ import Testing
         #expect(errorKind { _ = try right.recordings(for: .zero, before: .patience) } == "busy")
         #expect(waitUntil { ended.withLock { $0 } == 4 })
         _ = try right.recordings(for: .zero)
+    }
+
+    @Test func `parts that no owner sends do no harm`() {
+        var generator = SplitMix64(seed: drawnSeed())
+        for _ in 0..<20_000 {
+            let bytes = FuzzedAnswer.spoilt(&generator)
+            #expect(bytes.withUnsafeBytes { FuzzTarget.answer.fault(in: $0) } == nil, "\(bytes)")
+        }
     }
 
     @Test func `a part of a recording keeps everything, and any bytes are a part`() {

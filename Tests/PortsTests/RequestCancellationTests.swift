@@ -126,6 +126,33 @@ import Testing
         #expect(try await asking.value == [3])
     }
 
+    @Test func `of many requests whose ends are seen, those that have ended take no room`() {
+        let (accepted, incarnation) = (AcceptedRequests(), Incarnation.random())
+        let ends = Shared<[UInt64: [MonitoredRequests.End]]>([:])
+        func begin(_ number: UInt64) {
+            accepted.onEnd(.init(asker: incarnation, number: number)) { end in
+                ends.withLock { $0[number, default: []].append(end) }
+            }
+        }
+        func end(_ number: UInt64, isAnswered: Bool = true) {
+            accepted.remove(.init(asker: incarnation, number: number), isAnswered: isAnswered)
+        }
+        begin(0)
+        for number in 1...20_000 as ClosedRange<UInt64> {
+            begin(number)
+            end(number)
+        }
+        end(0, isAnswered: false)
+        #expect(ends.withLock { $0[0] } == [.unanswered] && ends.withLock { $0.count } == 20_001)
+        #expect(accepted.isEmpty)
+        // Too many at once: the oldest ones are told.
+        for number in 0..<5000 as Range<UInt64> { begin(number) }
+        let forgotten = ends.withLock { ends in (0..<5000 as Range<UInt64>).filter { ends[$0]?.last == .forgotten } }
+        #expect(forgotten == Array(0..<UInt64(5000 - MonitoredRequests.most)))
+        for number in 0..<5000 as Range<UInt64> { end(number) }
+        #expect(accepted.isEmpty)
+    }
+
     @Test func `cancellations of requests that never come are forgotten`() {
         let accepted = AcceptedRequests()
         let incarnation = Incarnation.random()

@@ -45,19 +45,24 @@ final class ControlConnection: Sendable {
     /// What the log calls the peer.
     var text: String { "\(owner), which is \(incarnation.shortDescription)" }
 
-    func send(_ message: ControlMessage) {
-        let isLate = state.withLock { state in
-            if case .watch(let number) = message, !state.asked.insert(number).inserted { return false }
-            if state.isClosed { return true }
-            if state.outbox.isEmpty, socket.send(message) { return false }
+    private enum Sending { case done, leftOut, late }
+
+    /// - Returns: False when the message was left out, because the peer does not read.
+    @discardableResult
+    func send(_ message: ControlMessage) -> Bool {
+        let sending: Sending = state.withLock { state in
+            if case .watch(let number) = message, !state.asked.insert(number).inserted { return .done }
+            if state.isClosed { return .late }
+            if state.outbox.isEmpty, socket.send(message) { return .done }
             // Skip queries for a peer with a full socket: unanswered queries would accumulate without bound. A name is for
             // people, and no reason to cut a peer off.
             switch message {
-            case .count, .question, .named: return false
+            case .count, .named: return .leftOut
+            case .question where state.outbox.count >= 64: return .leftOut
             default: break
             }
             // Cancellations spare the server work, and no more: they are no reason to cut a stopped peer off.
-            if case .cancelled = message, state.outbox.count >= 1024 { return false }
+            if case .cancelled = message, state.outbox.count >= 1024 { return .leftOut }
             // A peer that does not read is cut off. Watches have room: the rights of this process bound their count.
             let hasRoom = control.waitingPackets.load(ordering: .relaxed) < ControlConnectionTable.manyPackets
             if state.outbox.count < (hasRoom ? 65_536 : 1024) + state.asked.count {
@@ -68,9 +73,10 @@ final class ControlConnection: Sendable {
                 log.debug("cutting off the connection to \(text), which does not read")
                 cut()
             }
-            return false
+            return .done
         }
-        if isLate { control.sendAgain([message], to: incarnation) }
+        if sending == .late { control.sendAgain([message], to: incarnation) }
+        return sending != .leftOut
     }
 
     private func startFlushing(_ state: inout State) {

@@ -8,18 +8,25 @@ final class EventStream: Sendable {
         var pending = PortEvents()
         /// The messages among them, without what became of earlier ones.
         var messageCount = 0
-        /// The tap's count of skipped messages that the monitor knows.
-        var skipped = 0
-        var isScheduled = false
+        /// Whether a timer runs for the next packet. There are never two, so that the bound holds.
+        var hasTimer = false
         var isSending = false
+
+        var hasRoom: Bool { messageCount < EventStream.most && pending.events.count < EventStream.mostEvents }
+
+        /// The end of a sending starts the next timer.
+        mutating func startsTimer() -> Bool {
+            guard !hasTimer, !isSending, !pending.isEmpty else { return false }
+            hasTimer = true
+            return true
+        }
     }
 
     let filter: PortEvent.Filter
     private let answer: InspectionAnswer
-    private let tap: PortTap
     private let housekeeping: Housekeeping
     private let ended: @Sendable (EventStream) -> Void
-    private let state: Lock<State>
+    private let state = Lock(State())
 
     /// How often events go out, and of how many messages at most: they must not cost the owner much.
     private static let period = Duration.milliseconds(50)
@@ -29,69 +36,76 @@ final class EventStream: Sendable {
 
     /// - Parameter ended: Called when the monitor is gone. Perhaps more than once.
     init(
-        _ filter: PortEvent.Filter, of tap: PortTap, to answer: InspectionAnswer, _ housekeeping: Housekeeping,
+        _ filter: PortEvent.Filter, to answer: InspectionAnswer, _ housekeeping: Housekeeping,
         ended: @escaping @Sendable (EventStream) -> Void
     ) {
-        (self.filter, self.tap, self.answer) = (filter, tap, answer)
+        (self.filter, self.answer) = (filter, answer)
         (self.housekeeping, self.ended) = (housekeeping, ended)
-        var state = State()
-        state.skipped = tap.skippedCount.load(ordering: .relaxed)
-        self.state = Lock(state)
     }
 
     /// Tells the monitor that it sees everything from now on.
     func begin() {
         answer.asker.onInvalidation { [weak self] in if let self { ended(self) } }
+        change { $0.isSending = true }
         send(PortEvents())
     }
 
-    /// - Returns: Whether there is room for another message.
-    func add(_ event: PortEvent) -> Bool {
-        let (hasRoom, isFirst) = state.withLock { state in
+    /// Whether there is room for another message. If not, the message is counted as left out.
+    func hasRoom() -> Bool {
+        change { state in
+            if !state.hasRoom { state.pending.lost += 1 }
+            return state.hasRoom
+        } ?? false
+    }
+
+    func add(_ event: PortEvent) {
+        change { state in
             let isMessage = event.kind == .message || event.kind == .request
-            guard isMessage ? state.messageCount < Self.most : state.pending.events.count < Self.mostEvents else {
+            guard isMessage ? state.hasRoom : state.pending.events.count < Self.mostEvents else {
                 state.pending.lost += 1
-                return (false, false)
+                return
             }
             state.pending.events.append(event)
             if isMessage { state.messageCount += 1 }
-            return (state.messageCount < Self.most, !exchange(&state.isScheduled, with: true))
         }
-        if isFirst { flushLater() }
-        return hasRoom
     }
 
-    private func flushLater() { housekeeping.perform(after: Self.period) { [weak self] in self?.flush() } }
+    /// Counts an event that nobody will see.
+    func leaveOut() { change { $0.pending.lost += 1 } }
+
+    /// - Returns: Nil in a forked child: another thread of the parent may have held the lock.
+    @discardableResult
+    private func change<Result>(_ body: (inout State) -> Result) -> Result? {
+        let outcome = state.withLockUnlessForked { state in
+            let result = body(&state)
+            return (result: result, startsTimer: state.startsTimer())
+        }
+        guard let outcome else { return nil }
+        if outcome.startsTimer { housekeeping.perform(after: Self.period) { [weak self] in self?.flush() } }
+        return outcome.result
+    }
 
     private func flush() {
-        let skipped = tap.skippedCount.load(ordering: .relaxed)
         var packet = PortEvents()
         let isReady = state.withLock { state in
-            // What is sent comes back here.
-            state.isScheduled = state.isSending
-            guard !state.isSending else { return false }
-            state.pending.lost += skipped - exchange(&state.skipped, with: skipped)
-            state.messageCount = 0
+            state.hasTimer = false
+            guard !state.isSending, !state.pending.isEmpty else { return false }
+            (state.isSending, state.messageCount) = (true, 0)
             swap(&packet, &state.pending)
             return true
         }
-        guard isReady else { return }
-        tap.roomWasMade()
-        if !packet.events.isEmpty || packet.lost > 0 { send(packet) }
+        if isReady { send(packet) }
     }
 
     private func send(_ packet: PortEvents) {
-        state.withLock { $0.isSending = true }
         answer.send(.part, packet.bytes) { [weak self] isSent in
             guard let self else { return }
             // A monitor that does not read, as one that is stopped, misses what it has no room for.
             guard isSent || answer.asker.isValid else { return ended(self) }
-            let isDue = state.withLock { state in
+            change { state in
                 state.isSending = false
                 if !isSent { state.pending.lost += packet.lost + packet.events.count }
-                return state.isScheduled || !isSent && !exchange(&state.isScheduled, with: true)
             }
-            if isDue { flushLater() }
         }
     }
 }

@@ -79,8 +79,10 @@ final class Inspector: Sendable {
             return tap
         }
         // One thread adds and removes, so that no monitor is added to a tap that its port has no more.
-        let stream = EventStream(filter, of: tap, to: answer, context.housekeeping) { [context, weak self] stream in
-            try? context.housekeeping.perform { [weak self] in self?.remove(stream, from: tap, of: number) }
+        let stream = EventStream(filter, to: answer, context.housekeeping) { [context, weak self, weak tap] stream in
+            try? context.housekeeping.perform { [weak self, weak tap] in
+                if let tap { self?.remove(stream, from: tap, of: number) }
+            }
         }
         if tap.add(stream) { stream.begin() } else { answer.end(.busy) }
     }

@@ -18,7 +18,7 @@ public struct PortEvent: Sendable, Hashable {
     public let kind: Kind
     /// When, in seconds since 1970.
     public let time: Double
-    /// Counts the messages that monitors of the port are told of. A later event of a message has the message's number.
+    /// Counts the messages that are taken while somebody monitors the port, also those that are left out. A later event of a message has the message's number.
     public let number: Int
     /// The message's id.
     public let id: UInt32
@@ -54,11 +54,23 @@ public struct PortEvent: Sendable, Hashable {
             (self.id, self.sender, self.program, self.minimumSize) = (id, sender, program, minimumSize)
         }
 
+        /// The most bytes of the program: the arguments of a question have little room.
+        static let mostProgram = 400
+
         func wants(_ event: PortEvent) -> Bool {
-            guard (id ?? event.id) == event.id, (sender ?? event.sender) == event.sender, event.size >= minimumSize
-            else { return false }
-            guard let program else { return true }
-            return event.program.map { $0 == program || $0.hasSuffix("/" + program) } ?? false
+            wants(id: event.id, size: event.size, sender: event.sender) { _ in event.program }
+        }
+
+        /// Asks only for what the filter needs: the cheapest first.
+        func wants(
+            id: UInt32, size: @autoclosure () -> Int, sender: @autoclosure () -> Int32, program: (Int32) -> String?
+        ) -> Bool {
+            guard (self.id ?? id) == id, minimumSize <= 0 || size() >= minimumSize else { return false }
+            guard self.sender != nil || self.program != nil else { return true }
+            let sender = sender()
+            guard (self.sender ?? sender) == sender else { return false }
+            guard let wanted = self.program else { return true }
+            return program(sender).map { $0 == wanted || $0.hasSuffix("/" + wanted) } ?? false
         }
     }
 }
@@ -69,15 +81,15 @@ extension PortEvent: Fields {
     init(from reader: inout FieldReader) {
         let kind = reader.number()
         self.kind = Self.kinds.indices.contains(kind) ? Self.kinds[kind] : .message
-        time = Double(bitPattern: UInt64(bitPattern: Int64(reader.number())))
-        number = reader.number()
+        time = reader.time()
+        number = reader.count()
         id = UInt32(truncatingIfNeeded: reader.number())
-        size = reader.number()
-        ports = reader.number()
+        size = reader.count()
+        ports = reader.count()
         sender = Int32(truncatingIfNeeded: reader.number())
         program = reader.text()
         duration = reader.duration()
-        sizes = reader.numbers()
+        sizes = reader.numbers().map { min(max(0, $0), FieldReader.mostCount) }
     }
 
     func write(to writer: inout FieldWriter) {
@@ -99,13 +111,13 @@ extension PortEvent.Filter: Fields {
         id = reader.numbers().first.map { UInt32(truncatingIfNeeded: $0) }
         sender = reader.numbers().first.map { Int32(truncatingIfNeeded: $0) }
         program = reader.text()
-        minimumSize = reader.number()
+        minimumSize = reader.count()
     }
 
     func write(to writer: inout FieldWriter) {
         writer.write(id.map { [Int($0)] } ?? [])
         writer.write(sender.map { [Int($0)] } ?? [])
-        writer.write(program.map { String($0.prefix(256)) })
+        writer.write(program)
         writer.write(minimumSize)
     }
 }
@@ -116,10 +128,12 @@ struct PortEvents: Fields {
     var lost = 0
     var events: [PortEvent] = []
 
+    var isEmpty: Bool { events.isEmpty && lost == 0 }
+
     init() {}
 
     init(from reader: inout FieldReader) {
-        lost = reader.number()
+        lost = reader.count()
         events = reader.list()
     }
 

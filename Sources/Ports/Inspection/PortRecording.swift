@@ -8,7 +8,7 @@ final class PortRecording: Sendable {
 
     /// The longest recording, the most loops of a port, and the events of a loop: half a megabyte.
     static let longest = Duration.seconds(60)
-    private static let mostLoops = 8
+    static let mostLoops = 8
     private static let capacity = 32_768
     /// The spans of a message to the asker.
     private static let spansOfPart = 512
@@ -33,11 +33,12 @@ final class PortRecording: Sendable {
         }
     }
 
-    /// One after another: the asker takes a part before the next is made.
+    /// One after another, each from the loop of the housekeeping thread: the asker takes a part before the next is made.
     private func send(_ parts: ArraySlice<RecordingPart>) {
         guard let part = parts.first else { return answer.end(.last) }
         answer.send(.part, part.bytes) { isSent in
-            if isSent { self.send(parts.dropFirst()) }
+            guard isSent, let runtime = self.answer.asker.runtime else { return }
+            try? runtime.housekeeping.perform { self.send(parts.dropFirst()) }
         }
     }
 }

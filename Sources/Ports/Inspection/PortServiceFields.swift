@@ -4,19 +4,19 @@ extension PortService: Fields {
         hasHandler = reader.flag()
         loops = reader.list()
         queue = reader.list(of: Queue.self).first
-        waitingThreads = reader.number()
-        waitingTasks = reader.number()
-        descriptors = reader.number()
-        handlingThreads = reader.number()
+        waitingThreads = reader.count()
+        waitingTasks = reader.count()
+        descriptors = reader.count()
+        handlingThreads = reader.count()
         observed = reader.duration() ?? .zero
-        handled = reader.number()
-        waitingBefore = reader.number()
-        received = reader.number()
-        waiting = reader.number()
-        queueLimit = reader.number()
+        handled = reader.count()
+        waitingBefore = reader.count()
+        received = reader.count()
+        waiting = reader.count()
+        queueLimit = reader.count()
         senders = reader.list()
         awaited = reader.list()
-        iteratingTasks = reader.number()
+        iteratingTasks = reader.count()
     }
 
     func write(to writer: inout FieldWriter) {
@@ -35,7 +35,7 @@ extension PortService: Fields {
 
 extension PortService.Loop: Fields {
     init(from reader: inout FieldReader) {
-        thread = reader.number()
+        thread = reader.count()
         threadName = reader.text() ?? ""
         modes = reader.list()
         running = reader.list()
@@ -75,8 +75,8 @@ extension PortService.Sender: Fields {
     init(from reader: inout FieldReader) {
         pid = Int32(truncatingIfNeeded: reader.number())
         program = reader.text()
-        sent = reader.number()
-        recently = reader.number()
+        sent = reader.count()
+        recently = reader.count()
     }
 
     func write(to writer: inout FieldWriter) {
@@ -90,8 +90,8 @@ extension PortService.Sender: Fields {
 extension PortService.Awaited: Fields {
     init(from reader: inout FieldReader) {
         port = reader.text() ?? ""
-        replies = reader.number()
-        senders = reader.number()
+        replies = reader.count()
+        senders = reader.count()
         title = reader.text() ?? port
     }
 

@@ -1,7 +1,6 @@
 import Glibc
 import RunLoopLocks
 import RunLoops
-import Synchronization
 
 /// What those who monitor a port share.
 final class PortTap: MessageTap {
@@ -9,6 +8,7 @@ final class PortTap: MessageTap {
         var monitors: [EventStream] = []
         var lastNumber = 0
         var programs: [pid_t: String?] = [:]
+        var programsEnd = MonotonicInstant.distantPast
         /// The messages in their handlers.
         var handled: [Int: (message: PortEvent, since: MonotonicInstant)] = [:]
     }
@@ -16,15 +16,13 @@ final class PortTap: MessageTap {
     private let port: Weak<Receiver>
     private let accepted: AcceptedRequests
     private let state = Lock(State())
-    /// Whether some monitor has room, so that a flood costs little.
-    private let hasRoom = Atomic(true)
-    /// The messages that nobody had room for.
-    let skippedCount = Atomic(0)
 
     /// The most monitors of a port.
     private static let most = 16
     /// The most messages of which the tap waits for the handler's return: few threads handle messages at a time.
     private static let mostHandled = 256
+    /// For how long the programs are known: a process id may soon be another process's.
+    private static let programTime = Duration.milliseconds(50)
 
     init(_ port: Receiver, _ accepted: AcceptedRequests) {
         (self.port, self.accepted) = (Weak(port), accepted)
@@ -38,95 +36,121 @@ final class PortTap: MessageTap {
             return true
         }
         if isAdded { port.object?.setTap(self) }
-        roomWasMade()
         return isAdded
     }
 
-    /// - Returns: Whether it was the last.
+    /// - Returns: Whether it was the last. The port may have another tap when the monitor was removed before.
     func remove(_ monitor: EventStream) -> Bool {
         let isLast = state.withLock { state in
+            let former = state.monitors.count
             state.monitors.removeAll { $0 === monitor }
-            return state.monitors.isEmpty
+            return former > 0 && state.monitors.isEmpty
         }
         if isLast { port.object?.setTap(nil) }
         return isLast
     }
 
-    /// Events have gone out. The programs are forgotten: a process id may soon be another process's.
-    func roomWasMade() {
-        state.withLock { $0.programs = [:] }
-        hasRoom.store(true, ordering: .relaxed)
-    }
-
     /// Looked up at once: a sender may end soon.
     private func program(of pid: pid_t) -> String? {
-        if let known = state.withLock({ $0.programs[pid] }) { return known }
+        let now = MonotonicInstant.now
+        let known = state.withLock { state in
+            if state.programsEnd < now { (state.programs, state.programsEnd) = ([:], now + Self.programTime) }
+            return state.programs[pid]
+        }
+        if let known { return known }
         let program = ProcessStatus.program(of: pid)
         state.withLock { $0.programs[pid] = .some(program) }
         return program
     }
 
     func taken(_ message: ReceivedMessage, hasHandler: Bool) -> Int? {
-        guard hasRoom.load(ordering: .relaxed) else {
-            skippedCount.add(1, ordering: .relaxed)
-            return nil
-        }
-        let number = state.withLock { state in
+        let numbered = state.withLockUnlessForked { state in
             state.lastNumber += 1
-            return state.lastNumber
+            return (number: state.lastNumber, monitors: state.monitors)
         }
+        guard let (number, monitors) = numbered else { return nil }
+        // Asked before the event is made: of a flood most messages are left out.
+        let wanting = monitors.filter { $0.filter.wants(message, program) && $0.hasRoom() }
+        if wanting.isEmpty { return nil }
         let (event, since) = (PortEvent(message, number, program: program), MonotonicInstant.now)
-        guard tell(event, about: event) else { return nil }
+        for monitor in wanting { monitor.add(event) }
         if event.kind == .request {
-            guard let asker = message.replyChannel?.id.incarnation else { return nil }
-            accepted.onEnd(.init(asker: asker, number: message.header.request)) { [weak self] isAnswered in
-                let kind = isAnswered ? PortEvent.Kind.reply : .unanswered
-                self?.tell(PortEvent(event, kind, since), about: event)
-            }
+            noteEnd(of: message, event, since)
             return nil
         }
-        return state.withLock { state in
-            guard hasHandler, state.handled.count < Self.mostHandled else { return nil }
+        guard hasHandler else { return nil }
+        let isNoted = state.withLock { state in
+            guard state.handled.count < Self.mostHandled else { return false }
             state.handled[number] = (event, since)
-            return number
+            return true
+        }
+        if !isNoted { for monitor in wanting { monitor.leaveOut() } }
+        return isNoted ? number : nil
+    }
+
+    private func noteEnd(of request: ReceivedMessage, _ event: PortEvent, _ since: MonotonicInstant) {
+        guard let asker = request.replyChannel?.id.incarnation else { return }
+        accepted.onEnd(.init(asker: asker, number: request.header.request)) { [weak self] end in
+            for monitor in self?.monitors(for: event) ?? [] {
+                switch end {
+                case .answered: monitor.add(PortEvent(event, .reply, since))
+                case .unanswered: monitor.add(PortEvent(event, .unanswered, since))
+                case .forgotten: monitor.leaveOut()
+                }
+            }
         }
     }
 
     func handled(_ number: Int) {
-        guard let (message, since) = state.withLock({ $0.handled.removeValue(forKey: number) }) else { return }
-        tell(PortEvent(message, .handled, since), about: message)
+        // The handler may have forked.
+        let noted = state.withLockUnlessForked { $0.handled.removeValue(forKey: number) } ?? nil
+        guard let (message, since) = noted else { return }
+        let event = PortEvent(message, .handled, since)
+        for monitor in monitors(for: message) { monitor.add(event) }
     }
 
-    /// - Returns: Whether some monitor wants the message.
-    @discardableResult
-    private func tell(_ event: PortEvent, about message: PortEvent) -> Bool {
-        let monitors = state.withLock { $0.monitors }
-        let wanting = monitors.filter { $0.filter.wants(message) }
-        // Each is asked: none of them is left out.
-        let haveRoom = wanting.map { $0.add(event) }
-        if !haveRoom.contains(true), wanting.count == monitors.count { hasRoom.store(false, ordering: .relaxed) }
-        return !wanting.isEmpty
+    private func monitors(for message: PortEvent) -> [EventStream] {
+        (state.withLockUnlessForked { $0.monitors } ?? []).filter { $0.filter.wants(message) }
+    }
+}
+
+extension PortEvent.Filter {
+    fileprivate func wants(_ message: ReceivedMessage, _ program: (pid_t) -> String?) -> Bool {
+        // A frame is larger than its components.
+        wants(
+            id: message.header.id,
+            size: message.size < minimumSize ? message.size : PortEvent.Sizes(message).size,
+            sender: message.sender?.pid ?? 0, program: program)
     }
 }
 
 extension PortEvent {
-    private static let mostSizes = 16
+    fileprivate struct Sizes {
+        private(set) var sizes: [Int] = []
+        private(set) var ports = 0
+        let size: Int
+
+        private static let most = 16
+
+        init(_ message: ReceivedMessage) {
+            // Any number of components may come, and each is found from the first on.
+            for index in 0..<min(message.componentCount, Self.most) {
+                var size: Int?
+                message.readBytes(ofComponent: index) { size = $0.count }
+                if size == nil { ports += 1 }
+                sizes.append(size ?? 0)
+            }
+            size = message.componentCount > Self.most ? message.size : sizes.reduce(0, +)
+        }
+    }
 
     fileprivate init(_ message: ReceivedMessage, _ number: Int, program: (pid_t) -> String?) {
-        let header = message.header
-        var (sizes, ports): ([Int], Int) = ([], 0)
-        // Any number of components may come, and each is found from the first on.
-        for index in 0..<min(message.componentCount, Self.mostSizes) {
-            var size: Int?
-            message.readBytes(ofComponent: index) { size = $0.count }
-            if size == nil { ports += 1 }
-            sizes.append(size ?? 0)
-        }
+        let (header, sizes) = (message.header, Sizes(message))
         let sender = message.sender?.pid ?? 0
         self.init(
             kind: header.kind == .request ? .request : .message, time: Self.now, number: number, id: header.id,
-            sizes: sizes, size: message.componentCount > Self.mostSizes ? message.size : sizes.reduce(0, +),
-            ports: ports, sender: sender, program: program(sender), duration: nil)
+            sizes: sizes.sizes, size: sizes.size, ports: sizes.ports, sender: sender, program: program(sender),
+            duration: nil)
     }
 
     fileprivate init(_ message: PortEvent, _ kind: Kind, _ since: MonotonicInstant) {

@@ -2,10 +2,10 @@ import RunLoops
 
 extension RecordingPart: Fields {
     init(from reader: inout FieldReader) {
-        number = reader.number()
+        number = reader.count()
         recording = LoopRecording(
             loop: reader.text() ?? "", start: reader.instant(), end: reader.instant(), spans: [],
-            dropped: reader.number())
+            dropped: reader.count())
         recording.spans = reader.list()
     }
 
@@ -29,12 +29,12 @@ extension LoopRecording.Span: Fields {
             activity = .sleep(.init(wakeUp, isPolling: reader.flag()))
         case 2:
             let kind = reader.text().flatMap(LoopRecording.Callout.Kind.init) ?? .block
-            activity = .callout(.init(kind, label: reader.text(), count: reader.number()))
+            activity = .callout(.init(kind, label: reader.text(), count: reader.count()))
         default: activity = .pass
         }
         let mode = reader.text().map { ThreadRunLoop.Mode($0) }
         self.init(
-            activity, mode: mode, depth: reader.number(), start: reader.instant(), end: reader.instant(),
+            activity, mode: mode, depth: reader.count(), start: reader.instant(), end: reader.instant(),
             isBeginningKnown: reader.flag(), isOver: reader.flag())
     }
 

@@ -25,10 +25,9 @@ final class AcceptedRequests: Sendable {
     private struct State {
         var cancelled: [Incarnation: Cancelled] = [:]
         var watched = PendingTable<ID, Watched>()
-        /// What to call at the end of monitored requests.
-        var ends: [ID: @Sendable (_ isAnswered: Bool) -> Void] = [:]
-        /// The same in their order, also those that have ended.
-        var endOrder: Deque<ID> = []
+        var monitored = MonitoredRequests()
+
+        var isEmpty: Bool { cancelled.isEmpty && watched.isEmpty && monitored.isEmpty }
 
         func isCancelled(_ request: ID) -> Bool {
             cancelled[request.asker]?.numbers.contains(request.number) ?? false
@@ -41,16 +40,23 @@ final class AcceptedRequests: Sendable {
     }
 
     private let state = Lock(State())
-    /// Whether there has been anything to remove, so that most requests end without the lock.
+    /// Whether there is anything to remove, so that most requests end without the lock.
     private let isUsed = Atomic(false)
 
     /// The most cancellations of one asker that are remembered: they may come before the request, or after its reply.
     private static let mostCancelled = 16_384
-    private static let mostEnds = 4096
 
     /// Whether no cancellation and no handler waits.
-    var isEmpty: Bool { state.withLock { $0.cancelled.isEmpty && $0.watched.isEmpty } }
+    var isEmpty: Bool { !isUsed.load(ordering: .acquiring) }
     var isWatched: Bool { state.withLock { !$0.watched.isEmpty } }
+
+    private func change<Result>(_ body: (inout sending State) -> sending Result) -> Result {
+        state.withLock { state in
+            let result = body(&state)
+            isUsed.store(!state.isEmpty, ordering: .releasing)
+            return result
+        }
+    }
 
     func isCancelled(_ request: ID) -> Bool {
         isUsed.load(ordering: .acquiring) && state.withLock { $0.isCancelled(request) }
@@ -58,8 +64,7 @@ final class AcceptedRequests: Sendable {
 
     /// The asker says that the request needs no reply.
     func cancel(_ request: ID) {
-        isUsed.store(true, ordering: .releasing)
-        let watched = state.withLock { state in
+        let watched = change { state in
             var cancelled = state.cancelled.removeValue(forKey: request.asker) ?? Cancelled()
             if cancelled.numbers.insert(request.number).inserted {
                 cancelled.order.append(request.number)
@@ -75,8 +80,7 @@ final class AcceptedRequests: Sendable {
 
     /// Calls the handler when the request is cancelled, or its asker's port is gone.
     func onCancel(_ request: ID, replyPort: SendChannel, _ handler: @escaping @Sendable () -> Void) {
-        isUsed.store(true, ordering: .releasing)
-        let isCancelled = state.withLock { state in
+        let isCancelled = change { state in
             if state.isCancelled(request) { return true }
             var watched = state.watched.remove(request) ?? Watched(port: replyPort.id, handlers: [])
             watched.handlers.append(handler)
@@ -91,34 +95,32 @@ final class AcceptedRequests: Sendable {
 
     func portBecameInvalid(_ port: PortID) {
         guard isUsed.load(ordering: .acquiring) else { return }
-        for watched in state.withLock({ $0.watched.removeAll(to: port) }) {
+        for watched in change({ $0.watched.removeAll(to: port) }) {
             for handler in watched.handlers { handler() }
         }
     }
 
     /// The request has its reply, or will have none.
     func remove(_ request: ID, isAnswered: Bool) {
-        guard isUsed.load(ordering: .acquiring) else { return }
+        guard isUsed.load(ordering: .acquiring), !Fork.isChild else { return }
         // Released after the lock: the handlers may hold the last reference to anything.
-        let (_, end) = state.withLock { state in
+        let (_, end) = change { state in
             state.remove(request)
-            return (state.watched.remove(request), state.ends.removeValue(forKey: request))
+            return (state.watched.remove(request), state.monitored.remove(request))
         }
-        end?(isAnswered)
+        end?(isAnswered ? .answered : .unanswered)
     }
 
-    /// Calls the handler when the request has its reply, or is dropped without. Of very many, the oldest are forgotten.
-    func onEnd(_ request: ID, _ handler: @escaping @Sendable (_ isAnswered: Bool) -> Void) {
-        isUsed.store(true, ordering: .releasing)
-        // Released after the lock.
-        _ = state.withLock { state in
-            state.endOrder.append(request)
-            let former = state.ends.updateValue(handler, forKey: request)
-            let oldest = state.endOrder.count > Self.mostEnds ? state.endOrder.removeFirst() : nil
-            return (former, oldest.flatMap { state.ends.removeValue(forKey: $0) })
-        }
+    func refused(_ number: UInt64, of asker: Incarnation) {
+        remove(ID(asker: asker, number: number), isAnswered: false)
+    }
+
+    /// Calls the handler once, at the end of the request. Of very many requests, the oldest are forgotten.
+    func onEnd(_ request: ID, _ handler: @escaping MonitoredRequests.Handler) {
+        let forgotten = change { $0.monitored.add(request, handler) }
+        forgotten?(.forgotten)
     }
 
     /// The asker's process is dead.
-    func forget(_ asker: Incarnation) { _ = state.withLock { $0.cancelled.removeValue(forKey: asker) } }
+    func forget(_ asker: Incarnation) { _ = change { $0.cancelled.removeValue(forKey: asker) } }
 }

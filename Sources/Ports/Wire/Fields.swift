@@ -55,9 +55,14 @@ struct FieldWriter {
     }
 }
 
-/// Reads what a ``FieldWriter`` has written. Never fails, whatever the bytes are.
+/// Reads what a ``FieldWriter`` has written. Never fails, whatever the bytes are: another process has written them.
 struct FieldReader {
     private var rest: ArraySlice<UInt8>
+
+    /// Sums of a few thousand counts do not overflow.
+    static let mostCount = 1 << 48
+    /// The end of the year 9999, in seconds since 1970.
+    private static let lastTime = 253_402_300_799.0
 
     init(_ bytes: some Collection<UInt8>) { rest = Array(bytes)[...] }
 
@@ -75,6 +80,15 @@ struct FieldReader {
 
     mutating func flag() -> Bool { number() != 0 }
 
+    /// From zero to ``mostCount``.
+    mutating func count() -> Int { min(max(0, number()), Self.mostCount) }
+
+    /// In seconds since 1970, of a year with four digits.
+    mutating func time() -> Double {
+        let time = Double(bitPattern: UInt64(bitPattern: Int64(number())))
+        return time.isFinite ? min(max(0, time), Self.lastTime) : 0
+    }
+
     mutating func duration() -> Duration? {
         let nanoseconds = rest.isEmpty ? -1 : number()
         return nanoseconds < 0 ? nil : .nanoseconds(nanoseconds)
@@ -82,23 +96,27 @@ struct FieldReader {
 
     mutating func text() -> String? {
         let count = rest.isEmpty ? -1 : number()
-        return count < 0 ? nil : String(decoding: take(count), as: UTF8.self)
+        return count < 0 ? nil : String(decoding: take(count).prefix(FieldWriter.most), as: UTF8.self)
     }
 
     mutating func numbers() -> [Int] {
-        let count = number()
-        var numbers: [Int] = []
-        while numbers.count < count, rest.count >= 8 { numbers.append(number()) }
+        var (numbers, left): ([Int], Int) = ([], number())
+        while left > 0, rest.count >= 8 {
+            let number = number()
+            if numbers.count < FieldWriter.most { numbers.append(number) }
+            left -= 1
+        }
         return numbers
     }
 
     mutating func list<Value: Fields>(of type: Value.Type = Value.self) -> [Value] {
-        let count = number()
-        var values: [Value] = []
+        var (values, left): ([Value], Int) = ([], number())
         // An element takes 8 bytes at least, those of its size.
-        while values.count < count, rest.count >= 8 {
+        while left > 0, rest.count >= 8 {
             let size = number()
-            values.append(Value(bytes: take(size)))
+            let bytes = take(size)
+            if values.count < FieldWriter.most { values.append(Value(bytes: bytes)) }
+            left -= 1
         }
         return values
     }

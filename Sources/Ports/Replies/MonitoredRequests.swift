@@ -1,0 +1,39 @@
+import DequeModule
+
+/// The requests whose ends somebody wants to see.
+struct MonitoredRequests {
+    enum End {
+        case answered
+        /// Dropped without a reply, or refused.
+        case unanswered
+        /// There were too many: the end will not be seen.
+        case forgotten
+    }
+
+    typealias Handler = @Sendable (End) -> Void
+
+    private var handlers: [AcceptedRequests.ID: Handler] = [:]
+    /// In the order of their arrival, also some that have ended.
+    private var order: Deque<AcceptedRequests.ID> = []
+
+    static let most = 4096
+
+    var isEmpty: Bool { handlers.isEmpty }
+
+    /// - Returns: The handler of the oldest request, when there are too many.
+    mutating func add(_ request: AcceptedRequests.ID, _ handler: @escaping Handler) -> Handler? {
+        let former = handlers.updateValue(handler, forKey: request)
+        if former == nil { order.append(request) }
+        if order.count > 2 * Self.most { order.removeAll { handlers[$0] == nil } }
+        while handlers.count > Self.most, let oldest = order.popFirst() {
+            if let handler = handlers.removeValue(forKey: oldest) { return handler }
+        }
+        return former
+    }
+
+    mutating func remove(_ request: AcceptedRequests.ID) -> Handler? {
+        let handler = handlers.removeValue(forKey: request)
+        if handlers.isEmpty { order = [] }
+        return handler
+    }
+}
