@@ -16,7 +16,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
     public typealias Handler = @Sendable (Message) -> Void
 
     let receiver: Receiver
-    private let runtime: PortRuntime
+    let runtime: PortRuntime
     let sharedDelegate = Lock(SharedDelegate())
 
     /// Makes a port. Each limit is 1 or more, and those of messages go up to 2³¹ − 2 and 2³¹ − 1 bytes.

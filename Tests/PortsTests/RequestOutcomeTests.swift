@@ -45,6 +45,51 @@ import Testing
         try await serving.value
     }
 
+    @Test func `each request is handled once, though its server ends in order and another one comes`() async throws {
+        let (lanes, each, lives) = (50, Scale.isLong ? 2000 : 100, Scale.isLong ? 200 : 30)
+        let runtimes = [PortRuntime(directory: sandbox.path), PortRuntime(directory: sandbox.path)]
+        let store = NamedMessagePort("store", nameServer: runtimes[1].nameServer)
+        let (handled, answered) = (Shared<[[UInt8]: Int]>([:]), Shared(0))
+        let asking = Task {
+            await withTaskGroup(of: [String].self) { group in
+                for lane in 0..<lanes {
+                    group.addTask {
+                        var faults: [String] = []
+                        for number in 0..<each {
+                            let data = [UInt8(lane)] + withUnsafeBytes(of: UInt32(number)) { Array($0) }
+                            do {
+                                let reply = try await store.request(
+                                    MachPort.Message(id: 1, data: data), timeout: .seconds(60))
+                                if reply.data != data { faults.append("another reply") }
+                            } catch {
+                                faults.append("\(error)")
+                            }
+                            answered.withLock { $0 += 1 }
+                        }
+                        return faults
+                    }
+                }
+                return await group.reduce(into: []) { $0 += $1 }
+            }
+        }
+        for life in 1...lives {
+            let server = try LocalMessagePort(name: "store", nameServer: runtimes[0].nameServer)
+            let serving = Task {
+                try await server.serve { request in
+                    handled.withLock { $0[request.data ?? [], default: 0] += 1 }
+                    return request.data
+                }
+            }
+            let goal = lanes * each * life / lives
+            #expect(await waitUntil { answered.withLock { $0 } >= goal })
+            #expect(await server.finish(before: .patience))
+            try await serving.value
+        }
+        #expect(await asking.value == [])
+        #expect(handled.withLock { $0.count } == lanes * each)
+        #expect(handled.withLock { handled in handled.values.allSatisfy { $0 == 1 } })
+    }
+
     @Test func `a request that must not be repeated is handled once at most, though servers are killed`() async throws {
         let count = Scale.isLong ? 20_000 : 1000
         let port = try MachPort(queueLimit: 100_000, nameServer: sandbox.names)

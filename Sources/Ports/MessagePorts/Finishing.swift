@@ -3,18 +3,21 @@ import RunLoops
 // The end of a message port that leaves no request without its reply.
 
 extension LocalMessagePort {
-    /// Ends the port after the requests that were taken: gives up the name, refuses all further requests, so that their
-    /// askers can ask a successor, waits for the replies, and invalidates the port. A request that was taken counts until
-    /// its reply has left, or its right to reply is released. Messages that want no reply do not count, and those
-    /// that wait are dropped. Any thread may call this method but one that is to reply.
+    /// Ends the port after the requests that were taken: gives up the name, refuses all further requests and those on
+    /// their way, so that their askers can ask a successor, waits for the replies, and invalidates the port. A request
+    /// that was taken counts until its reply has left, or its right to reply is released. Messages that want no reply do
+    /// not count, and those that wait are dropped. Any thread may call this method but one that is to reply.
     /// - Returns: False when the deadline came first. The port is invalid all the same.
     @available(*, noasync, message: "it blocks its thread; `await` the other one")
     @discardableResult
     public func finish(before deadline: ContinuousClock.Instant? = nil) -> Bool {
         guard !Fork.isChild else { return false }
-        refuseFurther()
-        defer { invalidate() }
-        return taken.areDone.wait(until: MonotonicInstant(deadline)) != nil
+        let haveFinished = refuseFurther()
+        defer { end() }
+        let deadline = MonotonicInstant(deadline)
+        let areDone = taken.areDone.wait(until: deadline) != nil
+        _ = haveFinished.wait(until: min(deadline, .now + Self.senderPatience))
+        return areDone
     }
 
     /// Ends the port as the form that blocks does, suspending the task, whose cancellation ends the wait as the deadline
@@ -22,13 +25,25 @@ extension LocalMessagePort {
     @discardableResult
     public nonisolated(nonsending) func finish(before deadline: ContinuousClock.Instant? = nil) async -> Bool {
         guard !Fork.isChild else { return false }
-        refuseFurther()
-        defer { invalidate() }
-        let deadline = MonotonicInstant(deadline)
-        return (try? await taken.areDone.value(before: deadline, on: port.receiver.context.housekeeping)) != nil
+        let haveFinished = refuseFurther()
+        defer { end() }
+        let (deadline, housekeeping) = (MonotonicInstant(deadline), port.receiver.context.housekeeping)
+        let areDone = (try? await taken.areDone.value(before: deadline, on: housekeeping)) != nil
+        _ = try? await haveFinished.value(
+            before: min(deadline, .now + Self.senderPatience), on: housekeeping)
+        return areDone
     }
 
-    private func refuseFurther() {
+    /// How long the last requests may be on their way. A stopped sender does not hold up the end.
+    private static let senderPatience = Duration.seconds(1)
+
+    private func end() {
+        invalidate()
+        port.runtime.finishing.remove(port.id.number)
+    }
+
+    /// - Returns: Set when no request is on its way any more.
+    private func refuseFurther() -> Promise<Void> {
         // The name goes first, so that refused askers do not find this port again.
         renaming.withLock { _ in
             if let name { try? nameServer.remove(port, name: name) }
@@ -38,5 +53,6 @@ extension LocalMessagePort {
         port.receiver.setHandlers(.init(message: { $0.refuse() }))
         let loop = try? port.receiver.context.housekeeping.loop()
         if let loop { try? port.receiver.schedule(in: loop, forMode: .default) }
+        return port.runtime.finishing.begin(port.id.number)
     }
 }

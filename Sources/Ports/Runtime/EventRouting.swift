@@ -26,6 +26,7 @@ extension PortRuntime: RuntimeEvents {
             // The port may have become invalid before, or on another thread just now.
             guard let port = ports.port(number), port.isValid else { return peer.tellInvalidated(number) }
             if let name = port.channel.identity.name { peer.tell(name, of: number) }
+            finishing.watched(number, by: peer)
         case .invalidated(let number): channel(number)?.invalidate()
         case .unanswered, .refused, .cancelled: received(message, from: sender)
         case .credit(let number, let bytes): channel(number)?.returnCredit(Int(clamping: bytes))
@@ -40,6 +41,9 @@ extension PortRuntime: RuntimeEvents {
         case .probed(let number): ports.port(number)?.answerProbesSoon()
         case .question(let question): inspector.asked(question, by: sender)
         case .named(let number, let name): channel(number)?.note(name: name)
+        case .finishing(let number):
+            if let channel = channel(number) { channel.finish() } else { peer.send(.finished(number)) }
+        case .finished(let number): finishing.finished(number, by: sender)
         }
     }
 
@@ -63,7 +67,9 @@ extension PortRuntime: RuntimeEvents {
 
     func connectionEnded(_ peer: Incarnation, isLast: Bool) {
         controlConnectionChanged(peer)
-        if isLast { statistics.connectionEnded(peer) }
+        guard isLast else { return }
+        statistics.connectionEnded(peer)
+        finishing.connectionEnded(peer)
     }
 
     func mayBeAlive(_ address: ControlAddress) -> Bool { registry.mayBeAlive(address) }

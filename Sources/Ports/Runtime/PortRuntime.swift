@@ -30,6 +30,7 @@ public final class PortRuntime: Sendable {
     let replies: ReplyPorts
     let accepted = AcceptedRequests()
     let inspector: Inspector
+    let finishing: FinishingPorts
 
     private let attachments = Lock<[ObjectIdentifier: any AnyObject & Sendable]>([:])
     private let flushMilliseconds = Atomic(1000)
@@ -47,6 +48,7 @@ public final class PortRuntime: Sendable {
         statistics = StatisticsCollector(ports, control)
         receiving = ReceiveContext(channels: channels, ports: ports, registry: registry)
         replies = ReplyPorts(receiving, statistics, ownPath: directory)
+        finishing = FinishingPorts(control)
         inspector = Inspector(receiving, statistics, replies.pending, accepted)
         control.events = self
         Self.live.withLock { $0[ObjectIdentifier(self)] = Weak(self) }

@@ -23,6 +23,29 @@ extension SendChannel {
         channels.control.watch(id, at: controlAddress)
     }
 
+    /// The port is about to end: nothing more is sent, and its owner learns when everything has arrived. Called on the
+    /// housekeeping thread.
+    func finish() {
+        let waiters = state.withLock { state in
+            // One that has sent nothing.
+            if state.queue.lifecycle == .connecting { state.socket = nil }
+            return state.queue.finish()
+        }
+        for waiter in waiters { waiter.wake() }
+        if hasSocket { finishSoon() } else { tellFinished() }
+    }
+
+    var isFinishing: Bool { state.withLock { $0.queue.lifecycle == .finishing } }
+
+    /// The socket may have no room for the probe just now, and its answer may be lost with a control connection.
+    private func finishSoon() {
+        guard isFinishing, hasSocket else { return }
+        closeIfIdle()
+        channels.control.housekeeping.perform(after: .milliseconds(20)) { [weak self] in self?.finishSoon() }
+    }
+
+    func tellFinished() { channels.control.send(.finished(id.number), to: id.incarnation) }
+
     /// The port is gone.
     func invalidate() {
         // A probe is of no port.

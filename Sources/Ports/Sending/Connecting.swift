@@ -8,7 +8,9 @@ extension SendChannel {
     private var socketPath: String { "\(path)/\(id.incarnation)/\(id.number)" }
 
     /// The path of the other process's socket, if something was sent to it.
-    var usedPath: String? { !isLocal && state.withLock { $0.queue.lifecycle == .connected } ? socketPath : nil }
+    var usedPath: String? {
+        !isLocal && state.withLock { $0.queue.mayHaveSent && $0.socket != nil } ? socketPath : nil
+    }
 
     /// Closes the socket if its connection has ended, which libzmq does not say: a receiver without memory for a message
     /// ends it. Then the next send connects again.

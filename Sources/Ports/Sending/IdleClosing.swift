@@ -46,7 +46,10 @@ extension SendChannel {
     }
 
     /// The port has answered a drain probe: everything before it was taken.
-    func drained(_ number: UInt64) { closeSocket { $0.queue.drained(number) } }
+    func drained(_ number: UInt64) {
+        closeSocket { $0.queue.drained(number) }
+        if isFinishing { tellFinished() }
+    }
 
     private func closeSocket(if decide: (inout ChannelState) -> Bool) {
         let isClosed = state.withLock { state in

@@ -8,6 +8,8 @@ struct SendState {
         case connecting
         /// A socket that has sent a message, or a socket to a port of this runtime.
         case connected
+        /// Nothing more is sent: the port takes what is on its way, and ends.
+        case finishing
         /// The port is gone.
         case invalid
         /// The runtime has ended.
@@ -128,9 +130,10 @@ struct SendState {
     /// The next step to close an idle connection. A socket is closed only when the port has taken everything: otherwise
     /// messages could be lost, or overtaken by those of the next socket.
     mutating func closeIfIdle() -> IdleStep {
-        guard waiters.isEmpty else { return .nothing }
+        // Those that wait for a finishing port send nothing more.
+        guard waiters.isEmpty || lifecycle == .finishing else { return .nothing }
         if dropUnaccepted() { return .close }
-        guard lifecycle == .connected else { return .nothing }
+        guard mayHaveSent else { return .nothing }
         return drainProbe?.sentCount == sentCount ? .wait : .probe
     }
 
@@ -139,15 +142,25 @@ struct SendState {
     /// The port has answered a probe: everything before it was taken.
     /// - Returns: Whether the socket is to be closed.
     mutating func drained(_ number: UInt64) -> Bool {
-        guard lifecycle == .connected, waiters.isEmpty, let probe = drainProbe, probe == (number, sentCount) else {
-            return false
-        }
+        guard mayHaveSent, waiters.isEmpty || lifecycle == .finishing, let probe = drainProbe,
+            probe == (number, sentCount)
+        else { return false }
         drainProbe = nil
-        lifecycle = .unconnected
+        if lifecycle == .connected { lifecycle = .unconnected }
         return true
     }
 
+    /// Whether a socket, if there is one, has sent something.
+    var mayHaveSent: Bool { lifecycle == .connected || lifecycle == .finishing }
+
     // MARK: The end
+
+    /// Sends nothing more to a port that is about to end.
+    /// - Returns: The waiters to wake.
+    mutating func finish() -> [any Waiter] {
+        if lifecycle != .invalid, lifecycle != .closed { lifecycle = .finishing }
+        return waiters
+    }
 
     /// Ends sending, for good.
     /// - Returns: The waiters to wake.
@@ -158,7 +171,13 @@ struct SendState {
 
     /// Throws when sending has ended.
     func check(_ invalid: @autoclosure () -> PortError) throws(PortError) {
-        if lifecycle == .invalid { throw invalid() }
-        if lifecycle == .closed { throw .isEnding }
+        switch lifecycle {
+        case .unconnected, .connecting, .connected: return
+        case .finishing:
+            let error = invalid()
+            throw error.port.map { .refused(port: $0) } ?? error
+        case .invalid: throw invalid()
+        case .closed: throw .isEnding
+        }
     }
 }

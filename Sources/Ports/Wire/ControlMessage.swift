@@ -29,6 +29,11 @@ enum ControlMessage: Equatable {
     indirect case question(InspectionQuestion)
     /// This port of mine has this name. Only for peers whose hello has the minor version 1.
     case named(UInt64, String)
+    /// This port of mine is about to end: send it nothing more, and tell me when it has taken all of yours. Only for peers
+    /// whose hello has the minor version 1.
+    case finishing(UInt64)
+    /// This port of yours has taken all messages of mine, and there will be no more. Answers `finishing`.
+    case finished(UInt64)
 
     static let largestSize = InspectionQuestion.largestSize
     private static let namedKind: UInt8 = 14
@@ -70,6 +75,8 @@ enum ControlMessage: Equatable {
         case (10, 1): self = .probed(field(0))
         case (11, 1): self = .refused(field(0))
         case (12, 1): self = .cancelled(field(0))
+        case (15, 1): self = .finishing(field(0))
+        case (16, 1): self = .finished(field(0))
         default: return nil
         }
     }
@@ -93,6 +100,8 @@ enum ControlMessage: Equatable {
             case .cancelled(let request): (12, [request])
             case .question: (InspectionQuestion.packet, [])
             case .named(let number, _): (Self.namedKind, [number])
+            case .finishing(let number): (15, [number])
+            case .finished(let number): (16, [number])
             }
         bytes[0] = kind
         for (index, field) in fields.enumerated() { bytes.setLittle(field, at: 1 + 8 * index) }
