@@ -78,6 +78,17 @@ import Testing
         }
     }
 
+    @Test func `a recording ends with its asker`() async throws {
+        let (port, runtime) = try port()
+        let right = port.sendRight
+        let tasks = (0..<4).map { _ in Task { _ = try await right.recordings(for: .seconds(60)) } }
+        #expect(await waitUntil { runtime.inspector.openCount == 4 })
+        for task in tasks { task.cancel() }
+        for task in tasks { _ = await task.result }
+        #expect(await waitUntil { runtime.inspector.openCount == 0 })
+        _ = try await right.recordings(for: .zero)
+    }
+
     @Test func `a part of a recording keeps everything, and any bytes are a part`() {
         let spans: [LoopRecording.Span] = [
             .init(.pass, mode: "m", depth: 0, start: .init(nanoseconds: 5), end: .init(nanoseconds: 9), isOver: false),

@@ -21,14 +21,25 @@ final class Inspector: Sendable {
     let loops: ObservedLoops
 
     private let accepted: AcceptedRequests
-    private let open = Lock<[Incarnation: Int]>([:])
+    private let open = Lock<[Effort: [Incarnation: Int]]>([:])
     private let recordings = Lock(0)
     /// By the number of the port.
     private let taps = Lock<[UInt64: PortTap]>([:])
 
-    /// The most questions of a process, and of all together, that wait for their answers. Further ones get none.
-    private static let mostOfOne = 64
-    private static let most = 256
+    /// What a question costs its owner. Each kind has a bound of its own, so that none keeps short looks from being made.
+    private enum Effort {
+        case shortLook
+        case longLook
+        case stream
+
+        /// The most questions of a process that wait for their answers. Further ones are told that the owner is busy.
+        var mostOfOne: Int { self == .longLook ? 16 : 64 }
+        /// The most of all processes together.
+        var most: Int { 4 * mostOfOne }
+    }
+
+    /// The longest short look: those of tools that look at all ports are no longer.
+    private static let shortLook = Duration.milliseconds(500)
     private static let mostRecordings = 4
 
     init(
@@ -42,17 +53,21 @@ final class Inspector: Sendable {
 
     /// The process that asks is to have the port for the answers.
     func asked(_ question: InspectionQuestion, by asker: Incarnation) {
-        guard question.answers.id.incarnation == asker, begin(asker) else { return }
+        guard question.answers.id.incarnation == asker else { return }
         let channel = context.channels.channel(to: question.answers)
-        let answer = InspectionAnswer(to: channel) { [weak self] in self?.end(asker) }
-        guard let port = context.ports.port(question.number), port.isValid else { return answer.end(.noPort) }
         var arguments = FieldReader(question.arguments)
-        switch InspectionKind(rawValue: question.kind) {
+        let kind = InspectionKind(rawValue: question.kind)
+        let duration = kind == .monitor ? .zero : arguments.duration() ?? .zero
+        let effort: Effort = kind != .service ? .stream : duration > Self.shortLook ? .longLook : .shortLook
+        guard begin(effort, asker) else { return InspectionAnswer(to: channel) {}.end(.busy) }
+        let answer = InspectionAnswer(to: channel) { [weak self] in self?.end(effort, asker) }
+        guard let port = context.ports.port(question.number), port.isValid else { return answer.end(.noPort) }
+        switch kind {
         case .service:
-            ServiceLook(port, self, for: arguments.duration() ?? .zero).begin { service in
+            ServiceLook(port, self, for: duration).begin { service in
                 answer.end(service == nil ? .noPort : .last, service?.bytes ?? [])
             }
-        case .recordings: record(port, for: arguments.duration() ?? .zero, answer)
+        case .recordings: record(port, for: duration, answer)
         case .monitor: monitor(port, PortEvent.Filter(from: &arguments), answer)
         case nil: answer.end(.unknownKind)
         }
@@ -65,9 +80,13 @@ final class Inspector: Sendable {
         }
         guard mayBegin else { return answer.end(.busy) }
         let recording = PortRecording(of: port.places.map(\.loop), to: answer)
-        context.housekeeping.perform(after: min(duration, PortRecording.longest)) { [weak self] in
-            recording.end()
-            self?.recordings.withLock { $0 -= 1 }
+        let end: @Sendable () -> Void = { [weak self, weak recording] in
+            if recording?.end() == true { self?.recordings.withLock { $0 -= 1 } }
+        }
+        answer.asker.onInvalidation { [context] in try? context.housekeeping.perform(end) }
+        // Keeps the recording.
+        context.housekeeping.perform(after: min(duration, PortRecording.longest)) {
+            withExtendedLifetime(recording, end)
         }
     }
 
@@ -91,21 +110,22 @@ final class Inspector: Sendable {
         if tap.remove(stream) { taps.withLock { if $0[number] === tap { $0[number] = nil } } }
     }
 
-    private func begin(_ asker: Incarnation) -> Bool {
+    private func begin(_ effort: Effort, _ asker: Incarnation) -> Bool {
         open.withLock { open in
-            guard open[asker, default: 0] < Self.mostOfOne, open.values.reduce(0, +) < Self.most else { return false }
-            open[asker, default: 0] += 1
+            let all = open[effort] ?? [:]
+            guard all[asker, default: 0] < effort.mostOfOne, all.values.reduce(0, +) < effort.most else { return false }
+            open[effort, default: [:]][asker, default: 0] += 1
             return true
         }
     }
 
-    private func end(_ asker: Incarnation) {
+    private func end(_ effort: Effort, _ asker: Incarnation) {
         open.withLock { open in
-            let left = (open[asker] ?? 1) - 1
-            open[asker] = left > 0 ? left : nil
+            let left = (open[effort]?[asker] ?? 1) - 1
+            open[effort]?[asker] = left > 0 ? left : nil
         }
     }
 
     /// The questions that wait for their answers.
-    var openCount: Int { open.withLock { $0.values.reduce(0, +) } }
+    var openCount: Int { open.withLock { $0.values.reduce(0) { $0 + $1.values.reduce(0, +) } } }
 }

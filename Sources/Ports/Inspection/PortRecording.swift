@@ -3,8 +3,8 @@ import RunLoops
 
 /// Records the loops that have a port, for some time, and then sends the recordings.
 final class PortRecording: Sendable {
-    private let answer: InspectionAnswer
-    private let recorders: [LoopRecorder]
+    /// Nil after the end.
+    private let state: Lock<(recorders: [LoopRecorder], answer: InspectionAnswer)?>
 
     /// The longest recording, the most loops of a port, and the events of a loop: half a megabyte.
     static let longest = Duration.seconds(60)
@@ -14,14 +14,18 @@ final class PortRecording: Sendable {
     private static let spansOfPart = 512
 
     init(of loops: [ThreadRunLoop], to answer: InspectionAnswer) {
-        self.answer = answer
         // One that ends now has nothing to tell.
-        recorders = loops.prefix(Self.mostLoops).compactMap { try? LoopRecorder($0, capacity: Self.capacity) }
+        let recorders = loops.prefix(Self.mostLoops).compactMap { try? LoopRecorder($0, capacity: Self.capacity) }
+        state = Lock((recorders, answer))
     }
 
-    func end() {
+    /// - Returns: Whether this call has ended the recording.
+    func end() -> Bool {
+        guard let (recorders, answer) = state.withLock({ $0.take() }) else { return false }
         for recorder in recorders { recorder.stop() }
-        send(recorders.enumerated().flatMap { parts(of: $1.recording, number: $0) }[...])
+        guard answer.asker.isValid else { return true }
+        send(recorders.enumerated().flatMap { parts(of: $1.recording, number: $0) }[...], answer)
+        return true
     }
 
     private func parts(of recording: LoopRecording, number: Int) -> [RecordingPart] {
@@ -34,11 +38,11 @@ final class PortRecording: Sendable {
     }
 
     /// One after another, each from the loop of the housekeeping thread: the asker takes a part before the next is made.
-    private func send(_ parts: ArraySlice<RecordingPart>) {
+    private func send(_ parts: ArraySlice<RecordingPart>, _ answer: InspectionAnswer) {
         guard let part = parts.first else { return answer.end(.last) }
         answer.send(.part, part.bytes) { isSent in
-            guard isSent, let runtime = self.answer.asker.runtime else { return }
-            try? runtime.housekeeping.perform { self.send(parts.dropFirst()) }
+            guard isSent, let runtime = answer.asker.runtime else { return }
+            try? runtime.housekeeping.perform { self.send(parts.dropFirst(), answer) }
         }
     }
 }

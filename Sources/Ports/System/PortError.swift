@@ -118,7 +118,7 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
         case .cannotConnect(let port, let reason): "cannot connect to \(port): \(reason)"
         case .connectionLost(let port): "messages on their way to \(port) were lost: send again what has to arrive"
         case .busy(let port):
-            "\(port) is monitored or recorded by as many as its owner takes: try again when one of them has ended"
+            "the owner of \(port) answers, or is monitored or recorded by, as many as it takes: try again when one has ended"
         case .ownerTooOld(let port):
             "the owner of \(port) was built with an older swift-ports, which cannot answer: rebuild and restart the owner"
         case .incompatibleVersion(let what, let ours, let theirs):
