@@ -7,14 +7,21 @@ extension MachPort.SendRight {
     /// - Parameters:
     ///   - duration: How long the owner looks: zero to ten seconds.
     ///   - deadline: The end of the wait for the answer.
-    /// - Throws: ``PortError``: `receiveTimedOut` when the owner does not answer, as one that is stopped;
-    ///   `ownerTooOld` when its library is; `isInvalid`, `becameInvalid`, `cannotConnect`…
+    /// - Throws: ``PortError``: `receiveTimedOut` when the owner does not answer, as one that is stopped; `busy` when it
+    ///   answers as many others as it takes; `ownerTooOld` when its library is; `isInvalid`, `becameInvalid`, `cannotConnect`…
     @available(*, noasync, message: "it blocks its thread; `try await` the other one")
     public func service(
         observing duration: Duration = .milliseconds(300),
         before deadline: ContinuousClock.Instant? = .now + .seconds(5)
     ) throws(PortError) -> PortService {
-        return try PortService(bytes: serviceInspection(duration, deadline).answer())
+        let lastAttempt = MonotonicInstant(deadline) - Self.pause
+        while true {
+            do throws(PortError) {
+                return service(try serviceInspection(duration, deadline).answer())
+            } catch .busy where !lastAttempt.hasPassed {
+                _ = Latch().wait(until: .now + Self.pause)
+            }
+        }
     }
 
     /// Asks by whom the port is served as the form that blocks does, suspending the task. Throws also
@@ -23,7 +30,23 @@ extension MachPort.SendRight {
         observing duration: Duration = .milliseconds(300),
         before deadline: ContinuousClock.Instant? = .now + .seconds(5)
     ) async throws -> PortService {
-        return try await PortService(bytes: serviceInspection(duration, deadline).answer())
+        let lastAttempt = MonotonicInstant(deadline) - Self.pause
+        while true {
+            do {
+                return service(try await serviceInspection(duration, deadline).answer())
+            } catch PortError.busy where !lastAttempt.hasPassed {
+                try await Task.sleep(for: Self.pause)
+            }
+        }
+    }
+
+    /// Until the next attempt to ask an owner that answers as many as it takes.
+    private static var pause: Duration { .milliseconds(50) }
+
+    private func service(_ bytes: [UInt8]) -> PortService {
+        var service = PortService(bytes: bytes)
+        service.pid = channel.identity.pid ?? 0
+        return service
     }
 
     private func serviceInspection(

@@ -111,7 +111,13 @@ struct Doctor: ParsableCommand {
     /// The ports that have messages and are not served as they should be, or that all are well.
     private func services() -> [(String, Finding)] {
         guard let found = try? PortNameServer.shared.registrations() else { return [] }
-        let looks = Look.all(found, observing: .milliseconds(500))
+        var looks = Look.all(found, observing: .milliseconds(500))
+        // Whether a handler is slow or stuck shows only in time.
+        let busy = looks.filter { $0.service?.condition == .busy }.map(\.registration)
+        if !busy.isEmpty {
+            let again = Look.all(busy, observing: .seconds(2))
+            looks = looks.filter { $0.service?.condition != .busy } + again
+        }
         let troubles = looks.compactMap { look in
             look.trouble.map { text, remedy in
                 (

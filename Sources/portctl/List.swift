@@ -5,8 +5,8 @@ struct List: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Show all names, their owners, and how many messages wait.",
         discussion: """
-            STATE is served; unserved, when nobody takes the port's messages; stuck, when messages wait and none was taken \
-            while portctl looked; flooded, when more wait than are soon handled; stopped, when the owner's process is; - for \
+            STATE is served; busy, while a message is handled and no other waits; unserved, when nobody takes the port's \
+            messages; stuck, when messages wait and none was taken while portctl looked, or one is handled for long; flooded, when more wait than are soon handled; stopped, when the owner's process is; - for \
             an owner whose library is too old to say; or ? for one that does not answer. The commands info and doctor tell \
             more.
             """)
@@ -79,6 +79,7 @@ struct Info: ParsableCommand {
                 "senders",
                 service.senders.prefix(10).map {
                     "\($0.program ?? "?") (pid \($0.pid)): \(messages($0.sent)), \($0.recently) just now"
+                        + ($0.hasEnded ? ", and has ended" : "")
                 })
             found += rows("awaits", service.awaited.prefix(10).map(\.description))
         }

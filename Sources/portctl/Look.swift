@@ -11,6 +11,10 @@ struct Look: Sendable {
     /// Nil when the owner does not answer, or its library is too old.
     var service: PortService?
     var statistics: MachPort.Statistics?
+    /// Whether the owner has not answered in time.
+    private(set) var isSilent = false
+    /// Whether the owner answers as many others as it takes.
+    private var isBusy = false
 
     /// Looks at all names at the same time, so that an owner that does not answer keeps nothing else from being shown.
     static func all(
@@ -20,25 +24,30 @@ struct Look: Sendable {
         let found = Mutex<[Look]>([])
         let done = Latch()
         Task.detached {
-            await withTaskGroup(of: Look.self) { group in
-                for registration in registrations {
-                    group.addTask { await Look(registration, observing: duration, before: .now + duration + timeout) }
-                }
-                for await look in group { found.withLock { $0.append(look) } }
+            let looks = await PortNameServer.shared.askOwners(of: registrations) { registration, isSilent in
+                let deadline = isSilent ? nil : ContinuousClock.now + duration + timeout
+                let look = await Look(registration, observing: duration, before: deadline)
+                return (look, look.isSilent)
             }
+            found.withLock { $0 = looks }
             done.open()
         }
         _ = done.wait(until: .distantFuture)
         return found.withLock { $0 }.sorted { $0.registration.name < $1.registration.name }
     }
 
+    /// - Parameter deadline: Nil for an owner that has not answered before, and is not asked.
     private init(
         _ registration: PortNameServer.Registration, observing duration: Duration,
-        before deadline: ContinuousClock.Instant
+        before deadline: ContinuousClock.Instant?
     ) async {
         self.registration = registration
+        guard let latest = deadline else {
+            isSilent = true
+            return
+        }
         // A stopped process is not waited for, but it may go on.
-        let deadline = isStopped ? min(deadline, .now + .milliseconds(300)) : deadline
+        let deadline = isStopped ? min(latest, .now + .milliseconds(300)) : latest
         do {
             let right = try await PortNameServer.shared.port(forName: registration.name, before: deadline)
             do {
@@ -48,6 +57,10 @@ struct Look: Sendable {
             } catch PortError.ownerTooOld {
                 statistics = try await right.statistics(before: deadline)
             }
+        } catch PortError.busy {
+            isBusy = true
+        } catch PortError.receiveTimedOut, PortError.cannotConnect {
+            isSilent = true
         } catch {}
         time = .now
     }
@@ -74,6 +87,7 @@ struct Look: Sendable {
             if statistics != nil { return nil }
             let pid = registration.pid
             let owner = registration.port.program.map { "\($0) (pid \(pid))" } ?? "process \(pid)"
+            if isBusy { return ("\(owner), its owner, answers as many others as it takes", "look again soon") }
             return isStopped
                 ? ("\(owner), its owner, is stopped", "kill -CONT \(pid) has it go on, or its debugger")
                 : ("\(owner), its owner, does not answer", nil)
@@ -111,7 +125,8 @@ extension PortService {
                         .object([
                             ("pid", .integer(Int($0.pid))), ("program", .string($0.program)),
                             ("sent", .integer($0.sent)),
-                            ("recently", .integer($0.recently)),
+                            ("recently", .integer($0.recently)), ("taken", .integer($0.taken)),
+                            ("sinceEmpty", .integer($0.sinceEmpty)), ("ended", .bool($0.hasEnded)),
                         ])
                     })
             ),

@@ -160,7 +160,7 @@ extension PortMap {
                     processes.map {
                         .object([
                             ("pid", .integer(Int($0.pid))), ("program", .string($0.program)),
-                            ("answers", .bool($0.answers)),
+                            ("answers", .bool($0.answers)), ("ended", .bool($0.hasEnded)),
                         ])
                     })
             ),

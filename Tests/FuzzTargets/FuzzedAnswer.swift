@@ -14,7 +14,7 @@ package enum FuzzedAnswer {
                 service.waitingThreads, service.waitingTasks, service.iteratingTasks, service.descriptors,
                 service.handlingThreads, service.handled, service.waitingBefore, service.received, service.waiting,
                 service.queueLimit,
-            ] + service.senders.flatMap { [$0.sent, $0.recently] }
+            ] + service.senders.flatMap { [$0.sent, $0.recently, $0.taken, $0.sinceEmpty] }
             + service.awaited.flatMap { [$0.replies, $0.senders] }
         if !counts.allSatisfy(isCount) { return "a count of the service is none" }
         let packet = PortEvents(bytes: bytes)
@@ -86,8 +86,9 @@ package enum FuzzedAnswer {
             descriptors: 1, handlingThreads: 1, observed: .milliseconds(300), handled: 5, waitingBefore: 500,
             received: 100, waiting: 500, queueLimit: 1000,
             senders: [
-                .init(pid: 8, program: "/bin/y", sent: 10, recently: 1),
-                .init(pid: 7, program: nil, sent: 90, recently: 9),
+                .init(
+                    pid: 8, program: "/bin/y", sent: 10, recently: 1, taken: 1, sinceEmpty: 10, hasEnded: false),
+                .init(pid: 7, program: nil, sent: 90, recently: 9, taken: 4, sinceEmpty: 80, hasEnded: true),
             ], awaited: [.init(port: "1.2", title: "port “x”", replies: 1, senders: 2)])
     }
 

@@ -185,21 +185,102 @@ import Testing
         #expect(try await right.service(observing: .zero).iteratingTasks == 0)
     }
 
-    @Test func `a flood that has ended is told by what came in all`() {
-        func service(recently: Int) -> PortService {
-            PortService(
-                pid: 1, hasHandler: true, loops: [], queue: .init(label: "q", isBusy: true), waitingThreads: 0,
-                waitingTasks: 0, iteratingTasks: 0, descriptors: 0, handlingThreads: 1, observed: .milliseconds(300),
-                handled: 5, waitingBefore: 505, received: 100, waiting: 500, queueLimit: 1000,
-                senders: [
-                    .init(pid: 8, program: "/srv/bin/y", sent: 10, recently: 1),
-                    .init(pid: 7, program: "/srv/bin/x", sent: 590, recently: recently),
-                ], awaited: [])
+    private func flooded(handled: Int = 100, by senders: PortService.Sender...) -> PortService {
+        service(handled: handled, waiting: 20_000, senders: senders)
+    }
+
+    private func service(
+        busyFor: Duration? = nil, observed: Duration = .milliseconds(300), handled: Int = 0, waiting: Int = 0,
+        queue: PortService.Queue? = nil, senders: [PortService.Sender] = []
+    ) -> PortService {
+        let loop = PortService.Loop(
+            thread: 5, threadName: "t", modes: ["m"], running: ["m"], isWaiting: false, callout: "source",
+            busyFor: busyFor,
+            isBusyForLonger: false, isComputing: true)
+        return PortService(
+            pid: 1, hasHandler: true, loops: queue == nil ? [loop] : [], queue: queue, waitingThreads: 0,
+            waitingTasks: 0, iteratingTasks: 0, descriptors: 0, handlingThreads: 1, observed: observed,
+            handled: handled, waitingBefore: waiting, received: 100, waiting: waiting, queueLimit: 1000,
+            senders: senders, awaited: [])
+    }
+
+    private func sender(
+        _ pid: Int32, sent: Int, recently: Int = 0, taken: Int = 0, sinceEmpty: Int? = nil, hasEnded: Bool = false
+    ) -> PortService.Sender {
+        .init(
+            pid: pid, program: "/srv/bin/x", sent: sent, recently: recently, taken: taken,
+            sinceEmpty: sinceEmpty ?? sent, hasEnded: hasEnded)
+    }
+
+    @Test func `the sender of the messages that wait is to blame, not one that has sent a few meanwhile`() {
+        func trouble(_ service: PortService, _ pid: Int32) -> String {
+            #expect(service.condition == .flooded && service.busiestSender?.pid == pid)
+            return service.trouble ?? ""
         }
-        // The sender that waits for room is to blame, though another one has sent something meanwhile.
-        let (waits, sends) = (service(recently: 0).trouble ?? "", service(recently: 9).trouble ?? "")
-        #expect(waits.hasSuffix(": x (pid 7) has sent 590 of the 600 that came"), "\(waits)")
-        #expect(sends.hasSuffix(": x (pid 7) has sent 9 of the last 10"), "\(sends)")
+        // A burst that is over, or waits for room.
+        let burst = sender(7, sent: 25_000, taken: 95)
+        let text = trouble(flooded(by: sender(8, sent: 10, recently: 5, taken: 5), burst), 7)
+        #expect(text.hasSuffix("soon handled: x (pid 7) has sent 95 of the last 100 taken"), "\(text)")
+        // Many messages long ago fill no queue.
+        #expect(!trouble(flooded(by: sender(8, sent: 1_000_000, recently: 5, taken: 5), burst), 7).isEmpty)
+        let former = sender(8, sent: 1_000_000, recently: 5, taken: 5, sinceEmpty: 105)
+        let slow = trouble(flooded(handled: 1, by: former, sender(7, sent: 25_000)), 7)
+        #expect(slow.hasSuffix("x (pid 7) has sent 25000 of the 25105 that came"), "\(slow)")
+        // One that is still at it.
+        let fast = trouble(flooded(by: sender(8, sent: 30, recently: 20), sender(7, sent: 25_000, recently: 90)), 7)
+        #expect(fast.hasSuffix("as fast as they are taken: x (pid 7) has sent 90 of the last 110"), "\(fast)")
+        // One that is gone.
+        let gone = flooded(
+            by: sender(8, sent: 30, recently: 5, taken: 5), sender(7, sent: 22_000, taken: 95, hasEnded: true))
+        #expect(trouble(gone, 7).contains(": x (pid 7), which has ended, has sent 95 of the last 100 taken"))
+        #expect(gone.remedy?.contains("have that process") == false)
+    }
+
+    @Test func `a handler is stuck when others wait, or after some time`() {
+        #expect(service(busyFor: .milliseconds(900)).condition == .busy)
+        #expect(service(busyFor: .milliseconds(900)).trouble == nil && service(busyFor: .zero).remedy == nil)
+        let stuck = service(busyFor: .seconds(2))
+        #expect(
+            stuck.condition == .stuck && stuck.trouble?.hasPrefix("a message is being handled, and for 2.0 s") == true)
+        #expect(service(observed: .seconds(2)).condition == .stuck)
+        #expect(service(busyFor: .milliseconds(900), waiting: 1).condition == .stuck)
+        #expect(service(busyFor: .seconds(9), handled: 1).condition == .served)
+        let idle = service(waiting: 1, queue: .init(label: "q", isBusy: false))
+        #expect(idle.condition == .stuck && idle.trouble?.hasSuffix("the dispatch queue “q”") == true)
+        let busy = service(waiting: 1, queue: .init(label: "q", isBusy: true))
+        #expect(busy.trouble?.hasSuffix("the dispatch queue “q”, which is busy") == true)
+    }
+
+    @Test func `a flood is told by its sender, also when that has ended`() throws {
+        let isSlow = Shared(false)
+        let port = try MachPort(queueLimit: 30_000, nameServer: sandbox.names) { _ in
+            if isSlow.withLock({ $0 }) { _ = Latch().wait(until: .now + .milliseconds(2)) }
+        }
+        for name in ["asked", "test"] { try sandbox.names.register(port, name: name) }
+        let thread = try served(port)
+        let (right, runtime) = try stranger(to: port)
+        // More than the flood, in all.
+        for _ in 0..<20_000 { try right.send(MachPort.Message(), before: .patience) }
+        #expect(waitUntil { port.receiver.totals.taken == 20_000 })
+        isSlow.withLock { $0 = true }
+        let feeder = Child("bytes", "10000", "10", in: sandbox)
+        func isBlamed(_ hasEnded: Bool) -> Bool {
+            try? right.send(MachPort.Message(), before: .patience)
+            guard let service = try? right.service(observing: .milliseconds(300), before: .patience) else {
+                return false
+            }
+            let (sender, text) = (service.busiestSender, service.trouble ?? "")
+            return service.condition == .flooded && sender?.pid == feeder.pid && sender?.hasEnded == hasEnded
+                && text.contains("PortsTestHelper (pid \(feeder.pid))")
+                && text.contains(", which has ended") == hasEnded
+        }
+        #expect(waitUntil { isBlamed(false) })
+        feeder.kill()
+        #expect(waitUntil { isBlamed(true) })
+        isSlow.withLock { $0 = false }
+        #expect(waitUntil { (try? right.service(before: .patience).senders.map(\.hasEnded)) == [false] })
+        withExtendedLifetime(runtime) {}
+        thread.stop()
     }
 
     @Test func `a process that waits for another says for which port`() throws {
@@ -214,7 +295,7 @@ import Testing
         try port.sendRight.send(MachPort.Message())
         #expect(waitUntil { silent.receiver.look().statistics.waiting == 1 })
         let service = try port.sendRight.service(observing: .milliseconds(20), before: .patience)
-        #expect(service.condition == .stuck)
+        #expect(service.condition == .busy)
         let awaited = try #require(service.awaited.first { $0.port == silent.id.description })
         #expect(awaited.replies == 1 && awaited.title.hasPrefix("port “silent” of "))
         silent.invalidate()
@@ -263,6 +344,21 @@ import Testing
         #expect(inspector.openCount == 0)
         for _ in 0..<100 { inspector.asked(question, by: mine) }
         #expect(inspector.openCount == 64)
+        // Other kinds of questions have bounds of their own.
+        var other = FieldWriter()
+        other.write(Duration.seconds(3) as Duration?)
+        let right = answers.receiver.channel.right
+        for kind in [1, 3] as [UInt8] {
+            inspector.asked(
+                InspectionQuestion(kind: kind, number: port.id.number, answers: right, arguments: other.bytes), by: mine
+            )
+        }
+        // Those that are too many are told so at once.
+        for _ in 0..<36 {
+            let answer = try answers.receiver.receive(before: .patience)
+            #expect(answer.header.id == InspectionAnswer.Status.busy.rawValue)
+        }
+        #expect(waitUntil { inspector.openCount == 2 })
         // A kind that this library does not know, and a port that is not there, are answered at once.
         port.invalidate()
         #expect(waitUntil { inspector.openCount == 0 })

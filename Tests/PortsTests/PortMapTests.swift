@@ -29,6 +29,19 @@ import Testing
         #expect(map.edges.count == 2)
     }
 
+    @Test func `an owner of many names answers for each`() async throws {
+        let ports = try (0..<150).map { number in
+            let port = try MachPort(nameServer: sandbox.names)
+            try sandbox.names.register(port, name: "port \(number)")
+            if number % 2 == 0 { try port.sendRight.send(MachPort.Message(), before: .patience) }
+            return port
+        }
+        let runtime = PortRuntime(directory: sandbox.path)
+        let map = try await runtime.nameServer.map(observing: .milliseconds(100), before: .patience)
+        #expect(map.ports.count == 150 && map.ports.allSatisfy { $0.service != nil })
+        withExtendedLifetime((ports, runtime)) {}
+    }
+
     @Test func `an owner that does not answer is in the map`() async throws {
         let desk = try Desk(sandbox)
         let child = Child("own", in: sandbox)

@@ -210,7 +210,7 @@ import Testing
             let port = try MachPort(nameServer: runtime.nameServer) { _ in }
             try runtime.nameServer.register(port, name: "ending")
             monitor = try PortMonitor(asker.nameServer.port(forName: "ending", before: .patience), before: .patience)
-            tap = port.receiver.state.withLock { $0.tapped?.tap as? PortTap }
+            tap = port.receiver.state.withLock { $0.tapped?.taps.all.first as? PortTap }
             #expect(tap != nil)
         }
         #expect(waitUntil { tap == nil })

@@ -1,3 +1,4 @@
+import Glibc
 import RunLoops
 import TestSupport
 import Testing
@@ -43,8 +44,9 @@ import Testing
         counts.noteTaken()
         #expect(counts.statistics(ownSent: 1, isEmpty: false, now: now) == .init(received: 1, waiting: 12))
         counts.note(sent: 6, by: one)
-        counts.senderDied(one)
+        counts.senderDied(one, ProcessIdentity(pid: 7, program: "x"))
         #expect(counts.knownSenderCount == 1)
+        #expect(counts.ended.map(\.sinceEmpty) == [6] && counts.ended.first?.sender.program == "x")
         #expect(counts.statistics(ownSent: 1, isEmpty: false, now: now) == .init(received: 1, waiting: 13))
     }
 
@@ -59,6 +61,28 @@ import Testing
         let then = now + .milliseconds(1001)
         #expect(counts.statistics(ownSent: 0, isEmpty: true, now: then) == .init(received: 0, waiting: 0))
         #expect(counts.statistics(ownSent: 1, isEmpty: true, now: then) == .init(received: 0, waiting: 1))
+    }
+
+    @Test func `what was sent before the queue was empty does not wait`() {
+        var counts = StatisticsCounts()
+        let (one, other) = (Incarnation.random(), Incarnation.random())
+        for _ in 0..<12 { counts.noteTaken() }
+        counts.note(sent: 10, by: one)
+        _ = counts.statistics(ownSent: 2, isEmpty: true, now: .now)
+        #expect(counts.sinceEmpty(by: one) == 0 && counts.sinceEmpty(ownSent: 2) == 0)
+        counts.note(sent: 11, by: one)
+        counts.note(sent: 5, by: other)
+        #expect(counts.sinceEmpty(by: one) == 1 && counts.sinceEmpty(by: other) == 5)
+        #expect(counts.sinceEmpty(ownSent: 3) == 1)
+        // Of those that have ended, only the newest are kept, and none when the queue is empty.
+        for pid in 1...100 as ClosedRange<pid_t> {
+            let sender = Incarnation.random()
+            counts.note(sent: 1, by: sender)
+            counts.senderDied(sender, ProcessIdentity(pid: pid, program: nil))
+        }
+        #expect(counts.ended.count == 16 && counts.ended.last?.sender.pid == 100)
+        _ = counts.statistics(ownSent: 3, isEmpty: true, now: .now)
+        #expect(counts.ended.isEmpty)
     }
 
     @Test func `a queue that is not empty has at least one message, whatever senders say`() {

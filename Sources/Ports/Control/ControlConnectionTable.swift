@@ -261,7 +261,7 @@ final class ControlConnectionTable: Sendable {
         let peer = connection.incarnation
         let other = existing(peer)
         log.debug("lost the connection to \(connection.text)\(other == nil ? "" : ", and there is another")")
-        events?.connectionEnded(peer, isLast: other == nil)
+        events?.connectionEnded(connection, isLast: other == nil)
         if let other {
             renewWatches(at: other)
         } else {

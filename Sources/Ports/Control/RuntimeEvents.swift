@@ -9,7 +9,7 @@ protocol RuntimeEvents: AnyObject, Sendable {
     /// There is a new control connection. The ports have credit to return, to this process or others.
     func connectionBegan(_ peer: ControlConnection, owing ports: Set<UInt64>)
     /// A control connection has ended; its process may be alive.
-    func connectionEnded(_ peer: Incarnation, isLast: Bool)
+    func connectionEnded(_ peer: ControlConnection, isLast: Bool)
     /// A port that this runtime has a right to, or one of its own, is invalid.
     func channelBecameInvalid(_ port: PortID)
     /// News of requests inside the runtime, as if it had come from a peer.

@@ -37,12 +37,19 @@ public struct PortService: Sendable, Hashable {
     public struct Sender: Sendable, Hashable {
         /// The process id; 0 when the kernel does not say.
         public let pid: Int32
-        /// The path of its program; nil when the system does not say.
+        /// The path of its program, or the name alone when the process has ended; nil when the system does not say.
         public let program: String?
         /// The messages that it has sent, since it is connected.
         public let sent: Int
         /// Those of them that it has sent while the owner looked.
         public let recently: Int
+        /// Its messages among the first thousand that were taken while the owner looked. A port takes from all senders
+        /// in turn: who has messages in the queue has some among them.
+        public let taken: Int
+        /// The messages that it has sent since the queue was last seen empty: at most so many of them wait.
+        public let sinceEmpty: Int
+        /// Whether the process has ended. Messages of it may wait.
+        public let hasEnded: Bool
     }
 
     /// A port of another service that the owner waits for.
@@ -57,8 +64,8 @@ public struct PortService: Sendable, Hashable {
         public let senders: Int
     }
 
-    /// The owner's process.
-    public let pid: Int32
+    /// The owner's process, as the kernel tells the process that asks; 0 when the kernel does not say.
+    public internal(set) var pid: Int32
     /// Whether the port has a handler or a delegate. Without one, messages wait for threads and tasks that take them.
     public let hasHandler: Bool
     /// The loops that have the port.
@@ -104,7 +111,10 @@ extension PortService {
         case served
         /// Nobody takes the port's messages.
         case unserved
-        /// Somebody serves the port, and has taken nothing while the owner looked.
+        /// A message is being handled, and no other waits.
+        case busy
+        /// Somebody serves the port, and has taken nothing while the owner looked; or has handled one message for two
+        /// seconds or more, while no other waits.
         case stuck
         /// Messages are taken, and more wait than are soon done.
         case flooded
@@ -124,9 +134,17 @@ extension PortService {
     public var condition: Condition {
         if isUnserved { return .unserved }
         let isHandling = handlingThreads > waitingThreads
-        if observed > .zero, handled == 0, isHandling || waiting > 0 { return .stuck }
+        if observed > .zero, handled == 0 {
+            if waiting > 0 { return .stuck }
+            if isHandling { return handlingTime >= Self.longHandling ? .stuck : .busy }
+        }
         return min(waiting, waitingBefore) >= flood ? .flooded : .served
     }
+
+    private static let longHandling = Duration.seconds(2)
+
+    /// How long a message has been handled, at least.
+    var handlingTime: Duration { max(observed, loops.filter(\.serves).compactMap(\.busyFor).max() ?? .zero) }
 
     /// The messages that came while the owner looked.
     var recentlySent: Int { senders.reduce(0) { $0 &+ $1.recently } }
@@ -134,10 +152,16 @@ extension PortService {
     /// Whether as many came while the owner looked as were taken.
     var comesFast: Bool { recentlySent > 0 && recentlySent >= handled }
 
-    /// Who has sent most: just now, or in all when few messages came just now. A sender whose queue is full sends in
-    /// bursts, so another one may have sent more just now.
+    /// Who has sent most of the messages that wait. Of those who may have sent so many, the one that has sent most just
+    /// now, when messages come as fast as they are taken; else the one of whom most were taken.
     public var busiestSender: Sender? {
-        comesFast
-            ? senders.max { ($0.recently, $0.sent) < ($1.recently, $1.sent) } : senders.max { $0.sent < $1.sent }
+        let many = (senders.map(mayWait).max() ?? 0) / 2
+        let suspects = senders.filter { mayWait($0) >= many }
+        return comesFast
+            ? suspects.max { ($0.recently, $0.taken, $0.sent) < ($1.recently, $1.taken, $1.sent) }
+            : suspects.max { ($0.taken, $0.sinceEmpty, $0.sent) < ($1.taken, $1.sinceEmpty, $1.sent) }
     }
+
+    /// The most messages of a sender that may wait.
+    private func mayWait(_ sender: Sender) -> Int { min(sender.sinceEmpty, waiting) }
 }

@@ -77,13 +77,17 @@ extension PortService.Sender: Fields {
         program = reader.text()
         sent = reader.count()
         recently = reader.count()
+        taken = reader.count()
+        sinceEmpty = reader.count()
+        hasEnded = reader.flag()
     }
 
     func write(to writer: inout FieldWriter) {
         writer.write(pid)
         writer.write(program)
         writer.write(sent)
-        writer.write(recently)
+        for count in [recently, taken, sinceEmpty] { writer.write(count) }
+        writer.write(hasEnded)
     }
 }
 

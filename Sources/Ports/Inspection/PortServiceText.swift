@@ -18,8 +18,10 @@ extension PortService.Loop: CustomStringConvertible {
 }
 
 extension PortService.Sender: CustomStringConvertible {
-    /// The program without its folders, and the process id.
-    public var description: String { ProcessIdentity(pid: pid, path: program).description }
+    /// The program without its folders, the process id, and whether the process has ended.
+    public var description: String {
+        ProcessIdentity(pid: pid, path: program).description + (hasEnded ? ", which has ended," : "")
+    }
 }
 
 extension PortService.Awaited: CustomStringConvertible {
@@ -54,28 +56,34 @@ extension PortService {
     public var trouble: String? {
         let wait = waiting == 1 ? "1 message waits" : "\(waiting) messages wait"
         switch condition {
-        case .served: return nil
+        case .served, .busy: return nil
         case .unserved: return "\(wait), and nobody takes them: \(lack)"
         case .stuck:
             if waiting == 0 {
-                return "a message is being handled, and for \(shown(observed)) no end was seen: \(block)"
+                return "a message is being handled, and for \(shown(handlingTime)) no end was seen: \(block)"
             }
             return "\(wait), and nothing was taken for \(shown(observed)): \(block)"
         case .flooded:
             guard let sender = busiestSender else { return wait }
-            if comesFast {
+            if comesFast, sender.recently > recentlySent / 2 {
                 return "\(wait), and more come as fast as they are taken: "
                     + "\(sender) has sent \(sender.recently) of the last \(recentlySent)"
             }
-            let sent = senders.reduce(0) { $0 &+ $1.sent }
-            return "\(wait), more than are soon handled: \(sender) has sent \(sender.sent) of the \(sent) that came"
+            let taken = senders.reduce(0) { $0 &+ $1.taken }
+            if sender.taken > taken / 2 {
+                return
+                    "\(wait), more than are soon handled: \(sender) has sent \(sender.taken) of the last \(taken) taken"
+            }
+            let sent = senders.reduce(0) { $0 &+ $1.sinceEmpty }
+            return
+                "\(wait), more than are soon handled: \(sender) has sent \(sender.sinceEmpty) of the \(sent) that came"
         }
     }
 
     /// What to do against ``trouble``.
     public var remedy: String? {
         switch condition {
-        case .served: nil
+        case .served, .busy: nil
         case .unserved:
             if !hasHandler, !loops.isEmpty || queue != nil {
                 "give the port a handler, or take its messages with receive(before:) or `messages`"
@@ -86,7 +94,11 @@ extension PortService {
             }
         case .stuck where loops.isEmpty && queue == nil && busyTasks > 0:
             "see what the task awaits before it asks for the next message; `serve`, or a task group, handles several at a time"
-        case .stuck: "a debugger or `eu-stack -p \(pid)` shows where the thread is; let handlers return soon"
+        case .stuck:
+            "a debugger" + (pid > 0 ? " or `eu-stack -p \(pid)`" : "")
+                + " shows where the thread is; let handlers return soon"
+        case .flooded where busiestSender?.hasEnded == true:
+            "handle messages faster, or wait; a smaller `queueLimit` makes such a sender wait instead"
         case .flooded: "have that process send less, or handle messages faster; a full queue makes its senders wait"
         }
     }
@@ -103,8 +115,7 @@ extension PortService {
     /// Why nothing was taken.
     private var block: String {
         let taker =
-            loops.first { $0.serves && $0.busyFor != nil }?.description ?? queue.map { "queue “\($0.label)” is busy" }
-            ?? takers.first ?? "a thread handles a message"
+            loops.first { $0.serves && $0.busyFor != nil }?.description ?? takers.first ?? "a thread handles a message"
         if awaited.isEmpty { return taker }
         return "\(taker); its process waits for \(awaited.map(\.description).joined(separator: ", "))"
     }

@@ -35,7 +35,7 @@ final class PortTap: MessageTap {
             state.monitors.append(monitor)
             return true
         }
-        if isAdded { port.object?.setTap(self) }
+        if isAdded { port.object?.addTap(self) }
         return isAdded
     }
 
@@ -46,7 +46,7 @@ final class PortTap: MessageTap {
             state.monitors.removeAll { $0 === monitor }
             return former > 0 && state.monitors.isEmpty
         }
-        if isLast { port.object?.setTap(nil) }
+        if isLast { port.object?.removeTap(self) }
         return isLast
     }
 

@@ -9,6 +9,8 @@ final class ServiceLook: Sendable {
 
     /// The longest look, so that nobody has the owner look for ever.
     static let longest = Duration.seconds(10)
+    /// The most senders whose programs are looked up: each takes a call of the system on the housekeeping thread.
+    private static let mostPrograms = 64
 
     init(_ port: Receiver, _ inspector: Inspector, for duration: Duration) {
         (self.port, self.inspector) = (port, inspector)
@@ -19,49 +21,93 @@ final class ServiceLook: Sendable {
     private struct Sight {
         let time = MonotonicInstant.now
         let statistics: PortStatistics
-        /// By the senders' processes.
-        let sent: [pid_t: Int]
+        /// By their processes.
+        let senders: [pid_t: Sent]
+    }
+
+    /// What the connections of a process, or of one that has ended, have sent.
+    private struct Sent {
+        var sent = 0
+        var sinceEmpty = 0
+        /// The name of the program of a process that has ended.
+        var former: String?
+        var hasEnded = false
     }
 
     /// - Parameter tell: Called once; nil stands for a port that is gone.
     func begin(_ tell: @escaping @Sendable (PortService?) -> Void) {
         look { [self] first in
             guard let first else { return tell(nil) }
-            let now = service(first, first)
+            let takers = port.takers
+            let loops = takers.places.map(loop)
             // Nothing to see.
-            if now.waiting == 0, now.handlingThreads == now.waitingThreads, now.loops.allSatisfy({ $0.busyFor == nil })
+            if first.statistics.waiting == 0, takers.turnCount == takers.waiters.count(where: { $0 is ThreadWaiter }),
+                loops.allSatisfy({ $0.busyFor == nil })
             {
-                return tell(now)
+                return tell(service(first, first, takers, loops, [:]))
             }
-            inspector.context.housekeeping.perform(after: duration) {
-                self.look { last in tell(last.map { self.service(first, $0) }) }
+            let sample = TakenSample()
+            port.addTap(sample)
+            inspector.context.housekeeping.perform(after: duration) { [self] in
+                port.removeTap(sample)
+                look { [self] last in
+                    let takers = port.takers
+                    tell(last.map { service(first, $0, takers, takers.places.map(loop), sample.counts) })
+                }
             }
         }
     }
 
     private func look(_ body: @escaping @Sendable (Sight?) -> Void) {
         inspector.statistics.collect(for: port.id.number) { [self] found in
-            body(found.statistics.map { Sight(statistics: $0, sent: sentByProcess) })
+            body(found.statistics.map { Sight(statistics: $0, senders: senders) })
         }
     }
 
-    private var sentByProcess: [pid_t: Int] {
-        var sent = [getpid(): port.channel.acceptedCount]
-        let counts = port.sentCounts
+    private var senders: [pid_t: Sent] {
+        let (counts, own) = (port.counts, port.channel.acceptedCount)
+        var senders = [getpid(): Sent(sent: own, sinceEmpty: counts.sinceEmpty(ownSent: own))]
+        func add(_ sent: Int, _ sinceEmpty: Int, of pid: pid_t) {
+            senders[pid, default: Sent()].sent += sent
+            senders[pid, default: Sent()].sinceEmpty += sinceEmpty
+        }
         for peer in inspector.context.control.watchers(of: port.id.number) {
-            sent[peer.pid, default: 0] &+= counts[peer.incarnation] ?? 0
+            add(counts.sent[peer.incarnation] ?? 0, counts.sinceEmpty(by: peer.incarnation), of: peer.pid)
         }
-        return sent.filter { $0.value > 0 }
+        for ended in counts.ended {
+            let pid = ended.sender.pid
+            if senders[pid] == nil { senders[pid] = Sent(former: ended.sender.program, hasEnded: true) }
+            add(ended.sent, ended.sinceEmpty, of: pid)
+        }
+        return senders.filter { $0.value.sent > 0 }
     }
 
-    private func service(_ first: Sight, _ last: Sight) -> PortService {
-        let takers = port.takers
-        let senders = last.sent.sorted { $0.value > $1.value }.prefix(FieldWriter.most).map { pid, sent in
-            PortService.Sender(
-                pid: pid, program: ProcessStatus.program(of: pid), sent: sent, recently: sent - (first.sent[pid] ?? 0))
+    /// - Parameter taken: A sample of the messages that were taken meanwhile, by their senders' processes.
+    private func senders(_ first: Sight, _ last: Sight, _ taken: [pid_t: Int]) -> [PortService.Sender] {
+        var found = last.senders
+        for (pid, count) in taken where found[pid] == nil {
+            // The process has sent more than the port knows of, or has ended and its last message was taken.
+            let hasEnded = pid > 0 && ProcessStatus.isEnding(pid)
+            found[pid] = Sent(
+                sent: max(count, first.senders[pid]?.sent ?? 0), sinceEmpty: last.statistics.waiting,
+                former: first.senders[pid]?.former, hasEnded: hasEnded)
         }
+        let most = found.sorted { $0.value.sent > $1.value.sent }.prefix(FieldWriter.most)
+        return most.enumerated().map { index, sender in
+            let (pid, sent) = sender
+            let hasProgram = !sent.hasEnded && index < Self.mostPrograms
+            return PortService.Sender(
+                pid: pid, program: hasProgram ? ProcessStatus.program(of: pid) : sent.former, sent: sent.sent,
+                recently: max(0, sent.sent - (first.senders[pid] ?? Sent()).sent), taken: taken[pid] ?? 0,
+                sinceEmpty: sent.sinceEmpty, hasEnded: sent.hasEnded)
+        }
+    }
+
+    private func service(
+        _ first: Sight, _ last: Sight, _ takers: Receiver.Takers, _ loops: [PortService.Loop], _ taken: [pid_t: Int]
+    ) -> PortService {
         return PortService(
-            pid: getpid(), hasHandler: takers.hasHandler, loops: takers.places.map(loop), queue: takers.queue,
+            pid: getpid(), hasHandler: takers.hasHandler, loops: loops, queue: takers.queue,
             waitingThreads: takers.waiters.count { $0 is ThreadWaiter },
             waitingTasks: takers.waiters.count { $0 is TaskWaiter },
             iteratingTasks: port.iteratingTasks.load(ordering: .relaxed),
@@ -69,8 +115,8 @@ final class ServiceLook: Sendable {
             observed: first.time.duration(to: last.time),
             handled: last.statistics.received - first.statistics.received,
             waitingBefore: first.statistics.waiting, received: last.statistics.received,
-            waiting: last.statistics.waiting, queueLimit: Int(port.channel.right.queueLimit), senders: senders,
-            awaited: awaited)
+            waiting: last.statistics.waiting, queueLimit: Int(port.channel.right.queueLimit),
+            senders: senders(first, last, taken), awaited: awaited)
     }
 
     private func loop(_ loop: ThreadRunLoop, _ modes: [ThreadRunLoop.Mode]) -> PortService.Loop {
@@ -120,8 +166,7 @@ extension Receiver {
             turnCount: turnCount)
     }
 
-    /// The last counts of senders in other processes.
-    fileprivate var sentCounts: [Incarnation: Int] { state.withLock { $0.counts.sent } }
+    fileprivate var counts: StatisticsCounts { state.withLock { $0.counts } }
 
     /// The loops that have the port, and the modes.
     var places: [(loop: ThreadRunLoop, modes: [ThreadRunLoop.Mode])] { state.withLock { $0.source }?.places ?? [] }

@@ -3,12 +3,14 @@
 public struct PortMap: Sendable, Hashable {
     /// A process that has named ports, or sends to one.
     public struct Process: Sendable, Hashable {
-        /// The process id; 0 when the kernel does not say.
+        /// The process id. 0 stands for all processes of which the kernel does not say it.
         public let pid: Int32
-        /// The path of its program; nil when the system does not say.
+        /// The path of its program, or the name alone when the process has ended; nil when the system does not say.
         public let program: String?
         /// False for an owner of ports that does not answer.
         public internal(set) var answers: Bool
+        /// Whether the process has ended. Messages of it wait.
+        public internal(set) var hasEnded = false
     }
 
     /// A port with a name.
@@ -62,9 +64,14 @@ public struct PortMap: Sendable, Hashable {
         for port in ports.values {
             for sender in port.service?.senders ?? [] {
                 if processes[sender.pid] == nil {
-                    processes[sender.pid] = Process(pid: sender.pid, program: sender.program, answers: true)
+                    let program = sender.pid == 0 ? nil : sender.program
+                    processes[sender.pid] = Process(
+                        pid: sender.pid, program: program, answers: true, hasEnded: sender.hasEnded)
                 }
-                change(sender.pid, port.id) { ($0.sent, $0.recently) = (sender.sent, sender.recently) }
+                change(sender.pid, port.id) { edge in
+                    edge.sent &+= sender.sent
+                    edge.recently &+= sender.recently
+                }
             }
             // A process says the same for each of its ports. Ports without a name are not in the map.
             for awaited in port.service?.awaited ?? [] where ports[awaited.port] != nil {
@@ -89,16 +96,21 @@ extension PortNameServer {
         observing duration: Duration = .milliseconds(300), before deadline: ContinuousClock.Instant = .now + .seconds(2)
     ) async throws -> PortMap {
         let found = try registrations()
-        let answers = await withTaskGroup(of: (Registration, PortService?).self) { group in
-            for registration in found {
-                group.addTask {
-                    let right = try? await self.port(forName: registration.name, before: deadline)
-                    return (registration, try? await right?.service(observing: duration, before: deadline))
-                }
+        let answers = await askOwners(of: found) { registration, isSilent in
+            var (service, isSilent): (PortService?, Bool) = (nil, isSilent)
+            if !isSilent {
+                // An owner of many names is asked for some time.
+                let deadline = max(deadline, .now + duration + .seconds(1))
+                do {
+                    let right = try await self.port(forName: registration.name, before: deadline)
+                    service = try await right.service(observing: duration, before: deadline)
+                } catch PortError.receiveTimedOut, PortError.cannotConnect {
+                    isSilent = true
+                } catch {}
             }
-            return await group.reduce(into: []) { $0.append($1) }
+            return ((registration: registration, service: service), isSilent)
         }
         try Task.checkCancellation()
-        return PortMap(answers.map { (registration: $0, service: $1) })
+        return PortMap(answers)
     }
 }

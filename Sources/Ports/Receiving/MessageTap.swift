@@ -7,58 +7,74 @@ protocol MessageTap: AnyObject, Sendable {
 }
 
 extension Receiver {
-    /// A port and the tap that it has. The handlers call the tap themselves: a port without one does no work for it.
+    /// The taps of a port. The handlers call them themselves: a port without one does no work for it.
     struct Tapped {
-        let tap: any MessageTap
+        let taps: Taps
         /// The handlers without the tap.
         var handlers: Handlers
         /// Called with each message that a thread or a task takes.
         let taken: Handler
 
-        init(_ tap: any MessageTap, _ handlers: Handlers) {
-            (self.tap, self.handlers) = (tap, handlers)
-            taken = { (message: consuming ReceivedMessage) in _ = tap.taken(message, hasHandler: false) }
+        init(_ taps: Taps, _ handlers: Handlers) {
+            (self.taps, self.handlers) = (taps, handlers)
+            taken = { (message: consuming ReceivedMessage) in _ = taps.taken(message, hasHandler: false) }
         }
     }
 
-    /// Sets or removes the tap.
-    func setTap(_ tap: (any MessageTap)?) {
-        let tap = Log.tellsMessages ? MessageLog(channel, next: tap) : tap
+    final class Taps: Sendable {
+        let all: [any MessageTap]
+
+        fileprivate init(_ all: [any MessageTap]) { self.all = all }
+
+        fileprivate func taken(_ message: ReceivedMessage, hasHandler: Bool) -> [Int?] {
+            all.map { $0.taken(message, hasHandler: hasHandler) }
+        }
+
+        fileprivate func handled(_ numbers: [Int?]) {
+            for (tap, number) in zip(all, numbers) { if let number { tap.handled(number) } }
+        }
+    }
+
+    func addTap(_ tap: any MessageTap) { changeTaps { $0.filter { $0 !== tap } + [tap] } }
+    func removeTap(_ tap: any MessageTap) { changeTaps { $0.filter { $0 !== tap } } }
+
+    private func changeTaps(_ change: ([any MessageTap]) -> [any MessageTap]) {
         // Released after the lock.
         var former: Handlers?
         state.withLock { state in
             guard state.lifecycle.isOpen else { return }
             former = state.handlers
             let plain = state.tapped?.handlers ?? state.handlers
-            state.tapped = tap.map { Tapped($0, plain) }
-            state.handlers = plain.tapped(by: tap, generation: state.handlers.generation + 1)
+            let taps = change(state.tapped?.taps.all ?? [])
+            state.tapped = taps.isEmpty ? nil : Tapped(Taps(taps), plain)
+            state.handlers = plain.tapped(by: state.tapped?.taps, generation: state.handlers.generation + 1)
         }
         withExtendedLifetime(former) {}
     }
 }
 
 extension Receiver.Handlers {
-    func tapped(by tap: (any MessageTap)?, generation: Int) -> Receiver.Handlers {
+    func tapped(by taps: Receiver.Taps?, generation: Int) -> Receiver.Handlers {
         var tapped = self
         tapped.generation = generation
-        guard let tap else { return tapped }
-        if let message { tapped.message = Self.tapped(message, tap) }
+        guard let taps else { return tapped }
+        if let message { tapped.message = Self.tapped(message, taps) }
         if let ofDelegate {
             tapped.ofDelegate = {
                 guard let handler = ofDelegate() else { return nil }
-                return Self.tapped(handler, tap)
+                return Self.tapped(handler, taps)
             }
         }
         return tapped
     }
 
     private static func tapped(
-        _ handler: @escaping Receiver.Handler, _ tap: any MessageTap
+        _ handler: @escaping Receiver.Handler, _ taps: Receiver.Taps
     ) -> Receiver.Handler {
         { (message: consuming ReceivedMessage) in
-            let number = tap.taken(message, hasHandler: true)
+            let numbers = taps.taken(message, hasHandler: true)
             handler(message)
-            if let number { tap.handled(number) }
+            taps.handled(numbers)
         }
     }
 }

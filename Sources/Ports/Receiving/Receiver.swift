@@ -72,7 +72,7 @@ final class Receiver: LocalPort, RegisteredPort {
         channel = channels.addOwnChannel(right, queue)
         channel.localPort = self
         context.ports.add(self)
-        if Log.tellsMessages { setTap(nil) }
+        if Log.tellsMessages { addTap(MessageLog(channel)) }
     }
 
     deinit { invalidate() }
@@ -89,7 +89,7 @@ final class Receiver: LocalPort, RegisteredPort {
             // The former handler is released after the lock: the release may call back in here.
             guard state.lifecycle.isOpen else { return }
             state.tapped?.handlers = handlers
-            former = handlers.tapped(by: state.tapped?.tap, generation: state.handlers.generation + 1)
+            former = handlers.tapped(by: state.tapped?.taps, generation: state.handlers.generation + 1)
             swap(&state.handlers, &former)
         }
         // The descriptor does not report earlier messages.
@@ -316,7 +316,9 @@ final class Receiver: LocalPort, RegisteredPort {
 
     func note(sent count: Int, by sender: Incarnation) { state.withLock { $0.counts.note(sent: count, by: sender) } }
 
-    func senderDied(_ sender: Incarnation) { state.withLock { $0.counts.senderDied(sender) } }
+    func senderDied(_ sender: Incarnation, _ owner: ProcessIdentity) {
+        state.withLock { $0.counts.senderDied(sender, owner) }
+    }
 
     var knownSenderCount: Int { state.withLock { $0.counts.knownSenderCount } }
 

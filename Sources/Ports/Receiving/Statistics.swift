@@ -2,9 +2,21 @@ import RunLoops
 
 /// The counts behind a port's statistics: messages that the port has taken, and messages that its senders have sent.
 struct StatisticsCounts {
+    /// A sender whose last connection has ended, and of whose messages some may wait.
+    struct Ended {
+        let sender: ProcessIdentity
+        let sent: Int
+        /// Those since the queue was last seen empty.
+        let sinceEmpty: Int
+    }
+
     private(set) var taken = 0
-    /// The last counts of senders in other processes. A sender may report any count, so sums may overflow.
+    /// The last counts of senders in other processes.
     private(set) var sent: [Incarnation: Int] = [:]
+    /// The counts when the queue was last seen empty.
+    private var sentBefore: (own: Int, others: [Incarnation: Int]) = (0, [:])
+    /// The newest of the senders that have ended since the queue was last seen empty.
+    private(set) var ended: [Ended] = []
     /// The sent messages that will never be taken. Below zero: messages of processes that ended before they were asked.
     private var lost = 0
     /// Messages that seem to be on their way to an empty queue, and since when.
@@ -12,14 +24,30 @@ struct StatisticsCounts {
 
     /// The longest time that a message needs to arrive. Messages missing for longer were lost with their senders.
     private static let transit = Duration.seconds(1)
+    /// A sender may report any count. No sum of so large ones overflows.
+    private static let mostSent = 1 << 48
+    private static let mostEnded = 16
 
     /// The processes whose counts are kept.
     var knownSenderCount: Int { sent.count }
     mutating func noteTaken() { taken += 1 }
-    mutating func note(sent count: Int, by sender: Incarnation) { sent[sender] = count }
+    mutating func note(sent count: Int, by sender: Incarnation) { sent[sender] = min(max(0, count), Self.mostSent) }
+
+    /// The messages of a sender since the queue was last seen empty: at most so many of them wait.
+    func sinceEmpty(by sender: Incarnation) -> Int {
+        max(0, sent[sender, default: 0] - sentBefore.others[sender, default: 0])
+    }
+    func sinceEmpty(ownSent: Int) -> Int { max(0, ownSent - sentBefore.own) }
 
     /// Drops the count of a dead sender, because the port may outlive any number of senders.
-    mutating func senderDied(_ sender: Incarnation) { lost &-= sent.removeValue(forKey: sender) ?? 0 }
+    mutating func senderDied(_ sender: Incarnation, _ owner: ProcessIdentity) {
+        let sinceEmpty = sinceEmpty(by: sender)
+        guard let count = sent.removeValue(forKey: sender) else { return }
+        lost &-= count
+        guard sinceEmpty > 0 else { return }
+        if ended.count == Self.mostEnded { ended.removeFirst() }
+        ended.append(Ended(sender: owner, sent: count, sinceEmpty: sinceEmpty))
+    }
 
     /// - Parameters:
     ///   - ownSent: The messages that this runtime has sent.
@@ -30,6 +58,8 @@ struct StatisticsCounts {
         if isEmpty {
             noteMissing(waiting, now)
             waiting = max(0, sentCount &- taken &- lost)
+            sentBefore = (ownSent, sent)
+            ended = []
         }
         return PortStatistics(received: taken, waiting: isEmpty ? waiting : max(1, waiting))
     }

@@ -130,8 +130,9 @@ final class StatisticsCollector: Sendable {
     }
 
     /// Drops the counts of a process whose last connection has ended.
-    func connectionEnded(_ incarnation: Incarnation) {
+    func connectionEnded(_ connection: ControlConnection) {
+        let incarnation = connection.incarnation
         let counted = state.withLock { $0.counted.removeValue(forKey: incarnation) } ?? []
-        for port in counted { ports.port(port)?.senderDied(incarnation) }
+        for port in counted { ports.port(port)?.senderDied(incarnation, connection.owner) }
     }
 }

@@ -65,11 +65,11 @@ extension PortRuntime: RuntimeEvents {
         for channel in channels.channels(to: peer) { channel.controlConnectionChanged() }
     }
 
-    func connectionEnded(_ peer: Incarnation, isLast: Bool) {
-        controlConnectionChanged(peer)
+    func connectionEnded(_ peer: ControlConnection, isLast: Bool) {
+        controlConnectionChanged(peer.incarnation)
         guard isLast else { return }
         statistics.connectionEnded(peer)
-        finishing.connectionEnded(peer)
+        finishing.connectionEnded(peer.incarnation)
     }
 
     func mayBeAlive(_ address: ControlAddress) -> Bool { registry.mayBeAlive(address) }

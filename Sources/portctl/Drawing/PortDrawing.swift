@@ -37,7 +37,7 @@ extension PortDrawing {
     init(_ map: PortMap) {
         processes = map.processes.map { process in
             Process(
-                pid: Int(process.pid), program: process.program,
+                pid: Int(process.pid), program: (process.program ?? "") + (process.hasEnded ? " (ended)" : ""),
                 ports: map.ports.filter { $0.owner == process.pid }.map(Port.init))
         }
         edges = map.edges.map { edge in
