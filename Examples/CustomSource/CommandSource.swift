@@ -28,7 +28,7 @@ final class CommandSource: Sendable {
             cancel: { [weak self] loop, _ in self?.wasCanceled(in: loop) },
             perform: { [weak self] in self?.perform() })
         self.source.withLock { $0 = source }
-        loop.add(source)
+        _ = try? loop.add(source)
     }
 
     /// Takes it out of its loop, for good.
@@ -50,7 +50,7 @@ final class CommandSource: Sendable {
 
     private func wasScheduled(in loop: ThreadRunLoop) {
         let context = SourceContext(source: self, loop: loop)
-        ThreadRunLoop.main.perform(ThreadRunLoop.mainActor { [client] in client.register(context) })
+        try? ThreadRunLoop.main.perform(ThreadRunLoop.mainActor { [client] in client.register(context) })
     }
 
     /// Waits for the client, who may be about to fire commands on a loop that is about to end.

@@ -8,7 +8,7 @@ let source = CommandSource(client: client) { command, source in
     switch command {
     case .square(let number):
         let worker = ThreadRunLoop.current
-        ThreadRunLoop.main.perform(
+        try? ThreadRunLoop.main.perform(
             ThreadRunLoop.mainActor { client.receive(number * number, from: worker) })
     case .quit:
         print("Worker: I take my source out of my loop.")

@@ -16,7 +16,7 @@ let observer = NotificationCenter.default.addObserver(
     print("read in the background: \(data.map { String(decoding: $0, as: UTF8.self) } ?? "nothing")")
     RunLoop.main.perform {
         print("performed by Foundation's loop")
-        ThreadRunLoop.main.perform {
+        try? ThreadRunLoop.main.perform {
             print("performed by ours")
             ThreadRunLoop.main.stop()
         }

@@ -19,24 +19,24 @@ loop.addObserver(.beforeTimers) { _, _ in
 }
 
 print("Four thumbnails are drawn when the loop is idle. The budget is zero: one at a time.")
-let thumbnails = ThreadRunLoop.IdleQueue(in: loop, budget: .zero)
-let requests = (1...4).map { number in
-    thumbnails.add(
+let thumbnails = try ThreadRunLoop.IdleQueue(in: loop, budget: .zero)
+let requests = try (1...4).map { number in
+    try thumbnails.add(
         ThreadRunLoop.mainActor {
             draw(number)
             guard number == 1 else { return }
             print("  Meanwhile a key is pressed.")
-            loop.perform { print("  The key has its turn before the next thumbnail.") }
+            try? loop.perform { print("  The key has its turn before the next thumbnail.") }
         })
 }
 requests[2].cancel()
 print("Thumbnail 3 is taken back: nobody wants it any more. \(thumbnails.count) are left.")
-thumbnails.add { loop.stop() }
+try thumbnails.add { loop.stop() }
 try loop.run()
 
 print("Three more, with a budget of a second: they are drawn in one go.")
-let quick = ThreadRunLoop.IdleQueue(in: loop, budget: .seconds(1))
-for number in 5...7 { quick.add(ThreadRunLoop.mainActor { draw(number) }) }
-quick.add { loop.stop() }
+let quick = try ThreadRunLoop.IdleQueue(in: loop, budget: .seconds(1))
+for number in 5...7 { try quick.add(ThreadRunLoop.mainActor { draw(number) }) }
+try quick.add { loop.stop() }
 try loop.run()
 print("\(drawn.count) are drawn, and none waits: the loop can sleep as long as it likes.")

@@ -33,7 +33,7 @@ final class Launcher: MachPort.Delegate, Sendable {
         print("Main: message 100: a worker has checked in. I keep its port, and give it something to do.")
         distantPort.withLock { $0 = worker }
         worker.onInvalidation {
-            ThreadRunLoop.main.perform {
+            try? ThreadRunLoop.main.perform {
                 print("Main: the worker's port is invalid, so I stop my loop.")
                 ThreadRunLoop.main.stop()
             }

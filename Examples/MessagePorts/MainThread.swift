@@ -34,13 +34,13 @@ final class MainThread: Sendable {
         let worker = try RemoteMessagePort(name: name)
         workers.withLock { $0[name] = worker }
         worker.onInvalidation {
-            ThreadRunLoop.main.perform {
+            try? ThreadRunLoop.main.perform {
                 print("Main: the worker's port is invalid, so I stop my loop.")
                 ThreadRunLoop.main.stop()
             }
         }
         // Not now: whoever checks in need not wait for it.
-        ThreadRunLoop.main.perform { self.talk(to: worker) }
+        try? ThreadRunLoop.main.perform { self.talk(to: worker) }
     }
 
     private func talk(to worker: RemoteMessagePort) {

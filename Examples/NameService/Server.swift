@@ -34,7 +34,7 @@ final class Server: Sendable {
         guard let right, clients.withLock({ $0.updateValue(client, forKey: right) }) == nil else { return }
         say("\(title): \(client) has come.")
         right.onInvalidation {
-            ThreadRunLoop.main.perform {
+            try? ThreadRunLoop.main.perform {
                 _ = self.clients.withLock { $0.removeValue(forKey: right) }
                 say("\(self.title): \(client) has gone.")
             }

@@ -31,7 +31,7 @@ let source = ThreadRunLoop.Source0 {
     print("  The source is performed, and stops the loop. A pass that has performed one does not sleep.")
     ThreadRunLoop.current.stop()
 }
-loop.add(source)
+try loop.add(source)
 loop.addTimer(after: .milliseconds(10)) { _ in
     print("  The timer fires, and signals the source.")
     source.signal()
@@ -44,7 +44,7 @@ observer.invalidate()
 print("2. As in the listing: a thread attaches an observer and a timer to its loop, and runs the loop ten times.")
 Thread.detachNewThread {
     do { try threadMain() } catch { print("The thread: \(error)") }
-    ThreadRunLoop.main.perform { ThreadRunLoop.main.stop() }
+    try? ThreadRunLoop.main.perform { ThreadRunLoop.main.stop() }
 }
 try loop.run()
 print("The thread has ended.")

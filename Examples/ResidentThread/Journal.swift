@@ -7,7 +7,7 @@ final class Journal: Sendable {
     init() throws(RunLoopError) { thread = try RunLoopThread(name: "journal") }
 
     func write(_ line: String) {
-        thread.loop.perform { print("   Journal: \(line)") }
+        try? thread.loop.perform { print("   Journal: \(line)") }
     }
 
     /// The thread would stop when its owner lets go of it, and leave what it has not called yet. What this one was

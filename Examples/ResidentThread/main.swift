@@ -14,17 +14,17 @@ Thread.detachNewThread {
         print("   Thread: my loop had nothing to wait for. I add a port.")
         let port = try MachPort()
         try port.schedule(in: loop)
-        ThreadRunLoop.main.perform {
-            loop.perform { print("   Thread: I was given work, and wait for more.") }
+        try? ThreadRunLoop.main.perform {
+            try? loop.perform { print("   Thread: I was given work, and wait for more.") }
             // Called behind that work. `stop()` from here would come too early for it, or before the run.
-            loop.perform { loop.stop() }
+            try? loop.perform { loop.stop() }
         }
         try loop.run()
         print("   Thread: I was told to stop.")
     } catch {
         print("   Thread: \(error)")
     }
-    ThreadRunLoop.main.perform { ThreadRunLoop.main.stop() }
+    try? ThreadRunLoop.main.perform { ThreadRunLoop.main.stop() }
 }
 try ThreadRunLoop.main.run()
 
@@ -40,8 +40,8 @@ do {
     print("   What a closure throws on the thread reaches who called it: \(error).")
 }
 
-thread.loop.perform { print("   It does what nobody waits for, too;") }
-thread.loop.perform {
+try thread.loop.perform { print("   It does what nobody waits for, too;") }
+try thread.loop.perform {
     print("   one after the other, on its own thread: \(ThreadRunLoop.main.isCurrent ? "no" : "yes").")
 }
 // Blocks keep their order, so those two have been called when this one has.

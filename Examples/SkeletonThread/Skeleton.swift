@@ -12,7 +12,7 @@ final class Skeleton: Sendable {
     func main() {
         let loop = ThreadRunLoop.current
         print("Thread: I set up my loop: a timer, and a source through which I am told to exit.")
-        loop.add(exitRequest)
+        _ = try? loop.add(exitRequest)
         beat(3, on: loop) { self.giveWork(to: loop) }
 
         var isDone = false
@@ -46,14 +46,14 @@ final class Skeleton: Sendable {
             print("Thread: beat \(beats) of \(count).\(beats == 1 ? " A timer does not make the run return." : "")")
             guard beats == count else { return }
             timer.invalidate()
-            ThreadRunLoop.main.perform(next)
+            try? ThreadRunLoop.main.perform(next)
         }
     }
 
     private func giveWork(to loop: ThreadRunLoop) {
         print("Main: I give the thread a piece of work.")
         // With an order it is a source, and the run returns after it.
-        loop.perform(order: 0) {
+        _ = try? loop.perform(order: 0) {
             print("Thread: the work is to beat once more.")
             self.beat(1, on: loop) {
                 print("Main: I tell the thread to exit.")

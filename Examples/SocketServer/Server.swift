@@ -44,7 +44,7 @@ final class Server {
     private func pause(_ source: ThreadRunLoop.Source1) {
         print("Server: no descriptor is free. I accept again in a second.")
         ThreadRunLoop.main.remove(source)
-        ThreadRunLoop.main.perform(after: .seconds(1)) { _ = try? ThreadRunLoop.main.add(source) }
+        _ = try? ThreadRunLoop.main.perform(after: .seconds(1)) { _ = try? ThreadRunLoop.main.add(source) }
     }
 
     private func ended(_ connection: Connection) {

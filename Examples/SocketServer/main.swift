@@ -19,9 +19,9 @@ import RunLoops
     let server = try Server(path: path)
     print("Main: I serve a socket on my loop. The clients have a thread of their own.")
     let clients = try RunLoopThread(name: "clients")
-    clients.loop.perform {
+    try clients.loop.perform {
         do { try runClients(path) } catch { print("Clients: \(error)") }
-        ThreadRunLoop.main.perform { ThreadRunLoop.main.stop() }
+        try? ThreadRunLoop.main.perform { ThreadRunLoop.main.stop() }
     }
     try ThreadRunLoop.main.run()
     server.close()

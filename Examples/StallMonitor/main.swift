@@ -27,7 +27,7 @@ let slow = ThreadRunLoop.Timer(after: .milliseconds(20), label: "slow report") {
     while !isReported.load(ordering: .acquiring) { usleep(1000) }
     print("Main: it was reported in the middle of it. The slow timer is done.")
 }
-ThreadRunLoop.main.add(quick)
-ThreadRunLoop.main.add(slow)
+try ThreadRunLoop.main.add(quick)
+try ThreadRunLoop.main.add(slow)
 try ThreadRunLoop.main.run()
 monitor.stop()

@@ -13,7 +13,7 @@ let made = ThreadRunLoop.Timer(at: date, every: .milliseconds(10)) { timer in
     print("   It fires, \(date.hasPassed ? "not before" : "before") its date. It would fire again, and is invalidated.")
     timer.invalidate()
 }
-loop.add(made, forMode: "made")
+try loop.add(made, forMode: "made")
 print(
     "   The run is \(try loop.runInMode("made", seconds: 10)), the timer \(made.isValid ? "still" : "no longer") valid."
 )

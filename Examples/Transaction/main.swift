@@ -15,7 +15,7 @@ loop.addObserver(.beforeWaiting, repeats: false) { _, _ in
 }
 
 print("Three changes in one callout, two of them of the same layer:")
-ThreadRunLoop.performOnMain {
+try ThreadRunLoop.performOnMain {
     screen["title"] = "Ports"
     screen["colour"] = "red"
     screen["colour"] = "green"

@@ -86,7 +86,7 @@ final class Pool {
                     if member.port == nil, worker.status == nil { worker.send(signal: SIGKILL) }
                 }
             }
-            loop.add(limit)
+            try loop.add(limit)
         }
     }
 
@@ -95,7 +95,7 @@ final class Pool {
         _ register: (@escaping @Sendable (Value) -> Void) -> Void, _ handler: @escaping @MainActor (Value) -> Void
     ) {
         register { value in
-            ThreadRunLoop.main.perform { MainActor.assumeIsolated { handler(value) } }
+            try? ThreadRunLoop.main.perform { MainActor.assumeIsolated { handler(value) } }
         }
     }
 

@@ -15,7 +15,7 @@ enum Progress {
                 write("\r\u{1B}[K\(pool.filesDone) of \(pool.fileCount) files, \(pool.workersAlive) workers")
             }
         }
-        ThreadRunLoop.main.add(timer)
+        _ = try? ThreadRunLoop.main.add(timer)
         self.timer = timer
     }
 

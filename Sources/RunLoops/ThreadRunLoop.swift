@@ -8,11 +8,12 @@ import Synchronization
 /// Each thread has one, made when it first asks for ``current``, as long as it lives. A run serves one mode's items:
 ///
 ///     let loop = ThreadRunLoop.current
-///     loop.add(ThreadRunLoop.Timer(after: .seconds(1), repeats: true) { _ in print("tick") })
+///     try loop.add(ThreadRunLoop.Timer(after: .seconds(1), repeats: true) { _ in print("tick") })
 ///     try loop.run()
 ///
 /// Any thread may add, remove, signal, wake, stop and perform; only the loop's own thread may run the loop. No item is
-/// called with a lock held. After a fork the loops are the parent's: in the child, calls that throw throw
+/// called with a lock held. Work for a loop whose thread has ended throws ``RunLoopError/loopEnded``; a stop or a wake-up
+/// of such a loop, and a change of an item that was in it, do nothing, as there is nothing to do. After a fork the loops are the parent's: in the child, calls that throw throw
 /// ``RunLoopError/forked``, and other calls do nothing and return false or nil.
 public final class ThreadRunLoop: Sendable {
     struct Run {
@@ -151,7 +152,7 @@ public final class ThreadRunLoop: Sendable {
         }
     }
 
-    /// Ends the innermost run, if there is one; to stop a run that may not have begun, `loop.perform { loop.stop() }`.
+    /// Ends the innermost run, if there is one; to stop a run that may not have begun, `try loop.perform { loop.stop() }`.
     /// Any thread may call it. The corresponding CF function is `CFRunLoopStop`.
     public func stop() {
         stop { state in
@@ -162,13 +163,16 @@ public final class ThreadRunLoop: Sendable {
     /// Queues a block for the next pass in one of the modes; name at least one mode. Blocks run in the order they were
     /// queued, and do not count as handled sources. Any thread may call it; a call from another thread wakes the loop.
     /// The corresponding CF function is `CFRunLoopPerformBlock`, which leaves the wake-up to its caller.
-    /// - Returns: False when the loop's thread has ended, or the process is a forked child: the block is not performed.
-    @discardableResult
-    public func perform(inModes modes: [Mode] = Mode.onlyDefault, _ block: @escaping @Sendable () -> Void) -> Bool {
-        queue(block, modes, wakes: isChangedFromOutside)
+    /// - Throws: ``RunLoopError/loopEnded`` when the loop's thread has ended, and `forked`: the block is not performed,
+    ///   as are blocks that still wait when the thread ends.
+    public func perform(
+        inModes modes: [Mode] = Mode.onlyDefault, _ block: @escaping @Sendable () -> Void
+    ) throws(RunLoopError) {
+        if !queue(block, modes, wakes: isChangedFromOutside) { throw crl_is_forked() ? .forked : .loopEnded }
     }
 
-    /// Queues a block. With `wakes`, a loop that sleeps wakes for it, and one that is awake performs it before a sleep.
+    /// Queues a block, unless the thread has ended, or the process is a forked child. With `wakes`, a loop that sleeps
+    /// wakes for it, and one that is awake performs it before a sleep.
     @discardableResult
     func queue(_ block: @escaping @Sendable () -> Void, _ modes: [Mode], wakes: Bool) -> Bool {
         contract(!modes.isEmpty, Self.noMode)
@@ -227,10 +231,11 @@ public final class ThreadRunLoop: Sendable {
     }
 
     /// Adds a source; does nothing if the mode has the source. The corresponding CF function is `CFRunLoopAddSource`.
-    /// - Returns: False when the source is not added: it is invalid, or the loop's thread has ended.
+    /// - Returns: False when the source is not added: it is invalid.
+    /// - Throws: ``RunLoopError/loopEnded`` when the thread has ended, and `forked`.
     @discardableResult
-    public func add(_ source: Source0, forMode mode: Mode = .default) -> Bool {
-        insertWithoutDescriptor(.source0(source), mode)
+    public func add(_ source: Source0, forMode mode: Mode = .default) throws(RunLoopError) -> Bool {
+        try insert(.source0(source), forMode: mode)
     }
 
     /// Adds a source; does nothing if the mode has the source. The corresponding CF function is `CFRunLoopAddSource`.
@@ -242,17 +247,19 @@ public final class ThreadRunLoop: Sendable {
     }
 
     /// Adds a timer. The corresponding CF function is `CFRunLoopAddTimer`.
-    /// - Returns: False when the timer is not added: it is invalid or another loop's, or the loop's thread has ended.
+    /// - Returns: False when the timer is not added: it is invalid, or another loop's.
+    /// - Throws: ``RunLoopError/loopEnded`` when the thread has ended, and `forked`.
     @discardableResult
-    public func add(_ timer: Timer, forMode mode: Mode = .default) -> Bool {
-        insertWithoutDescriptor(.timer(timer), mode)
+    public func add(_ timer: Timer, forMode mode: Mode = .default) throws(RunLoopError) -> Bool {
+        try insert(.timer(timer), forMode: mode)
     }
 
     /// Adds an observer. The corresponding CF function is `CFRunLoopAddObserver`.
-    /// - Returns: False when the observer is not added: it is invalid or another loop's, or the loop's thread ended.
+    /// - Returns: False when the observer is not added: it is invalid, or another loop's.
+    /// - Throws: ``RunLoopError/loopEnded`` when the thread has ended, and `forked`.
     @discardableResult
-    public func add(_ observer: Observer, forMode mode: Mode = .default) -> Bool {
-        insertWithoutDescriptor(.observer(observer), mode)
+    public func add(_ observer: Observer, forMode mode: Mode = .default) throws(RunLoopError) -> Bool {
+        try insert(.observer(observer), forMode: mode)
     }
 
     /// Removes a source from a mode. The corresponding CF function is `CFRunLoopRemoveSource`.

@@ -50,7 +50,7 @@ struct AsyncMainHelper {
         }
         stages.append(("after the main queue", isFirstThread))
         await withCheckedContinuation { continuation in
-            ThreadRunLoop.main.add(
+            _ = try? ThreadRunLoop.main.add(
                 ThreadRunLoop.Timer(after: .milliseconds(1)) { _ in
                     MainActor.assumeIsolated { continuation.resume() }
                 })
@@ -58,7 +58,7 @@ struct AsyncMainHelper {
         stages.append(("after a timer", isFirstThread))
         ThreadRunLoop.main.stop()
         await withCheckedContinuation { continuation in
-            ThreadRunLoop.main.perform(ThreadRunLoop.mainActor { continuation.resume() })
+            try? ThreadRunLoop.main.perform(ThreadRunLoop.mainActor { continuation.resume() })
         }
         stages.append(("after a stop", isFirstThread))
         for (stage, isFirst) in stages where !isFirst {

@@ -12,11 +12,11 @@ import Testing
         let events = onThread {
             let (loop, events) = (ThreadRunLoop.current, Shared<[String]>([]))
             loop.serveFoundation()
-            loop.add(ThreadRunLoop.Source0 {})
+            _ = try? loop.add(ThreadRunLoop.Source0 {})
             let timer = Foundation.Timer(timeInterval: 0.01, repeats: false) { _ in
                 events.withLock { $0.append("Foundation's timer") }
                 // A change of ours in a callout of Foundation's.
-                loop.perform {
+                try? loop.perform {
                     events.withLock { $0.append("block") }
                     loop.addTimer(after: .milliseconds(1)) { _ in
                         events.withLock { $0.append("timer") }
@@ -38,8 +38,8 @@ import Testing
         let results = onThread {
             let loop = ThreadRunLoop.current
             loop.serveFoundation()
-            loop.add(ThreadRunLoop.Source0 {}, forMode: "mode")
-            loop.add(ThreadRunLoop.Source0 {})
+            _ = try? loop.add(ThreadRunLoop.Source0 {}, forMode: "mode")
+            _ = try? loop.add(ThreadRunLoop.Source0 {})
             var results: [ThreadRunLoop.RunResult?] = []
             let port = NSMachPort()
             RunLoop.current.add(port, forMode: RunLoop.Mode("mode"))
@@ -61,13 +61,13 @@ import Testing
         let events = onThread {
             let (loop, events) = (ThreadRunLoop.current, Shared<[String]>([]))
             loop.serveFoundation()
-            loop.add(ThreadRunLoop.Source0 {})
+            _ = try? loop.add(ThreadRunLoop.Source0 {})
             let timer = Foundation.Timer(timeInterval: 0.001, repeats: false) { _ in
                 // Foundation's loop inside Foundation's callout: ours is served in it, more than once.
                 for number in 0..<3 {
                     let isDone = Shared(false)
                     loop.addTimer(after: .milliseconds(1)) { _ in
-                        loop.perform {
+                        try? loop.perform {
                             events.withLock { $0.append("ours \(number)") }
                             isDone.withLock { $0 = true }
                         }
@@ -84,7 +84,7 @@ import Testing
                 }
                 RunLoop.current.add(inner, forMode: .default)
                 _ = try? loop.runInMode(seconds: 20)
-                loop.perform { loop.stop() }
+                try? loop.perform { loop.stop() }
             }
             RunLoop.current.add(timer, forMode: .default)
             _ = (try? loop.runInMode(seconds: 20)).map { result in events.withLock { $0.append("\(result)") } }
@@ -97,7 +97,7 @@ import Testing
         let result = onThread {
             let loop = ThreadRunLoop.current
             loop.serveFoundation()
-            loop.add(ThreadRunLoop.Source0 {})
+            _ = try? loop.add(ThreadRunLoop.Source0 {})
             let timer = Foundation.Timer(timeInterval: 0.001, repeats: false) { _ in
                 let inner = Foundation.Timer(timeInterval: 0.001, repeats: false) { _ in loop.stop() }
                 RunLoop.current.add(inner, forMode: .default)
@@ -114,7 +114,7 @@ import Testing
         let result = onThread {
             let loop = ThreadRunLoop.current
             loop.serveFoundation()
-            loop.add(ThreadRunLoop.Source0 {})
+            _ = try? loop.add(ThreadRunLoop.Source0 {})
             let (port, stopper) = (NSMachPort(), Stopper())
             port.setDelegate(stopper)
             RunLoop.current.add(port, forMode: .default)
@@ -129,7 +129,7 @@ import Testing
         let (result, time) = onThread {
             let loop = ThreadRunLoop.current
             loop.serveFoundation()
-            loop.add(ThreadRunLoop.Source0 {})
+            _ = try? loop.add(ThreadRunLoop.Source0 {})
             let timer = Foundation.Timer(timeInterval: 0.001, repeats: false) { _ in
                 _ = try? loop.runInMode(seconds: 0.01)
             }
@@ -150,7 +150,7 @@ import Testing
             onThread {
                 let loop = ThreadRunLoop.current
                 loop.serveFoundation()
-                loop.add(ThreadRunLoop.Source0 {})
+                _ = try? loop.add(ThreadRunLoop.Source0 {})
                 var context = CFRunLoopSourceContext()
                 let place = UnsafeMutablePointer<CFRunLoopSource?>.allocate(capacity: 1)
                 place.initialize(to: nil)
@@ -181,7 +181,7 @@ import Testing
         let (all, count, done) = (500_000, Shared(0), Latch())
         let ticks = Shared(0)
         let mayTick = Shared(true)
-        loop.perform {
+        try loop.perform {
             let timer = Foundation.Timer(timeInterval: 0.001, repeats: true) { timer in
                 let count = ticks.withLock { ticks in
                     ticks += 1
@@ -189,7 +189,7 @@ import Testing
                 }
                 if !mayTick.withLock({ $0 }) { timer.invalidate() }
                 // From inside Foundation, too.
-                if count % 2 == 0 { loop.perform {} }
+                if count % 2 == 0 { try? loop.perform {} }
             }
             RunLoop.current.add(timer, forMode: .default)
         }
@@ -197,7 +197,7 @@ import Testing
             Helper {
                 for burst in bursts(of: all, thread: index, most: 1009) {
                     for _ in 0..<burst {
-                        loop.perform {
+                        try? loop.perform {
                             let count = count.withLock { count in
                                 count += 1
                                 return count
@@ -220,7 +220,7 @@ import Testing
             return former == ticks.withLock { $0 }
         }
         let passes = Shared(0)
-        loop.perform { loop.add(.init(.beforeWaiting) { _, _ in passes.withLock { $0 += 1 } }) }
+        try loop.perform { _ = try? loop.add(.init(.beforeWaiting) { _, _ in passes.withLock { $0 += 1 } }) }
         waitUntil { loop.isWaiting && passes.withLock { $0 } > 0 }
         usleep(100_000)
         #expect(passes.withLock { $0 } < 4)
@@ -232,7 +232,7 @@ import Testing
         onThread {
             let loop = ThreadRunLoop.current
             loop.serveFoundation()
-            loop.add(ThreadRunLoop.Source0 {})
+            _ = try? loop.add(ThreadRunLoop.Source0 {})
             _ = try? loop.runInMode(seconds: 0.001)
             loop.guest = nil
             #expect(RunLoop.current.run(mode: .default, before: .now) == false)

@@ -74,11 +74,11 @@ package final class OurStage: Stage, @unchecked Sendable {
 
     package func add(_ name: String, to mode: String) {
         switch item(name) {
-        case .source0(let source): loop.add(source, forMode: .init(mode))
+        case .source0(let source): _ = try? loop.add(source, forMode: .init(mode))
         case .port(let source, _):
             do { try loop.add(source, forMode: .init(mode)) } catch { trace("\(error)") }
-        case .timer(let timer): loop.add(timer, forMode: .init(mode))
-        case .observer(let observer): loop.add(observer, forMode: .init(mode))
+        case .timer(let timer): _ = try? loop.add(timer, forMode: .init(mode))
+        case .observer(let observer): _ = try? loop.add(observer, forMode: .init(mode))
         }
     }
 
@@ -131,7 +131,7 @@ package final class OurStage: Stage, @unchecked Sendable {
     }
 
     package func block(in modes: [String], _ body: @escaping Action) {
-        loop.perform(inModes: modes.map { .init($0) }, body)
+        try? loop.perform(inModes: modes.map { .init($0) }, body)
     }
 
     package func blockAndWake(in modes: [String], _ body: @escaping Action) {

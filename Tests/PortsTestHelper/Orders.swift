@@ -95,7 +95,7 @@ private func run(
         { for thread in loops { thread.stop() } },
         { try? right.send(MachPort.Message(id: 1), before: .now + .milliseconds(20)) },
         { try? right.send(MachPort.Message(id: 2), before: .now + .milliseconds(20)) },
-        { loops[1].loop.perform { story.kept?.invalidate() } },
+        { try? loops[1].loop.perform { story.kept?.invalidate() } },
         { if let port = story.kept { port.remove(from: loops[1].loop) } },
         { if let port = story.kept { try? port.schedule(in: loops[0].loop) } },
         { story.kept?.setHandler(nil) },

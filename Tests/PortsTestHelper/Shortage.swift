@@ -84,7 +84,7 @@ func waitWithFewDescriptors() throws -> Never {
     ]
     for (name, wait, end) in waits {
         let began = ContinuousClock.now
-        thread.loop.add(ThreadRunLoop.Timer(after: .milliseconds(100)) { _ in try? end() })
+        try thread.loop.add(ThreadRunLoop.Timer(after: .milliseconds(100)) { _ in try? end() })
         try wait()
         check(began.duration(to: .now) > .milliseconds(90), "\(name) has not waited")
     }
@@ -93,7 +93,7 @@ func waitWithFewDescriptors() throws -> Never {
         task.open()
     }
     // Longer than a sender waits before it looks whether its connection is lost.
-    thread.loop.add(
+    try thread.loop.add(
         ThreadRunLoop.Timer(after: .milliseconds(1500)) { _ in
             while (try? far.receive(before: .now + .milliseconds(100))) != nil {}
         })

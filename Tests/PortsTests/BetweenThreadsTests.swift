@@ -142,13 +142,13 @@ import Testing
         let port = try MachPort()
         let thread = try served(port)
         let passes = Shared(0)
-        thread.loop.add(ThreadRunLoop.Observer(.afterWaiting) { _, _ in passes.withLock { $0 += 1 } })
+        try thread.loop.add(ThreadRunLoop.Observer(.afterWaiting) { _, _ in passes.withLock { $0 += 1 } })
         try port.sendRight.send(MachPort.Message(id: 7))
         #expect(waitUntil { passes.withLock { $0 } > 0 })
         let before = passes.withLock { $0 }
         for _ in 0..<100 {
             let isDone = Latch()
-            thread.loop.perform { isDone.open() }
+            try thread.loop.perform { isDone.open() }
             thread.loop.wakeUp()
             #expect(isDone.wait(until: .patience))
         }

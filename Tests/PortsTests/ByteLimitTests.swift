@@ -110,7 +110,7 @@ import Testing
         try await task.value
 
         let (loop, error) = (try served(port), Shared(""))
-        loop.loop.perform {
+        try loop.loop.perform {
             _ = fill(port.sendRight)
             let kind = errorKind { try port.sendRight.send(message(0), before: .patience) }
             error.withLock { $0 = kind }

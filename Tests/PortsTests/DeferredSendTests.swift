@@ -69,7 +69,7 @@ import Testing
         // The thread that performs the sender's steps is between two runs of its loop.
         let (isBetween, gate) = (Shared(false), Latch())
         let loop = try #require(try runtime?.housekeeping.loop())
-        loop.add(
+        try loop.add(
             ThreadRunLoop.Observer(.exit) { _, _ in
                 isBetween.withLock { $0 = true }
                 _ = gate.wait(until: .patience)
@@ -174,7 +174,7 @@ import Testing
         }
         #expect(await waiters(right, 1))
         let error = Shared("it hangs")
-        thread.loop.perform {
+        try thread.loop.perform {
             let kind = errorKind { try right.send(MachPort.Message(id: count + 1), before: .patience) }
             error.withLock { $0 = kind }
         }

@@ -190,7 +190,7 @@ import Testing
             let thread = try served(port)
             #expect(done.wait(until: .patience))
             let after = Latch()
-            thread.loop.perform { after.open() }
+            try thread.loop.perform { after.open() }
             #expect(after.wait(until: .patience))
             #expect(trace.withLock { $0 } == ["message 1", "invalid", "returned"])
             kept.withLock { $0 = nil }

@@ -141,7 +141,7 @@ import Testing
         try port.sendRight.send(MachPort.Message(id: 2))
         // The loop has looked at the port by then, and has let it be.
         let looked = Latch()
-        thread.loop.perform { looked.open() }
+        try thread.loop.perform { looked.open() }
         #expect(looked.wait(until: .patience))
         let (ids, both) = (Shared<[UInt32]>([]), Latch())
         port.setHandler { message in

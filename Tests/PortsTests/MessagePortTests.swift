@@ -99,7 +99,7 @@ import Testing
             var trace: [String] = []
             let loop = ThreadRunLoop.current
             let ticks = Shared(0)
-            loop.add(
+            _ = try? loop.add(
                 ThreadRunLoop.Timer(after: .milliseconds(1), repeats: true) { _ in
                     let count = ticks.withLock { ticks in
                         ticks += 1
@@ -138,7 +138,7 @@ import Testing
             let source = ThreadRunLoop.Source0 {
                 inner.withLock { $0 = (try? remote.request(id: 2, [2], replyMode: "m")) ?? nil }
             }
-            ThreadRunLoop.current.add(source, forMode: "m")
+            _ = try? ThreadRunLoop.current.add(source, forMode: "m")
             source.signal()
             let outer = (try? remote.request(id: 1, [1], replyMode: "m")) ?? nil
             return [outer, inner.withLock { $0 }]
@@ -168,7 +168,7 @@ import Testing
     @Test func `a request may be answered later, by another thread`() throws {
         let answerer = try RunLoopThread()
         let port = try LocalMessagePort(requestHandler: { request in
-            answerer.loop.perform { try? request.replyRight?.reply(with: request.data.map { $0 + [1] }) }
+            try? answerer.loop.perform { try? request.replyRight?.reply(with: request.data.map { $0 + [1] }) }
         })
         let server = try Server(port)
         #expect(try server.remote.request(id: 1, [0]) == [0, 1])
@@ -287,7 +287,7 @@ import Testing
         let server = RemoteMessagePort(try desk.report())
         let pending = PortRuntime.shared.replies.pending
         // In the run that waits for the reply.
-        ThreadRunLoop.current.perform {
+        try ThreadRunLoop.current.perform {
             #expect(child.wait() == 0)
             #expect(waitUntil { !server.isValid })
             // The request goes on.
@@ -328,7 +328,7 @@ import Testing
         let port = try MachPort()
         let (asking, outcome, done) = (Latch(), Shared("none"), Latch())
         let thread = try RunLoopThread()
-        thread.loop.perform {
+        try thread.loop.perform {
             asking.open()
             let error = errorKind {
                 _ = try RemoteMessagePort(port.sendRight).request(id: 1, timeout: .seconds(1000))

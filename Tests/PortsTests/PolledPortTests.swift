@@ -174,7 +174,7 @@ import Testing
         #expect(waitUntil { handled.withLock { $0 } == 1 })
         port.invalidate()
         let performed = Latch()
-        thread.loop.perform { performed.open() }
+        try thread.loop.perform { performed.open() }
         #expect(performed.wait(until: .patience))
         #expect(waitUntil { thread.loop.isWaiting })
         thread.stop()

@@ -20,7 +20,7 @@ import Testing
         let threads = [try RunLoopThread(name: "one"), try RunLoopThread(name: "two")]
         for thread in threads { try port.schedule(in: thread.loop) }
         let timer = ThreadRunLoop.Timer(after: .milliseconds(1), repeats: true, label: "tick") { _ in }
-        threads[0].loop.add(timer)
+        try threads[0].loop.add(timer)
         let recordings = try port.sendRight.recordings(for: .milliseconds(100))
         #expect(recordings.count == 2)
         let ticking = recordings.filter { $0.callouts.contains { $0.callout?.label == "tick" } }
@@ -36,10 +36,10 @@ import Testing
         let (port, _) = try port()
         let thread = try RunLoopThread()
         try port.schedule(in: thread.loop)
-        thread.loop.add(
+        try thread.loop.add(
             ThreadRunLoop.Timer(after: .zero) { _ in
                 let loop = ThreadRunLoop.current
-                loop.add(ThreadRunLoop.Source0 {}, forMode: "m")
+                _ = try? loop.add(ThreadRunLoop.Source0 {}, forMode: "m")
                 for _ in 0..<20_000 { _ = try? loop.runInMode("m", seconds: 0) }
             })
         let recordings = try port.sendRight.recordings(for: .milliseconds(500))

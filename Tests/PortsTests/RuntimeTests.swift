@@ -68,7 +68,7 @@ import Testing
         let queue = DispatchQueue(label: "test")
         if isQueue { try port.setQueue(queue) }
         #expect(waitUntil { loop.isWaiting })
-        loop.perform {
+        try loop.perform {
             busy.open()
             _ = release.wait(until: .patience)
         }
@@ -208,7 +208,7 @@ import Testing
         let (full, right) = (try other.nameServer.port(forName: "full"), try other.nameServer.port(forName: "test"))
         for right in [full, right] { try right.send(MachPort.Message(id: 1), before: .patience) }
         let thread = try RunLoopThread()
-        thread.loop.add(
+        try thread.loop.add(
             ThreadRunLoop.Timer(after: .milliseconds(1), repeats: true) { _ in
                 try? full.send(MachPort.Message(id: 1), before: .distantPast)
             })

@@ -47,7 +47,7 @@ import Testing
         let (handled, busy, release) = (Latch(), Latch(), Latch())
         let port = try MachPort { _ in handled.open() }
         let thread = try served(port)
-        thread.loop.perform {
+        try thread.loop.perform {
             busy.open()
             _ = release.wait(until: .patience)
         }

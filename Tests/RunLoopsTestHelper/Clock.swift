@@ -60,16 +60,16 @@ private func playOurs(
     // Sound: called on this thread.
     nonisolated(unsafe) let jump = jump
     let fired = Seen()
-    loop.add(
+    try loop.add(
         ThreadRunLoop.Timer(after: .seconds(delay)) { _ in
             fired.date = .now
             loop.stop()
         })
     for _ in 0..<2 {
         let observer = ThreadRunLoop.Observer(.beforeWaiting, repeats: false) { _, _ in jump() }
-        loop.add(observer)
+        try loop.add(observer)
         let far = ThreadRunLoop.Timer(after: .seconds(1e6)) { _ in }
-        loop.add(far)
+        try loop.add(far)
         try loop.runInMode(.default, seconds: fired.date == nil ? 40 : delay)
         far.invalidate()
         observer.invalidate()
@@ -86,7 +86,7 @@ private final class Seen: @unchecked Sendable {
 /// A timer that is put off again and again leaves nothing behind.
 func dateATimerOverAndOver() {
     let (loop, timer) = (ThreadRunLoop.current, ThreadRunLoop.Timer(at: .distantFuture) { _ in })
-    loop.add(timer)
+    _ = try? loop.add(timer)
     func date(_ count: Int64) {
         for second in 0..<count { timer.nextFireDate = .now + .seconds(1000 + second) }
     }

@@ -39,12 +39,14 @@ func forkWithLoops() throws {
             && refuses { _ = try SignalSequence([SIGUSR1]) }
             && refuses { _ = try ThreadRunLoop.Source1.file("/") { _ in } }
             && refuses { _ = try ThreadRunLoop.Source1.child(getppid()) { _ in } }
-            && !loop.perform { fail("performed a child's block") } && !loop.add(ThreadRunLoop.Source0 {})
+            && refuses { try loop.perform { fail("performed a child's block") } }
+            && refuses { try loop.add(ThreadRunLoop.Source0 {}) }
+            && refuses { try loop.perform(order: 0) { fail("performed a child's request") } }
         loop.remove(source)
         source.invalidate()
         timer.nextFireDate = .distantFuture
         timer.invalidate()
-        thread.loop.perform { fail("performed a child's block") }
+        try? thread.loop.perform { fail("performed a child's block") }
         thread.loop.wakeUp()
         thread.stop()
         loop.stop()
@@ -83,9 +85,9 @@ private func forkWhileOthersLook(_ loop: ThreadRunLoop) throws {
     var ends: [Int32] = [-1, -1]
     check(pipe(&ends) == 0, "no pipe")
     let descriptor = ThreadRunLoop.Source1.descriptor(ends[0]) { _, _ in }
-    loop.add(source, forMode: mode)
-    loop.add(timer, forMode: mode)
-    loop.add(observer, forMode: mode)
+    try loop.add(source, forMode: mode)
+    try loop.add(timer, forMode: mode)
+    try loop.add(observer, forMode: mode)
     try loop.add(descriptor, forMode: mode)
     let looks: [@Sendable () -> Bool] = [
         { loop.currentMode == nil },
@@ -106,7 +108,7 @@ private func forkWhileOthersLook(_ loop: ThreadRunLoop) throws {
     let isOver = Atomic(false)
     let lookers = try looks.map { look in
         let thread = try RunLoopThread()
-        thread.loop.perform { while !isOver.load(ordering: .relaxed) { _ = look() } }
+        try thread.loop.perform { while !isOver.load(ordering: .relaxed) { _ = look() } }
         return thread
     }
     for round in 0..<20 {
@@ -142,7 +144,7 @@ private func forkWhileOthersLook(_ loop: ThreadRunLoop) throws {
 private func forkAmongOthers(_ loop: ThreadRunLoop, _ kind: String) throws {
     let mode = ThreadRunLoop.Mode(kind)
     let idle = ThreadRunLoop.Source0 {}
-    loop.add(idle, forMode: mode)
+    try loop.add(idle, forMode: mode)
     var (child, calls): (pid_t, Int) = (-1, 0)
     let call = ThreadRunLoop.local {
         check(child != 0, "\(kind) of the parent's were called in the child")
@@ -153,10 +155,10 @@ private func forkAmongOthers(_ loop: ThreadRunLoop, _ kind: String) throws {
     guard let made = mkdtemp(strdup("/tmp/fork.XXXXXX")) else { fail("no directory") }
     let path = String(cString: made)
     switch kind {
-    case "blocks": for _ in 0..<3 { loop.perform(inModes: [mode], call) }
-    case "requests": for _ in 0..<3 { loop.perform(order: 0, inModes: [mode], call) }
-    case "timers": for _ in 0..<3 { loop.perform(after: .zero, inModes: [mode], call) }
-    case "observers": for _ in 0..<3 { loop.add(.init(.entry) { _, _ in call() }, forMode: mode) }
+    case "blocks": for _ in 0..<3 { try loop.perform(inModes: [mode], call) }
+    case "requests": for _ in 0..<3 { try loop.perform(order: 0, inModes: [mode], call) }
+    case "timers": for _ in 0..<3 { try loop.perform(after: .zero, inModes: [mode], call) }
+    case "observers": for _ in 0..<3 { try loop.add(.init(.entry) { _, _ in call() }, forMode: mode) }
     default:
         try loop.add(.file(path, .entryCreated) { change in if change.name != nil { call() } }, forMode: mode)
         for number in 0..<3 { close(open("\(path)/\(number)", O_CREAT | O_WRONLY, 0o600)) }

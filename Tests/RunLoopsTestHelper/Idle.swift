@@ -18,7 +18,7 @@ func watchAnIdleLoop() throws {
     // Ten times the threshold, and no thread but this one has run.
     usleep(100_000)
     check(contextSwitches() == switches, "\(contextSwitches()) switches of threads, and not \(switches)")
-    thread.loop.perform {
+    try thread.loop.perform {
         let end = MonotonicInstant.now + .milliseconds(60)
         while !end.hasPassed {}
     }

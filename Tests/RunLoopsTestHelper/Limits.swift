@@ -36,7 +36,7 @@ private func use(_ free: Int) throws -> Int {
         }
         let thread = Helper {
             let loop = ThreadRunLoop.current
-            loop.add(ThreadRunLoop.Source0 {})
+            _ = try? loop.add(ThreadRunLoop.Source0 {})
             for _ in 0..<2 {
                 failures.count { try loop.runInMode(.default, seconds: 0) }
                 for made in sources() {

@@ -30,10 +30,10 @@ func serveTheMainThread() throws {
 
         // From any thread.
         let thread = try RunLoopThread()
-        thread.loop.perform { ThreadRunLoop.performOnMain { model.tick() } }
+        try thread.loop.perform { try? ThreadRunLoop.performOnMain { model.tick() } }
         try run(until: { model.ticks == 4 }, "a block of the main actor")
         let isOver = Atomic(false)
-        thread.loop.perform {
+        try thread.loop.perform {
             // Waits, as the main thread does not.
             let ticks = try? ThreadRunLoop.main.performAndWait(ThreadRunLoop.mainActor { model.ticks })
             check(ticks == 4, "the main thread's answer was \(String(describing: ticks))")
@@ -41,8 +41,8 @@ func serveTheMainThread() throws {
             ThreadRunLoop.main.stop()
         }
         try run(until: { isOver.load(ordering: .acquiring) }, "a block that another thread waits for")
-        thread.loop.perform {
-            ThreadRunLoop.main.add(
+        try thread.loop.perform {
+            _ = try? ThreadRunLoop.main.add(
                 ThreadRunLoop.Timer(after: .zero, handler: ThreadRunLoop.mainActor { _ in model.tick() }))
         }
         try run(until: { model.ticks == 5 }, "a timer of the main actor")
@@ -63,7 +63,7 @@ func serveTheMainThread() throws {
         check(result == .finished, "a common mode to which nothing was ever added was run")
 
         // Not in a mode of its own; once a pass in a common one, as long as there is something.
-        ThreadRunLoop.main.add(ThreadRunLoop.Source0 {}, forMode: "private")
+        try ThreadRunLoop.main.add(ThreadRunLoop.Source0 {}, forMode: "private")
         DispatchQueue.main.async { MainActor.assumeIsolated { model.tick() } }
         try ThreadRunLoop.main.runInMode("private", seconds: 0.01)
         check(model.ticks == 9, "the main queue was served in a mode that is not common")
@@ -89,7 +89,7 @@ func serveTheMainThread() throws {
         requeue(6, each: { model.turns += "q" }) { model.isOver = false }
         try run(until: { !model.isOver }, "the main queue beside a descriptor")
         requeue(6, each: { model.turns += "q" }) { source.invalidate() }
-        ThreadRunLoop.main.add(
+        try ThreadRunLoop.main.add(
             ThreadRunLoop.Observer(.beforeTimers) { _, _ in
                 if !source.isValid { ThreadRunLoop.main.stop() }
             })

@@ -35,7 +35,7 @@ func assumeAnActorElsewhere() throws -> Never {
 func driveOutOfTurn(inCallout: Bool) throws -> Never {
     let (loop, run) = (ThreadRunLoop.current, try ThreadRunLoop.DrivenRun())
     if inCallout {
-        loop.perform(ThreadRunLoop.local { run.dispatch() })
+        try loop.perform(ThreadRunLoop.local { run.dispatch() })
     } else {
         _ = Unmanaged.passRetained(try ThreadRunLoop.DrivenRun(mode: "inner"))
     }

@@ -18,7 +18,7 @@ func startAndStopThreads() throws {
     let descriptors = openDescriptors()
     for index in 0..<10_000 {
         let thread = try RunLoopThread()
-        if index % 3 == 0 { thread.loop.perform {} }
+        if index % 3 == 0 { try thread.loop.perform {} }
         guard index % 2 == 0 else { continue }
         thread.stop()
         check(thread.join(before: .now + .seconds(20)), "thread \(index) has not ended")

@@ -9,12 +9,12 @@ import Testing
     @Test func `a run inside a block performs the blocks of its own mode that were queued before`() {
         let trace = onThread {
             let (loop, trace) = (ThreadRunLoop.current, Trace())
-            loop.perform {
+            try? loop.perform {
                 trace("first")
                 run(loop, "inner", seconds: 0)
                 trace("first ends")
             }
-            loop.perform(inModes: ["inner"]) { trace("inner") }
+            try? loop.perform(inModes: ["inner"]) { trace("inner") }
             run(loop, seconds: 0)
             return trace.all
         }
@@ -25,7 +25,7 @@ import Testing
         let thread = try RunLoopThread()
         let (seen, done) = (Shared<[Int]>([]), Latch())
         for index in 0..<1_000 {
-            thread.loop.perform {
+            try thread.loop.perform {
                 seen.withLock { $0.append(index) }
                 if index == 999 { done.open() }
             }

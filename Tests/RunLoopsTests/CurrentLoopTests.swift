@@ -26,13 +26,13 @@ import Testing
                 let loop = ThreadRunLoop.current
                 let trace = Trace()
                 // Returns as CFRunLoopRun does, although a source was handled before.
-                let source = ThreadRunLoop.Source0 { loop.perform { trace("block") } }
-                loop.add(source)
+                let source = ThreadRunLoop.Source0 { try? loop.perform { trace("block") } }
+                try loop.add(source)
                 source.signal()
-                loop.add(ThreadRunLoop.Timer(after: .milliseconds(5)) { _ in loop.stop() })
+                try loop.add(ThreadRunLoop.Timer(after: .milliseconds(5)) { _ in loop.stop() })
                 try loop.run()
                 trace("stopped")
-                loop.add(ThreadRunLoop.Timer(after: .milliseconds(5)) { _ in source.invalidate() })
+                try loop.add(ThreadRunLoop.Timer(after: .milliseconds(5)) { _ in source.invalidate() })
                 try loop.run()
                 trace("finished")
                 try loop.run()
@@ -46,7 +46,7 @@ import Testing
         let made = Shared<ThreadRunLoop?>(nil)
         let helper = Helper {
             let loop = ThreadRunLoop.current
-            loop.add(ThreadRunLoop.Source0 {}, forMode: "other")
+            _ = try? loop.add(ThreadRunLoop.Source0 {}, forMode: "other")
             made.withLock { $0 = loop }
             run(loop, "other", seconds: 20)
         }

@@ -22,7 +22,7 @@ import Testing
     @Test func `a hang-up with bytes left is told until they are read, and then once`() {
         let trace = onThread {
             let (loop, pipe, trace) = (ThreadRunLoop.current, Pipe(), Trace())
-            loop.add(ThreadRunLoop.Source0 {})
+            _ = try? loop.add(ThreadRunLoop.Source0 {})
             let source = ThreadRunLoop.Source1.descriptor(pipe.reader) { _, readiness in
                 trace("\(readiness.contains(.hangUp)) \(pipe.read())")
             }
@@ -76,8 +76,8 @@ import Testing
             let (loop, pipe, passes, calls) = (ThreadRunLoop.current, Pipe(), Shared(0), Shared(0))
             let source = ThreadRunLoop.Source1.descriptor(pipe.reader) { _, _ in calls.withLock { $0 += 1 } }
             add(source, to: loop)
-            loop.add(ThreadRunLoop.Source0 {})
-            loop.add(ThreadRunLoop.Observer(.beforeTimers) { _, _ in passes.withLock { $0 += 1 } })
+            _ = try? loop.add(ThreadRunLoop.Source0 {})
+            _ = try? loop.add(ThreadRunLoop.Observer(.beforeTimers) { _, _ in passes.withLock { $0 += 1 } })
             pipe.closeReader()
             let stranger = Pipe()
             stranger.write()
@@ -283,7 +283,7 @@ import Testing
         let (before, after) = onThread {
             let (loop, pipe) = (ThreadRunLoop.current, Pipe())
             // What the run itself needs is made by now.
-            loop.add(ThreadRunLoop.Source0 {})
+            _ = try? loop.add(ThreadRunLoop.Source0 {})
             run(loop, seconds: 0)
             func copies() -> Int {
                 var mine = stat()

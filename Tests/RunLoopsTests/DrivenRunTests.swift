@@ -12,16 +12,16 @@ import Testing
         let traces = [false, true].map { isDriven in
             onThread {
                 let (loop, trace) = (ThreadRunLoop.current, Trace())
-                loop.add(.init(.all) { _, activity in trace("\(activity.rawValue)") })
+                _ = try? loop.add(.init(.all) { _, activity in trace("\(activity.rawValue)") })
                 let source = ThreadRunLoop.Source0 { trace("source") }
-                loop.add(source)
-                loop.perform { trace("block") }
+                _ = try? loop.add(source)
+                try? loop.perform { trace("block") }
                 loop.addTimer(after: .milliseconds(5)) { _ in
                     trace("timer")
                     source.signal()
-                    loop.perform {
+                    try? loop.perform {
                         trace("block of the timer")
-                        loop.perform { loop.stop() }
+                        try? loop.perform { loop.stop() }
                     }
                 }
                 if isDriven { drive(loop) } else { run(loop, seconds: 20) }
@@ -35,7 +35,7 @@ import Testing
     @Test func `nothing happens while nothing is ready`() {
         let (events, wasReadable) = onThread {
             let (loop, events) = (ThreadRunLoop.current, Shared(0))
-            loop.add(.init(.all) { _, _ in events.withLock { $0 += 1 } })
+            _ = try? loop.add(.init(.all) { _, _ in events.withLock { $0 += 1 } })
             let driven = begin()
             #expect(driven.prepare() == .distantFuture)
             let before = events.withLock { $0 }
@@ -87,14 +87,14 @@ import Testing
                 trace("raised")
                 return true
             }
-            loop.add(idle)
+            _ = try? loop.add(idle)
             let timer = ThreadRunLoop.Timer(after: .seconds(1000)) { _ in trace("timer") }
-            loop.add(timer)
+            _ = try? loop.add(timer)
             let changes: [(name: String, make: () -> Void)] = [
-                ("block", { _ = loop.perform { trace("block") } }),
+                ("block", { _ = try? loop.perform { trace("block") } }),
                 ("source", { idle.signal() }),
-                ("signalled before", { _ = loop.add(signaled) }),
-                ("request", { _ = loop.perform(order: 0) { trace("request") } }),
+                ("signalled before", { _ = try? loop.add(signaled) }),
+                ("request", { _ = try? loop.perform(order: 0) { trace("request") } }),
                 ("timer", { timer.nextFireDate = .now }),
                 ("new timer", { _ = loop.addTimer(after: .zero) { _ in trace("new timer") } }),
                 (
@@ -108,14 +108,14 @@ import Testing
                 (
                     "block of an inner run",
                     {
-                        loop.perform(inModes: ["other"]) { loop.perform { trace("block of an inner run") } }
+                        try? loop.perform(inModes: ["other"]) { try? loop.perform { trace("block of an inner run") } }
                         run(loop, "other", seconds: 0)
                     }
                 ),
                 (
                     "block for common modes",
                     {
-                        loop.perform(inModes: [.common]) { trace("block for common modes") }
+                        try? loop.perform(inModes: [.common]) { trace("block for common modes") }
                         try? loop.addCommonMode("other")
                     }
                 ),
@@ -141,9 +141,9 @@ import Testing
     @Test func `a stop ends the run, and tells the observers of the exit once`() {
         let (results, exits) = onThread {
             let (loop, exits) = (ThreadRunLoop.current, Shared(0))
-            loop.add(.init(.exit) { _, _ in exits.withLock { $0 += 1 } })
+            _ = try? loop.add(.init(.exit) { _, _ in exits.withLock { $0 += 1 } })
             let driven = begin()
-            loop.perform { loop.stop() }
+            try? loop.perform { loop.stop() }
             _ = driven.prepare()
             let results = [driven.dispatch(), driven.dispatch()]
             driven.end()
@@ -158,7 +158,7 @@ import Testing
     @Test func `an observer of the entry may stop the run`() {
         let trace = onThread {
             let (loop, trace) = (ThreadRunLoop.current, Trace())
-            loop.add(
+            _ = try? loop.add(
                 .init(.all) { _, activity in
                     trace("\(activity.rawValue)")
                     if activity == .entry { loop.stop() }
@@ -174,9 +174,9 @@ import Testing
     @Test func `a callout may end its own run`() {
         let trace = onThread {
             let (loop, trace) = (ThreadRunLoop.current, Trace())
-            loop.add(.init([.beforeWaiting, .exit]) { _, activity in trace("\(activity.rawValue)") })
+            _ = try? loop.add(.init([.beforeWaiting, .exit]) { _, activity in trace("\(activity.rawValue)") })
             let driven = begin()
-            loop.perform(ThreadRunLoop.local { driven.end() })
+            try? loop.perform(ThreadRunLoop.local { driven.end() })
             while driven.dispatch() == nil {}
             #expect(loop.currentMode == nil)
             return trace.all
@@ -187,7 +187,7 @@ import Testing
     @Test func `the last reference ends the run`() {
         let exits = onThread {
             let (loop, exits) = (ThreadRunLoop.current, Shared(0))
-            loop.add(.init(.exit) { _, _ in exits.withLock { $0 += 1 } })
+            _ = try? loop.add(.init(.exit) { _, _ in exits.withLock { $0 += 1 } })
             do {
                 let driven = begin()
                 _ = driven.prepare()
@@ -204,7 +204,7 @@ import Testing
             let (loop, fired) = (ThreadRunLoop.current, Shared(0))
             let driven = begin("mode")
             for _ in 0..<2 {
-                loop.add(.init(after: .milliseconds(1)) { _ in fired.withLock { $0 += 1 } }, forMode: "mode")
+                _ = try? loop.add(.init(after: .milliseconds(1)) { _ in fired.withLock { $0 += 1 } }, forMode: "mode")
                 let count = fired.withLock { $0 }
                 #expect(
                     waitUntil {
@@ -225,17 +225,17 @@ import Testing
             let outer = begin()
             while outer.prepare() == .distantPast { outer.dispatch() }
             // An ordinary run inside a callback, which leaves a block for the outer driven.
-            loop.add(
+            _ = try? loop.add(
                 .init(after: .milliseconds(1)) { _ in
                     trace("inner timer")
-                    loop.perform { trace("outer block") }
+                    try? loop.perform { trace("outer block") }
                 }, forMode: "inner")
             trace("\(run(loop, "inner", seconds: 20))")
             #expect(isReadable(outer))
             drive(outer)
             // A driven run inside a callback, and a sleep in it.
             let inner = begin("inner")
-            loop.perform(inModes: ["inner"]) { trace("inner block") }
+            try? loop.perform(inModes: ["inner"]) { trace("inner block") }
             drive(inner)
             #expect(loop.isWaiting && loop.currentMode == "inner")
             inner.end()
@@ -243,10 +243,10 @@ import Testing
             drive(outer)
             #expect(loop.isWaiting)
             // Both inside a callout.
-            loop.perform {
+            try? loop.perform {
                 run(loop, "inner", seconds: 0)
                 let inner = begin("inner")
-                loop.perform(inModes: ["inner"]) { trace("inside a callout") }
+                try? loop.perform(inModes: ["inner"]) { trace("inside a callout") }
                 drive(inner)
             }
             drive(outer)
@@ -271,7 +271,7 @@ import Testing
             Helper {
                 guard ready.wait(until: .patience), let loop = loop.withLock({ $0 }) else { return }
                 for burst in bursts(of: each, thread: index) {
-                    for _ in 0..<burst { loop.perform { count.withLock { $0 += 1 } } }
+                    for _ in 0..<burst { try? loop.perform { count.withLock { $0 += 1 } } }
                     sched_yield()
                 }
             }
@@ -290,7 +290,7 @@ import Testing
                 // A lost wake-up would make the wait last until the deadline.
                 host.wait(until: min(end, deadline))
                 // The other loop's own callback, in the loop's sleep.
-                for _ in 0..<3 { driven.loop.perform { count.withLock { $0 += 1 } } }
+                for _ in 0..<3 { try? driven.loop.perform { count.withLock { $0 += 1 } } }
                 all += 3
                 driven.dispatch()
             }
@@ -304,11 +304,11 @@ import Testing
         let rounds = onThread {
             let loop = ThreadRunLoop.current
             try? loop.setPollingTime(.microseconds(100))
-            loop.add(ThreadRunLoop.Source0 {})
+            _ = try? loop.add(ThreadRunLoop.Source0 {})
             loop.addTimer(after: .seconds(1000)) { _ in }
             let (driven, host) = (begin(), EpollHost())
             host.watch(driven.descriptor, edgeTriggered: false)
-            loop.perform {}
+            try? loop.perform {}
             loop.wakeUp()
             var rounds = 0
             let end = MonotonicInstant.now + .milliseconds(200)

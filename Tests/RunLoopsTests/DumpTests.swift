@@ -9,15 +9,15 @@ import Testing
         let (dump, thread) = onThread {
             let (loop, event) = (ThreadRunLoop.current, madeEvent())
             let source = ThreadRunLoop.Source0(order: 2, label: "commands") {}
-            loop.add(source)
+            _ = try? loop.add(source)
             source.signal()
             add(ThreadRunLoop.Source1(descriptor: event.descriptor, label: "events") { _ in true }, to: loop)
             let timer = ThreadRunLoop.Timer(after: .seconds(1000), repeats: true, label: "heartbeat") { _ in }
-            loop.add(timer)
-            loop.add(ThreadRunLoop.Timer(at: .distantFuture) { _ in }, forMode: "other")
-            loop.perform(inModes: ["other"]) {}
+            _ = try? loop.add(timer)
+            _ = try? loop.add(ThreadRunLoop.Timer(at: .distantFuture) { _ in }, forMode: "other")
+            try? loop.perform(inModes: ["other"]) {}
             let dump = Shared("")
-            loop.add(
+            _ = try? loop.add(
                 ThreadRunLoop.Observer([.entry, .exit], order: -1, label: "watcher") { _, activity in
                     if activity == .exit { dump.withLock { $0 = "\(loop)" } }
                 })
@@ -48,7 +48,7 @@ import Testing
         #expect("\(thread.loop)".contains(", waiting in mode default\n"))
         let nested = try thread.run {
             let (loop, dump) = (ThreadRunLoop.current, Shared(""))
-            loop.perform(inModes: ["inner"]) { dump.withLock { $0 = "\(loop)" } }
+            try loop.perform(inModes: ["inner"]) { dump.withLock { $0 = "\(loop)" } }
             run(loop, "inner", seconds: 0)
             return dump.withLock { $0 }
         }

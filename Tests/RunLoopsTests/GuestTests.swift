@@ -13,13 +13,13 @@ import Testing
             let (loop, trace, guest) = (ThreadRunLoop.current, Trace(), PollGuest(in: ThreadRunLoop.current))
             guest.serve {
                 trace("guest")
-                loop.perform { trace("block") }
+                try? loop.perform { trace("block") }
                 loop.addTimer(after: .milliseconds(1)) { _ in
                     trace("timer")
                     loop.stop()
                 }
             }
-            loop.add(ThreadRunLoop.Source0 {})
+            _ = try? loop.add(ThreadRunLoop.Source0 {})
             Helper { guest.event.raise() }.join()
             trace("\(run(loop, seconds: 20))")
             return trace.all
@@ -32,11 +32,11 @@ import Testing
             let (loop, trace) = (ThreadRunLoop.current, Trace())
             let guest = PollGuest(in: loop, countsAsSource: false)
             let source = ThreadRunLoop.Source0 { trace("source") }
-            loop.add(source)
+            _ = try? loop.add(source)
             let timer = ThreadRunLoop.Timer(after: .seconds(1000)) { _ in trace("timer") }
-            loop.add(timer)
+            _ = try? loop.add(timer)
             let changes: [(name: String, make: @Sendable () -> Void)] = [
-                ("block", { loop.perform { trace("block") } }),
+                ("block", { try? loop.perform { trace("block") } }),
                 ("source", { source.signal() }),
                 ("timer", { timer.nextFireDate = .now }),
                 ("stop", { loop.stop() }),
@@ -44,7 +44,7 @@ import Testing
             for (name, change) in changes {
                 guest.serve {
                     change()
-                    if name != "stop" { loop.perform(inModes: ["after"]) { trace("after") } }
+                    if name != "stop" { try? loop.perform(inModes: ["after"]) { trace("after") } }
                 }
                 // Asleep by then.
                 let helper = Helper {
@@ -52,9 +52,9 @@ import Testing
                     guest.event.raise()
                 }
                 let observer = ThreadRunLoop.Observer(.afterWaiting) { _, _ in
-                    if name != "stop" { loop.perform { loop.stop() } }
+                    if name != "stop" { try? loop.perform { loop.stop() } }
                 }
-                loop.add(observer)
+                _ = try? loop.add(observer)
                 #expect(run(loop, seconds: 20) == .stopped, "\(name)")
                 observer.invalidate()
                 helper.join()
@@ -67,7 +67,7 @@ import Testing
     @Test func `a guest's source is a handled source, and a guest's timer is not`() {
         let results = onThread {
             let loop = ThreadRunLoop.current
-            loop.add(ThreadRunLoop.Source0 {})
+            _ = try? loop.add(ThreadRunLoop.Source0 {})
             var results: [ThreadRunLoop.RunResult] = []
             for counts in [true, false] {
                 let guest = PollGuest(in: loop, countsAsSource: counts)
@@ -128,13 +128,13 @@ import Testing
         let trace = onThread {
             let (loop, trace) = (ThreadRunLoop.current, Trace())
             let guest = PollGuest(in: loop)
-            loop.add(ThreadRunLoop.Source0 {})
+            _ = try? loop.add(ThreadRunLoop.Source0 {})
             guest.serve {
                 trace("guest")
-                loop.add(
+                _ = try? loop.add(
                     .init(after: .milliseconds(1)) { _ in
                         trace("inner timer")
-                        loop.perform { trace("outer block") }
+                        try? loop.perform { trace("outer block") }
                     }, forMode: "inner")
                 trace("\(run(loop, "inner", seconds: 20))")
                 loop.addTimer(after: .milliseconds(1)) { _ in loop.stop() }
@@ -157,7 +157,7 @@ import Testing
             Helper {
                 for burst in bursts(of: each, thread: index) {
                     for _ in 0..<burst {
-                        thread.loop.perform {
+                        try? thread.loop.perform {
                             let count = count.withLock { count in
                                 count += 1
                                 return count
@@ -178,7 +178,7 @@ import Testing
     @Test func `a guest that has nothing to do gets one turn a sleep`() {
         let turns = onThread {
             let loop = ThreadRunLoop.current
-            loop.add(ThreadRunLoop.Source0 {})
+            _ = try? loop.add(ThreadRunLoop.Source0 {})
             let guest = PollGuest(in: loop)
             run(loop, seconds: 0.1)
             return guest.turns.withLock { $0 }

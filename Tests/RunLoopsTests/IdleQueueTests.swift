@@ -9,12 +9,12 @@ import Testing
         let trace = onThread {
             let (loop, trace) = (ThreadRunLoop.current, Trace())
             let source = ThreadRunLoop.Source0 { trace("source") }
-            loop.add(source)
+            _ = try? loop.add(source)
             source.signal()
-            let idle = ThreadRunLoop.IdleQueue(in: loop)
-            for number in 0..<3 { idle.add { trace("\(number)") } }
-            loop.perform { trace("block") }
-            idle.add { loop.stop() }
+            let idle = made { try ThreadRunLoop.IdleQueue(in: loop) }
+            for number in 0..<3 { _ = try? idle.add { trace("\(number)") } }
+            try? loop.perform { trace("block") }
+            _ = try? idle.add { loop.stop() }
             trace("\(idle.count)")
             trace("\(run(loop, seconds: 20))")
             trace("\(idle.count == 0)")
@@ -26,19 +26,19 @@ import Testing
     @Test func `events get their turn when the budget is spent, and each time one task`() {
         let trace = onThread {
             let (loop, trace) = (ThreadRunLoop.current, Trace())
-            let idle = ThreadRunLoop.IdleQueue(in: loop, budget: .zero)
+            let idle = made { try ThreadRunLoop.IdleQueue(in: loop, budget: .zero) }
             let source = ThreadRunLoop.Source0 { trace("source") }
-            loop.add(source)
+            _ = try? loop.add(source)
             for number in 0..<3 {
-                idle.add {
+                _ = try? idle.add {
                     trace("\(number)")
                     source.signal()
-                    loop.perform { trace("block") }
-                    loop.perform(after: .zero) { trace("timer") }
+                    try? loop.perform { trace("block") }
+                    _ = try? loop.perform(after: .zero) { trace("timer") }
                 }
             }
             // A pass more than there are tasks: the last one's events.
-            idle.add { loop.perform { loop.stop() } }
+            _ = try? idle.add { try? loop.perform { loop.stop() } }
             trace("\(run(loop, seconds: 20))")
             return trace.all
         }
@@ -53,11 +53,11 @@ import Testing
     @Test func `several tasks are called at a time while the budget lasts`() {
         let passes = onThread {
             let (loop, passes) = (ThreadRunLoop.current, Shared(0))
-            loop.add(ThreadRunLoop.Source0 {})
-            loop.add(ThreadRunLoop.Observer(.beforeTimers) { _, _ in passes.withLock { $0 += 1 } })
-            let idle = ThreadRunLoop.IdleQueue(in: loop, budget: .seconds(100))
-            for _ in 0..<1000 { idle.add {} }
-            idle.add { loop.stop() }
+            _ = try? loop.add(ThreadRunLoop.Source0 {})
+            _ = try? loop.add(ThreadRunLoop.Observer(.beforeTimers) { _, _ in passes.withLock { $0 += 1 } })
+            let idle = made { try ThreadRunLoop.IdleQueue(in: loop, budget: .seconds(100)) }
+            for _ in 0..<1000 { _ = try? idle.add {} }
+            _ = try? idle.add { loop.stop() }
             run(loop, seconds: 20)
             return passes.withLock { $0 }
         }
@@ -67,12 +67,12 @@ import Testing
     @Test func `a task that adds another each time leaves room for events`() {
         let result = onThread {
             let loop = ThreadRunLoop.current
-            let idle = ThreadRunLoop.IdleQueue(in: loop, budget: .seconds(100))
+            let idle = made { try ThreadRunLoop.IdleQueue(in: loop, budget: .seconds(100)) }
             let again = Shared<(@Sendable () -> Void)?>(nil)
-            again.withLock { $0 = { idle.add { again.withLock { $0 }?() } } }
+            again.withLock { $0 = { _ = try? idle.add { again.withLock { $0 }?() } } }
             again.withLock { $0 }?()
-            loop.perform(after: .milliseconds(2)) { loop.stop() }
-            loop.add(ThreadRunLoop.Source0 {})
+            _ = try? loop.perform(after: .milliseconds(2)) { loop.stop() }
+            _ = try? loop.add(ThreadRunLoop.Source0 {})
             let result = run(loop, seconds: 20)
             again.withLock { $0 = nil }
             return result
@@ -82,12 +82,12 @@ import Testing
 
     @Test func `a task from another thread wakes the loop, and an empty queue leaves it asleep`() throws {
         let (thread, passes) = (try RunLoopThread(), Shared(0))
-        let idle = ThreadRunLoop.IdleQueue(in: thread.loop)
-        thread.loop.add(ThreadRunLoop.Observer(.beforeTimers) { _, _ in passes.withLock { $0 += 1 } })
+        let idle = try ThreadRunLoop.IdleQueue(in: thread.loop)
+        try thread.loop.add(ThreadRunLoop.Observer(.beforeTimers) { _, _ in passes.withLock { $0 += 1 } })
         for _ in 0..<100 {
             waitUntil { thread.loop.isWaiting }
             let done = Latch()
-            idle.add { done.open() }
+            try idle.add { done.open() }
             #expect(done.wait(until: .patience))
         }
         waitUntil { thread.loop.isWaiting }
@@ -97,21 +97,23 @@ import Testing
 
     @Test func `a task added just before the loop sleeps is called first`() throws {
         let (thread, done) = (try RunLoopThread(), Latch())
-        let idle = ThreadRunLoop.IdleQueue(in: thread.loop)
+        let idle = try ThreadRunLoop.IdleQueue(in: thread.loop)
         // Later than the queue's own turn.
-        thread.loop.add(
-            ThreadRunLoop.Observer(.beforeWaiting, repeats: false, order: .max) { _, _ in idle.add { done.open() } })
+        try thread.loop.add(
+            ThreadRunLoop.Observer(.beforeWaiting, repeats: false, order: .max) { _, _ in
+                _ = try? idle.add { done.open() }
+            })
         thread.loop.wakeUp()
         #expect(done.wait(until: .patience))
     }
 
     @Test func `no task is lost among many threads`() throws {
         let (thread, count, done) = (try RunLoopThread(), Shared(0), Latch())
-        let idle = ThreadRunLoop.IdleQueue(in: thread.loop, budget: .microseconds(50))
+        let idle = try ThreadRunLoop.IdleQueue(in: thread.loop, budget: .microseconds(50))
         let helpers = (0..<4).map { _ in
             Helper {
                 for _ in 0..<5_000 {
-                    idle.add {
+                    _ = try? idle.add {
                         let count = count.withLock { count in
                             count += 1
                             return count
@@ -128,9 +130,11 @@ import Testing
     @Test func `tasks wait for one of their modes`() {
         let trace = onThread {
             let (loop, trace) = (ThreadRunLoop.current, Trace())
-            let idle = ThreadRunLoop.IdleQueue(in: loop, modes: ["served"])
-            for mode in [ThreadRunLoop.Mode.default, "served"] { loop.add(ThreadRunLoop.Source0 {}, forMode: mode) }
-            idle.add { trace("task") }
+            let idle = made { try ThreadRunLoop.IdleQueue(in: loop, modes: ["served"]) }
+            for mode in [.default, "served"] as [ThreadRunLoop.Mode] {
+                made { _ = try loop.add(ThreadRunLoop.Source0 {}, forMode: mode) }
+            }
+            _ = try? idle.add { trace("task") }
             trace("\(run(loop, seconds: 0.002))")
             trace("\(run(loop, "served", seconds: 0))")
             trace("\(run(loop, "served", seconds: 0.002))")
@@ -142,14 +146,14 @@ import Testing
     @Test func `tasks that were taken back are not called`() {
         let trace = onThread {
             let (loop, trace) = (ThreadRunLoop.current, Trace())
-            loop.add(ThreadRunLoop.Source0 {})
-            let idle = ThreadRunLoop.IdleQueue(in: loop)
-            let requests = (0..<4).map { number in idle.add { trace("\(number)") } }
+            _ = try? loop.add(ThreadRunLoop.Source0 {})
+            let idle = made { try ThreadRunLoop.IdleQueue(in: loop) }
+            let requests = (0..<4).map { number in made { try idle.add { trace("\(number)") } } }
             requests[1].cancel()
             trace("\(idle.count) \(requests.map(\.isPending))")
             run(loop, seconds: 0.002)
             trace("\(idle.count) \(requests.map(\.isPending))")
-            let late = (0..<4).map { number in idle.add { trace("late \(number)") } }
+            let late = (0..<4).map { number in made { try idle.add { trace("late \(number)") } } }
             idle.cancelAll()
             trace("\(idle.count) \(late.map(\.isPending))")
             run(loop, seconds: 0.002)
@@ -165,12 +169,12 @@ import Testing
     @Test func `tasks are called though the queue was let go of, and then it is gone`() {
         let (trace, isGone, dump, bare) = onThread {
             let (loop, trace, isGone) = (ThreadRunLoop.current, Trace(), Shared(false))
-            loop.add(ThreadRunLoop.Source0 {})
+            _ = try? loop.add(ThreadRunLoop.Source0 {})
             let bare = "\(loop)"
             do {
-                let idle = ThreadRunLoop.IdleQueue(in: loop)
+                let idle = made { try ThreadRunLoop.IdleQueue(in: loop) }
                 let last = AtLast { isGone.withLock { $0 = true } }
-                idle.add { withExtendedLifetime(last) { trace("task") } }
+                _ = try? idle.add { withExtendedLifetime(last) { trace("task") } }
             }
             run(loop, seconds: 0.002)
             return (trace.all, isGone.withLock { $0 }, "\(loop)", bare)
@@ -183,13 +187,13 @@ import Testing
     @Test func `a queue ends with its loop`() {
         let isGone = Shared(false)
         let (idle, request) = onThread {
-            let idle = ThreadRunLoop.IdleQueue(in: .current)
+            let idle = made { try ThreadRunLoop.IdleQueue(in: .current) }
             let last = AtLast { isGone.withLock { $0 = true } }
-            return (idle, idle.add { withExtendedLifetime(last) {} })
+            return (idle, made { try idle.add { withExtendedLifetime(last) {} } })
         }
         #expect(isGone.withLock { $0 })
         #expect(idle.count == 0 && !request.isPending)
-        #expect(!idle.add { Issue.record("called after the end") }.isPending)
+        #expect(throws: RunLoopError.loopEnded) { try idle.add { Issue.record("called after the end") } }
         idle.cancelAll()
         request.cancel()
     }

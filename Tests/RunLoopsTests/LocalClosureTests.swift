@@ -11,9 +11,9 @@ import Testing
             let loop = ThreadRunLoop.current
             var calls: [String] = []
             loop.addObserver(.entry, repeats: false) { _, activity in calls.append("\(activity)") }
-            loop.perform(ThreadRunLoop.local { calls.append("block") })
+            try? loop.perform(ThreadRunLoop.local { calls.append("block") })
             let source = ThreadRunLoop.Source0(perform: ThreadRunLoop.local { calls.append("source") })
-            loop.add(source)
+            _ = try? loop.add(source)
             source.signal()
             loop.addTimer(after: .zero) { timer in
                 calls.append("timer \(timer.repeats)")

@@ -28,7 +28,9 @@ import Testing
     @Test func `the main thread has its loop before it asks for the current one`() { #expect(helper("main") == 0) }
 
     @Test func `a closure waits for one of its modes`() throws {
-        let (thread, inside) = (try RunLoopThread { $0.add(ThreadRunLoop.Source0 {}, forMode: "other") }, Latch())
+        let (thread, inside) = (
+            try RunLoopThread { _ = try? $0.add(ThreadRunLoop.Source0 {}, forMode: "other") }, Latch()
+        )
         let loop = thread.loop
         let mode = Shared<ThreadRunLoop.Mode?>(nil)
         let helper = Helper {
@@ -37,7 +39,7 @@ import Testing
             inside.open()
         }
         let isOver = Shared(false)
-        loop.perform {
+        try loop.perform {
             while !isOver.withLock({ $0 }) { run(loop, "other", seconds: 0.001) }
         }
         #expect(inside.wait(until: .patience))
@@ -50,8 +52,8 @@ import Testing
         let thread = try await RunLoopThread()
         let (isOver, isInside) = (Shared(false), Latch())
         try thread.loop.addCommonMode("inner")
-        thread.loop.add(ThreadRunLoop.Source0 {}, forMode: "inner")
-        thread.loop.perform {
+        try thread.loop.add(ThreadRunLoop.Source0 {}, forMode: "inner")
+        try thread.loop.perform {
             isInside.open()
             while !isOver.withLock({ $0 }) { run(thread.loop, "inner", seconds: 0.001) }
         }

@@ -59,7 +59,7 @@ private actor Resident {
         let thread = try await RunLoopThread()
         let resident = Resident(thread.loop)
         let called = Latch()
-        thread.loop.add(
+        try thread.loop.add(
             ThreadRunLoop.Timer(after: .zero) { _ in
                 resident.callFromCallback()
                 called.open()
@@ -73,7 +73,7 @@ private actor Resident {
         let (first, second) = (Resident(thread.loop), Resident(thread.loop))
         let passes = Shared(0)
         await first.call()
-        thread.loop.add(ThreadRunLoop.Observer(.beforeTimers) { _, _ in passes.withLock { $0 += 1 } })
+        try thread.loop.add(ThreadRunLoop.Observer(.beforeTimers) { _, _ in passes.withLock { $0 += 1 } })
         await first.callOften(second, 10_000)
         #expect(passes.withLock { $0 } < 10)
         #expect(await second.calls == 10_000)
@@ -100,7 +100,9 @@ private actor Resident {
         thread.stop()
         #expect(try await thread.join(before: .patience))
         await resident.call()
-        resident.loop.perform { Issue.record("performed by a loop that has ended") }
+        #expect(throws: RunLoopError.loopEnded) {
+            try resident.loop.perform { Issue.record("performed by a loop that has ended") }
+        }
         #expect(await resident.calls == 2)
         #expect(await resident.isOnLoop == false)
     }
@@ -122,7 +124,7 @@ private actor Resident {
         let thread = try await RunLoopThread()
         let resident = Resident(thread.loop)
         let (isHeld, mayEnd) = (Latch(), Latch())
-        thread.loop.perform {
+        try thread.loop.perform {
             isHeld.open()
             _ = mayEnd.wait(until: .patience)
         }
@@ -138,7 +140,7 @@ private actor Resident {
         let thread = try await RunLoopThread()
         let resident = Resident(thread.loop)
         let (isElsewhere, isEverAtBoth) = (Latch(), Shared(true))
-        thread.loop.add(
+        try thread.loop.add(
             ThreadRunLoop.Source0(
                 cancel: { _, _ in
                     resident.assumeIsolated { resident in

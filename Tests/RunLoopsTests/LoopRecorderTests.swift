@@ -50,7 +50,7 @@ import Testing
             spin(milliseconds: 5)
             fired.open()
         }
-        thread.loop.add(timer)
+        try thread.loop.add(timer)
         #expect(fired.wait(until: .patience))
         #expect(waitUntil { thread.loop.isWaiting })
         let recording = recorder.recording
@@ -84,7 +84,7 @@ import Testing
         let recorder = try LoopRecorder(loop)
         let event = madeEvent()
         switch kind {
-        case .block: loop.perform { done.open() }
+        case .block: try loop.perform { done.open() }
         case .task: Task.detached(executorPreference: loop.taskExecutor) { done.open() }
         case .source:
             add(
@@ -94,9 +94,9 @@ import Testing
                     return true
                 }, to: loop)
             event.raise()
-        case .timer: loop.add(ThreadRunLoop.Timer(after: .zero, label: "timer") { _ in done.open() })
+        case .timer: try loop.add(ThreadRunLoop.Timer(after: .zero, label: "timer") { _ in done.open() })
         case .observer, .mainQueue:
-            loop.add(ThreadRunLoop.Observer(.beforeWaiting, label: "observer") { _, _ in done.open() })
+            try loop.add(ThreadRunLoop.Observer(.beforeWaiting, label: "observer") { _, _ in done.open() })
             loop.wakeUp()
         }
         #expect(done.wait(until: .patience))
@@ -125,7 +125,7 @@ import Testing
         #expect(done.wait(until: .patience))
         try thread.run {
             let loop = ThreadRunLoop.current
-            loop.add(ThreadRunLoop.Source0 {}, forMode: "limited")
+            try loop.add(ThreadRunLoop.Source0 {}, forMode: "limited")
             run(loop, "limited", seconds: 0.001)
         }
         let recording = recorder.recording
@@ -138,7 +138,7 @@ import Testing
 
     @Test func `an inner run is recorded inside the callout that runs it`() throws {
         let recording = try recording { loop in
-            loop.add(ThreadRunLoop.Timer(after: .zero, label: "inner") { _ in }, forMode: "modal")
+            try loop.add(ThreadRunLoop.Timer(after: .zero, label: "inner") { _ in }, forMode: "modal")
             run(loop, "modal", seconds: 10)
         }
         let index = try #require(recording.spans.firstIndex { $0.callout?.label == "inner" })
@@ -157,11 +157,11 @@ import Testing
     @Test func `items that have left keep their labels, also where another has got the place of one`() throws {
         let recording = try recording { loop in
             for number in 0..<50 {
-                loop.add(ThreadRunLoop.Timer(after: .zero, label: "timer \(number)") { _ in }, forMode: "m")
+                try loop.add(ThreadRunLoop.Timer(after: .zero, label: "timer \(number)") { _ in }, forMode: "m")
                 run(loop, "m", seconds: 10)
             }
             let last = ThreadRunLoop.Timer(after: .zero, label: "still there") { _ in }
-            loop.add(last, forMode: "m")
+            try loop.add(last, forMode: "m")
         }
         let labels = recording.callouts.compactMap { $0.callout?.label }
         #expect(labels == (0..<50).map { "timer \($0)" })
@@ -169,9 +169,9 @@ import Testing
 
     @Test func `the oldest events are dropped and counted`() throws {
         let recording = try recording(capacity: 64) { loop in
-            loop.add(ThreadRunLoop.Source0 {}, forMode: "m")
+            try loop.add(ThreadRunLoop.Source0 {}, forMode: "m")
             for number in 0..<500 {
-                loop.add(ThreadRunLoop.Timer(after: .zero, label: "\(number)") { _ in }, forMode: "m")
+                try loop.add(ThreadRunLoop.Timer(after: .zero, label: "\(number)") { _ in }, forMode: "m")
                 run(loop, "m", seconds: 0)
             }
         }
@@ -200,7 +200,7 @@ import Testing
         func call(_ label: String) throws {
             try thread.run {
                 let loop = ThreadRunLoop.current
-                loop.add(ThreadRunLoop.Timer(after: .zero, label: label) { _ in }, forMode: "m")
+                try loop.add(ThreadRunLoop.Timer(after: .zero, label: label) { _ in }, forMode: "m")
                 run(loop, "m", seconds: 10)
             }
         }
@@ -218,7 +218,7 @@ import Testing
     @Test func `a callout that began before the recording is recorded`() throws {
         let thread = try RunLoopThread()
         let (isInside, mayGoOn, hasEnded) = (Latch(), Latch(), Latch())
-        thread.loop.add(
+        try thread.loop.add(
             ThreadRunLoop.Timer(after: .zero, label: "stuck") { _ in
                 isInside.open()
                 _ = mayGoOn.wait(until: .patience)
@@ -230,7 +230,7 @@ import Testing
         let stuck = try #require(before.spans.last)
         #expect(stuck.callout == LoopRecording.Callout(.timer, label: "stuck"))
         #expect(!stuck.isOver && !stuck.isBeginningKnown && stuck.duration == before.duration)
-        thread.loop.perform { hasEnded.open() }
+        try thread.loop.perform { hasEnded.open() }
         mayGoOn.open()
         #expect(hasEnded.wait(until: .patience))
         let after = recorder.recording
@@ -256,10 +256,10 @@ import Testing
         let thread = try RunLoopThread()
         let recorder = try LoopRecorder(thread.loop)
         try thread.run {
-            ThreadRunLoop.current.add(ThreadRunLoop.Source0(label: "kept") {})
+            try ThreadRunLoop.current.add(ThreadRunLoop.Source0(label: "kept") {})
         }
         let source = ThreadRunLoop.Source0(label: "signalled") {}
-        thread.loop.add(source)
+        try thread.loop.add(source)
         source.signal()
         thread.finish()
         #expect(thread.join(before: .patience))
@@ -272,7 +272,7 @@ import Testing
 
     @Test func `blocks that come together share spans, and are counted`() throws {
         let recording = try recording(capacity: 65_536) { loop in
-            for _ in 0..<10_000 { loop.perform(inModes: ["m"]) {} }
+            for _ in 0..<10_000 { try loop.perform(inModes: ["m"]) {} }
             run(loop, "m", seconds: 0)
         }
         let blocks = recording.callouts.filter { $0.mode == "m" }
@@ -284,13 +284,14 @@ import Testing
     @Test func `a driven run and another loop's work in it are recorded`() throws {
         let recording = try recording { loop in
             let driven = try ThreadRunLoop.DrivenRun(mode: "driven")
-            loop.add(ThreadRunLoop.Timer(after: .milliseconds(5), label: "due") { _ in loop.stop() }, forMode: "driven")
+            try loop.add(
+                ThreadRunLoop.Timer(after: .milliseconds(5), label: "due") { _ in loop.stop() }, forMode: "driven")
             var isFirst = true
             repeat {
                 if driven.prepare() > .now, isFirst {
                     isFirst = false
                     // The other loop's own work, which runs ours.
-                    loop.perform(inModes: ["inside"]) {}
+                    try loop.perform(inModes: ["inside"]) {}
                     run(loop, "inside", seconds: 0)
                 }
             } while driven.dispatch() == nil
@@ -335,9 +336,9 @@ import Testing
         let thread = try await RunLoopThread()
         let loop = thread.loop
         let isOver = Shared(false)
-        loop.add(
+        try loop.add(
             ThreadRunLoop.Timer(after: .microseconds(50), repeats: true, label: "busy") { timer in
-                loop.perform {}
+                try? loop.perform {}
                 if isOver.withLock({ $0 }) { timer.invalidate() }
             })
         try await withThrowingTaskGroup { group in

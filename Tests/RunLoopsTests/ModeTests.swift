@@ -24,8 +24,8 @@ import Testing
     @Test func `a ready descriptor of another mode neither wakes the loop nor is lost`() {
         let results = onThread {
             let (loop, event, passes) = (ThreadRunLoop.current, madeEvent(), Shared(0))
-            loop.add(ThreadRunLoop.Source0 {})
-            loop.add(ThreadRunLoop.Observer(.beforeTimers) { _, _ in passes.withLock { $0 += 1 } })
+            _ = try? loop.add(ThreadRunLoop.Source0 {})
+            _ = try? loop.add(ThreadRunLoop.Observer(.beforeTimers) { _, _ in passes.withLock { $0 += 1 } })
             add(.init(descriptor: event.descriptor) { _ in event.clear() > 0 }, to: loop, "other")
             event.raise()
             let results = [run(loop, seconds: 0.005), run(loop, "other", seconds: 20, returning: true)]
@@ -39,7 +39,7 @@ import Testing
         let loop = thread.loop
         let sources = (0..<200).map { _ in ThreadRunLoop.Source0 {} }
         let helper = Helper {
-            for source in sources { loop.add(source, forMode: .common) }
+            for source in sources { _ = try? loop.add(source, forMode: .common) }
             for source in sources { loop.remove(source, forMode: .common) }
         }
         let modes = (0..<100).map { ThreadRunLoop.Mode("mode \($0)") }
@@ -60,7 +60,7 @@ import Testing
                 removal.open()
                 _ = addition.wait(until: .patience)
             }, cancel: { _, _ in calls.withLock { $0.append("leaves") } }, perform: {})
-        let helper = Helper { loop.add(source, forMode: .common) }
+        let helper = Helper { _ = try? loop.add(source, forMode: .common) }
         #expect(removal.wait(until: .patience))
         loop.remove(source, forMode: .common)
         addition.open()
@@ -75,7 +75,7 @@ import Testing
         let (isRight, sources) = onThread {
             let (loop, pipe) = (ThreadRunLoop.current, Pipe())
             let first = ThreadRunLoop.Source0 {}
-            loop.add(first, forMode: .common)
+            _ = try? loop.add(first, forMode: .common)
             add(ThreadRunLoop.Source1.descriptor(pipe.reader) { _, _ in }, to: loop, .common)
             // The number stays in use, by what cannot be waited for.
             let (number, file) = (pipe.reader, open("/proc/self/exe", O_RDONLY))
@@ -84,7 +84,7 @@ import Testing
             let late = ThreadRunLoop.Source0 {}
             var thrown: RunLoopError?
             do throws(RunLoopError) { try loop.addCommonMode("new") } catch { thrown = error }
-            loop.add(late, forMode: .common)
+            _ = try? loop.add(late, forMode: .common)
             let isRight = thrown == .notPollable(number)
             return (isRight, [first, late].map { loop.contains($0, forMode: "new") })
         }
@@ -93,15 +93,15 @@ import Testing
     }
 
     @Test func `what is another loop's does not become a common item`() throws {
-        let (first, second) = (try RunLoopThread().loop, ThreadRunLoop.main)
+        let first = try RunLoopThread()
         let timer = ThreadRunLoop.Timer(after: .seconds(1000)) { _ in }
         let observer = ThreadRunLoop.Observer(.entry) { _, _ in }
         let thread = try RunLoopThread()
-        thread.loop.add(timer)
-        thread.loop.add(observer)
-        for loop in [first, second] {
-            loop.add(timer, forMode: .common)
-            loop.add(observer, forMode: .common)
+        try thread.loop.add(timer)
+        try thread.loop.add(observer)
+        for loop in [first.loop, .main] {
+            try loop.add(timer, forMode: .common)
+            try loop.add(observer, forMode: .common)
             #expect(!loop.contains(timer, forMode: .common) && !loop.contains(observer, forMode: .common))
         }
         timer.invalidate()

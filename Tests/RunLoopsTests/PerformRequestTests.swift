@@ -9,9 +9,9 @@ import Testing
         let trace = onThread {
             let (loop, trace) = (ThreadRunLoop.current, Trace())
             for (number, order) in [3, -1, 3, 0].enumerated() {
-                loop.perform(order: order, inModes: [.default, "other"]) { trace("\(number) of \(order)") }
+                _ = try? loop.perform(order: order, inModes: [.default, "other"]) { trace("\(number) of \(order)") }
             }
-            loop.perform(order: -9, inModes: ["other"]) { trace("other") }
+            _ = try? loop.perform(order: -9, inModes: ["other"]) { trace("other") }
             trace("\(run(loop, seconds: 20))")
             trace("\(run(loop, seconds: 20))")
             run(loop, "other", seconds: 20)
@@ -25,15 +25,15 @@ import Testing
             let (loop, trace) = (ThreadRunLoop.current, Trace())
             for order in [-1, 2] {
                 let source = ThreadRunLoop.Source0(order: order) { trace("source \(order)") }
-                loop.add(source)
+                _ = try? loop.add(source)
                 source.signal()
-                loop.perform(order: 3) { source.invalidate() }
+                _ = try? loop.perform(order: 3) { source.invalidate() }
             }
-            loop.perform(order: 1) {
+            _ = try? loop.perform(order: 1) {
                 trace("1")
-                loop.perform(order: 0) { trace("later") }
+                _ = try? loop.perform(order: 0) { trace("later") }
             }
-            loop.perform(order: 4) { trace("4") }
+            _ = try? loop.perform(order: 4) { trace("4") }
             for _ in 0..<4 { trace("\(run(loop, seconds: 20, returning: true))") }
             return trace.all
         }
@@ -46,20 +46,20 @@ import Testing
     @Test func `a request from another thread wakes the loop`() throws {
         let (thread, now, later) = (try RunLoopThread(), Latch(), Latch())
         waitUntil { thread.loop.isWaiting }
-        thread.loop.perform(order: 0) { now.open() }
+        try thread.loop.perform(order: 0) { now.open() }
         #expect(now.wait(until: .patience))
         waitUntil { thread.loop.isWaiting }
-        thread.loop.perform(after: .milliseconds(1)) { later.open() }
+        try thread.loop.perform(after: .milliseconds(1)) { later.open() }
         #expect(later.wait(until: .patience))
     }
 
     @Test func `delays are kept, and one of nothing comes in the next pass`() {
         let trace = onThread {
             let (loop, trace, start) = (ThreadRunLoop.current, Trace(), MonotonicInstant.now)
-            loop.perform(after: .milliseconds(20)) { trace("late \((start + .milliseconds(20)).hasPassed)") }
-            loop.perform(after: .milliseconds(5), inModes: [.common, "other"]) { trace("middle") }
-            loop.perform(after: .zero) { trace("zero") }
-            loop.perform(after: .seconds(-1)) { trace("past") }
+            _ = try? loop.perform(after: .milliseconds(20)) { trace("late \((start + .milliseconds(20)).hasPassed)") }
+            _ = try? loop.perform(after: .milliseconds(5), inModes: [.common, "other"]) { trace("middle") }
+            _ = try? loop.perform(after: .zero) { trace("zero") }
+            _ = try? loop.perform(after: .seconds(-1)) { trace("past") }
             run(loop, seconds: 20)
             run(loop, "other", seconds: 20)
             return trace.all
@@ -123,11 +123,11 @@ import Testing
         let trace = onThread {
             let (loop, trace) = (ThreadRunLoop.current, Trace())
             let (mine, stranger) = (Owner(), Owner())
-            loop.perform(order: 0, owner: mine) { trace("mine") }
-            loop.perform(after: .zero, inModes: ["other"], owner: mine) { trace("mine, later") }
-            loop.perform(order: 0, owner: stranger) { trace("stranger") }
-            loop.perform(order: 0) { trace("nobody") }
-            other.loop.perform(after: .milliseconds(1), owner: mine) { called.open() }
+            _ = try? loop.perform(order: 0, owner: mine) { trace("mine") }
+            _ = try? loop.perform(after: .zero, inModes: ["other"], owner: mine) { trace("mine, later") }
+            _ = try? loop.perform(order: 0, owner: stranger) { trace("stranger") }
+            _ = try? loop.perform(order: 0) { trace("nobody") }
+            _ = try? other.loop.perform(after: .milliseconds(1), owner: mine) { called.open() }
             loop.cancelPerformRequests(of: mine)
             loop.cancelPerformRequests(of: mine)
             run(loop, seconds: 20)
@@ -145,10 +145,10 @@ import Testing
             let (loop, trace) = (ThreadRunLoop.current, Trace())
             for _ in 0..<100 {
                 var owner: Owner? = Owner()
-                let orphan = loop.perform(order: 0, owner: owner) { trace("orphan") }
+                let orphan = made { try loop.perform(order: 0, owner: owner) { trace("orphan") } }
                 owner = nil
                 let successor = Owner()
-                let request = loop.perform(after: .seconds(100), owner: successor) {}
+                let request = made { try loop.perform(after: .seconds(100), owner: successor) {} }
                 #expect(!orphan.isPending && request.isPending)
                 loop.cancelPerformRequests(of: Owner())
                 #expect(request.isPending)
@@ -172,8 +172,9 @@ import Testing
         #expect(isGone.withLock { $0 })
         #expect(!request.isPending)
         request.cancel()
-        let late = loop.made(isDelayed) { Issue.record("called after the end") }
-        #expect(!late.isPending)
+        #expect(throws: RunLoopError.loopEnded) {
+            try loop.request(isDelayed) { Issue.record("called after the end") }
+        }
         loop.cancelPerformRequests(of: Owner())
     }
 
@@ -194,7 +195,9 @@ import Testing
         onThread {
             let kept = Shared<ThreadRunLoop.PerformRequest?>(nil)
             let last = AtLast { kept.withLock { $0 }?.cancel() }
-            let request = ThreadRunLoop.current.perform(order: 0) { [last] in withExtendedLifetime(last) {} }
+            let request = made {
+                try ThreadRunLoop.current.perform(order: 0) { [last] in withExtendedLifetime(last) {} }
+            }
             kept.withLock { $0 = request }
             request.cancel()
         }
@@ -205,6 +208,12 @@ private final class Owner: Sendable {}
 
 extension ThreadRunLoop {
     fileprivate func made(_ isDelayed: Bool, _ body: @escaping @Sendable () -> Void) -> PerformRequest {
-        isDelayed ? perform(after: .milliseconds(1), body) : perform(order: 0, body)
+        RunLoopsTests.made { try request(isDelayed, body) }
+    }
+
+    fileprivate func request(
+        _ isDelayed: Bool, _ body: @escaping @Sendable () -> Void
+    ) throws(RunLoopError) -> PerformRequest {
+        isDelayed ? try perform(after: .milliseconds(1), body) : try perform(order: 0, body)
     }
 }

@@ -82,7 +82,7 @@ import Testing
         // A turn of a raised source, after which a ready descriptor comes first.
         first.add()
         #expect(waitUntil { first.handled.load(ordering: .relaxed) == 2 })
-        loop.perform {
+        try loop.perform {
             try? loop.setPollingTime(.milliseconds(1))
             first.add()
             second.add()
@@ -135,9 +135,9 @@ import Testing
         let (work, other, performed, fired) = (Work(), madeEvent(), Latch(), Latch())
         let thread = try polling(work)
         let loop = thread.loop
-        loop.perform { performed.open() }
+        try loop.perform { performed.open() }
         #expect(performed.wait(until: .patience))
-        loop.add(ThreadRunLoop.Timer(after: .milliseconds(1)) { _ in fired.open() })
+        try loop.add(ThreadRunLoop.Timer(after: .milliseconds(1)) { _ in fired.open() })
         #expect(fired.wait(until: .patience))
         let served = Latch()
         try loop.add(

@@ -14,7 +14,7 @@ import Testing
         let trace = onThread {
             let (loop, trace) = (ThreadRunLoop.current, Trace())
             // Keeps the mode from being empty.
-            loop.add(ThreadRunLoop.Source0 {})
+            _ = try? loop.add(ThreadRunLoop.Source0 {})
             let item = AnItem(kind) { item in
                 trace("begins")
                 switch way {
@@ -42,7 +42,7 @@ import Testing
     fileprivate func `an item taken out and put back in its callout is called again`(_ kind: Kind) {
         let count = onThread {
             let (loop, count) = (ThreadRunLoop.current, Shared(0))
-            loop.add(ThreadRunLoop.Source0 {})
+            _ = try? loop.add(ThreadRunLoop.Source0 {})
             let item = AnItem(kind) { item in
                 count.withLock { $0 += 1 }
                 Helper {
@@ -66,7 +66,7 @@ import Testing
     fileprivate func `the last reference to an item may go in its own callout`(_ kind: Kind) {
         let trace = onThread {
             let (loop, trace) = (ThreadRunLoop.current, Trace())
-            loop.add(ThreadRunLoop.Source0 {})
+            _ = try? loop.add(ThreadRunLoop.Source0 {})
             let kept = Shared<AnItem?>(nil)
             let last = AtLast { trace("gone") }
             let item = AnItem(kind) { [last] item in
@@ -159,10 +159,10 @@ private final class AnItem: Sendable {
     }
 
     func add(to loop: ThreadRunLoop) {
-        if let source = source0.withLock({ $0 }) { loop.add(source) }
+        if let source = source0.withLock({ $0 }) { _ = try? loop.add(source) }
         if let source = source1.withLock({ $0 }) { RunLoopsTests.add(source, to: loop) }
-        if let timer = timer.withLock({ $0 }) { loop.add(timer) }
-        if let observer = observer.withLock({ $0 }) { loop.add(observer) }
+        if let timer = timer.withLock({ $0 }) { _ = try? loop.add(timer) }
+        if let observer = observer.withLock({ $0 }) { _ = try? loop.add(observer) }
     }
 
     func remove(from loop: ThreadRunLoop) {

@@ -17,7 +17,7 @@ import Testing
 
     @Test func `a task waits for a thread's end, or for a deadline`() async throws {
         let (thread, inside, leave) = (try await RunLoopThread(), Latch(), Latch())
-        thread.loop.perform {
+        try thread.loop.perform {
             inside.open()
             #expect(leave.wait(until: .patience))
         }
@@ -63,7 +63,7 @@ import Testing
         waitUntil { thread.loop.isWaiting }
         thread.loop.stop()
         let ran = Latch()
-        thread.loop.perform { ran.open() }
+        try thread.loop.perform { ran.open() }
         #expect(ran.wait(until: .patience))
     }
 
@@ -79,7 +79,7 @@ import Testing
         let trace = Trace()
         let thread = try RunLoopThread { loop in trace("body \(loop.isCurrent)") }
         let ran = Latch()
-        thread.loop.perform {
+        try thread.loop.perform {
             trace("block")
             ran.open()
         }
@@ -90,7 +90,7 @@ import Testing
     @Test func `a thread cannot wait for itself`() throws {
         let thread = try RunLoopThread()
         let (answer, asked) = (Shared<Bool?>(nil), Latch())
-        thread.loop.perform {
+        try thread.loop.perform {
             answer.withLock { $0 = thread.join() }
             asked.open()
         }
@@ -105,8 +105,8 @@ import Testing
         let kept = Shared<RunLoopThread?>(nil)
         let thread = try RunLoopThread()
         kept.withLock { $0 = thread }
-        thread.loop.add(ThreadRunLoop.Source0(cancel: { _, _ in ended.open() }) {})
-        thread.loop.perform { kept.withLock { $0 = nil } }
+        try thread.loop.add(ThreadRunLoop.Source0(cancel: { _, _ in ended.open() }) {})
+        try thread.loop.perform { kept.withLock { $0 = nil } }
         _ = consume thread
         #expect(ended.wait(until: .patience))
     }
@@ -127,7 +127,7 @@ import Testing
 
     @Test func `a closure given to a stopped thread is refused, even while it has not ended`() async throws {
         let (thread, inside, leave) = (try await RunLoopThread(), Latch(), Latch())
-        thread.loop.perform {
+        try thread.loop.perform {
             inside.open()
             // It is not the thread's end that refuses.
             #expect(leave.wait(until: .patience))
@@ -166,16 +166,16 @@ import Testing
         for _ in 0..<100 {
             let (thread, trace) = (try RunLoopThread(), Trace())
             let last = ThreadRunLoop.Source0(order: .max) { trace("source") }
-            thread.loop.add(last)
+            try thread.loop.add(last)
             let body = { @Sendable (name: String) in { @Sendable in trace(name) } }
-            thread.loop.perform(order: .max, body("request"))
-            thread.loop.perform(body("block"))
-            thread.loop.perform(inModes: [.common]) {
+            try thread.loop.perform(order: .max, body("request"))
+            try thread.loop.perform(body("block"))
+            try thread.loop.perform(inModes: [.common]) {
                 trace("common")
-                thread.loop.perform(body("inner"))
+                try? thread.loop.perform(body("inner"))
             }
-            thread.loop.perform(after: .seconds(60), body("late"))
-            thread.loop.perform(inModes: ["other"], body("other"))
+            try thread.loop.perform(after: .seconds(60), body("late"))
+            try thread.loop.perform(inModes: ["other"], body("other"))
             last.signal()
             thread.finish()
             #expect(thread.join(before: .patience))
@@ -188,8 +188,8 @@ import Testing
         let (thread, trace) = (try RunLoopThread(), Trace())
         try thread.run {
             let loop = ThreadRunLoop.current
-            loop.perform(order: 1) {
-                loop.perform(inModes: ["inner"]) { trace("inner") }
+            try loop.perform(order: 1) {
+                try? loop.perform(inModes: ["inner"]) { trace("inner") }
                 run(loop, "inner", seconds: 0)
             }
             thread.finish()
@@ -224,9 +224,9 @@ import Testing
             let size = RunLoopThread.minimumStackSize
         #endif
         let (thread, fired) = (try RunLoopThread(stackSize: size), Latch())
-        thread.loop.perform(after: .zero) {
-            thread.loop.perform(order: 0) { run(thread.loop, seconds: 0) }
-            thread.loop.perform(after: .zero) { fired.open() }
+        try thread.loop.perform(after: .zero) {
+            _ = try? thread.loop.perform(order: 0) { run(thread.loop, seconds: 0) }
+            _ = try? thread.loop.perform(after: .zero) { fired.open() }
         }
         #expect(fired.wait(until: .patience))
         #expect(try thread.run { 7 } == 7)
@@ -241,7 +241,7 @@ import Testing
 
     @Test func `a thread that is stopped inside of a run until a time ends`() throws {
         let (thread, isInside) = (try RunLoopThread(), Latch())
-        thread.loop.perform {
+        try thread.loop.perform {
             isInside.open()
             // Seconds, so that a failure is not for ever.
             #expect(throws: Never.self) { try thread.loop.run(until: .now + .seconds(60)) }
@@ -253,7 +253,7 @@ import Testing
 
     @Test func `a handler that ends its thread ends the loop, and those who wait for the thread go on`() throws {
         let thread = try RunLoopThread()
-        thread.loop.add(ThreadRunLoop.Timer(after: .zero) { _ in pthread_exit(nil) })
+        try thread.loop.add(ThreadRunLoop.Timer(after: .zero) { _ in pthread_exit(nil) })
         #expect(thread.join(before: .patience))
         #expect(thread.loop.currentMode == nil)
         #expect(refusal { try thread.run {} } == .loopEnded)

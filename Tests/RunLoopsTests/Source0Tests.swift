@@ -14,8 +14,8 @@ import Testing
             count.withLock { $0 += 1 }
             done.open()
         }
-        first.loop.add(source)
-        second.loop.add(source)
+        try first.loop.add(source)
+        try second.loop.add(source)
         source.signal()
         first.loop.wakeUp()
         second.loop.wakeUp()
@@ -34,8 +34,8 @@ import Testing
             let source = ThreadRunLoop.Source0(cancel: { _, _ in canceled.withLock { $0 += 1 } }) {
                 calls.withLock { $0 += 1 }
             }
-            thread.loop.add(source)
-            thread.loop.add(source, forMode: "other")
+            try thread.loop.add(source)
+            try thread.loop.add(source, forMode: "other")
             source.signal()
             thread.loop.wakeUp()
             source.invalidate()
@@ -67,7 +67,7 @@ import Testing
             #expect(ours.isSignaled)
             compare()
             CFRunLoopAddSource(CFRunLoopGetCurrent(), theirs, kCFRunLoopDefaultMode)
-            ThreadRunLoop.current.add(ours)
+            _ = try? ThreadRunLoop.current.add(ours)
             CFRunLoopRunInMode(kCFRunLoopDefaultMode, 0, false)
             run(.current, seconds: 0)
             #expect(!ours.isSignaled)
@@ -95,7 +95,7 @@ import Testing
                 cancel: { _, _ in withExtendedLifetime(owners[1]) {} }
             ) { withExtendedLifetime(owners[2]) {} }
         }
-        thread.loop.add(source)
+        try thread.loop.add(source)
         #expect(gone.withLock { $0 } == 0)
         source.invalidate()
         #expect(gone.withLock { $0 } == 3)

@@ -86,8 +86,9 @@ import Testing
                 if index < 3 { source.raise() } else { event.raise() }
                 if index == 3 { source.raise() }
             }
-            loop.add(ThreadRunLoop.Timer(at: .now, every: .nanoseconds(1)) { _ in counts.withLock { $0[6] += 1 } })
-            loop.add(
+            _ = try? loop.add(
+                ThreadRunLoop.Timer(at: .now, every: .nanoseconds(1)) { _ in counts.withLock { $0[6] += 1 } })
+            _ = try? loop.add(
                 ThreadRunLoop.Observer(.beforeTimers) { _, _ in
                     if counts.withLock({ $0.reduce(0, +) }) >= 700 { loop.stop() }
                 })
@@ -139,7 +140,7 @@ import Testing
             }
             sources.withLock { $0 = [source] }
             add(source, to: loop)
-            loop.add(ThreadRunLoop.Source0 {})
+            _ = try? loop.add(ThreadRunLoop.Source0 {})
             event.raise()
             run(loop, seconds: 0)
             sources.withLock { $0 = [] }

@@ -28,7 +28,7 @@ import Testing
     @Test func `a stall is told while it lasts and when it is over`() throws {
         let start = MonotonicInstant.now
         let stalls = try reports { loop in
-            loop.add(ThreadRunLoop.Timer(after: .zero, label: "slow") { _ in spin(milliseconds: 110) })
+            _ = try? loop.add(ThreadRunLoop.Timer(after: .zero, label: "slow") { _ in spin(milliseconds: 110) })
         }
         #expect(stalls.count >= 2)
         #expect(stalls.dropLast().allSatisfy { !$0.isOver && $0.duration > Self.threshold })
@@ -64,19 +64,20 @@ import Testing
     func `the phase is told`(_ phase: StallMonitor.Stall.Phase) throws {
         let stalls = try reports { loop in
             switch phase {
-            case .block: loop.perform { spin(milliseconds: 60) }
+            case .block: try? loop.perform { spin(milliseconds: 60) }
             case .task:
                 Task.detached(executorPreference: loop.taskExecutor) { spin(milliseconds: 60) }
             case .source:
                 let source = ThreadRunLoop.Source0(label: "s") { spin(milliseconds: 60) }
-                loop.add(source)
+                _ = try? loop.add(source)
                 source.signal()
                 loop.wakeUp()
             case .observer:
-                loop.add(ThreadRunLoop.Observer(.beforeTimers, repeats: false) { _, _ in spin(milliseconds: 60) })
+                _ = try? loop.add(
+                    ThreadRunLoop.Observer(.beforeTimers, repeats: false) { _, _ in spin(milliseconds: 60) })
                 loop.wakeUp()
             default:
-                loop.add(ThreadRunLoop.Timer(after: .milliseconds(1)) { _ in spin(milliseconds: 60) })
+                _ = try? loop.add(ThreadRunLoop.Timer(after: .milliseconds(1)) { _ in spin(milliseconds: 60) })
             }
         }
         #expect(stalls.first?.phase == phase)
@@ -107,7 +108,7 @@ import Testing
         }
         let calls = Shared(0)
         let done = Latch()
-        thread.loop.add(
+        try thread.loop.add(
             ThreadRunLoop.Timer(after: .milliseconds(1), repeats: true) { timer in
                 spin(milliseconds: 1)
                 let count = calls.withLock { calls in
@@ -126,11 +127,12 @@ import Testing
 
     @Test func `an inner run that serves the loop is no stall`() throws {
         let stalls = try reports { loop in
-            loop.add(ThreadRunLoop.Source0 {}, forMode: "inner")
-            loop.perform {
+            _ = try? loop.add(ThreadRunLoop.Source0 {}, forMode: "inner")
+            try? loop.perform {
                 // Longer than the threshold, but asleep.
                 run(loop, "inner", seconds: 0.05)
-                loop.add(ThreadRunLoop.Timer(after: .zero, label: "the real one") { _ in spin(milliseconds: 60) })
+                _ = try? loop.add(
+                    ThreadRunLoop.Timer(after: .zero, label: "the real one") { _ in spin(milliseconds: 60) })
             }
         }
         #expect(stalls.first?.item == "timer \"the real one\"")
@@ -148,11 +150,11 @@ import Testing
             count.withLock { $0 += 1 }
             if stall.isOver { isToldOfFirst.open() }
         }
-        thread.loop.perform { spin(milliseconds: 60) }
+        try thread.loop.perform { spin(milliseconds: 60) }
         #expect(isToldOfFirst.wait(until: .patience))
         try thread.run {}
         let (isInside, mayGoOn) = (Latch(), Latch())
-        thread.loop.perform {
+        try thread.loop.perform {
             isInside.open()
             _ = mayGoOn.wait(until: .patience)
         }

@@ -8,7 +8,7 @@ import Testing
     @Test func `a stop from another thread ends a sleep`() {
         let result = onThread {
             let loop = ThreadRunLoop.current
-            loop.add(ThreadRunLoop.Source0 {})
+            _ = try? loop.add(ThreadRunLoop.Source0 {})
             let helper = Helper {
                 waitUntil { loop.isWaiting }
                 loop.stop()
@@ -23,10 +23,11 @@ import Testing
     @Test func `a stop before the sleep is seen whenever it comes`() {
         let results = onThread {
             let loop = ThreadRunLoop.current
-            loop.add(ThreadRunLoop.Source0 {})
+            _ = try? loop.add(ThreadRunLoop.Source0 {})
             return (0..<300).map { _ in
                 let begun = Shared(false)
-                loop.add(ThreadRunLoop.Observer(.entry, repeats: false) { _, _ in begun.withLock { $0 = true } })
+                _ = try? loop.add(
+                    ThreadRunLoop.Observer(.entry, repeats: false) { _, _ in begun.withLock { $0 = true } })
                 let helper = Helper {
                     while !begun.withLock({ $0 }) {}
                     loop.stop()

@@ -12,13 +12,13 @@ import Testing
             let source = ThreadRunLoop.Source0(
                 cancel: { loop, mode in trace("left \(mode) \(loop.isCurrent) \(loop === ThreadRunLoop.current)") }
             ) {}
-            loop.add(source)
-            loop.add(source, forMode: "other")
+            _ = try? loop.add(source)
+            _ = try? loop.add(source, forMode: "other")
             return loop
         }
         #expect(trace.all.sorted() == ["left default true true", "left other true true"])
         let late = ThreadRunLoop.Source0 {}
-        loop.add(late)
+        _ = try? loop.add(late)
         #expect(!loop.contains(late))
     }
 
@@ -27,7 +27,7 @@ import Testing
         for _ in 0..<20 {
             let helpers = (0..<8).map { _ in
                 Helper {
-                    ThreadRunLoop.current.add(
+                    _ = try? ThreadRunLoop.current.add(
                         ThreadRunLoop.Source0(cancel: { _, _ in count.withLock { $0 += 1 } }) {})
                 }
             }
@@ -44,11 +44,11 @@ import Testing
                 loop.stop()
                 isGone.withLock { $0 = true }
             }
-            loop.perform { withExtendedLifetime(last) {} }
+            try? loop.perform { withExtendedLifetime(last) {} }
             return loop
         }
         #expect(isGone.withLock { $0 })
-        loop.perform { Issue.record("ran after the end") }
+        try? loop.perform { Issue.record("ran after the end") }
         loop.wakeUp()
     }
 
@@ -92,28 +92,48 @@ import Testing
         let event = madeEvent()
         let loop = onThread { ThreadRunLoop.current }
         let items = Items(event.descriptor)
-        #expect(!loop.add(items.source0) && !loop.add(items.timer) && !loop.add(items.observer))
+        #expect(throws: RunLoopError.loopEnded) { try loop.add(items.source0) }
+        #expect(throws: RunLoopError.loopEnded) { try loop.add(items.timer) }
+        #expect(throws: RunLoopError.loopEnded) { try loop.add(items.observer) }
         #expect(throws: RunLoopError.loopEnded) { try loop.add(items.source1) }
         #expect(throws: RunLoopError.loopEnded) { try loop.addCommonMode("other") }
         #expect(throws: RunLoopError.loopEnded) { try StallMonitor(loop) { _ in } }
-        #expect(!loop.perform { Issue.record("performed") })
-        #expect(!loop.perform(order: 0) {}.isPending && !loop.perform(after: .zero) {}.isPending)
-        #expect(!ThreadRunLoop.IdleQueue(in: loop).add {}.isPending)
+        #expect(throws: RunLoopError.loopEnded) { try loop.perform { Issue.record("performed") } }
+        #expect(throws: RunLoopError.loopEnded) { try loop.perform(order: 0) { Issue.record("performed") } }
+        #expect(throws: RunLoopError.loopEnded) { try loop.perform(after: .zero) { Issue.record("performed") } }
+        #expect(throws: RunLoopError.loopEnded) { try ThreadRunLoop.IdleQueue(in: loop) }
+        // There is nothing to stop or to wake.
+        loop.stop()
+        loop.wakeUp()
+        loop.remove(items.source0)
+    }
+
+    @Test func `an idle queue refuses tasks when its loop has ended`() throws {
+        let idle = Shared<ThreadRunLoop.IdleQueue?>(nil)
+        let thread = try RunLoopThread { loop in idle.withLock { $0 = try? ThreadRunLoop.IdleQueue(in: loop) } }
+        thread.stop()
+        #expect(thread.join(before: .patience))
+        let queue = try #require(idle.withLock { $0 })
+        #expect(throws: RunLoopError.loopEnded) { try queue.add { Issue.record("performed") } }
+    }
+
+    private func adds(_ items: Items, to loop: ThreadRunLoop) throws -> [Bool] {
+        [try loop.add(items.source0), try loop.add(items.timer), try loop.add(items.observer)]
     }
 
     @Test func `a loop says whether it takes work`() throws {
         let event = madeEvent()
         let (thread, other, items) = (try RunLoopThread(), try RunLoopThread(), Items(event.descriptor))
         for loop in [thread.loop, thread.loop] {
-            #expect(loop.add(items.source0) && loop.add(items.timer) && loop.add(items.observer))
+            #expect(try adds(items, to: loop) == [true, true, true])
             #expect(try loop.add(items.source1))
-            #expect(loop.perform {})
+            try loop.perform {}
         }
         // Timers and observers are one loop's.
-        #expect(other.loop.add(items.source0) && !other.loop.add(items.timer) && !other.loop.add(items.observer))
+        #expect(try adds(items, to: other.loop) == [true, false, false])
         items.invalidate()
         let loop = thread.loop
-        #expect(!loop.add(items.source0) && !loop.add(items.timer) && !loop.add(items.observer))
+        #expect(try adds(items, to: loop) == [false, false, false])
         #expect(try !loop.add(items.source1))
     }
 
@@ -145,9 +165,9 @@ import Testing
             items.add(to: loop, mode)
             items.remove(from: loop, mode)
             items.add(to: loop, mode)
-            loop.perform(inModes: [mode]) {}
-            loop.perform(order: 0, inModes: [mode], owner: items) {}
-            loop.perform(after: .zero, inModes: [mode], owner: items) {}
+            try? loop.perform(inModes: [mode]) {}
+            _ = try? loop.perform(order: 0, inModes: [mode], owner: items) {}
+            _ = try? loop.perform(after: .zero, inModes: [mode], owner: items) {}
             _ = loop.nextTimerFireDate(forMode: mode)
         }
         loop.cancelPerformRequests(of: items)
@@ -177,10 +197,10 @@ private final class Items: Sendable {
     init(_ descriptor: Int32) { source1 = .init(descriptor: descriptor) { _ in false } }
 
     func add(to loop: ThreadRunLoop, _ mode: ThreadRunLoop.Mode) {
-        loop.add(source0, forMode: mode)
+        _ = try? loop.add(source0, forMode: mode)
         unlessEnded { () throws(RunLoopError) in _ = try loop.add(source1, forMode: mode) }
-        loop.add(timer, forMode: mode)
-        loop.add(observer, forMode: mode)
+        _ = try? loop.add(timer, forMode: mode)
+        _ = try? loop.add(observer, forMode: mode)
     }
 
     func remove(from loop: ThreadRunLoop, _ mode: ThreadRunLoop.Mode) {

@@ -11,7 +11,7 @@ import Testing
         let (count, isValid) = onThread {
             let (loop, count) = (ThreadRunLoop.current, Shared(0))
             let timer = ThreadRunLoop.Timer(at: .now, every: interval) { _ in count.withLock { $0 += 1 } }
-            loop.add(timer)
+            _ = try? loop.add(timer)
             run(loop, seconds: 20)
             return (count.withLock { $0 }, timer.isValid)
         }
@@ -27,7 +27,7 @@ import Testing
                 count.withLock { $0 += 1 }
                 loop.stop()
             }
-            loop.add(timer)
+            _ = try? loop.add(timer)
             run(loop, seconds: 20)
             run(loop, seconds: 0)
             return (count.withLock { $0 }, timer.isValid, timer.nextFireDate)
@@ -40,7 +40,7 @@ import Testing
     @Test func `a timer of the distant future never fires`() {
         let result = onThread {
             let loop = ThreadRunLoop.current
-            loop.add(ThreadRunLoop.Timer(at: .distantFuture) { _ in loop.stop() })
+            _ = try? loop.add(ThreadRunLoop.Timer(at: .distantFuture) { _ in loop.stop() })
             return run(loop, seconds: 0.01)
         }
         #expect(result == .timedOut)
@@ -50,8 +50,8 @@ import Testing
         let result = onThread {
             let loop = ThreadRunLoop.current
             let stop = ThreadRunLoop.Source0 { loop.stop() }
-            loop.add(stop)
-            loop.add(ThreadRunLoop.Timer(at: .now, every: .nanoseconds(1)) { _ in stop.signal() })
+            _ = try? loop.add(stop)
+            _ = try? loop.add(ThreadRunLoop.Timer(at: .now, every: .nanoseconds(1)) { _ in stop.signal() })
             return run(loop, seconds: 20)
         }
         #expect(result == .stopped)
@@ -61,7 +61,7 @@ import Testing
         let dates = onThread {
             let (loop, start) = (ThreadRunLoop.current, MonotonicInstant.now + .milliseconds(2))
             let dates = Shared<[Duration]>([])
-            loop.add(
+            _ = try? loop.add(
                 ThreadRunLoop.Timer(at: start, every: .milliseconds(3)) { timer in
                     let count = dates.withLock { dates in
                         dates.append(start.duration(to: timer.nextFireDate))
@@ -80,14 +80,14 @@ import Testing
 
     @Test func `an earlier timer added from another thread shortens the sleep`() throws {
         let thread = try RunLoopThread()
-        thread.loop.add(ThreadRunLoop.Timer(after: .seconds(100)) { _ in })
+        try thread.loop.add(ThreadRunLoop.Timer(after: .seconds(100)) { _ in })
         waitUntil { thread.loop.isWaiting }
         let fired = Latch()
-        thread.loop.add(ThreadRunLoop.Timer(after: .milliseconds(1)) { _ in fired.open() })
+        try thread.loop.add(ThreadRunLoop.Timer(after: .milliseconds(1)) { _ in fired.open() })
         #expect(fired.wait(until: .patience))
         let again = Latch()
         let far = ThreadRunLoop.Timer(after: .seconds(100)) { _ in again.open() }
-        thread.loop.add(far)
+        try thread.loop.add(far)
         waitUntil { thread.loop.isWaiting }
         far.nextFireDate = .now + .milliseconds(1)
         #expect(again.wait(until: .patience))
@@ -101,8 +101,8 @@ import Testing
             let observer = ThreadRunLoop.Observer(.afterWaiting) { _, _ in wakeUps.withLock { $0 += 1 } }
             let near = ThreadRunLoop.Timer(after: .milliseconds(100)) { _ in fired.withLock { $0 = true } }
             let far = ThreadRunLoop.Timer(after: .milliseconds(150)) { _ in done.open() }
-            try thread.run { for timer in [near, far] { ThreadRunLoop.current.add(timer) } }
-            thread.loop.add(observer)
+            try thread.run { for timer in [near, far] { try ThreadRunLoop.current.add(timer) } }
+            try thread.loop.add(observer)
             waitUntil { thread.loop.isWaiting }
             let before = wakeUps.withLock { $0 }
             near.invalidate()
@@ -120,15 +120,15 @@ import Testing
     @Test func `a timer is one loop's until it is taken out`() throws {
         let (first, second) = (try RunLoopThread(), try RunLoopThread())
         let timer = ThreadRunLoop.Timer(after: .seconds(100)) { _ in }
-        first.loop.add(timer)
-        first.loop.add(timer, forMode: "other")
-        second.loop.add(timer)
+        try first.loop.add(timer)
+        try first.loop.add(timer, forMode: "other")
+        try second.loop.add(timer)
         #expect(!second.loop.contains(timer))
         first.loop.remove(timer)
-        second.loop.add(timer)
+        try second.loop.add(timer)
         #expect(!second.loop.contains(timer))
         first.loop.remove(timer, forMode: "other")
-        second.loop.add(timer)
+        try second.loop.add(timer)
         #expect(second.loop.contains(timer))
         first.stop()
         #expect(first.join(before: .patience))
@@ -145,7 +145,7 @@ import Testing
             do {
                 let timer = ThreadRunLoop.Timer(after: .seconds(100)) { _ in }
                 kept = timer
-                loop.add(timer)
+                _ = try? loop.add(timer)
                 loop.remove(timer)
             }
             return kept == nil
@@ -159,7 +159,7 @@ import Testing
             let last = AtLast { for timer in timers.withLock({ $0 }) { timer.invalidate() } }
             let timer = ThreadRunLoop.Timer(after: .seconds(100)) { [last] _ in withExtendedLifetime(last) {} }
             timers.withLock { $0 = [timer] }
-            ThreadRunLoop.current.add(timer)
+            _ = try? ThreadRunLoop.current.add(timer)
             timer.invalidate()
         }
     }
@@ -244,7 +244,7 @@ import Testing
                 ) { _ in }
                 let our = ThreadRunLoop.Timer(after: .seconds(hundreds * 100)) { _ in }
                 CFRunLoopAddTimer(theirLoop, their, modes.0)
-                ourLoop.add(our, forMode: modes.1)
+                _ = try? ourLoop.add(our, forMode: modes.1)
                 made.append((their, our))
                 ask()
             }
@@ -268,7 +268,7 @@ import Testing
             // Late enough for all to be made: a date in the past would count as now.
             let base = MonotonicInstant.now + .milliseconds(500)
             for index in (0..<1000).map({ $0 * 387 % 1000 }) {
-                loop.add(
+                _ = try? loop.add(
                     ThreadRunLoop.Timer(at: base + .microseconds(index)) { _ in fired.withLock { $0.append(index) } })
             }
             run(loop, seconds: 20)

@@ -10,7 +10,7 @@ import Testing
     @Test func `a wake-up ends a sleep`() throws {
         let thread = try RunLoopThread()
         let woken = Latch()
-        thread.loop.perform { thread.loop.add(.init(.afterWaiting) { _, _ in woken.open() }) }
+        try thread.loop.perform { _ = try? thread.loop.add(.init(.afterWaiting) { _, _ in woken.open() }) }
         waitUntil { thread.loop.isWaiting }
         thread.loop.wakeUp()
         #expect(woken.wait(until: .patience))
@@ -26,7 +26,7 @@ import Testing
         let helpers = (0..<4).map { _ in
             Helper {
                 for _ in 0..<50_000 {
-                    thread.loop.perform {
+                    try? thread.loop.perform {
                         let count = count.withLock { count in
                             count += 1
                             return count
@@ -61,8 +61,8 @@ import Testing
             first.loop.wakeUp()
         }
         sources.withLock { $0 = [ping, pong] }
-        first.loop.add(ping)
-        second.loop.add(pong)
+        try first.loop.add(ping)
+        try second.loop.add(pong)
         ping.signal()
         first.loop.wakeUp()
         #expect(done.wait(until: .patience), "\(count.withLock { $0 }) of \(rounds)")
@@ -72,17 +72,17 @@ import Testing
     @Test func `a wake-up that came during an inner run is the outer one's too`() {
         let trace = onThread {
             let (trace, loop) = (Trace(), ThreadRunLoop.current)
-            loop.add(ThreadRunLoop.Source0 {})
-            loop.add(ThreadRunLoop.Source0 {}, forMode: "inner")
-            loop.add(
+            _ = try? loop.add(ThreadRunLoop.Source0 {})
+            _ = try? loop.add(ThreadRunLoop.Source0 {}, forMode: "inner")
+            _ = try? loop.add(
                 ThreadRunLoop.Observer(.beforeWaiting, repeats: false) { _, _ in
-                    Helper { loop.perform { trace("block") } }.join()
+                    Helper { try? loop.perform { trace("block") } }.join()
                     trace("\(run(loop, "inner", seconds: 0.001))")
                 })
-            loop.add(ThreadRunLoop.Observer(.exit) { _, _ in trace("exit") })
+            _ = try? loop.add(ThreadRunLoop.Observer(.exit) { _, _ in trace("exit") })
             // Without its wake-up the outer run would find the block after its sleep only.
-            loop.add(ThreadRunLoop.Timer(after: .seconds(30)) { _ in trace("slept") })
-            loop.add(ThreadRunLoop.Observer(.beforeTimers) { _, _ in if trace.all.count > 1 { loop.stop() } })
+            _ = try? loop.add(ThreadRunLoop.Timer(after: .seconds(30)) { _ in trace("slept") })
+            _ = try? loop.add(ThreadRunLoop.Observer(.beforeTimers) { _, _ in if trace.all.count > 1 { loop.stop() } })
             trace("\(run(loop, seconds: 20))")
             return trace.all
         }
@@ -91,11 +91,11 @@ import Testing
 
     @Test func `stopping a thread ends an outer run that is about to sleep`() throws {
         let thread = try RunLoopThread { loop in
-            loop.add(ThreadRunLoop.Source0 {}, forMode: "inner")
+            _ = try? loop.add(ThreadRunLoop.Source0 {}, forMode: "inner")
         }
         let inside = Latch()
         let loop = thread.loop
-        loop.add(
+        try loop.add(
             ThreadRunLoop.Observer(.beforeWaiting, repeats: false) { _, _ in
                 inside.open()
                 run(loop, "inner", seconds: 20)
@@ -110,10 +110,10 @@ import Testing
     @Test func `an old wake-up does not end a later sleep`() {
         let passes = onThread {
             let (loop, passes) = (ThreadRunLoop.current, Shared(0))
-            loop.add(ThreadRunLoop.Source0 {})
-            loop.add(ThreadRunLoop.Observer(.beforeWaiting) { _, _ in passes.withLock { $0 += 1 } })
+            _ = try? loop.add(ThreadRunLoop.Source0 {})
+            _ = try? loop.add(ThreadRunLoop.Observer(.beforeWaiting) { _, _ in passes.withLock { $0 += 1 } })
             for _ in 0..<3 {
-                loop.add(
+                _ = try? loop.add(
                     ThreadRunLoop.Observer(.beforeWaiting, repeats: false) { _, _ in
                         Helper { loop.wakeUp() }.join()
                     })
@@ -129,9 +129,9 @@ import Testing
     // What is visible before a wake-up must be seen before the next sleep, at whatever point of a pass it comes.
     @Test func `work of four threads, a million pieces, is seen though only wake-ups tell of it`() throws {
         let (thread, work) = (try RunLoopThread(), Work())
-        thread.loop.add(ThreadRunLoop.Observer(.beforeSources) { _, _ in work.see() })
+        try thread.loop.add(ThreadRunLoop.Observer(.beforeSources) { _, _ in work.see() })
         // What comes from here on is seen in the next pass only: long enough for a last wake-up to come here often.
-        thread.loop.add(
+        try thread.loop.add(
             ThreadRunLoop.Observer(.beforeWaiting) { _, _ in
                 let end = MonotonicInstant.now + .microseconds(10)
                 while !end.hasPassed {}
@@ -164,8 +164,8 @@ import Testing
     @Test func `signals that interrupt the sleep neither end a run nor lengthen it`() {
         let (result, passes, isInTime, hasGivenUp) = onThread {
             let (loop, passes) = (ThreadRunLoop.current, Shared(0))
-            loop.add(ThreadRunLoop.Source0 {})
-            loop.add(ThreadRunLoop.Observer(.beforeWaiting) { _, _ in passes.withLock { $0 += 1 } })
+            _ = try? loop.add(ThreadRunLoop.Source0 {})
+            _ = try? loop.add(ThreadRunLoop.Observer(.beforeWaiting) { _, _ in passes.withLock { $0 += 1 } })
             let storm = SignalStorm()
             let end = MonotonicInstant.now + .milliseconds(50)
             let result = run(loop, seconds: 0.05)

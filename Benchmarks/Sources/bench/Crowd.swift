@@ -61,7 +61,7 @@ final class PortCrowd: Crowd {
 
     func bind(_ placement: Placement) {
         placement.bindNear()
-        thread.loop.perform { placement.bindFar() }
+        try? thread.loop.perform { placement.bindFar() }
     }
 
     func oneWay(_ messages: Int, payload: [UInt8]) throws {

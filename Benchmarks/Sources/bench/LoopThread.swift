@@ -29,7 +29,7 @@ struct OurThread: LoopThread {
         try thread.loop.setPollingTime(pollingTime)
     }
 
-    func execute(_ work: @escaping @Sendable () -> Void) { thread.loop.perform(work) }
+    func execute(_ work: @escaping @Sendable () -> Void) { try? thread.loop.perform(work) }
 }
 
 final class CFThread: LoopThread {

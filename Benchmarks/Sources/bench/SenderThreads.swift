@@ -20,7 +20,7 @@ final class SenderThreads: Sendable {
         let done = DispatchGroup()
         for (index, thread) in threads.enumerated() {
             done.enter()
-            thread.loop.perform { [self] in
+            try thread.loop.perform { [self] in
                 do { try work(index) } catch { failure.withLock { $0 = error } }
                 done.leave()
             }

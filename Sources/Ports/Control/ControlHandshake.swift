@@ -92,7 +92,7 @@ final class ControlHandshake: Sendable {
     /// Any thread may call it, once.
     func begin() {
         log.debug("connecting to \(address.incarnation.shortDescription) at \(address.path)")
-        if loop.isCurrent { connect() } else { loop.perform { self.connect() } }
+        if loop.isCurrent { connect() } else { try? loop.perform { self.connect() } }
         abandonIfUnwanted()
     }
 

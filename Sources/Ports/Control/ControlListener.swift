@@ -30,7 +30,7 @@ final class ControlListener: Sendable {
     private static func pause(_ turn: ThreadRunLoop.Turn) {
         let (loop, source) = (turn.loop, turn.source)
         loop.remove(source)
-        loop.add(
+        _ = try? loop.add(
             ThreadRunLoop.Timer(after: .milliseconds(100), repeats: true) { timer in
                 if (try? loop.add(source)) != nil { timer.invalidate() }
             })

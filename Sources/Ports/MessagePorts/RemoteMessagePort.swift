@@ -169,7 +169,7 @@ public struct RemoteMessagePort: Sendable, CustomStringConvertible {
         let isScheduled = port.isScheduled(in: loop, forMode: mode)
         if !isScheduled { try port.schedule(in: loop, forMode: mode) }
         defer { if replyMode != nil, !isScheduled { port.remove(from: loop, forMode: mode) } }
-        loop.add(source, forMode: mode)
+        try runLoop { () throws(RunLoopError) in try loop.add(source, forMode: mode) }
         defer { source.invalidate() }
 
         let deadline = replyDeadline()

@@ -114,7 +114,7 @@ final class DeferredSend: Waiter {
         var timer: (ThreadRunLoop.Timer, limit: MonotonicInstant)?
         if limit != .distantFuture {
             let made = ThreadRunLoop.Timer(at: limit, label: "a send's deadline") { [weak self] _ in self?.timeIsUp() }
-            loop.add(made)
+            _ = try? loop.add(made)
             timer = (made, limit)
         }
         attempt.withLock { exchange(&$0.timer, with: timer) }?.0.invalidate()

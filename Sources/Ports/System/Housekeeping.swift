@@ -9,11 +9,15 @@ final class Housekeeping: Sendable {
 
     var isCurrent: Bool { thread.withLock { $0?.loop }?.isCurrent ?? false }
 
-    func perform(_ body: @escaping @Sendable () -> Void) throws(PortError) { try withLoop { $0.perform(body) } }
-    func add(_ timer: ThreadRunLoop.Timer) throws(PortError) { try withLoop { $0.add(timer) } }
+    func perform(_ body: @escaping @Sendable () -> Void) throws(PortError) {
+        try withLoop { (loop) throws(RunLoopError) in try loop.perform(body) }
+    }
+    func add(_ timer: ThreadRunLoop.Timer) throws(PortError) {
+        try withLoop { (loop) throws(RunLoopError) in try loop.add(timer) }
+    }
 
     @discardableResult
-    private func withLoop<Result>(_ use: (ThreadRunLoop) -> Result) throws(PortError) -> Result {
+    private func withLoop<Result>(_ use: (ThreadRunLoop) throws(RunLoopError) -> Result) throws(PortError) -> Result {
         // Under the lock, so that no work is added behind the thread's end.
         try thread.withLock { (thread) throws(PortError) in
             func start() throws(RunLoopError) -> RunLoopThread { try RunLoopThread(name: "ports") }
@@ -21,7 +25,7 @@ final class Housekeeping: Sendable {
             thread = made
             // Work that the thread itself adds does not wake its loop, which could sleep in spite of the work.
             defer { if made.loop.isCurrent { made.loop.wakeUp() } }
-            return use(made.loop)
+            do throws(RunLoopError) { return try use(made.loop) } catch { throw PortError(error) }
         }
     }
 
@@ -39,7 +43,7 @@ final class Housekeeping: Sendable {
     func stop() {
         guard let ended = thread.withLock({ $0.take() }) else { return }
         // The request comes after all others, and keeps the thread until then: its release would stop it at once.
-        ended.loop.perform(order: .max) { ended.stop() }
+        _ = try? ended.loop.perform(order: .max) { ended.stop() }
         ended.loop.wakeUp()
     }
 }

@@ -50,9 +50,6 @@ extension ThreadRunLoop {
         return !isRefused
     }
 
-    /// Only a Source1 needs a descriptor, so adding another item does not throw, as in CFRunLoop.
-    func insertWithoutDescriptor(_ item: Item, _ mode: Mode) -> Bool { (try? insert(item, forMode: mode)) ?? false }
-
     func remove(_ item: Item, _ mode: Mode) {
         remove(item) { state in
             guard mode == .common else { return Walk(modes: [mode]) }

@@ -4,8 +4,8 @@ import Synchronization
 extension ThreadRunLoop {
     /// Tasks for an idle loop: the loop calls them when it is about to sleep.
     ///
-    ///     let idle = ThreadRunLoop.IdleQueue(in: .main)
-    ///     for page in 1...100 { idle.add { print("draws page", page) } }
+    ///     let idle = try ThreadRunLoop.IdleQueue(in: .main)
+    ///     for page in 1...100 { try idle.add { print("draws page", page) } }
     ///
     /// The tasks of one pass have a time budget. When it is used up, the loop goes through another pass, which serves
     /// new events, before the remaining tasks. An empty queue costs one call before each sleep, and no wake-up.
@@ -17,24 +17,29 @@ extension ThreadRunLoop {
         private weak let tasks: IdleTasks?
 
         /// Adds a queue to a loop. The budget is for the tasks of one pass: one at least, and none is interrupted.
-        public init(in loop: ThreadRunLoop, modes: [Mode] = [.default], budget: Duration = .milliseconds(4)) {
+        /// - Throws: ``RunLoopError/loopEnded`` when the loop's thread has ended, and `forked`.
+        public init(
+            in loop: ThreadRunLoop, modes: [Mode] = [.default], budget: Duration = .milliseconds(4)
+        ) throws(RunLoopError) {
             let tasks = IdleTasks(loop)
             self.tasks = tasks
             let observer = Observer(.beforeWaiting, order: .max) { observer, _ in
                 tasks.perform(budget: budget, observer)
             }
-            for mode in modes { loop.add(observer, forMode: mode) }
+            for mode in modes { try loop.add(observer, forMode: mode) }
         }
 
         // No task will be added any more.
         deinit { tasks?.abandon() }
 
         /// Adds a task behind the others, and wakes the loop if it sleeps. Any thread may call it.
-        /// - Returns: A request that can cancel the task. It is not pending when the loop's thread has ended.
+        /// - Returns: A request that can cancel the task.
+        /// - Throws: ``RunLoopError/loopEnded`` when the loop's thread has ended.
         @discardableResult
-        public func add(_ task: @escaping @Sendable () -> Void) -> PerformRequest {
+        public func add(_ task: @escaping @Sendable () -> Void) throws(RunLoopError) -> PerformRequest {
+            guard let tasks else { throw .loopEnded }
             let request = PerformRequest(task)
-            if let tasks { tasks.add(request) } else { request.cancel() }
+            tasks.add(request)
             return request
         }
 

@@ -5,7 +5,7 @@ extension ThreadRunLoop {
     ///
     ///     var ticks = 0
     ///     let source = ThreadRunLoop.Source0(perform: ThreadRunLoop.local { ticks += 1 })
-    ///     ThreadRunLoop.current.add(source)
+    ///     try ThreadRunLoop.current.add(source)
     ///
     /// The closure is called and released on this thread, even if the item is released elsewhere; a call on another
     /// thread stops the process. The compiler does not see that: do not send the captures to another thread or task.
@@ -21,7 +21,7 @@ extension ThreadRunLoop {
     /// of the handler on another thread than the main thread stops the process.
     ///
     ///     var title = "before"
-    ///     ThreadRunLoop.main.perform(ThreadRunLoop.mainActor { title = "after" })
+    ///     try ThreadRunLoop.main.perform(ThreadRunLoop.mainActor { title = "after" })
     public static func mainActor<each Argument: Sendable, Value: Sendable>(
         _ body: @escaping @MainActor (repeat each Argument) -> Value
     ) -> @Sendable (repeat each Argument) -> Value {
@@ -33,11 +33,10 @@ extension ThreadRunLoop {
 
     /// Queues a closure of the main actor for the main loop's next pass in one of the modes. Any thread may call it.
     /// The corresponding method is `performSelectorOnMainThread:withObject:waitUntilDone:modes:`, without waiting.
-    /// - Returns: False when the main thread has ended, or the process is a forked child: the closure is not called.
-    @discardableResult
+    /// - Throws: ``RunLoopError/loopEnded`` when the main thread has ended, and `forked`: the closure is not called.
     public static func performOnMain(
         inModes modes: [Mode] = [.common], _ body: @escaping @MainActor () -> Void
-    ) -> Bool { main.perform(inModes: modes, mainActor(body)) }
+    ) throws(RunLoopError) { try main.perform(inModes: modes, mainActor(body)) }
 
     private static let notItsThread =
         "only the loop's own thread can add a closure that is not @Sendable: elsewhere, add a Timer or an Observer with "
@@ -45,7 +44,7 @@ extension ThreadRunLoop {
 
     /// Makes a timer with any closure and adds it to this loop, which must be the calling thread's.
     /// The corresponding method is NSTimer's `scheduledTimerWithTimeInterval:repeats:block:`.
-    /// - Returns: The timer. It is in no loop when the thread is about to end and has removed its items.
+    /// - Returns: The timer. It is in no loop in the last callouts of a thread that ends, and never fires then.
     @available(*, noasync, message: "a task may go on on another thread; add an item with a @Sendable handler")
     @discardableResult
     public func addTimer(
@@ -54,13 +53,13 @@ extension ThreadRunLoop {
     ) -> Timer {
         contract(isCurrent, Self.notItsThread)
         let timer = Timer(after: delay, repeats: repeats, label: label, handler: Self.local(handler))
-        add(timer, forMode: mode)
+        _ = try? add(timer, forMode: mode)
         return timer
     }
 
     /// Makes an observer with any closure and adds it to this loop, which must be the calling thread's.
     /// The corresponding CF function is `CFRunLoopObserverCreateWithHandler`, followed by `CFRunLoopAddObserver`.
-    /// - Returns: The observer. It is in no loop when the thread is about to end and has removed its items.
+    /// - Returns: The observer. It is in no loop in the last callouts of a thread that ends, and is never called then.
     @available(*, noasync, message: "a task may go on on another thread; add an item with a @Sendable handler")
     @discardableResult
     public func addObserver(
@@ -69,7 +68,7 @@ extension ThreadRunLoop {
     ) -> Observer {
         contract(isCurrent, Self.notItsThread)
         let observer = Observer(activities, repeats: repeats, order: order, label: label, handler: Self.local(handler))
-        add(observer, forMode: mode)
+        _ = try? add(observer, forMode: mode)
         return observer
     }
 }
@@ -90,7 +89,7 @@ private final class LocalClosure<Function>: Sendable {
     deinit {
         guard !loop.isCurrent else { return }
         // In the loop's next pass, in any mode, or at the thread's end; after that no other thread uses the closure.
-        loop.perform(inModes: loop.allModes + [.common]) { [owned] in owned.function = nil }
+        try? loop.perform(inModes: loop.allModes + [.common]) { [owned] in owned.function = nil }
     }
 }
 

@@ -2,7 +2,8 @@
 /// `asUnownedSerialExecutor()`. Jobs run in the common modes, among the blocks. In callbacks of the loop
 /// `assumeIsolated` holds for these actors. Calls among them do not change threads.
 extension ThreadRunLoop: SerialExecutor {
-    /// Queues an actor's job, for Swift's concurrency. The jobs of an ended loop run in order on a thread for these.
+    /// Queues an actor's job, for Swift's concurrency. Swift lets no executor refuse a job: those of an ended loop run in
+    /// order on a thread for these.
     public func enqueue(_ job: consuming ExecutorJob) { queue(Job(job: UnownedJob(job), preference: nil)) }
 
     /// Whether the caller is on the executor. Called by Swift's concurrency.

@@ -64,19 +64,20 @@ extension ThreadRunLoop {
     ///
     /// Requests of lower order are called first; requests of equal order in the order they were made. Name at least one
     /// mode. The owner is not retained: after its end the closure is not called. See ``cancelPerformRequests(of:)``.
-    /// - Returns: The request. It is not pending when the loop's thread has ended, or the process is a forked child.
+    /// - Throws: ``RunLoopError/loopEnded`` when the loop's thread has ended, and `forked`: the closure is not called, as
+    ///   are those of requests that still wait when the thread ends.
     @discardableResult
     public func perform(
         order: Int, inModes modes: [Mode] = [.default], owner: (any AnyObject & Sendable)? = nil,
         _ body: @escaping @Sendable () -> Void
-    ) -> PerformRequest {
+    ) throws(RunLoopError) -> PerformRequest {
         contract(!modes.isEmpty, Self.noMode)
         let request = PerformRequest(owner: owner, in: ownedRequests, body)
         let reference = LoopReference(request)
         let source = Source0(order: order, isRequest: true) { reference.call.perform() }
         request.isCalled(by: source)
         source.signal()
-        for mode in modes { add(source, forMode: mode) }
+        for mode in modes { try add(source, forMode: mode) }
         wakeUpFromOutside()
         return request
     }
@@ -84,18 +85,18 @@ extension ThreadRunLoop {
     /// Calls a closure once, after a delay, in one of the modes; with a delay of zero or less, in the next pass. Any
     /// thread may call it. Modes and owner are as in ``perform(order:inModes:owner:_:)``; a ``Timer`` does the rest.
     /// The corresponding method is NSObject's `performSelector:withObject:afterDelay:inModes:`.
-    /// - Returns: The request. It is not pending when the loop's thread has ended, or the process is a forked child.
+    /// - Throws: As ``perform(order:inModes:owner:_:)``.
     @discardableResult
     public func perform(
         after delay: Duration, inModes modes: [Mode] = [.default], owner: (any AnyObject & Sendable)? = nil,
         _ body: @escaping @Sendable () -> Void
-    ) -> PerformRequest {
+    ) throws(RunLoopError) -> PerformRequest {
         contract(!modes.isEmpty, Self.noMode)
         let request = PerformRequest(owner: owner, in: ownedRequests, body)
         let reference = LoopReference(request)
         let timer = Timer(after: delay) { _ in reference.call.perform() }
         request.isCalled(by: timer)
-        for mode in modes { add(timer, forMode: mode) }
+        for mode in modes { try add(timer, forMode: mode) }
         return request
     }
 

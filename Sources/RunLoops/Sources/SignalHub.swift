@@ -64,7 +64,7 @@ final class SignalHub: Sendable {
         }
         try loop.add(source)
         // A process may have been started with the signal blocked, and tasks' threads block all.
-        loop.perform { self.unblockSignals() }
+        try loop.perform { self.unblockSignals() }
         return Watched(watch: watch, source: source)
     }
 
@@ -81,6 +81,6 @@ final class SignalHub: Sendable {
     func remove(_ inbox: Inbox) {
         let (unused, thread) = state.withLock { ($0.remove(inbox), $0.thread) }
         for one in unused { one.source.invalidate() }
-        if !unused.isEmpty { thread?.loop.perform { self.unblockSignals() } }
+        if !unused.isEmpty { try? thread?.loop.perform { self.unblockSignals() } }
     }
 }

@@ -5,7 +5,7 @@ import Synchronization
 /// A thread that runs a loop, with or without work, until it is stopped, or its owner releases it.
 ///
 ///     let thread = try RunLoopThread(name: "worker")
-///     thread.loop.perform { print("on the worker") }
+///     try thread.loop.perform { print("on the worker") }
 ///     let answer = try thread.run { 6 * 7 }
 ///     thread.stop()
 public final class RunLoopThread: Sendable {
@@ -79,8 +79,9 @@ public final class RunLoopThread: Sendable {
             // Told after the items' last callouts. A handler may end the thread, so a `defer` here would not do.
             current.state.withLock { $0.whenEnded = { end.tell() } }
             // Keeps the mode from being empty.
-            current.add(ThreadRunLoop.Source0(label: "kept by RunLoopThread") {})
+            let kept = ThreadRunLoop.Source0(label: "kept by RunLoopThread") {}
             do throws(RunLoopError) {
+                try current.add(kept)
                 // On Linux each thread has a nice value of its own.
                 let which = __priority_which_t(PRIO_PROCESS.rawValue)
                 if let niceness, setpriority(which, id_t(crl_thread_id()), Int32(clamping: niceness)) != 0 {
@@ -135,7 +136,8 @@ public final class RunLoopThread: Sendable {
     /// later may or may not be. Keep the thread until `join(before:)` has returned: its release stops it at once.
     public func finish() {
         // Requests are called after the queued blocks, and this one after all other requests.
-        loop.perform(order: .max) { [loop] in loop.stopForGood() }
+        // A loop that has ended is finished.
+        _ = try? loop.perform(order: .max) { [loop] in loop.stopForGood() }
     }
 
     /// Waits until the thread has ended. False when the deadline came first, or on the thread itself.

@@ -14,7 +14,7 @@ public func everything() throws -> Bool {
     RunLoop.current.add(timer, forMode: .default)
     defer { timer.invalidate() }
     let own = ThreadRunLoop.Timer(after: .seconds(1000)) { _ in }
-    ThreadRunLoop.current.add(own)
+    try ThreadRunLoop.current.add(own)
     defer { own.invalidate() }
 
     let port: Port = NSMachPort()

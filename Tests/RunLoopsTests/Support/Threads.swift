@@ -21,6 +21,11 @@ func run(
     }
 }
 
+/// Makes something where no error can be thrown.
+func made<Value>(_ make: () throws -> Value) -> Value {
+    do { return try make() } catch { preconditionFailure("\(error)") }
+}
+
 /// Adds a source where no error can be thrown.
 func add(_ source: ThreadRunLoop.Source1, to loop: ThreadRunLoop, _ mode: ThreadRunLoop.Mode = .default) {
     do { try loop.add(source, forMode: mode) } catch { preconditionFailure("\(error)") }

@@ -4,7 +4,7 @@ import RunLoops
 /// A thread that asks a port three times, prints the answers, and makes the port invalid.
 public func startAsking(_ port: LocalMessagePort) throws -> RunLoopThread {
     let thread = try RunLoopThread(name: "asker")
-    thread.loop.perform {
+    try thread.loop.perform {
         do {
             let remote = RemoteMessagePort(port.sendRight)
             for word in ["one", "two", "three"] {

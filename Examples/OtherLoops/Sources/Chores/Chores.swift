@@ -6,7 +6,7 @@ import Synchronization
 /// Has a loop do a few things for another thread, then take a million wake-ups, be idle, and stop.
 public func startChores(for loop: ThreadRunLoop) throws -> RunLoopThread {
     let thread = try RunLoopThread(name: "giver")
-    thread.loop.perform {
+    try thread.loop.perform {
         do { try doChores(loop) } catch { print("\(error)") }
     }
     return thread
@@ -15,7 +15,7 @@ public func startChores(for loop: ThreadRunLoop) throws -> RunLoopThread {
 private func doChores(_ loop: ThreadRunLoop) throws {
     try loop.performAndWait { print("a block of another thread") }
     let fired = DispatchSemaphore(value: 0)
-    loop.add(.init(after: .milliseconds(10)) { _ in fired.signal() })
+    try loop.add(.init(after: .milliseconds(10)) { _ in fired.signal() })
     fired.wait()
     print("a timer")
     print("\(wakeUps(1_000_000, loop)) wake-ups, and what each told of was seen")
@@ -31,7 +31,7 @@ private func doChores(_ loop: ThreadRunLoop) throws {
 /// Posts pieces of work that the loop learns of by a wake-up each, and returns how many were seen.
 private func wakeUps(_ all: Int, _ loop: ThreadRunLoop) -> Int {
     let work = Work()
-    loop.add(.init(.beforeSources, label: "work") { _, _ in work.see() })
+    _ = try? loop.add(.init(.beforeSources, label: "work") { _, _ in work.see() })
     var (sent, burst) = (0, 1)
     while sent < all {
         // From one to some thousand at a time, so that the loop falls asleep often.

@@ -18,7 +18,7 @@ func drive(on eventLoop: any EventLoop, start: @escaping @Sendable (ThreadRunLoo
     run.cascadeFailure(to: stopped)
     run.whenSuccess { run in
         let descriptor = run.value.descriptor
-        watcher.loop.perform {
+        try? watcher.loop.perform {
             var watched = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
             var state = State.isDue
             while state != .isStopped {

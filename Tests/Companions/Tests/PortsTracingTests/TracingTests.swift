@@ -156,7 +156,7 @@ private let patience = Duration.seconds(30)
         try port.schedule(in: serving.loop)
         let remote = RemoteMessagePort(port.sendRight)
         let reply = try await withCheckedThrowingContinuation { done in
-            let isDue = asking.loop.perform {
+            let call: @Sendable () -> Void = {
                 done.resume(
                     with: Result {
                         try tracer.withSpan("whole") { _ in
@@ -166,7 +166,7 @@ private let patience = Duration.seconds(30)
                         }
                     })
             }
-            precondition(isDue)
+            do { try asking.loop.perform(call) } catch { done.resume(throwing: error) }
         }
         #expect(reply.components == [.bytes([7])])
         port.invalidate()
