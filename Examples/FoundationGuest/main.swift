@@ -21,6 +21,8 @@ let observer = NotificationCenter.default.addObserver(
             ThreadRunLoop.main.stop()
         }
     }
+    // Foundation posts this notification when its loop is about to sleep, and its `perform` does not wake the loop.
+    CFRunLoopWakeUp(RunLoop.main.getCFRunLoop())
 }
 pipe.fileHandleForReading.readInBackgroundAndNotify()
 
