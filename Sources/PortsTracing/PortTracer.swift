@@ -17,7 +17,7 @@
         func asking(_ request: String, of service: String) -> any AskedRequestTrace { asked(request, service) }
 
         func asked(_ request: String, _ service: String) -> AskedSpan {
-            let span = span(request, service, .client, .current ?? .topLevel)
+            let span = span(request, service, .client, .current ?? .topLevel, peer: nil)
             return AskedSpan(span, TraceContext.bytes(of: span.context, tracer))
         }
 
@@ -43,20 +43,25 @@
             _ request: String, _ service: String?, _ message: MachPort.Message, _ component: Int
         ) -> (span: any Span, isFollowed: Bool) {
             let context = TraceContext.context(in: component, of: message, tracer)
-            let span = span(request, service, .server, context ?? .topLevel)
-            span.note(peer: message.sender)
+            let span = span(request, service, .server, context ?? .topLevel, peer: message.sender)
             return (span, context != nil)
         }
 
         private func span(
-            _ request: String, _ service: String?, _ kind: SpanKind, _ context: ServiceContext
+            _ request: String, _ service: String?, _ kind: SpanKind, _ context: ServiceContext,
+            peer: MachPort.Message.Sender?
         ) -> any Span {
             let name = service.map { "\($0)/\(request)" } ?? request
             let span = tracer.startAnySpan(name, context: context, ofKind: kind)
-            // OpenTelemetry's names.
-            span.attributes["rpc.system"] = "swift-ports"
-            if let service { span.attributes["rpc.service"] = service }
-            span.attributes["rpc.method"] = request
+            // Not of a span that nobody keeps; and all at once, as each change of a span's attributes may copy them.
+            guard span.isRecording else { return span }
+            span.updateAttributes { attributes in
+                // OpenTelemetry's names.
+                attributes["rpc.system"] = "swift-ports"
+                if let service { attributes["rpc.service"] = service }
+                attributes["rpc.method"] = request
+                attributes.note(peer: peer)
+            }
             return span
         }
     }
@@ -78,21 +83,24 @@
             }
             guard isFirst else { return }
             switch outcome {
-            case .success(let reply): span.note(peer: reply?.sender)
+            case .success(let reply):
+                if let reply, span.isRecording { span.updateAttributes { $0.note(peer: reply.sender) } }
             case .failure(let error): span.note(error)
             }
             span.end()
         }
     }
 
-    extension Span {
+    extension SpanAttributes {
         /// The process at the other end.
-        func note(peer: MachPort.Message.Sender?) {
+        fileprivate mutating func note(peer: MachPort.Message.Sender?) {
             guard let peer else { return }
-            attributes["peer.pid"] = Int(peer.pid)
-            if peer.pid != getpid() { attributes["network.transport"] = "unix" }
+            self["peer.pid"] = Int(peer.pid)
+            if peer.pid != getpid() { self["network.transport"] = "unix" }
         }
+    }
 
+    extension Span {
         func note(_ error: any Error) {
             recordError(error)
             attributes["error.type"] = "\(type(of: error))"

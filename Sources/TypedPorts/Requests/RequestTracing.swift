@@ -67,7 +67,7 @@ struct AskedRequest<R: PortRequest> {
 
 extension RequestClient {
     func trace(_ type: any NamedRequest.Type) -> (any AskedRequestTrace)? {
-        tracing?.asking(type.requestName, of: serviceName)
+        tracing?.asking(type.knownName, of: serviceName)
     }
 
     /// The message of a request, with its trace's context behind the attachments.
