@@ -120,8 +120,7 @@ final class ControlConnectionTable: Sendable {
             state.handshakes[address] = nil
             state.removeIfGone(address.incarnation)
         }
-        if case .connected = outcome {
-        } else {
+        if !outcome.isConnected {
             log.debug("no connection to \(address.incarnation.shortDescription): \(outcome.text)")
         }
         switch outcome {

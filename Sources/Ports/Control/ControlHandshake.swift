@@ -16,6 +16,8 @@ final class ControlHandshake: Sendable {
         case noConnection(reason: String)
         case failed(PortError)
 
+        var isConnected: Bool { if case .connected = self { true } else { false } }
+
         var text: String {
             switch self {
             case .connected(let connection): "connected to \(connection.text)"

@@ -20,8 +20,9 @@ final class FinishingPorts: Sendable {
     func begin(_ number: UInt64) -> Promise<Void> {
         // Those that come from now on are told when they do.
         let areDone = ports.withLock { ports in
-            if ports[number] == nil { ports[number] = Finish() }
-            return ports[number]?.areDone ?? Promise()
+            let port = ports[number] ?? Finish()
+            ports[number] = port
+            return port.areDone
         }
         for sender in control.watchers(of: number) { tell(sender, number) }
         end(number) { _ in }

@@ -8,10 +8,3 @@ struct PortTotals {
         left.malformed += right.malformed
     }
 }
-
-extension Receiver {
-    var totals: PortTotals { state.withLock { PortTotals(taken: $0.counts.taken, malformed: $0.malformedCount) } }
-
-    /// The registered names of the port.
-    var registeredNames: [String] { state.withLock { $0.names.map(\.name) } }
-}

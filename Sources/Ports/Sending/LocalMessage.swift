@@ -1,12 +1,6 @@
 /// A right in a message. Channels are the only rights; a message needs to know nothing of them.
 protocol MessageRight: AnyObject, Sendable {}
 
-extension SendChannel: MessageRight {}
-
-extension MessageRight {
-    var channel: SendChannel { unsafeDowncast(self, to: SendChannel.self) }
-}
-
 /// A message that stays in its runtime. The port gets what the sender has given, without a wire format.
 struct LocalMessage: @unchecked Sendable {
     // Sound: a message does not change after it is made, but for the link, which belongs to the queue.

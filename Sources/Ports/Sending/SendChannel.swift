@@ -15,19 +15,6 @@ protocol LocalPort: AnyObject, Sendable {
     func expose() throws(PortError) -> String
 }
 
-/// A message on its way out: handed over inside the runtime, or a frame for another process.
-enum OutgoingMessage: ~Copyable {
-    case local(LocalMessage)
-    case frame(Frame)
-
-    var size: Int {
-        switch self {
-        case .local(let message): message.size
-        case .frame(let frame): frame.count
-        }
-    }
-}
-
 /// This runtime's way to one port: one socket, shared by all rights to the port and all threads that use them.
 final class SendChannel: Sendable {
     let right: WireRight
@@ -395,4 +382,10 @@ final class SendChannel: Sendable {
             channels.control.send(news, to: id.incarnation)
         }
     }
+}
+
+extension SendChannel: MessageRight {}
+
+extension MessageRight {
+    var channel: SendChannel { unsafeDowncast(self, to: SendChannel.self) }
 }
