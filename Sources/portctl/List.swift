@@ -6,7 +6,8 @@ struct List: ParsableCommand {
         abstract: "Show all names, their owners, and how many messages wait.",
         discussion: """
             STATE is served; busy, while a message is handled and no other waits; unserved, when nobody takes the port's \
-            messages; stuck, when messages wait and none was taken while portctl looked, or one is handled for long; flooded, when more wait than are soon handled; stopped, when the owner's process is; - for \
+            messages; stuck, when messages wait and none was taken while portctl looked, or one is handled for long; \
+            flooded, when more wait than are soon handled; stopped, when the owner's process is; - for \
             an owner whose library is too old to say; or ? for one that does not answer. The commands info and doctor tell \
             more.
             """)

@@ -1,7 +1,6 @@
 import Glibc
 import Ports
 import RunLoops
-import Synchronization
 
 /// A name, and what its owner says.
 struct Look: Sendable {
@@ -21,19 +20,14 @@ struct Look: Sendable {
         _ registrations: [PortNameServer.Registration], observing duration: Duration = .milliseconds(200),
         timeout: Duration = .seconds(2)
     ) -> [Look] {
-        let found = Mutex<[Look]>([])
-        let done = Latch()
-        Task.detached {
-            let looks = await PortNameServer.shared.askOwners(of: registrations) { registration, isSilent in
+        let looks = try? awaited {
+            await PortNameServer.shared.askOwners(of: registrations) { registration, isSilent in
                 let deadline = isSilent ? nil : ContinuousClock.now + duration + timeout
                 let look = await Look(registration, observing: duration, before: deadline)
                 return (look, look.isSilent)
             }
-            found.withLock { $0 = looks }
-            done.open()
         }
-        _ = done.wait(until: .distantFuture)
-        return found.withLock { $0 }.sorted { $0.registration.name < $1.registration.name }
+        return (looks ?? []).sorted { $0.registration.name < $1.registration.name }
     }
 
     /// - Parameter deadline: Nil for an owner that has not answered before, and is not asked.

@@ -1,29 +1,6 @@
 import ArgumentParser
-import Glibc
 import Ports
 import RunLoops
-
-struct PageFile: ParsableArguments {
-    @Option(name: .shortAndLong, help: "The file; - writes to the standard output.", completion: .file())
-    var output: String?
-
-    func write(_ html: String, default name: String) throws {
-        let path = output ?? name
-        if path == "-" { return portctl.write(html.utf8) }
-        guard let file = fopen(path, "w") else { throw CannotWrite(path: path, errno: errno) }
-        let bytes = Array(html.utf8)
-        let count = fwrite(bytes, 1, bytes.count, file)
-        let isClosed = fclose(file) == 0
-        guard count == bytes.count, isClosed else { throw CannotWrite(path: path, errno: errno) }
-        print("wrote \(printable(path)): open it in a browser")
-    }
-}
-
-private struct CannotWrite: Error, CustomStringConvertible {
-    let path: String
-    let errno: Int32
-    var description: String { "cannot write \(printable(path)): \(String(cString: strerror(errno)))" }
-}
 
 struct Timeline: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -50,50 +27,6 @@ struct Timeline: ParsableCommand {
     }
 }
 
-struct Map: ParsableCommand {
-    static let configuration = CommandConfiguration(
-        abstract: "Draw for a browser which processes send to which named ports, and which ports are in trouble.")
-
-    @OptionGroup var file: PageFile
-    @Option(help: "Seconds to wait for owners that do not answer.")
-    var timeout = Seconds(.seconds(2))
-    @OptionGroup var output: JSONFlag
-
-    func run() throws {
-        let timeout = timeout.duration
-        let map = try awaited { try await PortNameServer.shared.map(before: .now + timeout) }
-        if output.isJSON { return print("\(map.json)") }
-        try file.write(MapPage(PortDrawing(map)).html, default: "map.html")
-    }
-}
-
-/// What an asynchronous call returns or throws.
-private func awaited<Value: Sendable>(_ body: @escaping @Sendable () async throws -> Value) throws -> Value {
-    let outcome = Outcome<Value>()
-    Task.detached {
-        let result: Result<Value, any Error>
-        do { result = .success(try await body()) } catch { result = .failure(error) }
-        outcome.set(result)
-    }
-    return try outcome.wait().get()
-}
-
-private final class Outcome<Value: Sendable>: @unchecked Sendable {
-    // Sound: the latch is opened after the only write, and waited for before the read.
-    private var result: Result<Value, any Error>?
-    private let latch = Latch()
-
-    func set(_ result: Result<Value, any Error>) {
-        self.result = result
-        latch.open()
-    }
-
-    func wait() -> Result<Value, any Error> {
-        _ = latch.wait(until: .distantFuture)
-        return result ?? .failure(ExitCode(1))
-    }
-}
-
 extension LoopRecording {
     /// With names of printable characters: none of them begins a line.
     var shown: LoopRecording {
@@ -114,12 +47,12 @@ extension LoopRecording {
     }
 
     var json: JSON {
-        func nanoseconds(_ duration: Duration) -> JSON { .integer(Int(clamping: duration.attoseconds / 1_000_000_000)) }
+        func time(_ duration: Duration) -> JSON { .integer(nanoseconds(duration)) }
         let totals = totals
         return .object([
-            ("loop", .string(loop)), ("nanoseconds", nanoseconds(duration)), ("dropped", .integer(dropped)),
-            ("asleep", nanoseconds(totals.asleep)), ("inCallouts", nanoseconds(totals.inCallouts)),
-            ("ownWork", nanoseconds(totals.ownWork)), ("elsewhere", nanoseconds(totals.elsewhere)),
+            ("loop", .string(loop)), ("nanoseconds", time(duration)), ("dropped", .integer(dropped)),
+            ("asleep", time(totals.asleep)), ("inCallouts", time(totals.inCallouts)),
+            ("ownWork", time(totals.ownWork)), ("elsewhere", time(totals.elsewhere)),
             (
                 "spans",
                 .array(
@@ -140,51 +73,11 @@ extension LoopRecording {
                             }
                         members += [
                             ("mode", .string(span.mode?.rawValue)), ("depth", .integer(span.depth)),
-                            ("start", nanoseconds(start.duration(to: span.start))),
-                            ("nanoseconds", nanoseconds(span.duration)),
+                            ("start", time(start.duration(to: span.start))),
+                            ("nanoseconds", time(span.duration)),
                             ("begun", .bool(span.isBeginningKnown)), ("over", .bool(span.isOver)),
                         ]
                         return .object(members)
-                    })
-            ),
-        ])
-    }
-}
-
-extension PortMap {
-    fileprivate var json: JSON {
-        .object([
-            (
-                "processes",
-                .array(
-                    processes.map {
-                        .object([
-                            ("pid", .integer(Int($0.pid))), ("program", .string($0.program)),
-                            ("answers", .bool($0.answers)), ("ended", .bool($0.hasEnded)),
-                        ])
-                    })
-            ),
-            (
-                "ports",
-                .array(
-                    ports.map {
-                        .object([
-                            ("id", .string($0.id)), ("names", .array($0.names.map { .string($0) })),
-                            ("owner", .integer(Int($0.owner))), ("state", .string($0.service?.condition.rawValue)),
-                            ("service", $0.service?.json ?? .string(nil)),
-                        ])
-                    })
-            ),
-            (
-                "edges",
-                .array(
-                    edges.map {
-                        .object([
-                            ("sender", .integer(Int($0.sender))), ("port", .string($0.port)),
-                            ("sent", .integer($0.sent)),
-                            ("recently", .integer($0.recently)), ("awaitedReplies", .integer($0.awaitedReplies)),
-                            ("waitingSenders", .integer($0.waitingSenders)),
-                        ])
                     })
             ),
         ])
