@@ -123,9 +123,9 @@ extension ThreadRunLoop {
             case .over(let result): return result
             case .stopped: return close(.stopped)
             case .awake(.mainQueue): event = .mainQueue
-            case .awake(.nothing): event = loop.sleep(pass, mode, until: .distantPast, mayHaveGuest: false)
+            case .awake(.nothing): event = loop.sleep(mode, until: .distantPast, guestEndsAfterSource: nil)
             case .awake(.sleep):
-                event = loop.sleep(pass, mode, until: .distantPast, mayHaveGuest: false)
+                event = loop.sleep(mode, until: .distantPast, guestEndsAfterSource: nil)
                 loop.notify(.afterWaiting, mode)
             case .asleep:
                 let isAlone = loop.isMain && loop.state.withLock { $0.modes[mode.index].hasNoSourceOrTimer }

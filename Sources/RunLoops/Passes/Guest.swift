@@ -53,7 +53,7 @@ extension ThreadRunLoop {
 
     /// As ``nextEvent(_:_:isMainQueueAlone:)``, for a loop whose guest has the thread meanwhile.
     func nextEventWithGuest(
-        _ mode: OpenMode, _ pass: Pass, _ limit: MonotonicInstant?, isMainQueueAlone: Bool
+        _ mode: OpenMode, _ limit: MonotonicInstant?, endsAfterSource: Bool, isMainQueueAlone: Bool
     ) -> Event {
         let (guest, name) = state.withLock { ($0.guest, $0.modes[mode.index].mode) }
         // A guest with work in each turn leaves every other pass to the loop's own events.
@@ -64,7 +64,7 @@ extension ThreadRunLoop {
                 let turn = GuestTurn(
                     loop: self, mode: name, descriptor: mode.waitSet.set,
                     deadline: isReady ? .distantPast : limit ?? .distantPast,
-                    endsAfterSource: pass.returnAfterSourceHandled)
+                    endsAfterSource: endsAfterSource)
                 let hasServed = guest?(turn) ?? false
                 if crl_is_forked() { return .none }
                 if hasServed {

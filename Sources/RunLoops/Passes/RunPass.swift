@@ -29,10 +29,10 @@ extension ThreadRunLoop {
             case .mainQueue:
                 event = .mainQueue
             case .nothing:
-                event = sleep(pass, mode, until: .distantPast)
+                event = sleep(mode, until: .distantPast, guestEndsAfterSource: returnAfterSourceHandled)
             case .sleep:
                 notify(.beforeWaiting, mode)
-                event = sleep(pass, mode, until: limit)
+                event = sleep(mode, until: limit, guestEndsAfterSource: returnAfterSourceHandled)
                 notify(.afterWaiting, mode)
             }
             if let result = finish(&pass, mode, serving: event) { return result }
@@ -253,11 +253,13 @@ extension ThreadRunLoop {
         return poll(&main, 1, 0) == 1
     }
 
-    func sleep(_ pass: Pass, _ mode: OpenMode, until limit: MonotonicInstant, mayHaveGuest: Bool = true) -> Event {
+    /// - Parameter guestEndsAfterSource: Whether a guest's turn ends after a source of the guest's; nil for a run that has
+    ///   no guest.
+    func sleep(_ mode: OpenMode, until limit: MonotonicInstant, guestEndsAfterSource: Bool?) -> Event {
         if crl_is_forked() { return .none }
         if mayPoll, limit != .distantPast, let event = pollForWork(mode, until: limit) { return event }
         var (isRaised, isMainQueueAlone) = (false, true)
-        let hasGuest = mayHaveGuest && hasGuest.load(ordering: .acquiring)
+        let hasGuest = guestEndsAfterSource != nil && hasGuest.load(ordering: .acquiring)
         // An event known without asking the kernel.
         var known: Event?
         let isPolling = state.withLock { state -> Bool in
@@ -281,7 +283,9 @@ extension ThreadRunLoop {
         if let known { return known }
         if !isPolling { passEnds(.sleeps) }
         if hasGuest {
-            let event = nextEventWithGuest(mode, pass, isPolling ? nil : limit, isMainQueueAlone: isMainQueueAlone)
+            let event = nextEventWithGuest(
+                mode, isPolling ? nil : limit, endsAfterSource: guestEndsAfterSource == true,
+                isMainQueueAlone: isMainQueueAlone)
             if !isPolling { wakesFromSleep(wakeUp(by: event)) }
             return event
         }
