@@ -7,11 +7,11 @@ extension ThreadRunLoop {
     /// else Foundation schedules in it, such as `readInBackgroundAndNotify` and connections.
     ///
     /// A run of a mode serves Foundation's mode of the same name. Foundation's sources count as handled sources, as its
-    /// loop counts them. `CFRunLoopStop` in a callout of Foundation's stops this loop, too, when the callout comes while this
-    /// loop sleeps; while it is busy, a stop may be lost: call `ThreadRunLoop.stop()`. As in CFRunLoop, a stop in a source's
-    /// callout gives a run that returns after a handled source the result of the source. When a
-    /// callout of Foundation's runs `RunLoop.current`, that run serves this loop's mode of the same name, too, if this loop
-    /// has ever run it, and is not in a callout itself.
+    /// loop counts them. `CFRunLoopStop` in a callout of Foundation's stops this loop, too, when the callout comes
+    /// while this loop sleeps; while it is busy, a stop may be lost: call `ThreadRunLoop.stop()`. As in CFRunLoop, a
+    /// stop in a source's callout gives a run that returns after a handled source the result of the source. When a
+    /// callout of Foundation's runs `RunLoop.current`, that run serves this loop's mode of the same name, too, if this
+    /// loop has ever run it, and is not in a callout itself.
     ///
     /// It makes Foundation's loop the `ThreadRunLoop.guest`. Any thread may call it; only the loop's own thread
     /// may set the guest to nil, which ends it.

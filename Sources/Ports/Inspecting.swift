@@ -7,8 +7,9 @@ extension MachPort.SendRight {
     /// - Parameters:
     ///   - duration: How long the owner looks: zero to ten seconds.
     ///   - deadline: The end of the wait for the answer.
-    /// - Throws: ``PortError``: `receiveTimedOut` when the owner does not answer, as one that is stopped; `busy` when it
-    ///   answers as many others as it takes; `ownerTooOld` when its library is; `isInvalid`, `becameInvalid`, `cannotConnect`…
+    /// - Throws: ``PortError``: `receiveTimedOut` when the owner does not answer, as one that is stopped; `busy` when
+    ///   it answers as many others as it takes; `ownerTooOld` when its library is; `isInvalid`, `becameInvalid`,
+    ///   `cannotConnect`…
     @available(*, noasync, message: "it blocks its thread; `try await` the other one")
     public func service(
         observing duration: Duration = .milliseconds(300),

@@ -28,7 +28,8 @@ public final class MachPort: Sendable, CustomStringConvertible {
     ///   - messageLimit: The largest message that the port takes, in bytes; never more than the `byteLimit`.
     ///   - nameServer: Its runtime owns the port. Its directory holds the port's socket for other processes.
     ///   - handler: Called on the port's loops and its queue. Without one, messages wait for `receive(before:)`.
-    /// - Throws: ``PortError`` when a limit is out of its range, no descriptor or no thread is left, or the process is a fork.
+    /// - Throws: ``PortError`` when a limit is out of its range, no descriptor or no thread is left, or the process is
+    ///   a fork.
     public convenience init(
         queueLimit: Int = 1000, byteLimit: Int? = nil, messageLimit: Int = 64 << 20,
         nameServer: PortNameServer = .shared, handler: Handler? = nil

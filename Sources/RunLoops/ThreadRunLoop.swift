@@ -13,8 +13,9 @@ import Synchronization
 ///
 /// Any thread may add, remove, signal, wake, stop and perform; only the loop's own thread may run the loop. No item is
 /// called with a lock held. Work for a loop whose thread has ended throws ``RunLoopError/loopEnded``; a stop or a wake-up
-/// of such a loop, and a change of an item that was in it, do nothing, as there is nothing to do. After a fork the loops are the parent's: in the child, calls that throw throw
-/// ``RunLoopError/forked``, and other calls do nothing and return false or nil.
+/// of such a loop, and a change of an item that was in it, do nothing, as there is nothing to do. After a fork the loops
+/// are the parent's: in the child, calls that throw throw ``RunLoopError/forked``, and other calls do nothing and return
+/// false or nil.
 public final class ThreadRunLoop: Sendable {
     struct Run {
         let mode: Int

@@ -134,7 +134,12 @@ import Testing
             return true
         }
         #expect(waitUntil { (try? right.statistics().waiting) ?? 0 >= 10 })
-        let service = try right.service(observing: .milliseconds(100), before: .patience)
+        var service = try right.service(observing: .milliseconds(100), before: .patience)
+        // A sender that waits for room sends again when half of the queue is taken: on a busy machine, after the look.
+        let deadline = MonotonicInstant.now + .seconds(30)
+        while service.senders.first?.recently == 0, !deadline.hasPassed {
+            service = try right.service(observing: .milliseconds(300), before: .patience)
+        }
         #expect(service.condition == .flooded && service.handled > 0 && service.waiting >= 5)
         #expect(service.senders.first?.recently ?? 0 > 0 && service.trouble?.contains("(pid \(getpid()))") == true)
         stop.withLock { $0 = true }

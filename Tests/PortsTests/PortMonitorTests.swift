@@ -104,6 +104,18 @@ import Testing
         thread.stop()
     }
 
+    /// Some of the messages are told of, and all others are counted.
+    private func expectSomeSeen(
+        of count: Int, by monitor: PortMonitor, sourceLocation: SourceLocation = #_sourceLocation
+    ) throws {
+        var seen = 0
+        while seen + monitor.lostCount < count {
+            if try #require(try monitor.next(before: .patience)).kind == .message { seen += 1 }
+        }
+        #expect(
+            seen + monitor.lostCount == count && seen > 0 && monitor.lostCount > 0, sourceLocation: sourceLocation)
+    }
+
     @Test func `of a flood some is seen, and the rest is counted`() throws {
         let count = 20_000
         let port = try MachPort(queueLimit: count) { _ in }
@@ -111,11 +123,7 @@ import Testing
         for _ in 0..<count { try port.sendRight.send(MachPort.Message()) }
         let thread = try served(port)
         #expect(waitUntil { port.receiver.look().statistics.waiting == 0 })
-        var seen = 0
-        while seen + monitor.lostCount < count {
-            if try #require(try monitor.next(before: .patience)).kind == .message { seen += 1 }
-        }
-        #expect(seen + monitor.lostCount == count && seen > 0 && monitor.lostCount > 0)
+        try expectSomeSeen(of: count, by: monitor)
         thread.stop()
     }
 
@@ -155,11 +163,7 @@ import Testing
         }
         let thread = try served(port)
         #expect(waitUntil { port.receiver.look().statistics.waiting == 0 })
-        var seen = 0
-        while seen + monitor.lostCount < count {
-            if try #require(try monitor.next(before: .patience)).kind == .message { seen += 1 }
-        }
-        #expect(seen + monitor.lostCount == count && seen > 0 && monitor.lostCount > 0)
+        try expectSomeSeen(of: count, by: monitor)
         #expect(errorKind { _ = try none.next(before: .now + .milliseconds(100)) } == "receiveTimedOut")
         #expect(none.lostCount == 0)
         thread.stop()

@@ -18,7 +18,8 @@ public struct PortEvent: Sendable, Hashable {
     public let kind: Kind
     /// When, in seconds since 1970.
     public let time: Double
-    /// Counts the messages that are taken while somebody monitors the port, also those that are left out. A later event of a message has the message's number.
+    /// Counts the messages that are taken while somebody monitors the port, also those that are left out. A later event
+    /// of a message has the message's number.
     public let number: Int
     /// The message's id.
     public let id: UInt32

@@ -9,11 +9,12 @@ import Synchronization
 ///     recorder.stop()
 ///     print(recorder.recording)
 ///
-/// The loop's thread writes some words for each event, without a lock and without an allocation, and keeps the label of an
-/// item that leaves the loop; without a recorder it does neither. A recorder has room for a number of events, some five for a pass that sleeps and makes one callout,
-/// and drops the oldest ones. Blocks and tasks that come one after another share a span until the clock's next tick,
-/// mostly 4 ms later. Several recorders may record one loop, each for itself. When the machine is suspended, begin anew: the
-/// processor's counter, which gives the times, may begin anew, too.
+/// The loop's thread writes some words for each event, without a lock and without an allocation, and keeps the label of
+/// an item that leaves the loop; without a recorder it does neither. A recorder has room for a number of events, some
+/// five for a pass that sleeps and makes one callout, and drops the oldest ones. Blocks and tasks that come one after
+/// another share a span until the clock's next tick, mostly 4 ms later. Several recorders may record one loop, each for
+/// itself. When the machine is suspended, begin anew: the processor's counter, which gives the times, may begin anew,
+/// too.
 ///
 /// Any thread may make, stop and read a recorder, also while the loop runs, or after its thread has ended. The loop
 /// retains no recorder, but keeps the memory of one until the first event after it has stopped.

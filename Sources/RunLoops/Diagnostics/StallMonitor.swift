@@ -57,8 +57,10 @@ public final class StallMonitor: Sendable {
     private let watch: StallWatch
 
     /// Watches a loop. The handler is called when a pass has taken longer than the threshold, again at twice that time,
-    /// at four times, and so on, and when it is over. The threshold is above zero, and counts as at least the clock's tick, mostly 4 ms.
-    /// - Throws: ``RunLoopError`` when the threshold is not above zero, the loop's thread has ended, or no thread is left for the monitor.
+    /// at four times, and so on, and when it is over. The threshold is above zero, and counts as at least the clock's
+    /// tick, mostly 4 ms.
+    /// - Throws: ``RunLoopError`` when the threshold is not above zero, the loop's thread has ended, or no thread is
+    ///   left for the monitor.
     public init(
         _ loop: ThreadRunLoop, threshold: Duration = .milliseconds(250), handler: @escaping Handler
     ) throws(RunLoopError) {

@@ -22,7 +22,8 @@ public final class RunLoopThread: Sendable {
     ///   - niceness: The nice value, from −20 (most processor time) to 19; nil for the calling thread's.
     ///   - stackSize: The stack's size in bytes, at least ``minimumStackSize``; nil for the system's default.
     ///   - body: Called on the thread before its loop runs: a place to add items.
-    /// - Throws: ``RunLoopError``: `invalidLimit` for another nice value, `nicenessRefused`, `invalidStackSize`, `outOfThreads`, `outOfDescriptors`, `forked`.
+    /// - Throws: ``RunLoopError``: `invalidLimit` for another nice value, `nicenessRefused`, `invalidStackSize`,
+    ///   `outOfThreads`, `outOfDescriptors`, `forked`.
     @available(*, noasync, message: "it blocks its thread; `try await` the other one")
     public init(
         name: String = "run loop", niceness: Int? = nil, stackSize: Int? = nil,
