@@ -186,6 +186,21 @@ import Testing
         }
     }
 
+    @Test func `a handler that learns of the worker's end finds its check-in failed`() async throws {
+        let port = try MachPort(nameServer: sandbox.names)
+        let worker = try WorkerProcess.start(
+            .init("/bin/sleep", ["60"]), port: port.sendRight, nameServer: sandbox.names)
+        let seen = await withCheckedContinuation { continuation in
+            worker.onExit { _ in
+                continuation.resume(returning: Result { () throws(CheckInError) in try worker.port })
+            }
+            worker.send(signal: SIGTERM)
+        }
+        #expect(throws: CheckInError.died(worker: "worker “/bin/sleep”", status: .signaled(SIGTERM))) {
+            try seen.get()
+        }
+    }
+
     @Test func `a cancelled launch kills the worker, and a cancelled wait does not`() async throws {
         let port = try MachPort(nameServer: sandbox.names)
         let silent = WorkerProcess.Configuration(

@@ -87,8 +87,9 @@ public final class WorkerProcess: Sendable {
             // The source keeps the worker until the child has ended.
             let end = try ThreadRunLoop.Source1.child(pid) { status in
                 forget()
-                self.ended.set(status)
+                // First: whoever learns of the end finds the check-in failed.
                 expectation.fail(.died(worker: expectation.worker, status: status))
+                self.ended.set(status)
             }
             try housekeeping.add(end)
         } catch {
