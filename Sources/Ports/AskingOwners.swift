@@ -10,7 +10,7 @@ extension MachPort.SendRight {
     /// answers on its own thread, so the answer does not tell whether the owner handles its messages. The first ping
     /// includes the time to connect, which may take up to a second more.
     /// - Throws: ``PortError``: `receiveTimedOut`, `isInvalid`, `becameInvalid`, `cannotConnect`…
-    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+    @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public func ping(before deadline: ContinuousClock.Instant? = .now + .seconds(5)) throws(PortError) -> Duration {
         let question = try Question(to: channel, before: deadline)
         defer { withExtendedLifetime(question.runtime) {} }
@@ -39,7 +39,7 @@ extension MachPort.SendRight {
     /// As with `ping(before:)`, the library in these processes answers, and connecting may take up to a second more.
     /// A sender that does not answer within a tenth of a second counts with its last answer.
     /// - Throws: ``PortError``: `receiveTimedOut`, `isInvalid`, `becameInvalid`, `cannotConnect`…
-    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+    @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public func statistics(before deadline: ContinuousClock.Instant? = .now + .seconds(5)) throws(PortError)
         -> PortStatistics
     {

@@ -10,7 +10,7 @@ extension MachPort.SendRight {
     /// - Throws: ``PortError``: `receiveTimedOut` when the owner does not answer, as one that is stopped; `busy` when
     ///   it answers as many others as it takes; `ownerTooOld` when its library is; `isInvalid`, `becameInvalid`,
     ///   `cannotConnect`…
-    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+    @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public func service(
         observing duration: Duration = .milliseconds(300),
         before deadline: ContinuousClock.Instant? = .now + .seconds(5)

@@ -110,7 +110,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
     /// Waits for the next message and takes it. Loops and other threads may take messages at the same time.
     /// - Parameter deadline: The end of the wait. A deadline in the past does not wait.
     /// - Throws: ``PortError``: `receiveTimedOut`, `isInvalid`, `becameInvalid`.
-    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+    @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public func receive(before deadline: ContinuousClock.Instant? = nil) throws(PortError) -> Message {
         Message(try receiver.receive(before: MonotonicInstant(deadline)))
     }

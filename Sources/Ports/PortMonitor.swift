@@ -47,7 +47,7 @@ public final class PortMonitor: AsyncSequence, Sendable {
     ///   - deadline: The end of the wait for the owner.
     /// - Throws: ``PortError``, as `MachPort.SendRight.service(observing:before:)`, and `busy` when the port has sixteen
     ///   monitors.
-    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+    @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public convenience init(
         _ right: MachPort.SendRight, filter: PortEvent.Filter = .init(),
         before deadline: ContinuousClock.Instant? = .now + .seconds(5)
@@ -71,7 +71,7 @@ public final class PortMonitor: AsyncSequence, Sendable {
 
     /// Waits for the next event; nil when the port is gone.
     /// - Throws: ``PortError``: `receiveTimedOut`…
-    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+    @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public func next(before deadline: ContinuousClock.Instant? = nil) throws(PortError) -> PortEvent? {
         let deadline = MonotonicInstant(deadline)
         while true {

@@ -11,7 +11,7 @@ extension MachPort.SendRight {
     ///   - deadline: The end of the wait for the recordings, nil for five seconds after their end.
     /// - Throws: ``PortError``: `receiveTimedOut` when the owner does not answer, as one that is stopped; `busy` when it
     ///   makes four other recordings; `ownerTooOld` when its library is; `isInvalid`, `becameInvalid`, `cannotConnect`…
-    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+    @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public func recordings(
         for duration: Duration = .seconds(5), before deadline: ContinuousClock.Instant? = nil
     ) throws(PortError) -> [LoopRecording] {

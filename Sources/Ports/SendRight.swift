@@ -41,7 +41,7 @@ extension MachPort {
         /// use, may take up to a second more. Any thread may call this method. The corresponding method is
         /// NSPortMessage's `sendBeforeDate:`.
         /// - Throws: ``PortError``: `sendTimedOut`, `isInvalid`, `becameInvalid`, `messageTooLarge`, `cannotConnect`…
-        @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+        @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
         public func send(_ message: Message, before deadline: ContinuousClock.Instant?) throws(PortError) {
             try send(message, until: MonotonicInstant(deadline))
         }
@@ -50,7 +50,7 @@ extension MachPort {
 
         /// Sends a message without a deadline, otherwise as the form with one.
         /// - Throws: ``PortError``, but never `sendTimedOut`.
-        @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+        @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
         public func send(_ message: Message) throws(PortError) { try send(message, until: .distantFuture) }
 
         @inline(__always)
@@ -72,7 +72,7 @@ extension MachPort {
 
         /// Sends a message of one component of bytes, such as `numbers.span.bytes`, without an array.
         /// - Throws: ``PortError``, as `send(_:before:)`.
-        @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+        @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
         public func send(
             id: UInt32 = 0, bytes: RawSpan, replyPort: SendRight? = nil, before deadline: ContinuousClock.Instant?
         ) throws(PortError) {
@@ -81,7 +81,7 @@ extension MachPort {
 
         /// Sends bytes without a deadline, otherwise as the form with one.
         /// - Throws: ``PortError``, but never `sendTimedOut`.
-        @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+        @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
         public func send(id: UInt32 = 0, bytes: RawSpan, replyPort: SendRight? = nil) throws(PortError) {
             try send(id, bytes, replyPort, .distantFuture)
         }

@@ -17,7 +17,7 @@
         }
 
         /// Sends a message as the form for tasks does, but blocks as `request(_:timeout:replyMode:)`.
-        @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+        @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
         public func tracedRequest(
             _ message: MachPort.Message, operation: String, timeout: Duration = .seconds(10),
             replyMode: ThreadRunLoop.Mode? = nil, tracer: (any Tracer)? = nil

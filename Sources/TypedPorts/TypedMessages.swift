@@ -13,7 +13,7 @@ extension MachPort.SendRight {
     }
 
     /// Sends a value as the form for tasks does. The call blocks while the port's queue is full.
-    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+    @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public func send(
         _ value: some Encodable, id: UInt32 = 0, coder: any MessageCoder = CBORCoder(),
         replyPort: MachPort.SendRight? = nil, before deadline: ContinuousClock.Instant? = nil

@@ -18,5 +18,15 @@ import Testing
         #expect(diagnostics == "", "\(program.testDescription): \(diagnostics)")
     }
 
+    @Test func `at a top level that awaits, the compiler says where a call that blocks belongs`() {
+        let program = """
+            import Ports
+            let echo = try RemoteMessagePort(name: "com.example.echo")
+            print(try await echo.request(id: 1) ?? [])
+            """
+        let diagnostics = Program(snippets: [Snippet(text: program, page: "main", line: 1)]).diagnostics()
+        #expect(diagnostics.contains("`try await` it in an async function, not at the top of main.swift"))
+    }
+
     @Test func `there are snippets`() { #expect(Self.programs.count > 40) }
 }

@@ -22,7 +22,7 @@ public struct CheckIn: Sendable {
 
     /// The check-in of a process that a ``WorkerProcess`` has launched. Waits until the launcher's process answers.
     /// - Throws: ``CheckInError``: `notLaunched` when nobody launched this process as a worker, or `port`.
-    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+    @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public static func fromEnvironment(
         before deadline: ContinuousClock.Instant? = .now + .seconds(5)
     ) throws(CheckInError) -> CheckIn {
@@ -56,7 +56,7 @@ public struct CheckIn: Sendable {
     /// Sends the worker's port to the launcher, waits for the answer, and returns the right to the port that the worker
     /// was launched with. The worker's port must be unscheduled, and unknown to others.
     /// - Throws: ``CheckInError``: `refused`, or `port` when the launcher is gone or does not answer.
-    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+    @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public func complete(
         with port: MachPort, before deadline: ContinuousClock.Instant? = .now + .seconds(10)
     ) throws(CheckInError) -> MachPort.SendRight {

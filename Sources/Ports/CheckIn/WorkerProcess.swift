@@ -23,7 +23,7 @@ public final class WorkerProcess: Sendable {
     /// `CheckIn.complete(with:before:)` gives `port` to the worker. The name server's directory is the one for the
     /// check-in, and the worker's default.
     /// - Throws: ``CheckInError``.
-    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+    @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public static func launch(
         _ configuration: Configuration, port: MachPort.SendRight, nameServer: PortNameServer = .shared,
         before deadline: ContinuousClock.Instant? = .now + .seconds(10)
@@ -110,7 +110,7 @@ public final class WorkerProcess: Sendable {
 
     /// Waits until the worker has checked in, and returns the right to send to it. A worker that is late is killed.
     /// - Throws: ``CheckInError``: `timedOut`, `died` with its exit status or signal, `refused`.
-    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+    @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public func checkIn(before deadline: ContinuousClock.Instant? = .now + .seconds(10)) throws(CheckInError)
         -> MachPort.SendRight
     {
@@ -153,7 +153,7 @@ public final class WorkerProcess: Sendable {
     public func send(signal: Int32) { _ = crl_pidfd_signal(descriptor, signal) }
 
     /// Waits until the child has ended, and returns its exit status; nil when the deadline came first.
-    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+    @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public func waitForExit(before deadline: ContinuousClock.Instant? = nil) -> ThreadRunLoop.ExitStatus? {
         ended.wait(until: MonotonicInstant(deadline))
     }

@@ -16,7 +16,7 @@ public final class WorkerThread: Sendable {
     /// The body is called on the thread before its loop runs, checks in as at ``CheckIn``, and schedules the worker's
     /// port. In return, `CheckIn.complete(with:before:)` gives it `port`.
     /// - Throws: ``CheckInError``.
-    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+    @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public static func launch(
         name: String = "worker", port: MachPort.SendRight, nameServer: PortNameServer = .shared,
         before deadline: ContinuousClock.Instant? = .now + .seconds(10),
@@ -48,7 +48,7 @@ public final class WorkerThread: Sendable {
     /// Starts a thread as `launch(name:port:nameServer:before:body:)` does, and returns as soon as its loop exists.
     /// `checkIn(before:)` and ``onCheckIn(_:)`` report the check-in.
     /// - Throws: ``CheckInError``: `notLaunched`, or `port`.
-    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+    @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public static func start(
         name: String = "worker", port: MachPort.SendRight, nameServer: PortNameServer = .shared,
         body: @escaping @Sendable (CheckIn) throws -> Void
@@ -116,7 +116,7 @@ public final class WorkerThread: Sendable {
 
     /// Waits until the worker has checked in, and returns the right to send to it. A thread that is late is stopped.
     /// - Throws: ``CheckInError``: `timedOut`, `failed` with the body's error.
-    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+    @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public func checkIn(before deadline: ContinuousClock.Instant? = .now + .seconds(10)) throws(CheckInError)
         -> MachPort.SendRight
     {

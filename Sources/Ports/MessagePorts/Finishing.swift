@@ -8,7 +8,7 @@ extension LocalMessagePort {
     /// that was taken counts until its reply has left, or its right to reply is released. Messages that want no reply do
     /// not count, and those that wait are dropped. Any thread may call this method but one that is to reply.
     /// - Returns: False when the deadline came first. The port is invalid all the same.
-    @available(*, noasync, message: "it blocks its thread; `await` the other one")
+    @available(*, noasync, message: "it blocks; `await` it in an async function, not at the top of main.swift")
     @discardableResult
     public func finish(before deadline: ContinuousClock.Instant? = nil) -> Bool {
         guard !Fork.isChild else { return false }

@@ -35,7 +35,7 @@ public final class NamedMessagePort: Sendable, CustomStringConvertible {
     }
 
     /// Finds the port as the form for tasks does.
-    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+    @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public func port(before deadline: ContinuousClock.Instant? = nil) throws(PortError) -> RemoteMessagePort {
         if let known { return known }
         return keep(try nameServer.waitForPort(forName: name, before: deadline))
@@ -66,7 +66,7 @@ public final class NamedMessagePort: Sendable, CustomStringConvertible {
 
     /// Sends a request as the form for tasks does. The calling thread's loop runs meanwhile, as in
     /// ``RemoteMessagePort/request(_:timeout:replyMode:)``, but not while the call waits for a port.
-    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+    @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public func request(
         _ message: MachPort.Message, timeout: Duration = .seconds(10), mayRepeat: Bool = false,
         replyMode: ThreadRunLoop.Mode? = nil

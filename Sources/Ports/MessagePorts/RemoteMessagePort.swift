@@ -14,7 +14,7 @@ public struct RemoteMessagePort: Sendable, CustomStringConvertible {
     public let name: String?
 
     /// Finds a port by its name, as `PortNameServer.port(forName:before:)`.
-    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+    @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public init(
         name: String, nameServer: PortNameServer = .shared,
         before deadline: ContinuousClock.Instant? = .now + .seconds(5)
@@ -60,7 +60,7 @@ public struct RemoteMessagePort: Sendable, CustomStringConvertible {
     // MARK: Sending
 
     /// Sends data, as `CFMessagePortSendRequest` with no reply mode. The timeout bounds the wait for room at the port.
-    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+    @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public func send(id: UInt32, _ data: [UInt8]? = nil, timeout: Duration = .seconds(10)) throws(PortError) {
         try sendRight.send(MachPort.Message(id: id, data: data), before: .now + timeout)
     }
@@ -80,7 +80,7 @@ public struct RemoteMessagePort: Sendable, CustomStringConvertible {
     /// - Throws: ``PortError``: `sendTimedOut` when nothing was sent, `receiveTimedOut`, `isInvalid`, `becameInvalid`,
     ///   `refused`, `unanswered`, `failed`…; `servedOnlyHere`, at once, when the wait would keep the only loop or queue
     ///   that serves the port from it: `await` the request, serve the port in the reply mode, or on another thread.
-    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+    @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public func request(
         id: UInt32, _ data: [UInt8]? = nil, timeout: Duration = .seconds(10), replyMode: ThreadRunLoop.Mode? = nil
     ) throws(PortError) -> [UInt8]? {
@@ -101,7 +101,7 @@ public struct RemoteMessagePort: Sendable, CustomStringConvertible {
 
     /// Sends a message of any components as a request, and returns the reply, otherwise as the form for data. The reply
     /// goes to a port of the library's, so the message's own `replyPort` is not sent.
-    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+    @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public func request(
         _ message: MachPort.Message, timeout: Duration = .seconds(10), replyMode: ThreadRunLoop.Mode? = nil
     ) throws(PortError) -> MachPort.Message {

@@ -69,7 +69,7 @@ public final class ReplyRight: Sendable {
 
     /// Sends the reply. The call blocks its thread while the asker has no room, until the deadline.
     /// - Throws: ``PortError`` when the reply was not sent.
-    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+    @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public func reply(with bytes: [UInt8]? = nil, before deadline: ContinuousClock.Instant?) throws(PortError) {
         try once { () throws(PortError) in
             var message = try outgoing(MachPort.Message(data: bytes))

@@ -2,7 +2,7 @@
 
 extension RemoteMessagePort {
     /// Sends data, otherwise as `send(id:_:timeout:)` for an array.
-    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+    @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public func send(id: UInt32, _ data: some Sequence<UInt8>, timeout: Duration = .seconds(10)) throws(PortError) {
         try send(id: id, Array(data) as [UInt8]?, timeout: timeout)
     }
@@ -15,7 +15,7 @@ extension RemoteMessagePort {
     }
 
     /// Sends a request with data, otherwise as `request(id:_:timeout:replyMode:)` for an array.
-    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+    @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public func request(
         id: UInt32, _ data: some Sequence<UInt8>, timeout: Duration = .seconds(10)
     ) throws(PortError) -> [UInt8]? {

@@ -5,7 +5,7 @@ extension PortNameServer {
     /// of that process until the deadline. The corresponding method is NSPortNameServer's `portForName:`.
     /// - Throws: ``PortError``: `nameNotFound` at once when nobody has the name; `cannotConnect`,
     ///   `incompatibleVersion`, or an error of the directory.
-    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+    @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public func port(
         forName name: String, before deadline: ContinuousClock.Instant? = .now + .seconds(5)
     ) throws(PortError) -> MachPort.SendRight {

@@ -44,7 +44,7 @@ public final class PortNameWatch: Sendable {
     /// Waits for the next change; nil when the deadline came first. Any thread may call this method; each change is
     /// returned once. While the directory cannot be read for want of descriptors or memory, nothing changes.
     /// - Throws: ``PortError`` when the directory was removed, or must not be read.
-    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+    @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public func next(before deadline: ContinuousClock.Instant? = nil) throws(PortError) -> Change? {
         try Fork.check()
         let (deadline, waiter) = (MonotonicInstant(deadline), ThreadWaiter())

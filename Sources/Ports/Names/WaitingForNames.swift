@@ -9,7 +9,7 @@ extension PortNameServer {
     /// deadline, a live owner has up to a second more to answer. All waits in one directory share an inotify instance.
     /// - Throws: ``PortError``: `nameNotFound` at the deadline, `runLoop(.outOfFileSources)`, and as
     ///   `port(forName:before:)`.
-    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+    @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public func waitForPort(
         forName name: String, before deadline: ContinuousClock.Instant? = nil
     ) throws(PortError) -> MachPort.SendRight {
@@ -38,7 +38,7 @@ extension PortNameServer {
     /// the deadline, a live owner has up to a second more to answer.
     /// - Throws: ``PortError``: `nameInUse` at the deadline, `runLoop(.outOfFileSources)`, and as
     ///   `port(forName:before:)`.
-    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+    @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public func waitForEnd(ofName name: String, before deadline: ContinuousClock.Instant? = nil) throws(PortError) {
         let deadline = MonotonicInstant(deadline)
         guard let right = try find(name)?.port(before: answerDeadline(deadline)) else { return }

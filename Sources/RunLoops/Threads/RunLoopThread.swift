@@ -24,7 +24,7 @@ public final class RunLoopThread: Sendable {
     ///   - body: Called on the thread before its loop runs: a place to add items.
     /// - Throws: ``RunLoopError``: `invalidLimit` for another nice value, `nicenessRefused`, `invalidStackSize`,
     ///   `outOfThreads`, `outOfDescriptors`, `forked`.
-    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+    @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public init(
         name: String = "run loop", niceness: Int? = nil, stackSize: Int? = nil,
         body: (@Sendable (ThreadRunLoop) -> Void)? = nil
@@ -110,7 +110,7 @@ public final class RunLoopThread: Sendable {
     /// Calls a closure on the thread, in its loop's common modes, and waits for its result; at once when called on
     /// the thread itself. Any thread may call it. For a call without waiting, use the ``loop``.
     /// - Throws: The closure's error; ``RunLoopError/loopEnded`` when the thread was stopped or ends before the call.
-    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+    @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     @discardableResult
     public func run<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) throws -> Value {
         if loop.isCurrent { return try body() }
@@ -142,7 +142,7 @@ public final class RunLoopThread: Sendable {
     }
 
     /// Waits until the thread has ended. False when the deadline came first, or on the thread itself.
-    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+    @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     @discardableResult
     public func join(before deadline: ContinuousClock.Instant? = nil) -> Bool {
         join(until: MonotonicInstant(deadline))

@@ -52,7 +52,7 @@ public struct RequestClient: Sendable {
 
     /// Sends a request as the form for tasks does. The thread's loop runs meanwhile in the reply mode, and serves the
     /// other items of that mode; nil stands for a mode without any.
-    @available(*, noasync, message: "it blocks its thread; `try await` the other one")
+    @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public func request<R: PortRequest>(
         _ request: R, timeout: Duration = .seconds(10), mayRepeat: Bool = false,
         replyMode: ThreadRunLoop.Mode? = nil
