@@ -44,7 +44,7 @@ struct Program: Sendable, CustomTestStringConvertible {
     }
 
     private static let manifests = [
-        "-I", "\(toolchain)/lib/swift/pm/ManifestAPI", "-package-description-version", "6.1",
+        "-I", "\(toolchain)/lib/swift/pm/ManifestAPI", "-package-description-version", "6.3",
     ]
 
     /// What a package that depends on this one finds.
