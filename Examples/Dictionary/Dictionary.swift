@@ -25,8 +25,8 @@ struct Dictionary {
             defer { try? FileManager.default.removeItem(atPath: directory) }
             try await Demonstration().run()
         default:
-            print("usage: dictionary [serve | ask]")
-            exit(2)
+            FileHandle.standardError.write(Data("usage: dictionary [serve | ask]\n".utf8))
+            exit(64)
         }
     }
 }

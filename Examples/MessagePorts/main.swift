@@ -1,4 +1,4 @@
-import Foundation
+@preconcurrency import Foundation  // for stderr
 import Ports
 import RunLoops
 
@@ -16,6 +16,6 @@ do {
     try ThreadRunLoop.main.run()
     print("Main: I am done.")
 } catch {
-    print("message-ports: \(error)")
+    fputs("message-ports: \(error)\n", stderr)
     exit(1)
 }

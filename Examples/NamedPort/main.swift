@@ -1,4 +1,4 @@
-import Glibc
+@preconcurrency import Glibc  // for stderr
 import Ports
 import RunLoops
 
@@ -54,10 +54,10 @@ do {
     case 1: try runFirst()
     case 2: try runSecond(CommandLine.arguments[1])
     default:
-        say("usage: named-port [NAME]")
+        fputs("usage: named-port [NAME]\n", stderr)
         exit(64)
     }
 } catch {
-    say("named-port: \(error)")
+    fputs("named-port: \(error)\n", stderr)
     exit(1)
 }

@@ -1,4 +1,4 @@
-import Glibc
+@preconcurrency import Glibc  // for stderr
 import RunLoops
 
 // A server of a socket on one run loop, as with CFSocket: one source accepts, one a connection reads, and each source
@@ -33,10 +33,10 @@ do {
     case 1: try demonstrate()
     case 2: try serve(CommandLine.arguments[1])
     default:
-        print("usage: socket-server [PATH]")
+        fputs("usage: socket-server [PATH]\n", stderr)
         exit(64)
     }
 } catch {
-    print("socket-server: \(error)")
+    fputs("socket-server: \(error)\n", stderr)
     exit(1)
 }

@@ -7,8 +7,8 @@ struct List: ParsableCommand {
         discussion: """
             STATE is served; busy, while a message is handled and no other waits; unserved, when nobody takes the port's \
             messages; stuck, when messages wait and none was taken while portctl looked, or one is handled for long; \
-            flooded, when more wait than are soon handled; stopped, when the owner's process is; - for \
-            an owner whose library is too old to say; or ? for one that does not answer. The commands info and doctor tell \
+            flooded, when more wait than are soon handled; stopped, when the owner's process is; -, when \
+            the owner's library is too old to answer; or ?, when the owner does not answer. The commands info and doctor tell \
             more.
             """)
 

@@ -40,12 +40,12 @@ import Testing
     func `without a daemon a client says so, and a second daemon ends`(_ form: String) {
         let asking = run(form, "1")
         #expect(asking.child.wait() == 1)
-        #expect(asking.output.starts(with: Array("loadd: ".utf8)))
+        #expect(asking.errors.starts(with: Array("loadd: ".utf8)))
         let serving = run(form, "serve")
         #expect(waitUntil { run(form, "1").child.wait() == 0 })
         let second = run(form, "serve")
         #expect(second.child.wait() == 1)
-        #expect(second.output.starts(with: Array("loadd: ".utf8)))
+        #expect(second.errors.starts(with: Array("loadd: ".utf8)))
         #expect(serving.child.isRunning)
     }
 }

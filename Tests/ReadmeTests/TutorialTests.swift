@@ -18,12 +18,21 @@ import Testing
         return String(decoding: asking.output, as: UTF8.self)
     }
 
+    /// One line on the standard error, and no trap.
+    private func expectFailure(_ line: String, of run: Run) {
+        #expect(run.child.wait() == 1)
+        #expect(String(decoding: run.errors, as: UTF8.self) == line)
+        #expect(run.output == [])
+    }
+
     @Test func `clients wait for the daemon, add notes, read the new ones, and see its orderly end`() {
         let first = run("notes", "buy", "milk")
         let daemon = run("noted")
         #expect(first.child.wait() == 0)
         #expect(String(decoding: first.output, as: UTF8.self) == "note 1\n")
-        #expect(output("") == "notes: the note is empty\n")
+        expectFailure("notes: the note is empty\n", of: run("notes", ""))
+        expectFailure(
+            "noted: the name “com.example.notes” belongs to noted (pid \(daemon.child.pid))\n", of: run("noted"))
 
         let following = run("notes", "--follow")
         var count = 1

@@ -16,14 +16,14 @@ final class Subscriber {
 /// Prints the latest sample, and then so many as they come.
 func ask(for count: Int) {
     guard let daemon = CFMessagePortCreateRemote(nil, serviceName) else {
-        print("loadd: there is no daemon")
+        fputs("loadd: there is no daemon\n", stderr)
         exit(1)
     }
     var reply: Unmanaged<CFData>?
     let status = CFMessagePortSendRequest(
         daemon, MessageID.latest, nil, 1, 1, CFRunLoopMode.defaultMode.rawValue, &reply)
     guard status == kCFMessagePortSuccess else {
-        print("loadd: the daemon does not answer: \(status)")
+        fputs("loadd: the daemon does not answer: \(status)\n", stderr)
         exit(1)
     }
     print("latest: \(text(reply?.takeRetainedValue()))")

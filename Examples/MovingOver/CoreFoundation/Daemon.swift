@@ -42,7 +42,7 @@ func serve(every interval: TimeInterval) {
             return daemon.answer(id, data).map { Unmanaged.passRetained($0) }
         }, &context, nil)
     guard let port else {
-        print("loadd: another process has the name")
+        fputs("loadd: another process has the name\n", stderr)
         exit(1)
     }
     CFRunLoopAddSource(CFRunLoopGetMain(), CFMessagePortCreateRunLoopSource(nil, port, 0), .commonModes)

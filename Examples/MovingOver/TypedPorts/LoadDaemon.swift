@@ -1,4 +1,4 @@
-import Glibc
+@preconcurrency import Glibc  // for stderr
 
 @main
 struct LoadDaemon {
@@ -8,10 +8,12 @@ struct LoadDaemon {
             switch arguments.first {
             case "serve": try await serve(every: .seconds(arguments.dropFirst().first.flatMap(Double.init) ?? 1))
             case let count?: try await ask(for: Int(count) ?? 3)
-            case nil: print("usage: loadd-typed serve [SECONDS] | loadd-typed COUNT")
+            case nil:
+                fputs("usage: loadd-typed serve [SECONDS] | loadd-typed COUNT\n", stderr)
+                exit(64)
             }
         } catch {
-            print("loadd: \(error)")
+            fputs("loadd: \(error)\n", stderr)
             exit(1)
         }
     }

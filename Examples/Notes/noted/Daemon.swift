@@ -1,9 +1,19 @@
+@preconcurrency import Glibc  // for stderr
 import NotesRequests
 import TypedPorts
 
 @main
 struct Daemon {
-    static func main() async throws {
+    static func main() async {
+        do {
+            try await serve()
+        } catch {
+            fputs("noted: \(error)\n", stderr)
+            exit(1)
+        }
+    }
+
+    private static func serve() async throws {
         // First: until the sequence is made, SIGTERM ends the process at once.
         let signals = try SignalSequence([SIGTERM, SIGINT])
         let notebook = Notebook()

@@ -1,3 +1,4 @@
+@preconcurrency import Glibc  // for stderr
 import NotesRequests
 import TypedPorts
 
@@ -16,9 +17,11 @@ struct Client {
                 print("note \(try await notes.request(request, timeout: .seconds(10)))")
             }
         } catch Add.Failure.noteIsEmpty {
-            print("notes: the note is empty")
+            fputs("notes: the note is empty\n", stderr)
+            exit(1)
         } catch {
-            print("notes: \(error)")
+            fputs("notes: \(error)\n", stderr)
+            exit(1)
         }
     }
 }

@@ -5,7 +5,8 @@ extension ThreadRunLoop.Source1 {
     /// the number of signals since the last call. Several sources may watch one signal. Tasks use a ``SignalSequence``.
     ///
     /// Until the source is invalidated or released, the signal's default action (such as ending the process) does not
-    /// happen. Programs started meanwhile and forked children do not inherit this.
+    /// happen. Programs started meanwhile and forked children do not inherit this. The signal may arrive on any thread, and
+    /// ends a `sleep`, `poll` or `nanosleep` there early; reads and writes go on (`SA_RESTART`).
     /// - Throws: ``RunLoopError``: `signalNotWatchable`, `tooManySignalSources`, `outOfDescriptors` or `forked`.
     public static func signal(
         _ signal: Int32, handler: @escaping @Sendable (_ count: Int) -> Void
