@@ -32,7 +32,7 @@ struct Doctor: ParsableCommand {
             findings += [
                 ("leftovers", finding(leftovers)), ("notifications", finding(notifications)), ("port", finding(port)),
             ]
-            findings += services()
+            findings += hiddenOwners() + services()
         }
         if output.isJSON {
             let list = findings.map { subject, finding in
@@ -128,6 +128,16 @@ struct Doctor: ParsableCommand {
         }
         if !troubles.isEmpty { return troubles }
         return [("service", Finding(text: "no name has messages that nobody takes"))]
+    }
+
+    private func hiddenOwners() -> [(String, Finding)] {
+        let path = PortNameServer.shared.path
+        return HiddenOwner.all(in: path).map { owner in
+            let text =
+                "\(owner.pid.map { "process \($0)" } ?? "a process") uses a former directory at \(path), which was "
+                + "removed or moved: nobody finds its names"
+            return ("hidden", Finding(state: .warning, text: printable(text), remedy: "restart the process"))
+        }
     }
 
     private func port() throws(PortError) -> Finding {

@@ -14,7 +14,9 @@ import Testing
         #expect(registry.portctl("list", "--json") == Outcome(0, "[]\n"))
         let outcome = registry.portctl("info", "nobody")
         #expect(outcome.status == 2 && outcome.output == "")
-        #expect(outcome.errors == "portctl: nobody has registered the name “nobody” in \(registry.path)\n")
+        #expect(
+            outcome.errors == "portctl: nobody has registered the name “nobody” in \(registry.path): "
+                + "is its server running, with the same directory?\n")
     }
 
     @Test func `names are listed with their owners`() throws {
@@ -312,6 +314,20 @@ import Testing
         #expect(ill.output.contains("chmod 700"))
         #expect(!ill.output.contains("port:"), "what is wrong is said once")
         #expect(registry.portctl("list").status == 1)
+    }
+
+    @Test func `the doctor names a process whose directory was removed`() throws {
+        let server = try registry.serve("hidden")
+        #expect(Child(["/bin/rm", "-r", registry.path]).wait() == 0)
+        let doctor = registry.portctl("doctor")
+        #expect(doctor.status == 0)
+        #expect(
+            doctor.output.contains(
+                "warning  hidden: process \(server.pid) uses a former directory at \(registry.path), which was removed or "
+                    + "moved: nobody finds its names\n         restart the process\n"), "\(doctor.output)")
+        server.kill()
+        server.wait()
+        #expect(!registry.portctl("doctor").output.contains("hidden"))
     }
 
     @Test(arguments: ["bash", "zsh", "fish"])

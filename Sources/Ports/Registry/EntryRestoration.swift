@@ -53,7 +53,11 @@ extension RegistryDirectory {
         guard isCurrent(at: path) else {
             let count = own.withLock { $0.names.count }
             guard count > 0 else { return true }
-            log.error(once: path, "somebody has removed or moved \(path): nobody can find its \(count) names")
+            let names = count == 1 ? "the name" : "the \(count) names"
+            let remedy = folder.isRemoved ? "restart" : "move it back, or restart"
+            log.error(
+                once: path,
+                "somebody has removed or moved \(path): nobody can find \(names) of this process; \(remedy) it")
             return folder.isRemoved
         }
         guard folder.makeFolder(Self.names) else {

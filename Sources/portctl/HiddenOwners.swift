@@ -1,0 +1,61 @@
+import Glibc
+import Ports
+
+/// A process that listens in a registry directory that was at a path before: nobody finds its names.
+struct HiddenOwner {
+    let folder: String
+    /// Nil when it cannot be seen.
+    let pid: Int32?
+
+    /// The kernel remembers the path at which a control socket was bound, also after the removal of the directory.
+    static func all(in directory: String) -> [HiddenOwner] {
+        let listening = lines(of: "/proc/net/unix").compactMap { line -> (folder: String, inode: Substring)? in
+            // Num, RefCount, Protocol, Flags (with that of a listener), Type, St, Inode and Path.
+            let fields = line.split(separator: " ", maxSplits: 7)
+            guard fields.count == 8, fields[3] == "00010000", fields[7].hasPrefix(directory + "/") else { return nil }
+            let path = fields[7].dropFirst(directory.utf8.count + 1).split(separator: "/")
+            guard path.count == 2, path[1] == "b" || path[1] == "c" else { return nil }
+            return ("\(directory)/\(path[0])", fields[6])
+        }
+        let hidden = listening.filter { access($0.folder, F_OK) != 0 }
+        if hidden.isEmpty { return [] }
+        let owners = owners(ofSockets: Set(hidden.map(\.inode)))
+        return hidden.map { HiddenOwner(folder: $0.folder, pid: owners[$0.inode]) }
+    }
+
+    private static func owners(ofSockets inodes: Set<Substring>) -> [Substring: Int32] {
+        var owners: [Substring: Int32] = [:]
+        for pid in files(in: "/proc").compactMap({ Int32($0) }) {
+            for file in files(in: "/proc/\(pid)/fd") {
+                var buffer = [CChar](repeating: 0, count: 64)
+                let count = readlink("/proc/\(pid)/fd/\(file)", &buffer, buffer.count)
+                let target = String(decoding: buffer.prefix(max(count, 0)).map(UInt8.init(bitPattern:)), as: UTF8.self)
+                guard target.hasPrefix("socket:[") else { continue }
+                let inode = target.dropFirst(8).dropLast()
+                if inodes.contains(inode) { owners[inode] = pid }
+            }
+        }
+        return owners
+    }
+
+    private static func files(in folder: String) -> [String] {
+        guard let stream = opendir(folder) else { return [] }
+        defer { closedir(stream) }
+        var files: [String] = []
+        while let entry = readdir(stream) {
+            files.append(
+                withUnsafePointer(to: &entry.pointee.d_name) {
+                    $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+                })
+        }
+        return files
+    }
+
+    private static func lines(of path: String) -> [Substring] {
+        guard let file = fopen(path, "re") else { return [] }
+        defer { fclose(file) }
+        var (text, buffer) = ([] as [UInt8], [UInt8](repeating: 0, count: 64 << 10))
+        while case let count = fread(&buffer, 1, buffer.count, file), count > 0 { text += buffer[..<count] }
+        return String(decoding: text, as: UTF8.self).split(separator: "\n")
+    }
+}
