@@ -49,6 +49,13 @@ import Testing
         var count: Int
     }
 
+    /// The request of a client from other sources.
+    struct OtherLookup: PortRequest {
+        typealias Reply = Int
+        static let requestName = Lookup.requestName
+        var word: String
+    }
+
     struct Unknown: PortRequest { typealias Reply = Done }
 
     private func stand(areTwo: Bool) throws -> (server: RequestServer, client: RequestClient, runtimes: [PortRuntime]) {
@@ -78,11 +85,24 @@ import Testing
             return ""
         }
         #expect(await text { _ = try await client.request(Lookup(word: "odd")) } == "odd")
-        #expect(await text { _ = try await client.request(Unknown()) }.contains("no handler"))
+        let unknown = await #expect(throws: PortError.self) { try await client.request(Unknown()) }
+        let known = "the server knows no RequestTests.Unknown: it handles RequestTests.Add, RequestTests.Lookup; "
+        #expect(
+            unknown?.description.hasSuffix("cannot answer: \(known)is it older than its client?") == true,
+            "\(String(describing: unknown))")
+        let undecodable = await #expect(throws: DecodingError.self) {
+            try await client.request(OtherLookup(word: "port"))
+        }
+        #expect("\(String(describing: undecodable))".contains("the reply of typed to RequestTests.Lookup: "))
+        #expect("\(String(describing: undecodable))".contains("build server and client from the same sources"))
         // Bytes of another type, under the request's own id.
         let raw = try await RemoteMessagePort(name: "typed", nameServer: runtimes[1].nameServer)
         let wrong = await text { _ = try await raw.request(MachPort.Message(id: Lookup.messageID, [.bytes([1, 2])])) }
         #expect(wrong.contains("the request is no RequestTests.Lookup"))
+        #expect(wrong.contains("build server and client from the same sources"))
+        #expect(
+            await text { _ = try await raw.request(MachPort.Message(id: 7)) }
+                == "the server knows no request of the id 7: it handles RequestTests.Add, RequestTests.Lookup")
         #expect(await Helper { try? client.request(Lookup(word: "thread")) }.ended() == "THREAD")
         await server.finish()
         try await running.value

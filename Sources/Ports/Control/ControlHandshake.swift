@@ -86,10 +86,14 @@ final class ControlHandshake: Sendable {
     /// The error for a waiter whose deadline came before the outcome.
     func timeoutError(_ port: PortIdentity) -> PortError {
         guard case .awaitingHello(_, let pid, _) = phase.withLock({ $0 }) else {
-            return .cannotConnect(port: port, reason: "its owner takes no connection in time")
+            return .cannotConnect(port: port, reason: "its owner takes no connection in time\(Self.remedy)")
         }
-        return .cannotConnect(port: port, reason: "\(ProcessIdentity(pid: pid)), its owner, does not answer in time")
+        return .cannotConnect(
+            port: port, reason: "\(ProcessIdentity(pid: pid)), its owner, does not answer in time\(Self.remedy)")
     }
+
+    /// What to look for when a live process does not answer the library's own questions.
+    static let remedy = ": is the process stopped or frozen?"
 
     /// Any thread may call it, once.
     func begin() {

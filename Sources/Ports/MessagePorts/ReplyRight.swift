@@ -63,7 +63,7 @@ public final class ReplyRight: Sendable {
     /// Sends a failure in place of the reply: the asker gets ``PortError/failed(port:_:)``. Otherwise as a reply.
     /// - Throws: ``PortError``, as a reply.
     public func fail(with failure: RequestFailure) throws(PortError) {
-        let message = MachPort.Message(id: RequestFailure.ID.failed.rawValue, failure.components.map { .bytes($0) })
+        let message = MachPort.Message(id: failure.id.rawValue, failure.components.map { .bytes($0) })
         try once { () throws(PortError) in try post(message, kind: .failure) }
     }
 
@@ -147,7 +147,13 @@ public final class ReplyRight: Sendable {
     package func noteUnsent(_ error: any Error) { Self.noteUnsent(error, to: asker) }
 
     private static func noteUnsent(_ error: any Error, to asker: SendChannel) {
-        log.info(about: .incarnation(asker.id.incarnation), "a reply could not be sent: \(error)")
+        switch error as? PortError {
+        case .isInvalid, .becameInvalid:
+            log.debug("nobody waits for the reply to \(asker.identity) any more: its asker has given up, or ended")
+        default:
+            log.info(
+                about: .incarnation(asker.id.incarnation), "a reply is lost, which its asker is told: \(error)")
+        }
     }
 
     // MARK: Cancellation

@@ -73,7 +73,7 @@ extension LocalMessagePort {
                 let isLong = isLong(request)
                 let hasSlot = (isLong ? longSlots : slots).take()
                 group.addTask {
-                    await request.answer { request in
+                    await request.answer(at: self) { request in
                         if hasSlot { return try await handler(request) }
                         throw RequestFailure("the server already answers \(longLimit) requests of this kind")
                     }
@@ -87,8 +87,9 @@ extension LocalMessagePort {
 
 extension MessagePortRequest {
     /// Calls the handler in a task that ends with the wish for a reply, and sends what it returns or throws.
-    fileprivate func answer(_ handler: @escaping @Sendable (MessagePortRequest) async throws -> MachPort.Message) async
-    {
+    fileprivate func answer(
+        at port: LocalMessagePort, _ handler: @escaping @Sendable (MessagePortRequest) async throws -> MachPort.Message
+    ) async {
         if isCancelled { return }
         let work = Task { try await handler(self) }
         onCancel { work.cancel() }
@@ -100,7 +101,8 @@ extension MessagePortRequest {
         if case .failure(let error) = outcome, !(error is CancellationError) {
             log.info(
                 about: .own,
-                "the handler of message \(id) of \(ProcessIdentity(pid: message.sender?.pid ?? 0)) failed: \(error)")
+                "the handler of \(port) failed for message \(id) of \(ProcessIdentity(pid: message.sender?.pid ?? 0)): "
+                    + "\(error)")
         }
         guard let replyRight, !isCancelled else { return }
         do throws(PortError) {

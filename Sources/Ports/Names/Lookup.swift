@@ -85,7 +85,7 @@ struct FoundName {
 
     private func checked(_ owner: ControlConnection?, _ probe: SendChannel?) throws(PortError) -> MachPort.SendRight {
         if let probe, probe.invalidated.value == nil {
-            let reason = "the owner of \(entry.name.quoted) does not answer in time"
+            let reason = "the owner of \(entry.name.quoted) does not answer in time\(ControlHandshake.remedy)"
             throw right.channel.noAnswer(.cannotConnect(port: right.identity, reason: reason))
         }
         guard right.isValid else { throw .isInvalid(port: right.identity) }

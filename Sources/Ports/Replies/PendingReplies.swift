@@ -137,8 +137,8 @@ extension PortError {
                     let (size, limit): (UInt64, UInt64) = (bytes.little(at: 0), bytes.little(at: 8))
                     return .replyTooLarge(port: port, size: Int(clamping: size), limit: Int(clamping: limit))
                 }
-            default:
-                .failed(port: port, RequestFailure(components: bytes))
+            case let id:
+                .failed(port: port, RequestFailure(components: bytes, isUnknownRequest: id == .unknownRequest))
             }
     }
 }

@@ -99,8 +99,12 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
     /// A sentence that names the port or the name, and the remedy if there is one.
     public var description: String {
         switch self {
-        case .sendTimedOut(let port): "\(port) had no room before the deadline: allow more time, or raise its limits"
-        case .receiveTimedOut(let port): "nothing arrived from \(port) before the deadline: allow more time"
+        case .sendTimedOut(let port):
+            "\(port) had no room before the deadline: allow more time, or raise its limits" + port.doctorText
+        case .receiveTimedOut(let port) where port.pid == getpid():
+            "nothing arrived at \(port) before the deadline: allow more time, or look who is to send"
+        case .receiveTimedOut(let port):
+            "nothing arrived from \(port) before the deadline: allow more time" + port.doctorText
         case .isInvalid(let port): "\(port) is invalid: it was invalidated, or its owner is gone; ask for a new right"
         case .becameInvalid(let port): "\(port) became invalid during the call, perhaps with its owner's end"
         case .ownQueueFull(let port): "only this thread's own loop can empty \(port), which is full: return to it first"
@@ -109,6 +113,7 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
                 + "replyMode that serves the port, or serve it on another thread"
         case .unanswered(let port): "\(port) dropped the request without a reply"
         case .refused(let port): "\(port) ended, or takes no requests, and did not handle this one: find its successor"
+        case .failed(let port, let failure) where failure.isUnknownRequest: "\(port) cannot answer: \(failure.text)"
         case .failed(let port, let failure): "the handler of \(port) failed: \(failure.text)"
         case .replyTooLarge(let port, let size, let limit):
             "the reply of \(port) has \(size) bytes, and the limit is \(limit): raise this process's replyLimit"
@@ -123,7 +128,8 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
             "the owner of \(port) was built with an older swift-ports, which cannot answer: rebuild and restart the owner"
         case .incompatibleVersion(let what, let ours, let theirs):
             "\(what) has version \(theirs), and this library speaks version \(ours): update the older of the two"
-        case .nameNotFound(let name, let directory): "nobody has registered the name \(name.quoted) in \(directory)"
+        case .nameNotFound(let name, let directory):
+            "nobody has registered the name \(name.quoted) in \(directory): is its server running, with the same directory?"
         case .nameInUse(let name, let port):
             "the name \(name.quoted) belongs to " + (port.pid == getpid() ? "this process" : port.ownerText)
         case .badName(let name, let reason): "\(name.quoted) cannot be a port's name: \(reason)"
@@ -131,7 +137,7 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
             "the registry directory \(DefaultDirectory.text(path)) cannot be trusted: \(reason)"
         case .directory(let path, let call, let errno):
             "the registry directory cannot be used: \(call) failed on \(DefaultDirectory.text(path)): "
-                + String(cString: strerror(errno)) + DefaultDirectory.remedy(call, errno)
+                + String(cString: strerror(errno)) + DefaultDirectory.remedy(call, errno, path)
         case .pathTooLong(let path, let limit):
             "the path \(DefaultDirectory.text(path)) has \(path.utf8.count) bytes, and the limit for a registry "
                 + "directory is \(limit): set PORTS_DIRECTORY to a shorter path"
@@ -181,6 +187,11 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
     static var isEnding: PortError { .unavailable(reason: "the process is ending") }
 
     private static var descriptorsGone: PortError { .outOfDescriptors(limit: Int(clamping: Descriptor.limit)) }
+}
+
+extension PortIdentity {
+    /// Where to learn why a port with a name does not answer or has no room: its owner may be stuck.
+    fileprivate var doctorText: String { name == nil ? "" : "; `portctl doctor` tells whether its owner is stuck" }
 }
 
 func zeroMQ<Result: ~Copyable>(_ body: () throws(ZeroMQError) -> Result) throws(PortError) -> Result {

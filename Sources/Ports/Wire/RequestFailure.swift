@@ -5,6 +5,8 @@ public struct RequestFailure: Error, Hashable, Sendable, CustomStringConvertible
     public var text: String
     /// More, for the asking program.
     public var data: [UInt8]?
+    /// Whether the server has no handler for the request; then the data is the text of those that it has.
+    package var isUnknownRequest = false
 
     /// Makes a failure of a sentence, and of data for the asking program.
     public init(_ text: String, data: [UInt8]? = nil) {
@@ -19,10 +21,14 @@ public struct RequestFailure: Error, Hashable, Sendable, CustomStringConvertible
     package var components: [[UInt8]] { [Array(text.utf8)] + (data.map { [$0] } ?? []) }
 
     /// What such a message says.
-    package init(components: [[UInt8]]) {
+    package init(components: [[UInt8]], isUnknownRequest: Bool = false) {
+        self.isUnknownRequest = isUnknownRequest
         text = String(decoding: components.first ?? [], as: UTF8.self)
         data = components.count > 1 ? components[1] : nil
     }
+
+    /// The id of the message that says this.
+    var id: ID { isUnknownRequest ? .unknownRequest : .failed }
 
     /// The ids of failures on the wire.
     enum ID: UInt32 {
@@ -30,5 +36,7 @@ public struct RequestFailure: Error, Hashable, Sendable, CustomStringConvertible
         case failed = 0
         /// The component is the reply's size and the asker's limit, two UInt64.
         case replyTooLarge
+        /// As `failed`: the server has no handler for the request, and the data says which it has.
+        case unknownRequest
     }
 }

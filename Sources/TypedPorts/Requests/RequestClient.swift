@@ -97,7 +97,14 @@ public struct RequestClient: Sendable {
 
     /// What a request throws for an error of the port.
     func failure<R: NamedRequest>(of type: R.Type, _ error: any Error) -> any Error {
-        guard case PortError.failed(_, let failure) = error else { return error }
-        return failure.decoded(as: R.Failure.self, coder) ?? error
+        switch error {
+        case PortError.failed(let port, var failure) where failure.isUnknownRequest:
+            let known = String(decoding: failure.data ?? [], as: UTF8.self)
+            failure.text = "the server knows no \(R.knownName): it \(known); is it older than its client?"
+            return PortError.failed(port: port, failure)
+        case PortError.failed(_, let failure): return failure.decoded(as: R.Failure.self, coder) ?? error
+        case let error as DecodingError: return error.of("the reply of \(serviceName) to \(R.knownName)")
+        default: return error
+        }
     }
 }

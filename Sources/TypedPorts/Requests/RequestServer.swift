@@ -77,7 +77,7 @@ public final class RequestServer: Sendable {
         ) {
             let (entry, tracing) = self.state.withLock { [id = $0.id] state in (state.handlers[id], state.tracing) }
             guard let entry else {
-                throw RequestFailure("this server has no handler for requests of the id \($0.id)")
+                throw self.unknownRequest($0.id)
             }
             guard let tracing else { return try await entry.call($0) }
             // In a stream's request, the port for the elements is the last.
@@ -86,6 +86,16 @@ public final class RequestServer: Sendable {
                 entry.name, of: self.port.name ?? self.port.description, $0.message, contextIn: component
             ) { [request = $0] in try await entry.call(request) }
         }
+    }
+
+    private func unknownRequest(_ id: UInt32) -> RequestFailure {
+        let names = state.withLock { $0.handlers.values.map(\.name) }.sorted()
+        let more = names.count > 8 ? ", and \(names.count - 8) more" : ""
+        let known = names.isEmpty ? "has no handlers" : "handles " + names.prefix(8).joined(separator: ", ") + more
+        var failure = RequestFailure(
+            "the server knows no request of the id \(id): it \(known)", data: Array(known.utf8))
+        failure.isUnknownRequest = true
+        return failure
     }
 
     private func entry(of request: MessagePortRequest) -> Entry? { state.withLock { $0.handlers[request.id] } }
@@ -129,7 +139,7 @@ extension MessagePortRequest {
         do {
             return try coder.decode(type, from: message)
         } catch {
-            throw RequestFailure("the request is no \(R.requestName): \(error)")
+            throw RequestFailure("the request is no \(R.requestName): \(error); \(DecodingError.remedy)")
         }
     }
 }

@@ -1,0 +1,21 @@
+extension DecodingError {
+    /// What to do when one side cannot decode what the other has sent.
+    static var remedy: String { "build server and client from the same sources, with the same coder" }
+
+    /// The same error, with what cannot be decoded, and the remedy.
+    func of(_ what: String) -> DecodingError {
+        func noting(_ context: Context) -> Context {
+            Context(
+                codingPath: context.codingPath,
+                debugDescription: "\(what): \(context.debugDescription); \(Self.remedy)",
+                underlyingError: context.underlyingError)
+        }
+        return switch self {
+        case .typeMismatch(let type, let context): .typeMismatch(type, noting(context))
+        case .valueNotFound(let type, let context): .valueNotFound(type, noting(context))
+        case .keyNotFound(let key, let context): .keyNotFound(key, noting(context))
+        case .dataCorrupted(let context): .dataCorrupted(noting(context))
+        @unknown default: self
+        }
+    }
+}
