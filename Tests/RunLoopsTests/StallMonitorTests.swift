@@ -8,10 +8,14 @@ import Testing
     private static let threshold = Duration.milliseconds(20)
 
     /// Watches a fresh thread while it does something, and returns what is reported up to the end of the first stall.
-    private func reports(_ body: @escaping @Sendable (ThreadRunLoop) -> Void) throws -> [StallMonitor.Stall] {
+    /// - Parameter body: Gets what makes a stall: it lasts until it is told, however late the monitor gets a processor.
+    private func reports(
+        _ body: @escaping @Sendable (ThreadRunLoop, _ stall: @escaping @Sendable () -> Void) -> Void
+    ) throws -> [StallMonitor.Stall] {
         let thread = try RunLoopThread()
-        let (stalls, isOver) = (Shared<[StallMonitor.Stall]>([]), Latch())
+        let (stalls, isTold, isOver) = (Shared<[StallMonitor.Stall]>([]), Latch(), Latch())
         let monitor = try StallMonitor(thread.loop, threshold: Self.threshold) { stall in
+            defer { isTold.open() }
             let isFirstEnd = stalls.withLock { stalls in
                 let isFirst = !stalls.contains(where: \.isOver)
                 if isFirst { stalls.append(stall) }
@@ -19,7 +23,7 @@ import Testing
             }
             if isFirstEnd { isOver.open() }
         }
-        body(thread.loop)
+        body(thread.loop) { _ = isTold.wait(until: .patience) }
         #expect(isOver.wait(until: .patience))
         monitor.stop()
         return stalls.withLock { $0 }
@@ -27,8 +31,12 @@ import Testing
 
     @Test func `a stall is told while it lasts and when it is over`() throws {
         let start = MonotonicInstant.now
-        let stalls = try reports { loop in
-            _ = try? loop.add(ThreadRunLoop.Timer(after: .zero, label: "slow") { _ in spin(milliseconds: 110) })
+        let stalls = try reports { loop, stall in
+            _ = try? loop.add(
+                ThreadRunLoop.Timer(after: .zero, label: "slow") { _ in
+                    stall()
+                    spin(milliseconds: 100)
+                })
         }
         #expect(stalls.count >= 2)
         #expect(stalls.dropLast().allSatisfy { !$0.isOver && $0.duration > Self.threshold })
@@ -62,22 +70,22 @@ import Testing
 
     @Test(arguments: StallMonitor.Stall.Phase.all)
     func `the phase is told`(_ phase: StallMonitor.Stall.Phase) throws {
-        let stalls = try reports { loop in
+        let stalls = try reports { loop, stall in
             switch phase {
-            case .block: try? loop.perform { spin(milliseconds: 60) }
+            case .block: try? loop.perform(stall)
             case .task:
-                Task.detached(executorPreference: loop.taskExecutor) { spin(milliseconds: 60) }
+                Task.detached(executorPreference: loop.taskExecutor) { stall() }
             case .source:
-                let source = ThreadRunLoop.Source0(label: "s") { spin(milliseconds: 60) }
+                let source = ThreadRunLoop.Source0(label: "s", perform: stall)
                 _ = try? loop.add(source)
                 source.signal()
                 loop.wakeUp()
             case .observer:
                 _ = try? loop.add(
-                    ThreadRunLoop.Observer(.beforeTimers, repeats: false) { _, _ in spin(milliseconds: 60) })
+                    ThreadRunLoop.Observer(.beforeTimers, repeats: false) { _, _ in stall() })
                 loop.wakeUp()
             default:
-                _ = try? loop.add(ThreadRunLoop.Timer(after: .milliseconds(1)) { _ in spin(milliseconds: 60) })
+                _ = try? loop.add(ThreadRunLoop.Timer(after: .milliseconds(1)) { _ in stall() })
             }
         }
         #expect(stalls.first?.phase == phase)
@@ -86,11 +94,11 @@ import Testing
     @Test func `a descriptor's source is named`() throws {
         let event = madeEvent()
         event.raise()
-        let stalls = try reports { loop in
+        let stalls = try reports { loop, stall in
             add(
                 ThreadRunLoop.Source1(descriptor: event.descriptor) { turn in
                     turn.source.invalidate()
-                    spin(milliseconds: 300)
+                    stall()
                     return true
                 }, to: loop)
         }
@@ -126,13 +134,13 @@ import Testing
     }
 
     @Test func `an inner run that serves the loop is no stall`() throws {
-        let stalls = try reports { loop in
+        let stalls = try reports { loop, stall in
             _ = try? loop.add(ThreadRunLoop.Source0 {}, forMode: "inner")
             try? loop.perform {
                 // Longer than the threshold, but asleep.
                 run(loop, "inner", seconds: 0.05)
                 _ = try? loop.add(
-                    ThreadRunLoop.Timer(after: .zero, label: "the real one") { _ in spin(milliseconds: 60) })
+                    ThreadRunLoop.Timer(after: .zero, label: "the real one") { _ in stall() })
             }
         }
         #expect(stalls.first?.item == "timer \"the real one\"")
@@ -145,13 +153,14 @@ import Testing
     @Test(arguments: [false, true])
     func `nothing is told after the monitor has stopped, or was let go of`(_ stops: Bool) throws {
         let thread = try RunLoopThread()
-        let (count, isToldOfFirst) = (Shared(0), Latch())
+        let (count, isTold, isToldOfEnd) = (Shared(0), Latch(), Latch())
         var monitor: StallMonitor? = try StallMonitor(thread.loop, threshold: Self.threshold) { stall in
             count.withLock { $0 += 1 }
-            if stall.isOver { isToldOfFirst.open() }
+            isTold.open()
+            if stall.isOver { isToldOfEnd.open() }
         }
-        try thread.loop.perform { spin(milliseconds: 60) }
-        #expect(isToldOfFirst.wait(until: .patience))
+        try thread.loop.perform { _ = isTold.wait(until: .patience) }
+        #expect(isToldOfEnd.wait(until: .patience))
         try thread.run {}
         let (isInside, mayGoOn) = (Latch(), Latch())
         try thread.loop.perform {
@@ -181,15 +190,16 @@ import Testing
         waitUntil { thread.loop.isWaiting }
         let end = MonotonicInstant.now + .milliseconds(50)
         waitUntil { end.hasPassed }
-        let (stalls, isLooking) = (Shared<[StallMonitor.Stall]>([]), Latch())
+        let (stalls, isTold, isToldOfEnd) = (Shared<[StallMonitor.Stall]>([]), Latch(), Latch())
         let monitor = try StallMonitor(thread.loop, threshold: Self.threshold) { stall in
             stalls.withLock { $0.append(stall) }
-            if stall.isOver { isLooking.open() }
+            isTold.open()
+            if stall.isOver { isToldOfEnd.open() }
         }
         // Time to look at a loop that sleeps.
         waitUntil { (end + .milliseconds(50)).hasPassed }
-        try thread.run { spin(milliseconds: 60) }
-        #expect(isLooking.wait(until: .patience))
+        try thread.run { _ = isTold.wait(until: .patience) }
+        #expect(isToldOfEnd.wait(until: .patience))
         monitor.stop()
         #expect(stalls.withLock { $0 }.allSatisfy { $0.since >= end + .milliseconds(-10) })
     }
