@@ -18,6 +18,8 @@ struct Doctor: ParsableCommand {
         enum State: String { case ok, warning, error }
 
         var state = State.ok
+        /// The service that was looked at, for one that is in trouble.
+        var look: Look?
         let text: String
         var remedy: String?
     }
@@ -38,6 +40,9 @@ struct Doctor: ParsableCommand {
             let list = findings.map { subject, finding in
                 JSON.object([
                     ("check", .string(subject)), ("state", .string(finding.state.rawValue)),
+                    ("name", .string(finding.look?.registration.name)),
+                    ("pid", .integer((finding.look?.registration.pid).map(Int.init))),
+                    ("service", .string(finding.look?.state)),
                     ("text", .string(finding.text)), ("remedy", .string(finding.remedy)),
                 ])
             }
@@ -45,6 +50,10 @@ struct Doctor: ParsableCommand {
         } else {
             for (subject, finding) in findings {
                 let state = finding.state.rawValue
+                let subject =
+                    finding.look.map { look in
+                        "“\(printable(look.registration.name))”" + (look.state == "?" ? "" : " is \(look.state)")
+                    } ?? subject
                 print("\(state)\(String(repeating: " ", count: 9 - state.count))\(subject): \(finding.text)")
                 if let remedy = finding.remedy { print("         \(remedy)") }
             }
@@ -120,10 +129,8 @@ struct Doctor: ParsableCommand {
         }
         let troubles = looks.compactMap { look in
             look.trouble.map { text, remedy in
-                (
-                    "“\(printable(look.registration.name))”",
-                    Finding(state: .warning, text: printable(text), remedy: remedy)
-                )
+                let state = look.isServed ? Finding.State.warning : .error
+                return ("service", Finding(state: state, look: look, text: printable(text), remedy: remedy))
             }
         }
         if !troubles.isEmpty { return troubles }

@@ -18,9 +18,11 @@ struct List: ParsableCommand {
         let found = try PortNameServer.shared.registrations()
         let looks = Look.all(found)
         if output.isJSON { return print("\(JSON.array(looks.map(\.json)))") }
-        guard !found.isEmpty else { return }
+        guard !found.isEmpty else {
+            return Portctl.report("no names in \(PortNameServer.shared.path) (see PORTS_DIRECTORY)")
+        }
         print(
-            table: [["NAME", "PID", "UID", "SINCE", "STATE", "WAITING", "PROGRAM"]]
+            table: [["NAME", "PID", "UID", "NAMED", "STATE", "WAITING", "PROGRAM"]]
                 + looks.map { look in
                     let found = look.registration
                     return [
@@ -56,8 +58,8 @@ struct Info: ParsableCommand {
             table: [
                 ["name", printable(found.name)], ["port", "number \(found.port.id.number) of its owner"],
                 ["owner", "process \(found.pid)"],
-                ["program", found.shownProgram], ["uid", "\(found.uid)"], ["since", time(found.since)],
-                ["queue", "\(found.queueLimit) messages of each sender"],
+                ["program", found.shownProgram], ["uid", "\(found.uid)"], ["named", time(found.since)],
+                ["queue", "\(found.queueLimit) messages of each sender, and as many in the sender’s process"],
                 ["bytes", found.byteLimit.map { "\($0) of each sender" } ?? "any number"],
                 ["largest", "messages of \(found.messageLimit) bytes"],
                 ["waiting", statistics.map { messages($0.waiting) } ?? "its owner does not say"],
@@ -76,10 +78,12 @@ struct Info: ParsableCommand {
             let served = service.isUnserved ? ["by nobody"] + service.takers.map { "not by " + $0 } : []
             found += rows("served", service.isUnserved ? served : service.takers.map { "by " + $0 })
             if !service.hasHandler { found += rows("handler", ["none"]) }
+            let taken = service.senders.reduce(0) { $0 &+ $1.taken }
             found += rows(
                 "senders",
                 service.senders.prefix(10).map {
-                    "\($0.program ?? "?") (pid \($0.pid)): \(messages($0.sent)), \($0.recently) just now"
+                    "\($0.program ?? "?") (pid \($0.pid)): \(messages($0.sent))"
+                        + (taken > 0 ? ", \($0.taken) of the last \(taken) taken" : "")
                         + ($0.hasEnded ? ", and has ended" : "")
                 })
             found += rows("awaits", service.awaited.prefix(10).map(\.description))

@@ -64,6 +64,9 @@ struct Look: Sendable {
         service?.condition.rawValue ?? (statistics != nil ? "-" : isStopped ? "stopped" : "?")
     }
 
+    /// Whether messages are taken, perhaps too slowly, as far as the owner says.
+    var isServed: Bool { service.map { $0.condition != .stuck && $0.condition != .unserved } ?? isBusy }
+
     /// Whether the owner is stopped, as by SIGSTOP or a debugger.
     var isStopped: Bool {
         guard let file = fopen("/proc/\(registration.pid)/stat", "r") else { return false }

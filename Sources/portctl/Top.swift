@@ -6,11 +6,11 @@ import RunLoops
 struct Top: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract:
-            "Show how busy the ports of all names are, the busiest first, until interrupted or, at a terminal, until q.",
+            "Show how busy the ports of all names are until interrupted or, at a terminal, until q.",
         discussion: """
             STATE is that of the command list. WAITING counts the messages that were sent and are not taken yet, RATE those \
-            taken in a second, RECEIVED those taken since the port was made, and SENDER is the process that sends most. A ? \
-            stands for an owner that does not answer. At a terminal, the table fills the window, and each one replaces the \
+            taken in a second, RECEIVED those taken since the port was made, and SENDER is the process that sends most. The \
+            ports whose messages nobody takes come first, then the busiest. A ? stands for an owner that does not answer. At a terminal, the table fills the window, and each one replaces the \
             one before.
             """)
 
@@ -33,6 +33,9 @@ struct Top: ParsableCommand {
         /// A peer may report any count.
         var wholeRate: Int? { rate.map { Int(exactly: $0.rounded()) ?? ($0 < 0 ? .min : .max) } }
 
+        /// 1 for a port whose messages nobody takes.
+        var trouble: Int { look.trouble != nil && !look.isServed ? 1 : 0 }
+
         var sender: PortService.Sender? { look.service?.busiestSender }
 
         var json: JSON {
@@ -50,7 +53,7 @@ struct Top: ParsableCommand {
             [
                 printable(look.registration.name), "\(look.registration.pid)", look.state,
                 look.statistics.map { "\($0.waiting)" } ?? "?", wholeRate.map { "\($0)/s" } ?? "-",
-                look.statistics.map { "\($0.received)" } ?? "?", sender.map { "\($0.pid)" } ?? "-",
+                look.statistics.map { "\($0.received)" } ?? "?", sender.map { printable("\($0)") } ?? "-",
                 look.registration.shownProgram,
             ]
         }
@@ -65,7 +68,8 @@ struct Top: ParsableCommand {
             let samples = looks.map { Sample($0, after: former[$0.registration.port]) }
             former = Dictionary(looks.map { ($0.registration.port, $0) }) { $1 }
             let sorted = samples.sorted {
-                ($0.rate ?? -1, $1.look.registration.name) > ($1.rate ?? -1, $0.look.registration.name)
+                ($0.trouble, $0.rate ?? -1, $1.look.registration.name)
+                    > ($1.trouble, $1.rate ?? -1, $0.look.registration.name)
             }
             table = lines(ofTable: [Sample.titles] + sorted.map(\.row))
             if output.isJSON {

@@ -10,7 +10,7 @@ import Testing
     // MARK: Names
 
     @Test func `nobody is listed where nobody is`() throws {
-        #expect(registry.portctl("list") == Outcome(0))
+        #expect(registry.portctl("list") == Outcome(0, "", registry.noNames))
         #expect(registry.portctl("list", "--json") == Outcome(0, "[]\n"))
         let outcome = registry.portctl("info", "nobody")
         #expect(outcome.status == 2 && outcome.output == "")
@@ -59,7 +59,9 @@ import Testing
             try #require(try JSONSerialization.jsonObject(with: Data($0.utf8)) as? [[String: Any]])
         }
         #expect(tables.first?.allSatisfy { $0["rate"] is NSNull } == true)
-        #expect(tables.contains { ($0.first?["rate"] as? Int ?? 0) > 0 && $0.first?["name"] as? String == "swift" })
+        // The one in trouble comes first.
+        #expect(tables.allSatisfy { $0.map { $0["name"] as? String } == ["stuck", "swift"] })
+        #expect(tables.contains { ($0.last?["rate"] as? Int ?? 0) > 0 })
 
         // An owner that does not answer keeps nothing else from being shown.
         stuck.signal(SIGSTOP)
@@ -82,17 +84,25 @@ import Testing
             })
 
         let doctor = registry.portctl("doctor")
-        #expect(doctor.status == 0)
+        #expect(doctor.status == 1)
         func line(_ name: String) -> Substring {
-            doctor.output.split(separator: "\n").first { $0.hasPrefix("warning  “\(name)”: ") } ?? ""
+            doctor.output.split(separator: "\n").first { $0.contains("“\(name)” is ") } ?? ""
         }
-        #expect(line("nobody").contains("1 message waits, and nobody takes them"), "\(doctor.output)")
-        #expect(line("stuck").contains("1 message waits, and nothing was taken"))
+        #expect(
+            line("nobody").hasPrefix("error    “nobody” is unserved: 1 message waits, and nobody takes them"),
+            "\(doctor.output)")
+        #expect(line("stuck").hasPrefix("error    “stuck” is stuck: 1 message waits, and none was taken in a look of "))
+        #expect(line("flooded").hasPrefix("warning  “flooded” is flooded: "))
         #expect(
             line("stuck").contains("has been busy for at least ")
                 && line("stuck").contains("now in source of descriptor"))
         #expect(line("flooded").contains("(pid \(flood.child.pid)) has sent"))
         #expect(line("well") == "")
+        let findings = try registry.json("doctor", "--json", status: 1) as? [[String: Any]]
+        let found = try #require(findings).filter { $0["name"] is String }
+        #expect(found.map { $0["name"] as? String } == ["flooded", "nobody", "stuck"])
+        #expect(found.map { $0["service"] as? String } == ["flooded", "unserved", "stuck"])
+        #expect(found.allSatisfy { $0["check"] as? String == "service" && $0["pid"] is Int })
 
         let list = registry.portctl("list").output.split(separator: "\n").dropFirst().map { $0.split(separator: " ") }
         #expect(list.map { $0[$0.count - 3] } == ["flooded", "unserved", "stuck", "served"])
@@ -104,7 +114,7 @@ import Testing
 
         stuck.signal(SIGSTOP)
         let stopped = registry.portctl("doctor").output
-        #expect(stopped.contains("“stuck”: PortsTestHelper (pid \(stuck.pid)), its owner, is stopped\n"))
+        #expect(stopped.contains("“stuck” is stopped: PortsTestHelper (pid \(stuck.pid)), its owner, is stopped\n"))
         #expect(stopped.contains("\n         kill -CONT \(stuck.pid)"))
         withExtendedLifetime((nobody, flooded)) {}
     }
@@ -176,7 +186,7 @@ import Testing
         let server = try registry.serve("killed")
         server.signal(SIGKILL)
         server.wait()
-        #expect(registry.portctl("list") == Outcome(0))
+        #expect(registry.portctl("list") == Outcome(0, "", registry.noNames))
         let doctor = registry.portctl("doctor")
         #expect(doctor.status == 0 && doctor.output.contains("warning  leftovers: 1 name of killed processes\n"))
         // The doctor's port has swept; the next one is killed for the command itself.

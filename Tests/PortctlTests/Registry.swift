@@ -23,6 +23,8 @@ final class Registry {
 
     init() { path = folder.path + "/r" }
 
+    var noNames: String { "portctl: no names in \(path) (see PORTS_DIRECTORY)\n" }
+
     var files: [String] { registryFiles(in: path) }
 
     private func start(words: [String], input: String = "") -> Run {
@@ -45,9 +47,9 @@ final class Registry {
     func shell(_ script: String) -> Outcome { start(words: ["/bin/bash", "-c", script, program]).outcome }
 
     /// What the program says, read as JSON.
-    func json(_ arguments: String...) throws -> Any {
+    func json(_ arguments: String..., status: Int32 = 0) throws -> Any {
         let outcome = start(arguments).outcome
-        #expect(outcome.status == 0)
+        #expect(outcome.status == status)
         return try JSONSerialization.jsonObject(with: Data(outcome.output.utf8), options: .fragmentsAllowed)
     }
 

@@ -41,6 +41,23 @@ import Testing
         thread.stop()
     }
 
+    @Test func `how long a pass has lasted is known as long as it lasts`() throws {
+        let loops = ObservedLoops(sandbox.names.runtime.housekeeping, for: .milliseconds(20))
+        let thread = try RunLoopThread()
+        let (isInside, mayGoOn) = (Latch(), Latch())
+        try thread.loop.perform {
+            isInside.open()
+            _ = mayGoOn.wait(until: .patience)
+        }
+        #expect(isInside.wait(until: .patience))
+        let start = loops.activity(of: thread.loop).passStart
+        let end = MonotonicInstant.now + .milliseconds(200)
+        waitUntil { end.hasPassed }
+        #expect(start != nil && loops.activity(of: thread.loop).passStart == start)
+        mayGoOn.open()
+        thread.stop()
+    }
+
     @Test func `a port whose loop runs in another mode is served by nobody`() throws {
         let port = try port { _ in }
         let thread = try RunLoopThread()
@@ -50,7 +67,7 @@ import Testing
         let service = try right.service(observing: .milliseconds(20), before: .patience)
         #expect(service.loops.map(\.modes) == [["other"]] && service.loops.first?.serves == false)
         #expect(service.condition == .unserved && service.waiting == 1 && service.handled == 0)
-        #expect(service.trouble?.contains("it runs in mode default") == true)
+        #expect(service.trouble?.contains("it runs in another mode, default") == true)
         withExtendedLifetime(runtime) {}
         thread.stop()
     }
@@ -225,12 +242,12 @@ import Testing
         // A burst that is over, or waits for room.
         let burst = sender(7, sent: 25_000, taken: 95)
         let text = trouble(flooded(by: sender(8, sent: 10, recently: 5, taken: 5), burst), 7)
-        #expect(text.hasSuffix("soon handled: x (pid 7) has sent 95 of the last 100 taken"), "\(text)")
+        #expect(text.hasSuffix("of work: x (pid 7) has sent 95 of the last 100 taken"), "\(text)")
         // Many messages long ago fill no queue.
         #expect(!trouble(flooded(by: sender(8, sent: 1_000_000, recently: 5, taken: 5), burst), 7).isEmpty)
         let former = sender(8, sent: 1_000_000, recently: 5, taken: 5, sinceEmpty: 105)
         let slow = trouble(flooded(handled: 1, by: former, sender(7, sent: 25_000)), 7)
-        #expect(slow.hasSuffix("x (pid 7) has sent 25000 of the 25105 that came"), "\(slow)")
+        #expect(slow.hasSuffix("x (pid 7) has sent 25000 of the 25105 that came since none waited"), "\(slow)")
         // One that is still at it.
         let fast = trouble(flooded(by: sender(8, sent: 30, recently: 20), sender(7, sent: 25_000, recently: 90)), 7)
         #expect(fast.hasSuffix("as fast as they are taken: x (pid 7) has sent 90 of the last 110"), "\(fast)")

@@ -5,7 +5,7 @@ extension PortService.Loop: CustomStringConvertible {
     public var description: String {
         let thread = "the loop of thread \(thread) “\(threadName)”, in \(Self.text(modes))"
         guard let mode = running.last else { return "\(thread): it does not run" }
-        let place = "it runs in mode \(mode)"
+        let place = serves ? "it runs in mode \(mode)" : "it runs in another mode, \(mode)"
         guard let busyFor else { return "\(thread): \(place)" + (isWaiting ? ", and waits for work" : "") }
         let state = isComputing ? "computing" : "waiting in the kernel"
         let time = (isBusyForLonger ? "at least " : "") + shown(busyFor)
@@ -62,22 +62,28 @@ extension PortService {
             if waiting == 0 {
                 return "a message is being handled, and for \(shown(handlingTime)) no end was seen: \(block)"
             }
-            return "\(wait), and nothing was taken for \(shown(observed)): \(block)"
-        case .flooded:
-            guard let sender = busiestSender else { return wait }
-            if comesFast, sender.recently > recentlySent / 2 {
-                return "\(wait), and more come as fast as they are taken: "
-                    + "\(sender) has sent \(sender.recently) of the last \(recentlySent)"
-            }
-            let taken = senders.reduce(0) { $0 &+ $1.taken }
-            if sender.taken > taken / 2 {
-                return
-                    "\(wait), more than are soon handled: \(sender) has sent \(sender.taken) of the last \(taken) taken"
-            }
-            let sent = senders.reduce(0) { $0 &+ $1.sinceEmpty }
-            return
-                "\(wait), more than are soon handled: \(sender) has sent \(sender.sinceEmpty) of the \(sent) that came"
+            return "\(wait), and none was taken in a look of \(shown(observed)): \(block)"
+        case .flooded: return "\(wait), \(backlog)" + (blame.map { ": \($0)" } ?? "")
         }
+    }
+
+    /// How much the messages that wait are.
+    private var backlog: String {
+        if handled > 0, comesFast { return "and more come as fast as they are taken" }
+        if handled == 0 { return "more than are soon handled" }
+        return "about \(shown(seconds: observed / .seconds(1) * Double(waiting) / Double(handled))) of work"
+    }
+
+    /// Who has sent most of them.
+    private var blame: String? {
+        guard let sender = busiestSender else { return nil }
+        let taken = senders.reduce(0) { $0 &+ $1.taken }
+        if sender.taken > taken / 2 { return "\(sender) has sent \(sender.taken) of the last \(taken) taken" }
+        if comesFast, sender.recently > recentlySent / 2 {
+            return "\(sender) has sent \(sender.recently) of the last \(recentlySent)"
+        }
+        let sent = senders.reduce(0) { $0 &+ $1.sinceEmpty }
+        return "\(sender) has sent \(sender.sinceEmpty) of the \(sent) that came since none waited"
     }
 
     /// What to do against ``trouble``.
@@ -95,7 +101,7 @@ extension PortService {
         case .stuck where loops.isEmpty && queue == nil && busyTasks > 0:
             "see what the task awaits before it asks for the next message; `serve`, or a task group, handles several at a time"
         case .stuck:
-            "a debugger" + (pid > 0 ? " or `eu-stack -p \(pid)`" : "")
+            "a debugger" + (pid > 0 ? ", or `eu-stack -p \(pid)` of the package elfutils," : "")
                 + " shows where the thread is; let handlers return soon"
         case .flooded where busiestSender?.hasEnded == true:
             "handle messages faster, or wait; a smaller `queueLimit` makes such a sender wait instead"
@@ -121,4 +127,5 @@ extension PortService {
     }
 }
 
-private func shown(_ duration: Duration) -> String { "\(((duration / .milliseconds(10)).rounded()) / 100) s" }
+private func shown(_ duration: Duration) -> String { shown(seconds: duration / .seconds(1)) }
+private func shown(seconds: Double) -> String { "\((seconds * 100).rounded() / 100) s" }

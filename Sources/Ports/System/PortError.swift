@@ -112,7 +112,8 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
             "only this thread serves \(port), and not while it waits for a reply: `try await` the request, pass a "
                 + "replyMode that serves the port, or serve it on another thread"
         case .unanswered(let port): "\(port) dropped the request without a reply"
-        case .refused(let port): "\(port) ended, or takes no requests, and did not handle this one: find its successor"
+        case .refused(let port):
+            "\(port) did not handle the request: it takes none, or has ended (then ask for its name again)"
         case .failed(let port, let failure) where failure.isUnknownRequest: "\(port) cannot answer: \(failure.text)"
         case .failed(let port, let failure): "the handler of \(port) failed: \(failure.text)"
         case .replyTooLarge(let port, let size, let limit):
