@@ -69,9 +69,9 @@ extension PortService {
 
     /// How much the messages that wait are.
     private var backlog: String {
-        if handled > 0, comesFast { return "and more come as fast as they are taken" }
-        if handled == 0 { return "more than are soon handled" }
-        return "about \(shown(seconds: observed / .seconds(1) * Double(waiting) / Double(handled))) of work"
+        guard handled > 0 else { return "more than are soon handled" }
+        let time = observed / .seconds(1) * Double(waiting) / Double(handled)
+        return "about \(shown(seconds: time)) of work" + (comesFast ? ", and more come as fast as they are taken" : "")
     }
 
     /// Who has sent most of them.
