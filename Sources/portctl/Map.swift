@@ -11,6 +11,7 @@ struct Map: ParsableCommand {
     @OptionGroup var output: JSONFlag
 
     func run() throws {
+        if !output.isJSON { try file.check(default: "map.html") }
         let timeout = timeout.duration
         let map = try awaited { try await PortNameServer.shared.map(before: .now + timeout) }
         if output.isJSON { return print("\(map.json)") }

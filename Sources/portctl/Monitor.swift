@@ -26,7 +26,7 @@ struct Monitor: ParsableCommand {
     var from: String?
     @Option(help: "Only messages with so many bytes or more.")
     var minSize = 0
-    @Option(name: [.customShort("n"), .long], help: "End after so many lines.")
+    @Option(name: [.short, .customShort("n"), .long], help: "End after so many lines.")
     var count: Int?
     @Option(help: "End after so many seconds.")
     var seconds: Seconds?
@@ -37,6 +37,7 @@ struct Monitor: ParsableCommand {
     func validate() throws {
         if names.isEmpty { throw ValidationError("Name one port, or more.") }
         if let count, count < 1 { throw ValidationError("The count begins with 1.") }
+        if minSize < 0 { throw ValidationError("The size begins with 0.") }
     }
 
     func run() throws {

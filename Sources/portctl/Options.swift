@@ -54,10 +54,10 @@ struct MessageArguments: ParsableArguments {
     }
 }
 
-private struct TooLarge: Error, CustomStringConvertible { let description: String }
+private struct TooLarge: Problem { let description: String }
 
 struct Repetition: ParsableArguments {
-    @Option(name: .shortAndLong, help: "How many times; without end by default.")
+    @Option(name: [.short, .customShort("n"), .long], help: "How many times; without end by default.")
     var count: Int?
     @Option(name: .shortAndLong, help: "Seconds from one to the next.")
     var interval = Seconds(.seconds(1))

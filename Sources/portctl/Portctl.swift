@@ -6,6 +6,9 @@ import Ports
     #error("add the trait “CommandLine” to the dependency on swift-ports: portctl needs swift-argument-parser")
 #endif
 
+/// An error of a command's own, with the remedy.
+protocol Problem: Error, CustomStringConvertible {}
+
 @main
 struct Portctl: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -37,6 +40,9 @@ struct Portctl: ParsableCommand {
         } catch let error as PortError {
             report(error)
             Glibc.exit(status(of: error))
+        } catch let error as any Problem {
+            report(error)
+            Glibc.exit(1)
         } catch {
             exit(withError: error)
         }

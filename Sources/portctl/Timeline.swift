@@ -16,6 +16,7 @@ struct Timeline: ParsableCommand {
     @OptionGroup var output: JSONFlag
 
     func run() throws {
+        if !output.isJSON { try file.check(default: "timeline.html") }
         let right = try port.right(before: .now + .seconds(5))
         let recordings = try right.recordings(for: seconds.duration)
         if output.isJSON { return print("\(JSON.array(recordings.map(\.json)))") }

@@ -326,6 +326,18 @@ import Testing
         #expect(registry.portctl("list").status == 1)
     }
 
+    @Test func `a page that cannot be written is an error before the work, with the remedy`() throws {
+        _ = try registry.serve("served")
+        let missing = "\(registry.path)/none/page.html"
+        for (path, reason) in [(missing, "No such file or directory"), (registry.path, "Is a directory")] {
+            let error = "portctl: cannot write “\(path)”: \(reason); name another file with -o\n"
+            #expect(registry.portctl("timeline", "served", "--seconds", "60", "-o", path) == Outcome(1, "", error))
+            #expect(registry.portctl("map", "-o", path) == Outcome(1, "", error))
+        }
+        #expect(registry.portctl("ping", "served", "-n", "1").status == 0)
+        #expect(registry.portctl("monitor", "served", "--min-size=-1").status == 64)
+    }
+
     @Test func `the doctor names a process whose directory was removed`() throws {
         let server = try registry.serve("hidden")
         #expect(Child(["/bin/rm", "-r", registry.path]).wait() == 0)

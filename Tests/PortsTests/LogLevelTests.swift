@@ -64,6 +64,18 @@ import Testing
         #expect(asker.lines.isEmpty && server.lines.isEmpty)
     }
 
+    @Test(arguments: [("loud", true), ("INFO", false), ("", false)])
+    func `a word that is no level is told once`(_ word: String, _ isTold: Bool) throws {
+        let port = try LocalMessagePort(name: "test", nameServer: sandbox.names)
+        let asker = Logging("ask-for-ever", level: word, in: sandbox)
+        let text = "PORTS_LOG_LEVEL is “\(word)”, which is none of trace, debug, info, notice, warning, error, critical"
+        if isTold { #expect(waitUntil { asker.tells(text) }) }
+        // It is connected: the first line would have been before.
+        let control = sandbox.names.runtime.control
+        #expect(waitUntil { !control.watchers(of: port.port.id.number).isEmpty })
+        #expect(asker.lines.count == (isTold ? 1 : 0), "\(asker.lines)")
+    }
+
     @Test func `at the level debug, each state of a connection is told, and no message`() throws {
         let port = try LocalMessagePort(name: "test", nameServer: sandbox.names)
         let asker = Logging("ask-for-ever", level: "debug", in: sandbox)

@@ -93,7 +93,7 @@ final class ControlHandshake: Sendable {
     }
 
     /// What to look for when a live process does not answer the library's own questions.
-    static let remedy = ": is the process stopped or frozen?"
+    static let remedy = ": allow more time, unless the process is stopped or frozen"
 
     /// Any thread may call it, once.
     func begin() {

@@ -79,7 +79,8 @@ final class RegistryDirectory: Sendable {
                 path, reason: "it belongs to user \(status.st_uid), not to \(geteuid()); name another")
         }
         guard status.st_mode & 0o077 == 0 else {
-            throw .untrustedDirectory(path, reason: "others may use it; chmod 700 it, or name another")
+            throw .untrustedDirectory(
+                path, reason: "others may use it; name another, or chmod 700 it if it is for ports alone")
         }
     }
 

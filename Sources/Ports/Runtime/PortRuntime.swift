@@ -79,7 +79,7 @@ public final class PortRuntime: Sendable {
     /// Once, before anything else.
     private static let prepareProcess: Void = {
         // The log has to see the standard error before any file of the library can be in its place.
-        _ = log
+        log.checkLevel()
         var limit = rlimit(of: RLIMIT_NOFILE)
         limit.rlim_cur = limit.rlim_max
         setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)

@@ -70,7 +70,15 @@ package final class Log: Sendable {
 
     private static let label = "swift-ports"
     /// The environment's word, whatever level the program has chosen.
-    private static let chosenLevel = getenv("PORTS_LOG_LEVEL").flatMap { Logger.Level(rawValue: String(cString: $0)) }
+    private static let chosenLevel = levelWord.flatMap { Logger.Level(rawValue: $0) }
+    private static let levelWord = getenv("PORTS_LOG_LEVEL").map { String(cString: $0).lowercased() }
+
+    /// Tells of a level that is none.
+    func checkLevel() {
+        guard let word = Self.levelWord, !word.isEmpty, Self.chosenLevel == nil else { return }
+        let levels = Logger.Level.allCases.map(\.rawValue).joined(separator: ", ")
+        warning("PORTS_LOG_LEVEL is \(word.quoted), which is none of \(levels)")
+    }
 
     /// The lowest level of lines that somebody wants; the program's is that of its logging system when it makes its first
     /// port or right.

@@ -5,6 +5,18 @@ struct PageFile: ParsableArguments {
     @Option(name: .shortAndLong, help: "The file; - writes to the standard output.", completion: .file())
     var output: String?
 
+    /// Throws at once when the file cannot be written, before there is anything to write.
+    func check(default name: String) throws {
+        let path = output ?? name
+        if path == "-" { return }
+        // A pipe without a reader is no error yet.
+        let descriptor = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC)
+        if descriptor >= 0 { close(descriptor) }
+        let folder = path.lastIndex(of: "/").map { String(path[...$0]) } ?? "."
+        let isWritable = descriptor >= 0 || errno == ENXIO || errno == ENOENT && access(folder, W_OK | X_OK) == 0
+        if path.isEmpty || !isWritable { throw CannotWrite(path: path, errno: errno) }
+    }
+
     func write(_ html: String, default name: String) throws {
         let path = output ?? name
         if path == "-" { return portctl.write(html.utf8) }
@@ -17,8 +29,10 @@ struct PageFile: ParsableArguments {
     }
 }
 
-private struct CannotWrite: Error, CustomStringConvertible {
+private struct CannotWrite: Problem {
     let path: String
     let errno: Int32
-    var description: String { "cannot write \(printable(path)): \(String(cString: strerror(errno)))" }
+    var description: String {
+        "cannot write “\(printable(path))”: \(String(cString: strerror(errno))); name another file with -o"
+    }
 }
