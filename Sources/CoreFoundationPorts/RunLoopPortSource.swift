@@ -12,7 +12,7 @@ package final class RunLoopPortSource: @unchecked Sendable {
     // Sound: any thread may use a CFRunLoopSource.
     /// Any number of loops and modes may have the source.
     package let source: CFRunLoopSource
-    private let service: Service
+    private let removals = Removals()
     private let watch = Lock<InvalidationWatch?>(nil)
 
     /// - Parameters:
@@ -22,11 +22,12 @@ package final class RunLoopPortSource: @unchecked Sendable {
     package init<Port>(
         _ descriptor: PortDescriptor<Port>, order: Int = 0, atMost limit: Int, keeping owner: AnyObject? = nil
     ) {
-        nonisolated(unsafe) let owner = owner
-        let service = Service(descriptor.fileDescriptor) { goesOn in
-            withExtendedLifetime(owner) { _ = try? descriptor.handle(atMost: limit, while: goesOn) }
+        source = .make(descriptor.fileDescriptor, order: order) { [removals] in
+            let before = removals.count.load(ordering: .relaxed)
+            withExtendedLifetime(owner) {
+                _ = try? descriptor.handle(atMost: limit) { removals.count.load(ordering: .relaxed) == before }
+            }
         }
-        (source, self.service) = (.make(service.context, order: order), service)
         let watch = descriptor.watchEnd { [weak self] in self?.invalidate() }
         self.watch.withLock { $0 = watch }
     }
@@ -42,25 +43,32 @@ package final class RunLoopPortSource: @unchecked Sendable {
 
     /// Removes the source from a loop's mode. A callout in progress ends after the message in hand.
     package func remove(from loop: CFRunLoop, forMode mode: CFRunLoopMode) {
-        service.changes.add(1, ordering: .relaxed)
+        removals.count.add(1, ordering: .relaxed)
         CFRunLoopRemoveSource(loop, source, mode)
     }
 
     /// Removes the source from all loops. A callout in progress ends after the message in hand.
     package func invalidate() {
-        service.changes.add(1, ordering: .relaxed)
+        removals.count.add(1, ordering: .relaxed)
         CFRunLoopSourceInvalidate(source)
     }
 }
 
+private final class Removals: Sendable {
+    let count = Atomic(0)
+}
+
 extension CFRunLoopSource {
-    /// Makes a version 1 source.
-    package static func make(_ context: CFRunLoopSourceContext1, order: Int = 0) -> CFRunLoopSource {
-        var context = context
+    /// Makes a version 1 source, which keeps what it calls.
+    package static func make(
+        _ descriptor: Int32, order: Int = 0, perform: @escaping () -> Void
+    ) -> CFRunLoopSource {
+        let callout = Callout(descriptor, perform)
+        var context = callout.context
         let source = withUnsafeMutablePointer(to: &context) { context in
             // By the version, CFRunLoop knows which context it is.
-            context.withMemoryRebound(to: CFRunLoopSourceContext.self, capacity: 1) {
-                CFRunLoopSourceCreate(nil, order, $0)
+            context.withMemoryRebound(to: CFRunLoopSourceContext.self, capacity: 1) { context in
+                withExtendedLifetime(callout) { CFRunLoopSourceCreate(nil, order, context) }
             }
         }
         guard let source else { preconditionFailure("no memory is left for a CFRunLoopSource") }
@@ -68,20 +76,13 @@ extension CFRunLoopSource {
     }
 }
 
-/// What the source calls.
-private final class Service: Sendable {
+/// What a source calls.
+private final class Callout {
     private let descriptor: Int32
-    private let handle: @Sendable (_ goesOn: () -> Bool) -> Void
-    /// Counts the removals.
-    let changes = Atomic(0)
+    private let perform: () -> Void
 
-    init(_ descriptor: Int32, _ handle: @escaping @Sendable (() -> Bool) -> Void) {
-        (self.descriptor, self.handle) = (descriptor, handle)
-    }
-
-    private func perform() {
-        let before = changes.load(ordering: .relaxed)
-        handle { changes.load(ordering: .relaxed) == before }
+    init(_ descriptor: Int32, _ perform: @escaping () -> Void) {
+        (self.descriptor, self.perform) = (descriptor, perform)
     }
 
     /// For a source that keeps this object.
@@ -89,13 +90,13 @@ private final class Service: Sendable {
         CFRunLoopSourceContext1(
             version: 1, info: Unmanaged.passUnretained(self).toOpaque(),
             retain: { info in
-                info.map { UnsafeRawPointer(Unmanaged<Service>.fromOpaque($0).retain().toOpaque()) }
+                info.map { UnsafeRawPointer(Unmanaged<Callout>.fromOpaque($0).retain().toOpaque()) }
             },
-            release: { info in info.map { Unmanaged<Service>.fromOpaque($0).release() } },
+            release: { info in info.map { Unmanaged<Callout>.fromOpaque($0).release() } },
             copyDescription: nil, equal: nil, hash: nil,
             getPort: { info in
-                info.map { Unmanaged<Service>.fromOpaque($0).takeUnretainedValue().descriptor } ?? -1
+                info.map { Unmanaged<Callout>.fromOpaque($0).takeUnretainedValue().descriptor } ?? -1
             },
-            perform: { info in info.map { Unmanaged<Service>.fromOpaque($0).takeUnretainedValue().perform() } })
+            perform: { info in info.map { Unmanaged<Callout>.fromOpaque($0).takeUnretainedValue().perform() } })
     }
 }

@@ -1,4 +1,5 @@
 import CoreFoundation
+import CoreFoundationPorts
 import Foundation
 import RunLoops
 
@@ -7,11 +8,14 @@ extension ThreadRunLoop {
     /// else Foundation schedules in it, such as `readInBackgroundAndNotify` and connections.
     ///
     /// A run of a mode serves Foundation's mode of the same name. Foundation's sources count as handled sources, as its
-    /// loop counts them. `CFRunLoopStop` in a callout of Foundation's stops this loop, too, when the callout comes
-    /// while this loop sleeps; while it is busy, a stop may be lost: call `ThreadRunLoop.stop()`. As in CFRunLoop, a
-    /// stop in a source's callout gives a run that returns after a handled source the result of the source. When a
-    /// callout of Foundation's runs `RunLoop.current`, that run serves this loop's mode of the same name, too, if this
-    /// loop has ever run it, and is not in a callout itself.
+    /// loop counts them. When a callout runs `RunLoop.current`, that run serves this loop's mode of the same name, too, if
+    /// this loop has ever run it.
+    ///
+    /// `CFRunLoopStop` in a callout of Foundation's stops this loop, too. As in CFRunLoop, a stop that comes together with
+    /// a source gives a run that returns after a handled source the result of the source; an event of this loop's own
+    /// is one, too. While this loop is busy and a source of Foundation's is ready in every pass, a stop may be lost. From a
+    /// callout of this loop's own, or from another thread, call `ThreadRunLoop.stop()`: Foundation's loop may not run.
+    /// Foundation's observers see a sleep in each turn, also while this loop is busy.
     ///
     /// It makes Foundation's loop the `ThreadRunLoop.guest`. Any thread may call it; only the loop's own thread
     /// may set the guest to nil, which ends it.
@@ -37,48 +41,58 @@ private final class FoundationGuest: @unchecked Sendable {
 /// One mode of Foundation's loop. CFRunLoop waits for the edges of our mode's descriptor, and an observer looks for work
 /// that is there already before each sleep.
 private final class GuestMode {
+    /// One of Foundation's runs of the mode.
+    private struct Run {
+        /// What serves our loop in the run; nil in a turn, in which our loop sleeps.
+        let driven: ThreadRunLoop.DrivenRun?
+        /// The passes since the run's begin, or since its last sleep with that one.
+        var passes = 0
+        var isAsleep = false
+        /// Whether no callout can have stopped the run in this pass.
+        var mayEnd = false
+    }
+
     private let loop: CFRunLoop
     private let mode: CFRunLoopMode
     private var turn: ThreadRunLoop.GuestTurn
-    private var (source, observer, timer): (CFRunLoopSource?, CFRunLoopObserver?, CFRunLoopTimer?)
-    /// How many of Foundation's runs of the mode are in progress, and which of them is the present turn's.
-    private var (depth, depthOfTurn) = (0, 0)
-    /// What serves our loop in Foundation's other runs.
-    private var driven: [Int: ThreadRunLoop.DrivenRun] = [:]
+    private var sources: [CFRunLoopSource] = []
+    private var timer: CFRunLoopTimer?
+    /// Ends a sleep of CFRunLoop's after the sources that are ready already.
+    private let bell = try? EventDescriptor()
+    private var isRinging = false
+    /// CFRunLoop does not call an observer inside that observer's callout: a run in there has the next one.
+    private var observers: [CFRunLoopObserver?] = []
+    private var observersInCallouts = 0
+    private var runs: [Run] = []
+    /// Which run is the present turn's.
+    private var depthOfTurn = -1
     private var (isOurEvent, isOurStop) = (false, false)
 
     init(_ turn: ThreadRunLoop.GuestTurn, _ loop: CFRunLoop) {
         (self.turn, self.loop) = (turn, loop)
         mode = RunLoop.Mode(turn.mode).cfMode
-        let this = Unmanaged.passUnretained(self).toOpaque()
-        var context = CFRunLoopSourceContext1()
-        context.version = 1
-        context.info = this
-        context.getPort = { info in
-            info.map { Unmanaged<GuestMode>.fromOpaque($0).takeUnretainedValue().turn.descriptor } ?? -1
-        }
-        context.perform = { info in
-            if let info { Unmanaged<GuestMode>.fromOpaque(info).takeUnretainedValue().perform() }
-        }
-        source = .make(context)
-        let activities =
-            CFRunLoopActivity.entry.rawValue | CFRunLoopActivity.beforeWaiting.rawValue
-            | CFRunLoopActivity.exit.rawValue
-        observer = CFRunLoopObserverCreateWithHandler(nil, CFOptionFlags(activities), true, .max) {
-            [unowned self] _, activity in observe(activity)
-        }
+        sources = [.make(turn.descriptor) { [unowned self] in perform() }]
+        if let bell { sources.append(.make(bell.descriptor) { [unowned self] in bellRang() }) }
+        for source in sources { CFRunLoopAddSource(loop, source, mode) }
         // A run of CFRunLoop's with a time of its own would cost a thread now and then.
-        timer = CFRunLoopTimerCreateWithHandler(nil, Self.never, Self.never, 0, 0) { [unowned self] _ in
-            if depth == depthOfTurn { endTurn() }
-        }
-        CFRunLoopAddSource(loop, source, mode)
-        CFRunLoopAddObserver(loop, observer, mode)
+        timer = CFRunLoopTimerCreateWithHandler(nil, Self.never, Self.never, 0, 0) { _ in }
         CFRunLoopAddTimer(loop, timer, mode)
+        addObserver()
+    }
+
+    private func addObserver() {
+        let activities: [CFRunLoopActivity] = [.entry, .beforeTimers, .beforeWaiting, .exit]
+        let number = observers.count
+        let observer = CFRunLoopObserverCreateWithHandler(
+            nil, activities.reduce(0) { $0 | CFOptionFlags($1.rawValue) }, true, .max
+        ) { [unowned self] _, activity in observe(activity, number) }
+        observers.append(observer)
+        CFRunLoopAddObserver(loop, observer, mode)
     }
 
     deinit {
-        CFRunLoopSourceInvalidate(source)
-        CFRunLoopObserverInvalidate(observer)
+        for source in sources { CFRunLoopSourceInvalidate(source) }
+        for observer in observers { CFRunLoopObserverInvalidate(observer) }
         CFRunLoopTimerInvalidate(timer)
     }
 
@@ -87,14 +101,18 @@ private final class GuestMode {
 
     func serve(_ turn: ThreadRunLoop.GuestTurn) -> Bool {
         let outer = (self.turn, depthOfTurn, isOurEvent, isOurStop)
-        (self.turn, depthOfTurn, isOurEvent, isOurStop) = (turn, depth + 1, false, false)
-        defer { (self.turn, depthOfTurn, isOurEvent, isOurStop) = outer }
+        (self.turn, depthOfTurn, isOurEvent, isOurStop) = (turn, runs.count + 1, false, false)
+        defer {
+            (self.turn, depthOfTurn, isOurEvent, isOurStop) = outer
+            if isRinging { bell?.clear() }
+            isRinging = false
+        }
         if turn.deadline != .distantPast, turn.deadline != .distantFuture {
             let left = (turn.deadline - .now) / .seconds(1)
             CFRunLoopTimerSetNextFireDate(timer, CFAbsoluteTimeGetCurrent() + left)
         }
-        let mayBlock = turn.deadline != .distantPast
-        switch CFRunLoopRunInMode(mode, mayBlock ? Self.never : 0, turn.endsAfterSource || !mayBlock) {
+        // With a time, CFRunLoop's result would hide a stop.
+        switch CFRunLoopRunInMode(mode, Self.never, turn.endsAfterSource) {
         case .handledSource: return !isOurEvent
         case .stopped:
             if !isOurStop { turn.loop.stop() }
@@ -104,42 +122,86 @@ private final class GuestMode {
     }
 
     private func perform() {
-        guard depth == depthOfTurn else { return dispatch(driven[depth]) }
-        isOurEvent = true
-        endTurn()
+        if runs.count == depthOfTurn { endTurn() } else if let run = runs.last?.driven { dispatch(run) }
     }
 
+    private func bellRang() {
+        isRinging = false
+        if runs.count == depthOfTurn { endTurn() }
+    }
+
+    /// Ends the turn, unless a callout may have stopped CFRunLoop in this pass: then the next pass shows that none has.
     private func endTurn() {
+        isOurEvent = runs[runs.count - 1].isAsleep
+        if runs[runs.count - 1].mayEnd { stopTurn() }
+    }
+
+    private func stopTurn() {
         isOurStop = true
         CFRunLoopStop(loop)
     }
 
-    private func observe(_ activity: CFRunLoopActivity) {
+    private func observe(_ activity: CFRunLoopActivity, _ number: Int) {
+        guard number == observersInCallouts else { return }
+        observersInCallouts += 1
+        defer { observersInCallouts -= 1 }
+        if observers.count == observersInCallouts { addObserver() }
+        // A run may have begun before it was observed.
+        if runs.isEmpty, activity != .entry, activity != .exit { runBegins() }
         switch activity {
         case .entry:
-            depth += 1
-            if depth != depthOfTurn { driven[depth] = try? ThreadRunLoop.DrivenRun(mode: turn.mode) }
+            runBegins()
         case .exit:
-            driven.removeValue(forKey: depth)?.end()
-            depth -= 1
+            runs.last?.driven?.end()
+            _ = runs.popLast()
+        case .beforeTimers:
+            if runs.count == depthOfTurn { passBegins() }
         default:
-            if depth == depthOfTurn {
-                if turn.isOver || turn.deadline.hasPassed { endTurn() }
-            } else if let run = driven[depth], !run.isInCallout {
-                // In a callout of its own, CFRunLoop does not call this observer for a nested run.
-                // Edges that came before this look do not come again.
-                for _ in 0..<64 {
-                    guard run.prepare() == .distantPast else { return }
-                    dispatch(run)
-                }
-                CFRunLoopWakeUp(loop)
-            }
+            if runs.count == depthOfTurn { passSleeps() } else if let run = runs.last?.driven { serve(run) }
         }
     }
 
-    private func dispatch(_ run: ThreadRunLoop.DrivenRun?) {
-        if run?.isInCallout == false, run?.dispatch() != nil { CFRunLoopStop(loop) }
+    private func runBegins() {
+        let isTurn = runs.count + 1 == depthOfTurn
+        runs.append(Run(driven: isTurn ? nil : try? ThreadRunLoop.DrivenRun(mode: turn.mode)))
     }
+
+    private var isTurnOver: Bool { turn.isOver || turn.deadline.hasPassed }
+
+    private func passBegins() {
+        let index = runs.count - 1
+        runs[index].passes += 1
+        (runs[index].isAsleep, runs[index].mayEnd) = (false, false)
+        // A source that is always ready would keep the run from sleeping.
+        if runs[index].passes > 8, isTurnOver { stopTurn() }
+    }
+
+    private func passSleeps() {
+        let (index, isOver) = (runs.count - 1, isTurnOver)
+        runs[index].isAsleep = true
+        // No source was handled in this pass. In the run's first pass, a block may have stopped the run. What becomes ready
+        // only now is reported after the stop.
+        runs[index].mayEnd = !isOver || runs[index].passes > 1
+        runs[index].passes = 1
+        guard isOver else { return }
+        guard let bell else { return stopTurn() }
+        if !isRinging { bell.raise() }
+        isRinging = true
+    }
+
+    private func serve(_ run: ThreadRunLoop.DrivenRun) {
+        var mayHaveCalled = false
+        // Edges that came before this look do not come again.
+        for _ in 0..<64 {
+            mayHaveCalled = mayHaveCalled || !run.isAsleep
+            guard run.prepare() == .distantPast else { break }
+            dispatch(run)
+        }
+        // A run inside a callout takes the wake-ups that are meant for this one.
+        if mayHaveCalled || !run.isAsleep { CFRunLoopWakeUp(loop) }
+    }
+
+    private func dispatch(_ run: ThreadRunLoop.DrivenRun) { if run.dispatch() != nil { CFRunLoopStop(loop) } }
 }
 
 extension RunLoop.Mode {

@@ -93,6 +93,99 @@ import Testing
         #expect(events == ["ours 0", "ours 1", "ours 2", "inner", "stopped"])
     }
 
+    @Test(arguments: 1...3) func `Foundation's loop serves ours in runs inside callouts of ours`(depth: Int) {
+        let events = onThread {
+            let (loop, events) = (ThreadRunLoop.current, Shared<[String]>([]))
+            loop.serveFoundation()
+            _ = try? loop.add(ThreadRunLoop.Source0 {})
+            _ = try? loop.runInMode(seconds: 0.001)
+            runNested(depth, in: loop, events)
+            return events.withLock { $0 }
+        }
+        let inside = (1...depth).reversed().map { "in \($0)" }
+        #expect(events == inside + (1...depth).map { "out \($0)" })
+    }
+
+    /// Runs Foundation's loop until a block of ours is done, which does the same one time less.
+    private func runNested(_ depth: Int, in loop: ThreadRunLoop, _ events: Shared<[String]>) {
+        let isDone = Shared(false)
+        loop.addTimer(after: .milliseconds(1)) { _ in
+            try? loop.perform {
+                events.withLock { $0.append("in \(depth)") }
+                if depth > 1 { runNested(depth - 1, in: loop, events) }
+                events.withLock { $0.append("out \(depth)") }
+                isDone.withLock { $0 = true }
+            }
+        }
+        let deadline = Date.now + 10
+        while !isDone.withLock({ $0 }), .now < deadline {
+            _ = RunLoop.current.run(mode: .default, before: .now + 0.02)
+        }
+    }
+
+    @Test func `our loop runs inside a callout of ours in Foundation's run`() {
+        let results = onThread {
+            let (loop, results) = (ThreadRunLoop.current, Shared<[ThreadRunLoop.RunResult?]>([]))
+            loop.serveFoundation()
+            _ = try? loop.add(ThreadRunLoop.Source0 {})
+            _ = try? loop.runInMode(seconds: 0.001)
+            try? loop.perform {
+                loop.addTimer(after: .milliseconds(1)) { _ in loop.stop() }
+                let result = try? loop.runInMode(seconds: 10)
+                results.withLock { $0.append(result) }
+                CFRunLoopStop(CFRunLoopGetCurrent())
+            }
+            CFRunLoopRunInMode(CFRunLoopMode.defaultMode, 10, false)
+            return results.withLock { $0 }
+        }
+        #expect(results == [.stopped])
+    }
+
+    @Test func `a run of Foundation's goes on to serve a loop that first ran inside it`() {
+        let isServed = onThread {
+            let (loop, isServed) = (ThreadRunLoop.current, Shared(false))
+            loop.serveFoundation()
+            _ = try? loop.add(ThreadRunLoop.Source0 {})
+            let timer = Foundation.Timer(timeInterval: 0.001, repeats: false) { _ in
+                _ = try? loop.runInMode(seconds: 0.001)
+                loop.addTimer(after: .milliseconds(1)) { _ in
+                    isServed.withLock { $0 = true }
+                    CFRunLoopStop(CFRunLoopGetCurrent())
+                }
+            }
+            RunLoop.current.add(timer, forMode: .default)
+            CFRunLoopRunInMode(CFRunLoopMode.defaultMode, 10, false)
+            return isServed.withLock { $0 }
+        }
+        #expect(isServed)
+    }
+
+    @Test(arguments: 1...3) func `a guest that ends inside callouts leaves nothing behind`(depth: Int) {
+        onThread {
+            let loop = ThreadRunLoop.current
+            loop.serveFoundation()
+            _ = try? loop.add(ThreadRunLoop.Source0 {})
+            _ = try? loop.runInMode(seconds: 0.001)
+            endGuest(depth, in: loop)
+            #expect(loop.guest == nil)
+            #expect(RunLoop.current.run(mode: .default, before: .now) == false)
+            #expect(loop.currentMode == nil)
+            #expect((try? loop.runInMode(seconds: 0.001)) == .timedOut)
+        }
+    }
+
+    private func endGuest(_ depth: Int, in loop: ThreadRunLoop) {
+        let isDone = Shared(false)
+        try? loop.perform {
+            if depth > 1 { endGuest(depth - 1, in: loop) } else { loop.guest = nil }
+            isDone.withLock { $0 = true }
+        }
+        let deadline = Date.now + 10
+        while !isDone.withLock({ $0 }), .now < deadline {
+            _ = RunLoop.current.run(mode: .default, before: .now + 0.02)
+        }
+    }
+
     @Test func `a stop of Foundation's counts after a run inside the callout was stopped`() {
         let result = onThread {
             let loop = ThreadRunLoop.current

@@ -44,7 +44,10 @@ extension ThreadRunLoop {
         private var pass: Pass
         private var phase = Phase.between
         /// Whether the run is in ``prepare()`` or ``dispatch()``.
-        package private(set) var isInCallout = false
+        private var isInCallout = false
+
+        /// Whether ``prepare()`` would call nothing.
+        package var isAsleep: Bool { if case .asleep = phase { true } else { false } }
 
         /// Begins a run of a mode, and calls the observers of ``ThreadRunLoop/Activity/entry``.
         /// - Throws: ``RunLoopError`` when no descriptor is left, the thread was stopped, or the process is a forked child.
