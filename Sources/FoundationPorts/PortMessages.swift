@@ -1,6 +1,7 @@
 import CoreFoundation
 import Foundation
 import Ports
+import RunLoops
 
 // Foundation's messages and this library's.
 
@@ -18,9 +19,35 @@ extension MachPort.Message {
             default: return nil
             }
         }
-        let replyPort = (receivePort as? SendRightPort)?.sendRight
-        guard receivePort == nil || replyPort != nil else { return nil }
+        guard let replyPort = receivePort.asReplyPort else { return nil }
         self.init(id: UInt32(truncatingIfNeeded: msgid), parts, replyPort: replyPort)
+    }
+}
+
+extension MachPort.SendRight {
+    /// Sends a message. Returns whether it was sent.
+    func send(_ msgid: Int, _ components: NSArray?, from receivePort: Port?, until deadline: MonotonicInstant) -> Bool {
+        // Most messages have one component of data, which is copied once.
+        if let components, components.count == 1, let data = components.element(at: 0) as? NSData,
+            let replyPort = receivePort.asReplyPort
+        {
+            return withExtendedLifetime(data) {
+                let bytes = UnsafeRawBufferPointer(start: data.bytes, count: data.length).bytes
+                let id = UInt32(truncatingIfNeeded: msgid)
+                return (try? send(id: id, bytes: bytes, replyPort: replyPort, until: deadline)) != nil
+            }
+        }
+        guard let message = MachPort.Message(msgid: msgid, components, from: receivePort) else { return false }
+        return (try? send(message, until: deadline)) != nil
+    }
+}
+
+extension Port? {
+    /// The right to send to a port for the answer, if any; nil when the port is a stranger.
+    fileprivate var asReplyPort: MachPort.SendRight?? {
+        guard let port = self else { return .some(nil) }
+        guard let right = (port as? SendRightPort)?.sendRight else { return nil }
+        return right
     }
 }
 
@@ -38,11 +65,12 @@ extension PortMessage {
     /// A received message.
     convenience init(_ message: MachPort.Message, _ replyRight: ReplyRight?, to port: SendRightPort) {
         let sendPort = replyRight.map(ReplyPort.init) ?? message.replyPort.map(port.object)
-        let components: [AnyObject] = message.components.map { component in
-            switch component {
-            case .bytes(let bytes): NSData(bytes: bytes, length: bytes.count)
-            case .port(let right): port.object(for: right)
+        let components: [AnyObject] = (0..<message.componentCount).map { index in
+            if let right = message.port(ofComponent: index) { return port.object(for: right) }
+            let data = message.withBytes(ofComponent: index) { bytes in
+                bytes.withUnsafeBytes { NSData(bytes: $0.baseAddress, length: $0.count) }
             }
+            return data ?? NSData()
         }
         self.init(sendPort: sendPort, receivePort: port, components: components)
         msgid = message.id

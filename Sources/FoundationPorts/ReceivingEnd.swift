@@ -1,25 +1,36 @@
 import CoreFoundationPorts
+import Foundation
 import Ports
+
+/// The object of a port and its delegate, for one message.
+struct MessageTarget: @unchecked Sendable {
+    // Foundation's protocol is not Sendable: the user chooses the loops, and so the threads, that call the delegate.
+    var port: SendRightPort?
+    let delegate: any PortDelegate
+
+    func handle(_ message: MachPort.Message, _ replyRight: ReplyRight?) {
+        if let port { delegate.handle(PortMessage(message, replyRight, to: port)) }
+    }
+}
 
 /// The right to receive of a Foundation port: a `MachPort` or a `LocalMessagePort`.
 protocol ReceivingEnd: AnyObject, Sendable {
-    typealias Handler = @Sendable (MachPort.Message, ReplyRight?) -> Void
-
     var machPort: MachPort { get }
     var isValid: Bool { get }
     func invalidate()
     func onInvalidation(_ handler: @escaping @Sendable () -> Void)
-    func setHandler(asking current: @escaping @Sendable () -> Handler?)
+    /// Has a target handle messages that is asked for before each. While it is nil, messages wait.
+    func setTarget(_ current: @escaping @Sendable () -> MessageTarget?)
     func makeSource(atMost limit: Int) throws(PortError) -> RunLoopPortSource
 }
 
 extension MachPort: ReceivingEnd {
     var machPort: MachPort { self }
 
-    func setHandler(asking current: @escaping @Sendable () -> ReceivingEnd.Handler?) {
+    func setTarget(_ current: @escaping @Sendable () -> MessageTarget?) {
         setHandler(ofDelegate: { () -> Handler? in
-            guard let handler = current() else { return nil }
-            return { handler($0, nil) }
+            guard let target = current() else { return nil }
+            return { target.handle($0, nil) }
         })
     }
 
@@ -31,10 +42,10 @@ extension MachPort: ReceivingEnd {
 extension LocalMessagePort: ReceivingEnd {
     var machPort: MachPort { port }
 
-    func setHandler(asking current: @escaping @Sendable () -> ReceivingEnd.Handler?) {
+    func setTarget(_ current: @escaping @Sendable () -> MessageTarget?) {
         setHandler(ofDelegate: { () -> RequestHandler? in
-            guard let handler = current() else { return nil }
-            return { handler($0.message, $0.replyRight) }
+            guard let target = current() else { return nil }
+            return { target.handle($0.message, $0.replyRight) }
         })
     }
 

@@ -4,6 +4,7 @@ import Dispatch
 import Foundation
 import Ports
 import RunLoopLocks
+import RunLoops
 
 /// What ``NSMachPort`` and ``MessagePort`` share: a Foundation port that names one of this library's ports. A port that
 /// was made in this process can also receive; one that came in a message or was found by its name can only send.
@@ -19,8 +20,9 @@ open class SendRightPort: Port, @unchecked Sendable {
     let end: (any ReceivingEnd)?
 
     private struct Delegate: @unchecked Sendable {
-        // Foundation's protocol is not Sendable: the user chooses the loops, and so the threads, that call the delegate.
+        // As in `MessageTarget`.
         weak var object: (any PortDelegate)?
+        var target: MessageTarget? { object.map { MessageTarget(port: nil, delegate: $0) } }
     }
 
     /// The port's handler has it without the port.
@@ -61,14 +63,11 @@ open class SendRightPort: Port, @unchecked Sendable {
     }
 
     private func handleMessages(of end: any ReceivingEnd) {
-        // Called under the port's lock: the last reference to this object must not go there.
-        end.setHandler { [weak self, currentDelegate] in
-            guard let delegate = currentDelegate.value.withLock({ $0 }).object else { return nil }
-            // As in `Delegate`.
-            nonisolated(unsafe) let held = delegate
-            return { [weak self] message, replyRight in
-                if let self { held.handle(PortMessage(message, replyRight, to: self)) }
-            }
+        // Called under the port's lock: the last reference to an object must not go there.
+        end.setTarget { [weak self, currentDelegate] in
+            var target = currentDelegate.value.withLock { $0.target }
+            target?.port = self
+            return target
         }
     }
 
@@ -132,7 +131,7 @@ open class SendRightPort: Port, @unchecked Sendable {
     }
 
     /// The delegate.
-    open override func delegate() -> (any PortDelegate)? { currentDelegate.value.withLock { $0 }.object }
+    open override func delegate() -> (any PortDelegate)? { currentDelegate.value.withLock { $0.target }?.delegate }
 
     // MARK: Loops
 
@@ -187,10 +186,8 @@ open class SendRightPort: Port, @unchecked Sendable {
         before limitDate: Date, msgid msgID: Int, components: NSMutableArray?, from receivePort: Port?,
         reserved headerSpaceReserved: Int
     ) -> Bool {
-        guard !state.withLock({ $0.isInvalid }), let sendRight,
-            let message = MachPort.Message(msgid: msgID, components, from: receivePort)
-        else { return false }
-        return (try? sendRight.send(message, before: limitDate.deadline)) != nil
+        guard !state.withLock({ $0.isInvalid }), let sendRight else { return false }
+        return sendRight.send(msgID, components, from: receivePort, until: limitDate.deadline)
     }
 
     // MARK: Identity
@@ -204,9 +201,11 @@ open class SendRightPort: Port, @unchecked Sendable {
 }
 
 extension Date {
-    /// Nil for a date that is never reached.
-    fileprivate var deadline: ContinuousClock.Instant? {
+    /// The date by the clock that measures waits.
+    fileprivate var deadline: MonotonicInstant {
         let seconds = timeIntervalSinceNow
-        return seconds > 1e9 ? nil : .now + .seconds(max(seconds, -1))
+        guard seconds < 1e9 else { return .distantFuture }
+        if seconds <= 0 { return .distantPast }
+        return MonotonicInstant(nanoseconds: MonotonicInstant.now.nanoseconds + UInt64(seconds * 1e9))
     }
 }

@@ -54,7 +54,7 @@ extension MachPort {
         public func send(_ message: Message) throws(PortError) { try send(message, until: .distantFuture) }
 
         @inline(__always)
-        private func send(_ message: Message, until deadline: MonotonicInstant) throws(PortError) {
+        package func send(_ message: Message, until deadline: MonotonicInstant) throws(PortError) {
             try Fork.check()
             var message = try MessageEncoding.outgoing(message, to: channel)
             try channel.send(&message, before: deadline)
@@ -76,19 +76,19 @@ extension MachPort {
         public func send(
             id: UInt32 = 0, bytes: RawSpan, replyPort: SendRight? = nil, before deadline: ContinuousClock.Instant?
         ) throws(PortError) {
-            try send(id, bytes, replyPort, MonotonicInstant(deadline))
+            try send(id: id, bytes: bytes, replyPort: replyPort, until: MonotonicInstant(deadline))
         }
 
         /// Sends bytes without a deadline, otherwise as the form with one.
         /// - Throws: ``PortError``, but never `sendTimedOut`.
         @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
         public func send(id: UInt32 = 0, bytes: RawSpan, replyPort: SendRight? = nil) throws(PortError) {
-            try send(id, bytes, replyPort, .distantFuture)
+            try send(id: id, bytes: bytes, replyPort: replyPort, until: .distantFuture)
         }
 
         @inline(__always)
-        private func send(
-            _ id: UInt32, _ bytes: RawSpan, _ replyPort: SendRight?, _ deadline: MonotonicInstant
+        package func send(
+            id: UInt32, bytes: RawSpan, replyPort: SendRight?, until deadline: MonotonicInstant
         ) throws(PortError) {
             try Fork.check()
             if channel.isLocal {
