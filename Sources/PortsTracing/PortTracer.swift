@@ -1,5 +1,4 @@
 #if Tracing
-    import Glibc
     import Ports
     import RunLoopLocks
     import Tracing
@@ -9,28 +8,32 @@
     struct PortTracer: RequestTracing {
         /// Nil for the one that `InstrumentationSystem` has when a request comes.
         private let fixed: (any Tracer)?
+        /// Nil for requests without types, each of which may have an operation of its own.
+        private let subjects: SpanSubjects?
 
-        init(_ tracer: (any Tracer)?) { fixed = tracer }
+        init(_ tracer: (any Tracer)?, _ subjects: SpanSubjects? = nil) { (fixed, self.subjects) = (tracer, subjects) }
 
         private var tracer: any Tracer { fixed ?? InstrumentationSystem.tracer }
 
         func asking(_ request: String, of service: String) -> any AskedRequestTrace { asked(request, service) }
 
         func asked(_ request: String, _ service: String) -> AskedSpan {
-            let span = span(request, service, .client, .current ?? .topLevel, peer: nil)
+            let span = span(request, service, .client, .current ?? .topLevel) { nil }
             return AskedSpan(span, TraceContext.bytes(of: span.context, tracer))
         }
 
         func handling(
             _ request: String, of service: String, _ message: MachPort.Message, contextIn component: Int,
+            isStream: Bool,
             _ body: @Sendable () async throws -> MachPort.Message
         ) async throws -> MachPort.Message {
             let span = handled(request, service, message, component).span
             defer { span.end() }
-            let trace = HandledRequestTrace { span.note($0) }
             do {
                 return try await ServiceContext.$current.withValue(span.context) {
-                    try await HandledRequestTrace.$current.withValue(trace) { try await body() }
+                    guard isStream else { return try await body() }
+                    let trace = HandledRequestTrace { span.note($0) }
+                    return try await HandledRequestTrace.$current.withValue(trace) { try await body() }
                 }
             } catch {
                 span.note(error)
@@ -43,24 +46,21 @@
             _ request: String, _ service: String?, _ message: MachPort.Message, _ component: Int
         ) -> (span: any Span, isFollowed: Bool) {
             let context = TraceContext.context(in: component, of: message, tracer)
-            let span = span(request, service, .server, context ?? .topLevel, peer: message.sender)
+            let span = span(request, service, .server, context ?? .topLevel) { message.sender }
             return (span, context != nil)
         }
 
         private func span(
             _ request: String, _ service: String?, _ kind: SpanKind, _ context: ServiceContext,
-            peer: MachPort.Message.Sender?
+            peer: () -> MachPort.Message.Sender?
         ) -> any Span {
-            let name = service.map { "\($0)/\(request)" } ?? request
-            let span = tracer.startAnySpan(name, context: context, ofKind: kind)
+            let subject = subjects?.subject(request, service) ?? SpanSubject(request, service)
+            let span = tracer.startAnySpan(subject.name, context: context, ofKind: kind)
             // Not of a span that nobody keeps; and all at once, as each change of a span's attributes may copy them.
             guard span.isRecording else { return span }
             span.updateAttributes { attributes in
-                // OpenTelemetry's names.
-                attributes["rpc.system"] = "swift-ports"
-                if let service { attributes["rpc.service"] = service }
-                attributes["rpc.method"] = request
-                attributes.note(peer: peer)
+                let own = subject.attributes(peer: peer())
+                if attributes.isEmpty { attributes = own } else { attributes.merge(own) }
             }
             return span
         }
@@ -88,15 +88,6 @@
             case .failure(let error): span.note(error)
             }
             span.end()
-        }
-    }
-
-    extension SpanAttributes {
-        /// The process at the other end.
-        fileprivate mutating func note(peer: MachPort.Message.Sender?) {
-            guard let peer else { return }
-            self["peer.pid"] = Int(peer.pid)
-            if peer.pid != getpid() { self["network.transport"] = "unix" }
         }
     }
 

@@ -43,7 +43,7 @@
         func extract(key: String, from bytes: [UInt8]) -> String? {
             var rest = bytes[Self.magic.count...]
             while let found = Self.popText(&rest), let value = Self.popText(&rest) {
-                if found.elementsEqual(key.utf8) { return String(validating: value, as: UTF8.self) }
+                if found.elementsEqual(key.utf8) { return String(decoding: value, as: UTF8.self) }
             }
             return nil
         }

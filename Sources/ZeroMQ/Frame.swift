@@ -1,4 +1,5 @@
 import CZeroMQ
+import Glibc
 
 /// A message of libzmq, sent as a whole. The corresponding C type is `zmq_msg_t`.
 ///
@@ -52,9 +53,18 @@ public struct Frame: ~Copyable, @unchecked Sendable {
     /// A property of the connection that brought the frame, such as `Peer-Address`. The corresponding C function is
     /// `zmq_msg_gets`.
     public func property(_ name: StaticString) -> String? {
+        withProperty(name) { String(decoding: $0, as: UTF8.self) }
+    }
+
+    /// Lets `body` read a property in place, as ``property(_:)`` returns it.
+    public func withProperty<R>(_ name: StaticString, _ body: (UnsafeBufferPointer<UInt8>) -> R) -> R? {
         // A string that is not static would be copied for each message that wakes a port.
         name.utf8Start.withMemoryRebound(to: CChar.self, capacity: name.utf8CodeUnitCount + 1) { name in
-            withUnsafePointer(to: message) { zmq_msg_gets($0, name).map { String(cString: $0) } }
+            withUnsafePointer(to: message) { message -> R? in
+                guard let text = zmq_msg_gets(message, name) else { return nil }
+                let bytes = UnsafeRawBufferPointer(start: text, count: strlen(text))
+                return body(bytes.assumingMemoryBound(to: UInt8.self))
+            }
         }
     }
 }

@@ -216,4 +216,21 @@ import ZeroMQ
         #expect(try port.receive(before: .patience).id == 3)
         #expect(port.malformedCount == bad.withLock { $0 })
     }
+
+    @Test(arguments: [
+        "localhost:0:1000:4294967", "127.0.0.1:0:1000:4294967", ":0:1000:4294967", "a:b:0:1000:4294967",
+        "x:4294967295:0:0",
+        "", ":", "0:1:2", "localhost:1:2", "localhost:1:2:", "localhost::2:3", "localhost:1:2:3x", "localhost:1:2:-3",
+        "localhost:1:2:4294967295", "localhost:1:4294967296:3", "localhost:1:2:99999999999",
+    ])
+    func `a sender is read from the address that the kernel's credentials are in`(_ address: String) {
+        let sender = Array(address.utf8).withUnsafeBufferPointer(MessageSender.init)
+        let fields = address.split(separator: ":", omittingEmptySubsequences: false)
+        let (uid, gid) = (UInt32(fields.dropLast(2).last ?? ""), UInt32(fields.dropLast().last ?? ""))
+        if fields.count > 3, let uid, let gid, let pid = Int32(fields.last ?? ""), pid >= 0 {
+            #expect(sender == MessageSender(pid: pid, uid: uid, gid: gid))
+        } else {
+            #expect(sender == nil)
+        }
+    }
 }

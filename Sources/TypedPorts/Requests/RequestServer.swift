@@ -83,7 +83,8 @@ public final class RequestServer: Sendable {
             // In a stream's request, the port for the elements is the last.
             let component = $0.message.componentCount - (entry.isStream ? 2 : 1)
             return try await tracing.handling(
-                entry.name, of: self.port.name ?? self.port.description, $0.message, contextIn: component
+                entry.name, of: self.port.name ?? self.port.description, $0.message, contextIn: component,
+                isStream: entry.isStream
             ) { [request = $0] in try await entry.call(request) }
         }
     }

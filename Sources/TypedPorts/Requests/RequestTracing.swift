@@ -11,7 +11,7 @@ package protocol RequestTracing: Sendable {
     /// - Parameter context: What the asker's trace has sent in the message; past the last component if it has not.
     func handling(
         _ request: String, of service: String, _ message: MachPort.Message, contextIn component: Int,
-        _ body: @Sendable () async throws -> MachPort.Message
+        isStream: Bool, _ body: @Sendable () async throws -> MachPort.Message
     ) async throws -> MachPort.Message
 }
 
@@ -24,7 +24,7 @@ package protocol AskedRequestTrace: AnyObject, Sendable {
     func end(_ outcome: Result<MachPort.Message?, any Error>)
 }
 
-/// The trace of the request that a task handles. An object, because the optimizer of Swift 6.3 spoils a task-local closure.
+/// The trace of the stream's request that a task handles. An object, because the optimizer of Swift 6.3 spoils a task-local closure.
 package final class HandledRequestTrace: Sendable {
     @TaskLocal package static var current: HandledRequestTrace?
 

@@ -1,0 +1,57 @@
+#if Tracing
+    import Glibc
+    import Ports
+    import RunLoopLocks
+    import Tracing
+
+    /// What the spans of one kind of request have in common.
+    final class SpanSubject: Sendable {
+        let name: String
+        fileprivate let service: String?
+        /// With OpenTelemetry's names.
+        private let attributes: SpanAttributes
+        /// The attributes of the spans with the last peer, which is most often the next one, too.
+        private let ofPeer = Lock<(pid: pid_t, attributes: SpanAttributes)?>(nil)
+
+        init(_ request: String, _ service: String?) {
+            self.service = service
+            name = service.map { "\($0)/\(request)" } ?? request
+            var attributes: [String: SpanAttribute] = [
+                "rpc.system": .string("swift-ports"), "rpc.method": .string(request),
+            ]
+            if let service { attributes["rpc.service"] = .string(service) }
+            self.attributes = SpanAttributes(attributes)
+        }
+
+        /// The attributes of a span with this peer.
+        func attributes(peer: MachPort.Message.Sender?) -> SpanAttributes {
+            guard let peer else { return attributes }
+            if let known = ofPeer.withLock({ $0 }), known.pid == peer.pid { return known.attributes }
+            var attributes = attributes
+            attributes.note(peer: peer)
+            ofPeer.withLock { [attributes] in $0 = (peer.pid, attributes) }
+            return attributes
+        }
+    }
+
+    /// The subjects of a client or a server, each made once: a subject takes longer to make than a tracer's span.
+    final class SpanSubjects: Sendable {
+        private let made = Lock<[String: SpanSubject]>([:])
+
+        func subject(_ request: String, _ service: String?) -> SpanSubject {
+            if let subject = made.withLock({ $0[request] }), subject.service == service { return subject }
+            let subject = SpanSubject(request, service)
+            made.withLock { $0[request] = subject }
+            return subject
+        }
+    }
+
+    extension SpanAttributes {
+        /// The process at the other end.
+        mutating func note(peer: MachPort.Message.Sender?) {
+            guard let peer else { return }
+            self["peer.pid"] = Int(peer.pid)
+            if peer.pid != getpid() { self["network.transport"] = "unix" }
+        }
+    }
+#endif
