@@ -12,16 +12,20 @@
         private let interval: Duration
         private let metrics: Lock<ReportedMetrics>
 
+        private static let intervals = Duration.milliseconds(1) ... .seconds(24 * 60 * 60)
+
         /// Makes a reporter, which has reported nothing yet.
         /// - Parameters:
         ///   - runtime: The ports and rights of this runtime are counted.
-        ///   - interval: The time between two reports of ``run()``. Each report asks the processes that send to this one
-        ///     for their counts, in one small message for each port.
+        ///   - interval: The time between two reports of ``run()``: a millisecond to a day. Each report asks the processes
+        ///     that send to this one for their counts, in one small message for each port.
         ///   - factory: Where the metrics are made; unless given, the one that `MetricsSystem` has at this moment.
+        /// - Throws: `PortError.invalidDuration` for another interval.
         public init(
             runtime: PortRuntime = .shared, every interval: Duration = .seconds(10),
             factory: any MetricsFactory = MetricsSystem.factory
-        ) {
+        ) throws(PortError) {
+            try PortError.check("every", interval, in: Self.intervals)
             self.runtime = runtime
             self.interval = interval
             metrics = Lock(ReportedMetrics(factory))
@@ -45,7 +49,9 @@
     @available(*, unavailable, message: "add the trait “Metrics” to the dependency on swift-ports")
     public final class PortMetricsReporter {
         /// Makes a reporter: with the package trait “Metrics”.
-        public init(runtime: PortRuntime = .shared, every interval: Duration = .seconds(10), factory: Any? = nil) {}
+        public init(runtime: PortRuntime = .shared, every interval: Duration = .seconds(10), factory: Any? = nil)
+            throws(PortError)
+        {}
 
         /// Reports until the task is cancelled: with the package trait “Metrics”.
         public func run() async {}

@@ -47,6 +47,10 @@ struct Info: ParsableCommand {
     var observe = Seconds(.milliseconds(300))
     @OptionGroup var output: JSONFlag
 
+    func validate() throws {
+        if observe.duration > .seconds(10) { throw ValidationError("An owner looks for ten seconds at most.") }
+    }
+
     func run() throws {
         guard let found = try PortNameServer.shared.registration(forName: port.name) else {
             throw PortError.nameNotFound(port.name, directory: PortNameServer.shared.path)

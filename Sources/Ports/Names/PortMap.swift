@@ -89,12 +89,13 @@ public struct PortMap: Sendable, Hashable {
 extension PortNameServer {
     /// Asks the owners of all names, at the same time, who sends to them: owners that do not answer are in the map, too.
     /// - Parameters:
-    ///   - duration: How long an owner looks at a port where something happens.
+    ///   - duration: How long an owner looks at a port where something happens: zero to ten seconds.
     ///   - deadline: The end of the wait for owners that do not answer.
-    /// - Throws: ``PortError``: an error of the directory; `CancellationError`.
+    /// - Throws: ``PortError``: `invalidDuration`, or an error of the directory; `CancellationError`.
     public nonisolated(nonsending) func map(
         observing duration: Duration = .milliseconds(300), before deadline: ContinuousClock.Instant = .now + .seconds(2)
     ) async throws -> PortMap {
+        try PortError.check("duration", duration, in: .zero...ServiceLook.longest)
         let found = try registrations()
         let answers = await askOwners(of: found) { registration, isSilent in
             var (service, isSilent): (PortService?, Bool) = (nil, isSilent)

@@ -176,7 +176,7 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
         guard allowed.contains(value) else { throw .invalidLimit(name: name, value: value, allowed: allowed) }
     }
 
-    static func check(_ name: String, _ value: Duration, in allowed: ClosedRange<Duration>) throws(PortError) {
+    package static func check(_ name: String, _ value: Duration, in allowed: ClosedRange<Duration>) throws(PortError) {
         guard allowed.contains(value) else { throw .invalidDuration(name: name, value: value, allowed: allowed) }
     }
 

@@ -16,8 +16,8 @@ import Testing
         let port = try MachPort(nameServer: owner.nameServer)
         try owner.nameServer.register(port, name: "measured")
         let right = try await asker.nameServer.port(forName: "measured", before: .now + .seconds(30))
-        let reporter = PortMetricsReporter(runtime: owner, every: .seconds(1000), factory: metrics)
-        let senders = PortMetricsReporter(runtime: asker, every: .seconds(1000), factory: TestMetrics())
+        let reporter = try PortMetricsReporter(runtime: owner, every: .seconds(1000), factory: metrics)
+        let senders = try PortMetricsReporter(runtime: asker, every: .seconds(1000), factory: TestMetrics())
 
         for _ in 0..<5 { try await right.send(MachPort.Message()) }
         for _ in 0..<2 { _ = try await port.receive() }
@@ -46,10 +46,18 @@ import Testing
     @Test func `a reporter reports in its task until the task is cancelled`() async throws {
         defer { try? FileManager.default.removeItem(at: folder) }
         let runtime = PortRuntime(directory: folder.path)
-        let reporter = PortMetricsReporter(runtime: runtime, every: .milliseconds(1), factory: metrics)
+        let reporter = try PortMetricsReporter(runtime: runtime, every: .milliseconds(1), factory: metrics)
         let reporting = Task { await reporter.run() }
         while try metrics.expectMeter("ports.count").values.count < 3 { await Task.yield() }
         reporting.cancel()
         await reporting.value
+    }
+
+    @Test(arguments: [Duration.zero, .seconds(-1), .microseconds(999), .seconds(86_401)])
+    func `an interval that would keep a processor busy, or never end, is refused`(interval: Duration) throws {
+        let allowed = Duration.milliseconds(1) ... .seconds(86_400)
+        #expect(throws: PortError.invalidDuration(name: "every", value: interval, allowed: allowed)) {
+            _ = try PortMetricsReporter(runtime: PortRuntime(directory: folder.path), every: interval, factory: metrics)
+        }
     }
 }
