@@ -823,6 +823,41 @@ extension Script {
                 s.run("default", 5)
             },
         ]
+        + ["source", "port", "timer"].flatMap { kind in
+            @Sendable func add(to s: any Stage) {
+                switch kind {
+                case "source": s.source0("last")
+                case "port": s.port("last")
+                default: s.timer("last", 10_000)
+                }
+            }
+            return [
+                Script("a block that invalidates the last \(kind) of its mode", timed: true) { s in
+                    s.watch("default")
+                    add(to: s)
+                    s.block("b") { s.invalidate("last") }
+                    s.run("default", short)
+                    s.run()
+                },
+                Script("a block that invalidates the last \(kind) of its mode, polled") { s in
+                    s.watch("default")
+                    add(to: s)
+                    s.block("b") { s.invalidate("last") }
+                    s.run("default", 0, returning: true)
+                    s.run()
+                },
+                Script("a block that wakes the loop and invalidates the last \(kind) of its mode", timed: true) { s in
+                    s.watch("default")
+                    add(to: s)
+                    s.observer("o", .beforeWaiting, repeats: false) {
+                        s.block("b") { s.invalidate("last") }
+                        s.wakeUp()
+                    }
+                    s.run("default", short)
+                    s.run()
+                },
+            ]
+        }
         + [ThreadRunLoop.Activity.entry, .beforeTimers, .beforeSources, .beforeWaiting, .afterWaiting, .exit].map {
             activity in
             Script("a block inside the observer of \(activity.label)", timed: true) { s in

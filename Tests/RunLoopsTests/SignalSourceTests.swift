@@ -51,6 +51,24 @@ import Testing
         #expect(after.sa_flags & SA_RESTART == 0)
     }
 
+    @Test func `a handler that has invalidated its source raises the signal for its own action`() throws {
+        var before = sigaction()
+        sigaction(SIGWINCH, nil, &before)
+        let thread = try RunLoopThread()
+        let (source, after, handled) = (Shared<ThreadRunLoop.Source1?>(nil), Shared(sigaction()), Latch())
+        let made = try ThreadRunLoop.Source1.signal(SIGWINCH) { _ in
+            source.withLock { $0 }?.invalidate()
+            after.withLock { _ = sigaction(SIGWINCH, nil, &$0) }
+            handled.open()
+        }
+        source.withLock { $0 = made }
+        try thread.loop.add(made)
+        kill(getpid(), SIGWINCH)
+        #expect(handled.wait(until: .patience))
+        #expect(before.sa_flags & SA_RESTART == 0 && after.withLock { $0.sa_flags } & SA_RESTART == 0)
+        source.withLock { $0 = nil }
+    }
+
     @Test(arguments: [0, -1, SIGKILL, SIGSTOP, 1000, SIGSEGV, SIGILL])
     func `a signal that cannot be watched is an error`(_ signal: Int32) {
         #expect(throws: RunLoopError.signalNotWatchable(signal)) {

@@ -46,6 +46,7 @@ extension ThreadRunLoop {
         /// Whether the source has work that the descriptor does not report.
         let hasWork: @Sendable () -> Bool
         private let report = Atomic(Report.none)
+        private let invalidated: @Sendable () -> Void
         let duplicates: Bool
         let membership = LoopMembership()
 
@@ -68,10 +69,12 @@ extension ThreadRunLoop {
         ///   - label: Called with the loop's lock held.
         ///   - duplicates: False when the owner always invalidates the source before closing the descriptor.
         ///   - hasWork: What a loop that polls asks. It must be quick, and is called on the loop's thread.
+        ///   - invalidated: Called by ``invalidate()``, before it returns.
         package init(
             descriptor: Int32, interest: Readiness = .readable, order: Int = 0,
             label: @escaping @Sendable () -> String? = { nil }, duplicates: Bool,
-            hasWork: @escaping @Sendable () -> Bool = { true }, perform: @escaping Perform
+            hasWork: @escaping @Sendable () -> Bool = { true }, invalidated: @escaping @Sendable () -> Void = {},
+            perform: @escaping Perform
         ) {
             self.descriptor = descriptor
             self.interest = interest
@@ -79,6 +82,7 @@ extension ThreadRunLoop {
             makeLabel = label
             self.duplicates = duplicates
             self.hasWork = hasWork
+            self.invalidated = invalidated
             state = Mutex(State(perform: perform))
         }
 
@@ -89,6 +93,7 @@ extension ThreadRunLoop {
         /// The corresponding CF function is `CFRunLoopSourceInvalidate`.
         public func invalidate() {
             Item.source1(self).invalidate { state.withLock { $0.perform.take() } }
+            invalidated()
         }
 
         /// Reports work whatever the state of the descriptor: every loop that has the source performs it, until

@@ -15,7 +15,11 @@ extension ThreadRunLoop.Source1 {
         let watch = try SignalWatch(signal)
         // A process may have been started with the signal blocked; one thread that takes it is enough.
         crl_signal_unblock(signal)
-        return ThreadRunLoop.Source1(descriptor: watch.event.descriptor, label: "signal \(signal)") { _ in
+        return ThreadRunLoop.Source1(
+            descriptor: watch.event.descriptor, label: { "signal \(signal)" }, duplicates: true,
+            // Not only when the handler is released: it may be running, and raise the signal to have its own action.
+            invalidated: { [weak watch] in watch?.end() }
+        ) { _ in
             let count = watch.event.clear()
             if count > 0 { handler(Int(clamping: count)) }
             return count > 0
