@@ -59,6 +59,18 @@ struct Look: Sendable {
         time = .now
     }
 
+    /// What is wrong with a port, and from whom the messages come that wait.
+    static func trouble(of name: String) async -> String? {
+        guard let found = try? PortNameServer.shared.registration(forName: name) else { return nil }
+        let look = await Look(found, observing: .milliseconds(300), before: .now + .seconds(2))
+        guard let trouble = look.trouble?.text else { return nil }
+        // The text of a flood names the sender.
+        guard let service = look.service, service.waiting > 0, service.condition != .flooded,
+            let sender = service.busiestSender
+        else { return trouble }
+        return trouble + "; most of the messages come from \(sender.program ?? "?") (pid \(sender.pid))"
+    }
+
     /// The condition in a word.
     var state: String {
         service?.condition.rawValue ?? (statistics != nil ? "-" : isStopped ? "stopped" : "?")
@@ -112,7 +124,7 @@ extension PortService {
                 queue.map { .object([("label", .string($0.label)), ("busy", .bool($0.isBusy))]) } ?? .string(nil)
             ),
             ("waitingThreads", .integer(waitingThreads)), ("waitingTasks", .integer(waitingTasks)),
-            ("iteratingTasks", .integer(iteratingTasks)),
+            ("iteratingTasks", .integer(iteratingTasks)), ("receiverAway", .bool(isReceiverAway)),
             ("descriptors", .integer(descriptors)), ("handlingThreads", .integer(handlingThreads)),
             ("observedMilliseconds", .number(milliseconds(observed))), ("handled", .integer(handled)),
             (

@@ -83,7 +83,8 @@ package enum FuzzedAnswer {
                     thread: 5, threadName: "x", modes: ["default", "m"], running: ["default"], isWaiting: false,
                     callout: "source", busyFor: .seconds(1), isBusyForLonger: true, isComputing: true)
             ], queue: .init(label: "q", isBusy: true), waitingThreads: 1, waitingTasks: 1, iteratingTasks: 2,
-            descriptors: 1, handlingThreads: 1, observed: .milliseconds(300), handled: 5, waitingBefore: 500,
+            isReceiverAway: true, descriptors: 1, handlingThreads: 1, observed: .milliseconds(300), handled: 5,
+            waitingBefore: 500,
             received: 100, waiting: 500, queueLimit: 1000,
             senders: [
                 .init(

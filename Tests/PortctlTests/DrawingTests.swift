@@ -150,6 +150,15 @@ import Testing
         }
     }
 
+    @Test func `a port that is busy is said to be so in a map, and is in no trouble`() {
+        func html(_ state: PortDrawing.State) -> String {
+            let port = PortDrawing.Port(id: "1", name: "x", state: state)
+            return MapPage(PortDrawing(processes: [.init(pid: 1, program: "/bin/x", ports: [port])], edges: [])).html
+        }
+        #expect(html(.busy).contains(">busy<") && !html(.busy).contains("Ports in trouble"))
+        #expect(!html(.served).contains(">busy<") && html(.stuck).contains("Ports in trouble"))
+    }
+
     @Test func `durations and shares are readable`() {
         let times: [(Duration, String)] = [
             (.zero, "0 ns"), (.nanoseconds(999), "999 ns"), (.nanoseconds(1500), "1.50 µs"),

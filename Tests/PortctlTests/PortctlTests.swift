@@ -154,6 +154,22 @@ import Testing
         #expect(registry.portctl("monitor").status == 64)
     }
 
+    @Test func `a monitor of a port that takes nothing says so, and whose messages wait`() throws {
+        let nobody = try registry.serve("nobody", as: "hold")
+        let feeder = registry.helper("send-on", "nobody")
+        #expect(waitUntil { registry.portctl("list").output.contains(" unserved ") })
+        let shown = registry.start("monitor", "nobody")
+        try shown.waitsForError("“nobody”: ")
+        shown.child.signal(SIGINT)
+        let outcome = shown.outcome
+        #expect(outcome.status == 0 && outcome.output == "")
+        let lines = outcome.errors.split(separator: "\n")
+        try #require(lines.count == 2, "\(lines)")
+        #expect(lines[1].contains("messages wait, and nobody takes them: "))
+        #expect(lines[1].hasSuffix("/PortsTestHelper (pid \(feeder.child.pid))"), "\(lines)")
+        withExtendedLifetime(nobody) {}
+    }
+
     @Test func `a name is waited for, and its end`() throws {
         let waiting = registry.start("wait", "late")
         let server = try registry.serve("late")

@@ -207,6 +207,29 @@ import Testing
         #expect(try await right.service(observing: .zero).iteratingTasks == 0)
     }
 
+    @Test func `a thread or a task that receives by itself is busy with its message, until it asks for the next`()
+        async throws
+    {
+        let port = try port()
+        let right = port.sendRight
+        try await right.send(MachPort.Message())
+        #expect(try await right.service(observing: .milliseconds(20)).condition == .unserved)
+        _ = try await port.receive(before: .patience)
+        let busy = try await right.service(observing: .milliseconds(20))
+        #expect(busy.isReceiverAway && busy.condition == .busy && !busy.isUnserved && busy.trouble == nil)
+        #expect(busy.takers.count == 1 && busy.takers[0].hasPrefix("a thread or task that has taken a message"))
+
+        try await right.send(MachPort.Message())
+        let stuck = try await right.service(observing: .milliseconds(20))
+        #expect(stuck.condition == .stuck && stuck.trouble?.contains("`receive(before:)`") == true)
+        #expect(stuck.remedy?.contains("`receive(before:)`") == true)
+        _ = try await port.receive(before: .patience)
+        // One that has asked in vain has nothing to do.
+        await #expect(throws: PortError.self) { try await port.receive(before: .now) }
+        let unserved = try await right.service(observing: .milliseconds(20))
+        #expect(!unserved.isReceiverAway && unserved.condition == .unserved)
+    }
+
     private func flooded(handled: Int = 100, by senders: PortService.Sender...) -> PortService {
         service(handled: handled, waiting: 20_000, senders: senders)
     }
@@ -221,7 +244,8 @@ import Testing
             isBusyForLonger: false, isComputing: true)
         return PortService(
             pid: 1, hasHandler: true, loops: queue == nil ? [loop] : [], queue: queue, waitingThreads: 0,
-            waitingTasks: 0, iteratingTasks: 0, descriptors: 0, handlingThreads: 1, observed: observed,
+            waitingTasks: 0, iteratingTasks: 0, isReceiverAway: false, descriptors: 0, handlingThreads: 1,
+            observed: observed,
             handled: handled, waitingBefore: waiting, received: 100, waiting: waiting, queueLimit: 1000,
             senders: senders, awaited: [])
     }

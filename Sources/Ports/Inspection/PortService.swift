@@ -78,6 +78,9 @@ public struct PortService: Sendable, Hashable {
     public let waitingTasks: Int
     /// The tasks in such a loop, also those that handle a message now.
     public let iteratingTasks: Int
+    /// Whether a thread or a task has taken the last message with `receive(before:)`, outside a `for await`, and has not
+    /// asked for another since: it handles the message, or has ended.
+    public let isReceiverAway: Bool
     /// The ``PortDescriptor``s of the port, by which other loops serve it: poll, GLib, Foundation…
     public let descriptors: Int
     /// The threads that are taking or handling messages now.
@@ -111,7 +114,7 @@ extension PortService {
         case served
         /// Nobody takes the port's messages.
         case unserved
-        /// A message is being handled, and no other waits.
+        /// A message is being handled, and no other waits. With ``PortService/isReceiverAway`` perhaps not any more.
         case busy
         /// Somebody serves the port, and has taken nothing while the owner looked; or has handled one message for two
         /// seconds or more, while no other waits.
@@ -124,7 +127,8 @@ extension PortService {
     public var isUnserved: Bool {
         let hasLoop = hasHandler && loops.contains { $0.serves }
         return !hasLoop && (queue == nil || !hasHandler) && descriptors == 0
-            && waitingThreads + waitingTasks + iteratingTasks == 0 && handlingThreads == 0 && handled == 0
+            && waitingThreads + waitingTasks + iteratingTasks == 0 && !isReceiverAway && handlingThreads == 0
+            && handled == 0
     }
 
     /// The messages that are too many, when they stay so many: half of the limit, or a hundred.
@@ -138,6 +142,7 @@ extension PortService {
             if waiting > 0 { return .stuck }
             if isHandling { return handlingTime >= Self.longHandling ? .stuck : .busy }
         }
+        if isReceiverAway, handled == 0, waiting == 0 { return .busy }
         return min(waiting, waitingBefore) >= flood ? .flooded : .served
     }
 

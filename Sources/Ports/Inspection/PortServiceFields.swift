@@ -17,6 +17,7 @@ extension PortService: Fields {
         senders = reader.list()
         awaited = reader.list()
         iteratingTasks = reader.count()
+        isReceiverAway = reader.flag()
     }
 
     func write(to writer: inout FieldWriter) {
@@ -30,6 +31,7 @@ extension PortService: Fields {
         writer.write(senders)
         writer.write(awaited)
         writer.write(iteratingTasks)
+        writer.write(isReceiverAway)
     }
 }
 

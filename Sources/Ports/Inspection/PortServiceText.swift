@@ -46,6 +46,10 @@ extension PortService {
             (descriptors, "a loop of another kind, by a descriptor", "loops of other kinds, by descriptors"),
         ]
         takers += others.filter { $0.0 > 0 }.map { $0.0 == 1 ? $0.1 : "\($0.0) \($0.2)" }
+        if isReceiverAway {
+            takers.append(
+                "a thread or task that has taken a message with `receive(before:)`: it handles that, or has ended")
+        }
         return takers
     }
 
@@ -100,6 +104,8 @@ extension PortService {
             }
         case .stuck where loops.isEmpty && queue == nil && busyTasks > 0:
             "see what the task awaits before it asks for the next message; `serve`, or a task group, handles several at a time"
+        case .stuck where takers.count == 1 && isReceiverAway:
+            "see what the program does before it calls `receive(before:)` again, and whether it ever does"
         case .stuck:
             "a debugger" + (pid > 0 ? ", or `eu-stack -p \(pid)` of the package elfutils," : "")
                 + " shows where the thread is; let handlers return soon"

@@ -106,11 +106,15 @@ final class ServiceLook: Sendable {
     private func service(
         _ first: Sight, _ last: Sight, _ takers: Receiver.Takers, _ loops: [PortService.Loop], _ taken: [pid_t: Int]
     ) -> PortService {
+        let iteratingTasks = port.iteratingTasks.load(ordering: .relaxed)
+        let receivers = takers.waiters.count { !($0 is PollService) }
         return PortService(
             pid: getpid(), hasHandler: takers.hasHandler, loops: loops, queue: takers.queue,
             waitingThreads: takers.waiters.count { $0 is ThreadWaiter },
             waitingTasks: takers.waiters.count { $0 is TaskWaiter },
-            iteratingTasks: port.iteratingTasks.load(ordering: .relaxed),
+            iteratingTasks: iteratingTasks,
+            // A task in `for await` is told of by itself.
+            isReceiverAway: iteratingTasks + receivers == 0 && port.isReceiverAway.load(ordering: .relaxed),
             descriptors: takers.waiters.count { $0 is PollService }, handlingThreads: takers.turnCount,
             observed: first.time.duration(to: last.time),
             handled: last.statistics.received - first.statistics.received,

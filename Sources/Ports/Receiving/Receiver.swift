@@ -52,6 +52,8 @@ final class Receiver: LocalPort, RegisteredPort {
     let scheduling = Lock(())
     /// The tasks in a `for await` over the port's messages.
     let iteratingTasks = Atomic(0)
+    /// Whether a `receive(before:)` has taken the last message, and its caller has not asked for another since.
+    let isReceiverAway = Atomic(false)
 
     init(
         _ limits: PortLimits, directoryPath: String, _ context: ReceiveContext, handlers: Handlers = Handlers()

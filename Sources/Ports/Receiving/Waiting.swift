@@ -11,14 +11,15 @@ extension Receiver {
     /// Waits for the next message and takes it.
     func receive(before deadline: MonotonicInstant) throws(PortError) -> ReceivedMessage {
         try beginTurn()
+        isReceiverAway.store(false, ordering: .relaxed)
         defer { endTurn() }
-        if let message = takeMessage() { return message }
+        if let message = takeToReturn() { return message }
         let waiter = ThreadWaiter()
         add(waiter)
         defer { remove(waiter) }
         while true {
             // A message that came before the waiter was added wakes nobody.
-            if let message = takeMessage() { return message }
+            if let message = takeToReturn() { return message }
             let descriptor = try state.withLock { (state) throws(PortError) in
                 guard state.lifecycle.isOpen else { throw .becameInvalid(port: identity) }
                 return try state.socket?.watchedDescriptor()
@@ -35,6 +36,7 @@ extension Receiver {
         before deadline: MonotonicInstant, takesRequests: Bool = false
     ) async throws -> ReceivedMessage {
         try Task.checkCancellation()
+        isReceiverAway.store(false, ordering: .relaxed)
         if let message = try takeNow(takesRequests) { return message }
         let waiter = TaskWaiter(context.housekeeping)
         add(waiter)
@@ -56,11 +58,17 @@ extension Receiver {
             throw waiter != nil && error == .isInvalid(port: identity) ? .becameInvalid(port: identity) : error
         }
         defer { endTurn() }
-        if let message = takeMessage(takesRequests) { return message }
+        if let message = takeToReturn(takesRequests) { return message }
         guard let waiter else { return nil }
         let descriptor = try state.withLock { (state) throws(PortError) in try state.socket?.watchedDescriptor() }
         if let descriptor { try waiter.watch(descriptor) }
         return nil
+    }
+
+    private func takeToReturn(_ takesRequests: Bool = false) -> ReceivedMessage? {
+        let message = takeMessage(takesRequests)
+        if message != nil { isReceiverAway.store(true, ordering: .relaxed) }
+        return message
     }
 
     func takeMessage(_ takesRequests: Bool = false) -> ReceivedMessage? {

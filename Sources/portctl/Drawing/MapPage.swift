@@ -19,7 +19,7 @@ struct MapPage {
 
     var html: String {
         let troubled = drawing.processes.flatMap { process in
-            process.ports.filter { $0.state != .served }.map { (process, $0) }
+            process.ports.filter(\.state.isTrouble).map { (process, $0) }
         }
         let count = drawing.processes.reduce(0) { $0 + $1.ports.count }
         return Page(
@@ -57,6 +57,7 @@ struct MapPage {
     private func word(_ state: PortDrawing.State) -> String {
         switch state {
         case .served: ""
+        case .busy: "busy"
         case .unserved: "served by nobody"
         case .stuck: "stuck"
         case .flooded: "flooded"
@@ -233,8 +234,10 @@ struct MapPage {
         .edge.unserved, .edge.stuck, .edge.silent { stroke: var(--alarm); } .edge.flooded { stroke: var(--warning); }
         .edge.on { stroke: var(--accent); stroke-opacity: 1; } svg.chosen .edge:not(.on) { stroke-opacity: .12; }
         .dot { fill: var(--source); } .dot.unserved, .dot.stuck, .dot.silent { fill: var(--alarm); } .dot.flooded { fill: var(--warning); }
+        svg text.badge { fill: var(--alarm); font-size: 11px; font-weight: 600; }
         rect.badge { fill: var(--alarm-ground); } rect.badge.flooded { fill: var(--warning-ground); }
-        svg text.badge { fill: var(--alarm); font-size: 11px; font-weight: 600; } svg text.badge.flooded { fill: var(--warning); }
+        rect.badge.busy { fill: var(--ground); stroke: var(--line); } svg text.badge.busy { fill: var(--text); }
+        svg text.badge.flooded { fill: var(--warning); }
         span.badge { padding: 1px 9px; border-radius: 9px; font-size: 12px; font-weight: 600; white-space: nowrap;
           color: var(--alarm); background: var(--alarm-ground); }
         .trouble th:nth-child(2) { width: 20%; min-width: 12em; } .trouble th:nth-child(3) { width: 16%; min-width: 9em; }

@@ -2,7 +2,11 @@ import Ports
 
 /// What a ``MapPage`` draws: processes, their ports, and who sends to which.
 struct PortDrawing {
-    enum State: String { case served, unserved, stuck, flooded, silent }
+    enum State: String {
+        case served, busy, unserved, stuck, flooded, silent
+
+        var isTrouble: Bool { self != .served && self != .busy }
+    }
 
     struct Port {
         let id: String
@@ -66,6 +70,7 @@ extension PortDrawing.Port {
         let takers = service.takers
         let by = service.isUnserved ? ["nobody"] + takers.map { "not by " + $0 } : takers
         details = ["Served by " + by.joined(separator: "; ") + "."]
+        if state == .busy { details.append("A message is being handled, and no other waits.") }
         if let trouble = service.trouble { details.append(trouble + ".") }
     }
 }
