@@ -86,7 +86,8 @@ struct Info: ParsableCommand {
             found += rows(
                 "senders",
                 service.senders.prefix(10).map {
-                    "\($0.program ?? "?") (pid \($0.pid)): \(messages($0.sent))"
+                    "\($0.program ?? "?") (pid \($0.pid)): "
+                        + ($0.sent == 0 ? "an unknown number of messages" : messages($0.sent))
                         + (taken > 0 ? ", \($0.taken) of the last \(taken) taken" : "")
                         + ($0.hasEnded ? ", and has ended" : "")
                 })

@@ -247,7 +247,7 @@ import Testing
 
     @Test(arguments: [
         ["nonsense"], ["info"], ["request", "x", "--timeout", "-1"], ["request", "x", "--timeout", "soon"],
-        ["send", "x", "--id", "-1"], ["ping", "x", "--count", "0"], ["wait"],
+        ["send", "x", "--id", "-1"], ["ping", "x", "--count", "0"], ["wait"], ["info", "x", "--observe", "11"],
     ])
     func `wrong usage has its own status`(_ arguments: [String]) throws {
         let outcome = registry.start(arguments).outcome

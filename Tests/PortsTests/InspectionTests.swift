@@ -329,6 +329,25 @@ import Testing
         thread.stop()
     }
 
+    @Test func `a sender that has ended before anybody has asked is known`() throws {
+        let port = try port()
+        try sandbox.names.register(port, name: "test")
+        let feeder = Child("bytes", "10", "10", in: sandbox)
+        // Without a question to the feeder.
+        #expect(waitUntil { !port.receiver.look().isEmpty })
+        feeder.kill()
+        let (right, runtime) = try stranger(to: port)
+        #expect(
+            waitUntil {
+                let service = try? right.service(observing: .milliseconds(20), before: .patience)
+                return service?.busiestSender?.description == "PortsTestHelper (pid \(feeder.pid)), which has ended,"
+            })
+        // Not any more, when its messages were taken.
+        while !port.receiver.look().isEmpty { _ = try port.receive(before: .patience) }
+        #expect(try right.service(observing: .milliseconds(20), before: .patience).senders.isEmpty)
+        withExtendedLifetime(runtime) {}
+    }
+
     @Test func `a process that waits for another says for which port`() throws {
         let silent = try MachPort(nameServer: sandbox.names)
         try sandbox.names.register(silent, name: "silent")

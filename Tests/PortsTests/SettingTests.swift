@@ -35,5 +35,6 @@ import Testing
         ) {
             try await right.service(observing: duration)
         }
+        await #expect(throws: PortError.self) { try await sandbox.names.map(observing: duration) }
     }
 }

@@ -111,6 +111,8 @@ final class ControlConnection: Sendable {
     /// Whether the peer may have sent messages to the port: a process watches a port before it sends.
     func watches(_ number: UInt64) -> Bool { state.withLock { $0.watched.contains(number) } }
 
+    var watchedPorts: Set<UInt64> { state.withLock { $0.watched } }
+
     func tellInvalidated(_ number: UInt64) {
         if state.withLock({ $0.watched.remove(number) }) != nil { send(.invalidated(number)) }
     }

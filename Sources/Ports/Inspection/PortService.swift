@@ -39,7 +39,7 @@ public struct PortService: Sendable, Hashable {
         public let pid: Int32
         /// The path of its program, or the name alone when the process has ended; nil when the system does not say.
         public let program: String?
-        /// The messages that it has sent, since it is connected.
+        /// The messages that it has sent, since it is connected; 0 when it has ended before anybody asked for their number.
         public let sent: Int
         /// Those of them that it has sent while the owner looked.
         public let recently: Int

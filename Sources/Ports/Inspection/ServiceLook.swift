@@ -79,7 +79,7 @@ final class ServiceLook: Sendable {
             if senders[pid] == nil { senders[pid] = Sent(former: ended.sender.program, hasEnded: true) }
             add(ended.sent, ended.sinceEmpty, of: pid)
         }
-        return senders.filter { $0.value.sent > 0 }
+        return senders.filter { $0.value.sent > 0 || $0.value.hasEnded }
     }
 
     /// - Parameter taken: A sample of the messages that were taken meanwhile, by their senders' processes.
@@ -91,6 +91,12 @@ final class ServiceLook: Sendable {
             found[pid] = Sent(
                 sent: max(count, first.senders[pid]?.sent ?? 0), sinceEmpty: last.statistics.waiting,
                 former: first.senders[pid]?.former, hasEnded: hasEnded)
+        }
+        // Of those that were never asked, only who is known: what no other has sent may be theirs.
+        let known = found.values.reduce(0) { $0 &+ $1.sinceEmpty }
+        for (pid, sender) in found where sender.sent == 0 {
+            found[pid]?.sent = taken[pid] ?? 0
+            found[pid]?.sinceEmpty = max(1, last.statistics.waiting &- known)
         }
         let most = found.sorted { $0.value.sent > $1.value.sent }.prefix(FieldWriter.most)
         return most.enumerated().map { index, sender in

@@ -327,6 +327,17 @@ final class Receiver: LocalPort, RegisteredPort {
         state.withLock { $0.counts.senderDied(sender, owner) }
     }
 
+    /// A process that may have sent messages has ended before anybody has asked it for their count.
+    func unaskedSenderDied(_ owner: ProcessIdentity) {
+        let isEmpty = state.withLock { state in
+            let isEmpty = state.looksEmpty()
+            if !isEmpty { state.counts.unaskedSenderDied(owner) }
+            return isEmpty
+        }
+        // The look has silenced the descriptor.
+        if !isEmpty { tellOthers() }
+    }
+
     var knownSenderCount: Int { state.withLock { $0.counts.knownSenderCount } }
 
     /// The statistics, with the last counts of senders in other processes, and whether the port's own queue is empty.

@@ -5,6 +5,7 @@ struct StatisticsCounts {
     /// A sender whose last connection has ended, and of whose messages some may wait.
     struct Ended {
         let sender: ProcessIdentity
+        /// Zero when the sender was never asked.
         let sent: Int
         /// Those since the queue was last seen empty.
         let sinceEmpty: Int
@@ -44,9 +45,15 @@ struct StatisticsCounts {
         let sinceEmpty = sinceEmpty(by: sender)
         guard let count = sent.removeValue(forKey: sender) else { return }
         lost &-= count
-        guard sinceEmpty > 0 else { return }
+        if sinceEmpty > 0 { note(Ended(sender: owner, sent: count, sinceEmpty: sinceEmpty)) }
+    }
+
+    /// Notes a sender that has ended before anybody has asked it for its count, while messages wait.
+    mutating func unaskedSenderDied(_ owner: ProcessIdentity) { note(Ended(sender: owner, sent: 0, sinceEmpty: 0)) }
+
+    private mutating func note(_ sender: Ended) {
         if ended.count == Self.mostEnded { ended.removeFirst() }
-        ended.append(Ended(sender: owner, sent: count, sinceEmpty: sinceEmpty))
+        ended.append(sender)
     }
 
     /// - Parameters:

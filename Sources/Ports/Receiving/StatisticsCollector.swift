@@ -134,5 +134,8 @@ final class StatisticsCollector: Sendable {
         let incarnation = connection.incarnation
         let counted = state.withLock { $0.counted.removeValue(forKey: incarnation) } ?? []
         for port in counted { ports.port(port)?.senderDied(incarnation, connection.owner) }
+        for port in connection.watchedPorts.subtracting(counted) {
+            ports.port(port)?.unaskedSenderDied(connection.owner)
+        }
     }
 }
