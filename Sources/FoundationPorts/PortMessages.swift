@@ -66,11 +66,10 @@ extension PortMessage {
     convenience init(_ message: MachPort.Message, _ replyRight: ReplyRight?, to port: SendRightPort) {
         let sendPort = replyRight.map(ReplyPort.init) ?? message.replyPort.map(port.object)
         let components: [AnyObject] = (0..<message.componentCount).map { index in
-            if let right = message.port(ofComponent: index) { return port.object(for: right) }
             let data = message.withBytes(ofComponent: index) { bytes in
                 bytes.withUnsafeBytes { NSData(bytes: $0.baseAddress, length: $0.count) }
             }
-            return data ?? NSData()
+            return data ?? message.port(ofComponent: index).map(port.object) ?? NSData()
         }
         self.init(sendPort: sendPort, receivePort: port, components: components)
         msgid = message.id

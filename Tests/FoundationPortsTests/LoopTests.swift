@@ -26,6 +26,24 @@ import Testing
         #expect(!RunLoop.current.run(mode: .default, before: .patience))
     }
 
+    @Test func `after a stop in a handler the next message waits for the next run`() {
+        let port = NSMachPort()
+        var received: [UInt32] = []
+        let receiver = Receiver { message in
+            received.append(message.msgid)
+            if message.msgid != 1 { CFRunLoopStop(CFRunLoopGetCurrent()) }
+        }
+        port.setDelegate(receiver)
+        RunLoop.current.add(port, forMode: .default)
+        for id in 1...3 { #expect(port.send(id)) }
+        // This run does not return after a source, so it handles the first message and goes on.
+        #expect(CFRunLoopRunInMode(.defaultMode, 60, false) == .stopped)
+        #expect(received == [1, 2])
+        #expect(CFRunLoopRunInMode(.defaultMode, 60, false) == .stopped)
+        #expect(received == [1, 2, 3])
+        RunLoop.current.remove(port, forMode: .default)
+    }
+
     @Test func `moving between modes loses nothing`() {
         let port = NSMachPort()
         let modes = [RunLoop.Mode.default, RunLoop.Mode("other"), RunLoop.Mode("third")]
