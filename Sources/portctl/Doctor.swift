@@ -34,7 +34,12 @@ struct Doctor: ParsableCommand {
             findings += [
                 ("leftovers", finding(leftovers)), ("notifications", finding(notifications)), ("port", finding(port)),
             ]
-            findings += hiddenOwners() + services()
+            findings += hiddenOwners()
+            do {
+                findings += try services()
+            } catch {
+                findings.append(("service", Finding(state: .error, text: printable("\(error)"))))
+            }
         }
         if output.isJSON {
             let list = findings.map { subject, finding in
@@ -118,13 +123,12 @@ struct Doctor: ParsableCommand {
     }
 
     /// The ports that have messages and are not served as they should be, or that all are well.
-    private func services() -> [(String, Finding)] {
-        guard let found = try? PortNameServer.shared.registrations() else { return [] }
-        var looks = Look.all(found, observing: .milliseconds(500))
+    private func services() throws -> [(String, Finding)] {
+        var looks = try Look.all(PortNameServer.shared.registrations(), observing: .milliseconds(500))
         // Whether a handler is slow or stuck shows only in time.
         let busy = looks.filter { $0.service?.condition == .busy }.map(\.registration)
         if !busy.isEmpty {
-            let again = Look.all(busy, observing: .seconds(2))
+            let again = try Look.all(busy, observing: .seconds(2))
             looks = looks.filter { $0.service?.condition != .busy } + again
         }
         let troubles = looks.compactMap { look in
@@ -143,7 +147,7 @@ struct Doctor: ParsableCommand {
             let text =
                 "\(owner.pid.map { "process \($0)" } ?? "a process") uses a former directory at \(path), which was "
                 + "removed or moved: nobody finds its names"
-            return ("hidden", Finding(state: .warning, text: printable(text), remedy: "restart the process"))
+            return ("hidden", Finding(state: .error, text: printable(text), remedy: "restart the process"))
         }
     }
 

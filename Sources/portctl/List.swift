@@ -16,7 +16,7 @@ struct List: ParsableCommand {
 
     func run() throws {
         let found = try PortNameServer.shared.registrations()
-        let looks = Look.all(found)
+        let looks = try Look.all(found)
         if output.isJSON { return print("\(JSON.array(looks.map(\.json)))") }
         guard !found.isEmpty else {
             return Portctl.report("no names in \(PortNameServer.shared.path) (see PORTS_DIRECTORY)")
@@ -55,7 +55,7 @@ struct Info: ParsableCommand {
         guard let found = try PortNameServer.shared.registration(forName: port.name) else {
             throw PortError.nameNotFound(port.name, directory: PortNameServer.shared.path)
         }
-        let look = Look.all([found], observing: observe.duration, timeout: .seconds(5))[0]
+        let look = try Look.all([found], observing: observe.duration, timeout: .seconds(5))[0]
         let statistics = look.statistics
         if output.isJSON { return print("\(look.json)") }
         print(

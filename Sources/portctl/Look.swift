@@ -12,22 +12,27 @@ struct Look: Sendable {
     var statistics: MachPort.Statistics?
     /// Whether the owner has not answered in time.
     private(set) var isSilent = false
+    /// What portctl itself has none of, such as descriptors.
+    private var ownFailure: PortError?
     /// Whether the owner answers as many others as it takes.
     private var isBusy = false
 
     /// Looks at all names at the same time, so that an owner that does not answer keeps nothing else from being shown.
+    /// - Throws: `PortError`, when this process lacks what it needs to ask.
     static func all(
         _ registrations: [PortNameServer.Registration], observing duration: Duration = .milliseconds(200),
         timeout: Duration = .seconds(2)
-    ) -> [Look] {
-        let looks = try? awaited {
+    ) throws -> [Look] {
+        let looks = try awaited {
             await PortNameServer.shared.askOwners(of: registrations) { registration, isSilent in
                 let deadline = isSilent ? nil : ContinuousClock.now + duration + timeout
                 let look = await Look(registration, observing: duration, before: deadline)
                 return (look, look.isSilent)
             }
         }
-        return (looks ?? []).sorted { $0.registration.name < $1.registration.name }
+        // Nothing is known of the owners then.
+        if let failure = looks.lazy.compactMap(\.ownFailure).first { throw failure }
+        return looks.sorted { $0.registration.name < $1.registration.name }
     }
 
     /// - Parameter deadline: Nil for an owner that has not answered before, and is not asked.
@@ -55,6 +60,11 @@ struct Look: Sendable {
             isBusy = true
         } catch PortError.receiveTimedOut, PortError.cannotConnect {
             isSilent = true
+        } catch let error as PortError {
+            switch error {
+            case .outOfDescriptors, .outOfSockets, .runLoop, .unavailable, .transport, .directory: ownFailure = error
+            default: break
+            }
         } catch {}
         time = .now
     }

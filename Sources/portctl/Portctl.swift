@@ -1,6 +1,7 @@
 import ArgumentParser
 import Glibc
 import Ports
+import RunLoops
 
 #if !CommandLine
     #error("add the trait “CommandLine” to the dependency on swift-ports: portctl needs swift-argument-parser")
@@ -8,6 +9,8 @@ import Ports
 
 /// An error of a command's own, with the remedy.
 protocol Problem: Error, CustomStringConvertible {}
+
+extension RunLoopError: Problem {}
 
 @main
 struct Portctl: ParsableCommand {

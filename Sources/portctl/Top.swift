@@ -64,7 +64,7 @@ struct Top: ParsableCommand {
         var former: [PortIdentity: Look] = [:]
         var table: [String] = []
         try repetition.run(on: terminal, redraw: { terminal?.show(table) }) { _ in
-            let looks = Look.all(try PortNameServer.shared.registrations(), timeout: .milliseconds(300))
+            let looks = try Look.all(PortNameServer.shared.registrations(), timeout: .milliseconds(300))
             let samples = looks.map { Sample($0, after: former[$0.registration.port]) }
             former = Dictionary(looks.map { ($0.registration.port, $0) }) { $1 }
             let sorted = samples.sorted {

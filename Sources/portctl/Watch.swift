@@ -49,6 +49,7 @@ struct Wait: ParsableCommand {
         } catch {
             switch error {
             case .nameNotFound, .nameInUse: throw Portctl.timeout(error)
+            case .cannotConnect where deadline.map({ $0 <= .now }) ?? false: throw Portctl.timeout(error)
             default: throw error
             }
         }

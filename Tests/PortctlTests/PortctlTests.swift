@@ -354,14 +354,20 @@ import Testing
         #expect(registry.portctl("monitor", "served", "--min-size=-1").status == 64)
     }
 
+    @Test func `a wait for the name of a stopped process ends with the status of a timeout`() throws {
+        let stopped = try registry.serve("stopped")
+        stopped.signal(SIGSTOP)
+        #expect(registry.portctl("wait", "stopped", "--timeout", "0.5").status == 3)
+    }
+
     @Test func `the doctor names a process whose directory was removed`() throws {
         let server = try registry.serve("hidden")
         #expect(Child(["/bin/rm", "-r", registry.path]).wait() == 0)
         let doctor = registry.portctl("doctor")
-        #expect(doctor.status == 0)
+        #expect(doctor.status == 1)
         #expect(
             doctor.output.contains(
-                "warning  hidden: process \(server.pid) uses a former directory at \(registry.path), which was removed or "
+                "error    hidden: process \(server.pid) uses a former directory at \(registry.path), which was removed or "
                     + "moved: nobody finds its names\n         restart the process\n"), "\(doctor.output)")
         server.kill()
         server.wait()

@@ -33,6 +33,7 @@ enum DefaultDirectory {
         case ENOENT where call == "mkdir" && choice.variable == "XDG_RUNTIME_DIR" && path == choice.path:
             "; a login session makes the directory above: where there is none, set PORTS_DIRECTORY"
         case ENOENT where call == "mkdir": "; make the directory that it is to be in, or set PORTS_DIRECTORY"
+        case EMFILE, ENFILE: "; close some or raise ulimit -n"
         case ENOTDIR: "; a part of the path is no directory: set PORTS_DIRECTORY to another"
         case ENOSPC: "; make room on the disk, or set PORTS_DIRECTORY to a directory on another"
         case EACCES, EPERM, EROFS: "; set PORTS_DIRECTORY to a directory that you may write to"
