@@ -84,6 +84,18 @@ import Testing
         #expect(queue.drained(3) == false)
     }
 
+    @Test func `the end of a finishing port is new once, and an older probe's answer says nothing`() {
+        var queue = SendState(isLocal: false)
+        queue.connect()
+        queue.noteSent(0)
+        queue.noteProbe(1)
+        queue.noteSent(0)
+        #expect(queue.finish().isFirst && !queue.finish().isFirst)
+        #expect(!queue.drained(1) && queue.closeIfIdle() == .probe)
+        queue.noteProbe(2)
+        #expect(queue.drained(2) && queue.lifecycle == .finishing)
+    }
+
     @Test func `a late answer to a drain probe does not bring an ended channel back`() {
         for end in [SendState.Lifecycle.invalid, .closed] {
             var queue = SendState(isLocal: false)

@@ -163,6 +163,32 @@ import Testing
         #expect(try await LocalMessagePort().finish())
     }
 
+    @Test(arguments: [false, true])
+    func `a handler that does not return holds up no end beyond its deadline`(_ isForTasks: Bool) async throws {
+        let (isInside, mayGoOn) = (Latch(), Latch())
+        let server = try LocalMessagePort { _, data in
+            isInside.open()
+            _ = mayGoOn.wait(until: .patience)
+            return data
+        }
+        let thread = try await RunLoopThread()
+        try server.schedule(in: thread.loop)
+        let remote = RemoteMessagePort(server.sendRight)
+        let asking = Task { await error { _ = try await remote.request(id: 1) } }
+        #expect(await waitUntil { isInside.isOpen })
+        let areDone =
+            if isForTasks {
+                await server.finish(before: .now + .milliseconds(20))
+            } else {
+                await Helper { server.finish(before: .now + .milliseconds(20)) }.ended()
+            }
+        #expect(areDone == false && !server.isValid && !mayGoOn.isOpen)
+        // The handler's reply still arrives.
+        mayGoOn.open()
+        #expect(await asking.value == nil)
+        thread.stop()
+    }
+
     @Test(arguments: [false, true]) func `the end of the serving task cancels handlers`(_ areTwo: Bool) async throws {
         let (server, remote, serving, kept) = try await served(areTwo: areTwo) { request in
             try await Task.sleep(for: .seconds(1000))

@@ -53,6 +53,34 @@ import Testing
         #expect(later.wait(until: .patience))
     }
 
+    @Test func `a request that was called throws nothing, though its loop ends before it is in all its modes`() throws {
+        let modes = [.default] + (0..<500).map { ThreadRunLoop.Mode("\($0)") }
+        for isDelayed in [false, true] {
+            for _ in 0..<20 {
+                let (thread, wasCalled) = (try RunLoopThread(), Latch())
+                let body: @Sendable () -> Void = {
+                    wasCalled.open()
+                    thread.stop()
+                }
+                waitUntil { thread.loop.isWaiting }
+                var hasThrown = false
+                do {
+                    if isDelayed {
+                        try thread.loop.perform(after: .zero, inModes: modes, body)
+                    } else {
+                        try thread.loop.perform(order: 0, inModes: modes, body)
+                    }
+                } catch {
+                    hasThrown = true
+                }
+                // Called, or refused, and not both.
+                if hasThrown { thread.stop() }
+                #expect(thread.join(before: .patience))
+                #expect(wasCalled.isOpen != hasThrown)
+            }
+        }
+    }
+
     @Test func `delays are kept, and one of nothing comes in the next pass`() {
         let trace = onThread {
             let (loop, trace, start) = (ThreadRunLoop.current, Trace(), MonotonicInstant.now)

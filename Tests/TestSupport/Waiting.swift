@@ -39,3 +39,7 @@ package func waitUntil(_ condition: () -> Bool) async -> Bool {
     }
     return true
 }
+
+extension Latch {
+    package var isOpen: Bool { wait(until: .now) }
+}

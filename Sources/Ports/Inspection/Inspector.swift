@@ -31,8 +31,11 @@ final class Inspector: Sendable {
         case shortLook
         case longLook
         case stream
+        /// The answer that the owner is busy.
+        case refusal
 
-        /// The most questions of a process that wait for their answers. Further ones are told that the owner is busy.
+        /// The most questions of a process that wait for their answers. Further ones are told that the owner is busy, and
+        /// those that are too many for that have no answer.
         var mostOfOne: Int { self == .longLook ? 16 : 64 }
         /// The most of all processes together.
         var most: Int { 4 * mostOfOne }
@@ -54,13 +57,11 @@ final class Inspector: Sendable {
     /// The process that asks is to have the port for the answers.
     func asked(_ question: InspectionQuestion, by asker: Incarnation) {
         guard question.answers.id.incarnation == asker else { return }
-        let channel = context.channels.channel(to: question.answers)
         var arguments = FieldReader(question.arguments)
         let kind = InspectionKind(rawValue: question.kind)
         let duration = kind == .monitor ? .zero : arguments.duration() ?? .zero
         let effort: Effort = kind != .service ? .stream : duration > Self.shortLook ? .longLook : .shortLook
-        guard begin(effort, asker) else { return InspectionAnswer(to: channel) {}.end(.busy) }
-        let answer = InspectionAnswer(to: channel) { [weak self] in self?.end(effort, asker) }
+        guard let answer = answer(to: question, effort) else { answer(to: question, .refusal)?.end(.busy); return }
         guard let port = context.ports.port(question.number), port.isValid else { return answer.end(.noPort) }
         switch kind {
         case .service:
@@ -108,6 +109,15 @@ final class Inspector: Sendable {
 
     private func remove(_ stream: EventStream, from tap: PortTap, of number: UInt64) {
         if tap.remove(stream) { taps.withLock { if $0[number] === tap { $0[number] = nil } } }
+    }
+
+    /// - Returns: Nil when the asker, or all together, have as many open questions as the owner takes.
+    private func answer(to question: InspectionQuestion, _ effort: Effort) -> InspectionAnswer? {
+        let asker = question.answers.id.incarnation
+        guard begin(effort, asker) else { return nil }
+        return InspectionAnswer(to: context.channels.channel(to: question.answers)) { [weak self] in
+            self?.end(effort, asker)
+        }
     }
 
     private func begin(_ effort: Effort, _ asker: Incarnation) -> Bool {

@@ -6,27 +6,29 @@ extension LocalMessagePort {
     /// Ends the port after the requests that were taken: gives up the name, refuses all further requests and those on
     /// their way, so that their askers can ask a successor, waits for the replies, and invalidates the port. A request
     /// that was taken counts until its reply has left, or its right to reply is released. Messages that want no reply do
-    /// not count, and those that wait are dropped. Any thread may call this method but one that is to reply.
-    /// - Returns: False when the deadline came first. The port is invalid all the same.
+    /// not count, and those that wait are dropped. Any thread may call this method but one that is to reply. A handler
+    /// that has replied and goes on is waited for, too, up to the deadline.
+    /// - Returns: False when the deadline came before all replies. The port is invalid all the same.
     @available(*, noasync, message: "it blocks; `await` it in an async function, not at the top of main.swift")
     @discardableResult
     public func finish(before deadline: ContinuousClock.Instant? = nil) -> Bool {
         guard !Fork.isChild else { return false }
         let haveFinished = refuseFurther()
-        defer { end() }
         let deadline = MonotonicInstant(deadline)
+        defer { end(waitsUntil: deadline) }
         let areDone = taken.areDone.wait(until: deadline) != nil
         _ = haveFinished.wait(until: min(deadline, .now + Self.senderPatience))
         return areDone
     }
 
     /// Ends the port as the form that blocks does, suspending the task, whose cancellation ends the wait as the deadline
-    /// does.
+    /// does. A handler that has replied may go on meanwhile.
     @discardableResult
     public nonisolated(nonsending) func finish(before deadline: ContinuousClock.Instant? = nil) async -> Bool {
         guard !Fork.isChild else { return false }
         let haveFinished = refuseFurther()
-        defer { end() }
+        // The thread is the executor's, and not to be held up.
+        defer { end(waitsUntil: nil) }
         let (deadline, housekeeping) = (MonotonicInstant(deadline), port.receiver.context.housekeeping)
         let areDone = (try? await taken.areDone.value(before: deadline, on: housekeeping)) != nil
         _ = try? await haveFinished.value(
@@ -37,8 +39,8 @@ extension LocalMessagePort {
     /// How long the last requests may be on their way. A stopped sender does not hold up the end.
     private static let senderPatience = Duration.seconds(1)
 
-    private func end() {
-        invalidate()
+    private func end(waitsUntil deadline: MonotonicInstant?) {
+        port.receiver.invalidate(waitsUntil: deadline)
         port.runtime.finishing.remove(port.id.number)
     }
 

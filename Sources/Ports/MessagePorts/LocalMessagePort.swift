@@ -145,7 +145,7 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
     public func invalidate() { port.invalidate() }
 
     /// Makes the port invalid without waiting for a message that another thread is handling.
-    package func invalidateAtOnce() { port.receiver.invalidate(waits: false) }
+    package func invalidateAtOnce() { port.receiver.invalidate(waitsUntil: nil) }
 
     /// As ``MachPort/onInvalidation(_:)``. The corresponding CF function is `CFMessagePortSetInvalidationCallBack`.
     public func onInvalidation(_ handler: @escaping @Sendable () -> Void) { port.onInvalidation(handler) }

@@ -36,9 +36,11 @@ final class FinishingPorts: Sendable {
 
     private func tell(_ sender: ControlConnection, _ number: UInt64) {
         // An older library would not know the packet.
-        guard sender.minor >= 1 else { return }
+        guard sender.minor >= 2 else { return }
         _ = ports.withLock { $0[number]?.senders.insert(sender.incarnation) }
         sender.send(.finishing(number))
+        // One whose end was told before it was a sender.
+        if sender.isClosed { finished(number, by: sender.incarnation) }
     }
 
     /// The port has taken all messages of the sender.

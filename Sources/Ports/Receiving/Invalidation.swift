@@ -7,8 +7,9 @@ import RunLoops
 
 extension Receiver {
     /// Makes the port invalid, for good. See ``MachPort/invalidate()``.
-    /// - Parameter waits: Whether the call waits for a message that another thread is handling, where it can.
-    func invalidate(waits: Bool = true) {
+    /// - Parameter deadline: Up to when the call waits for a message that another thread is handling, where it can; nil
+    ///   for no wait.
+    func invalidate(waitsUntil deadline: MonotonicInstant? = .distantFuture) {
         // In a forked child, the port, its names and its sockets are the parent's.
         guard state.withLockUnlessForked({ $0.lifecycle.invalidate() }) == true else { return }
         wakeWaiters()
@@ -19,25 +20,33 @@ extension Receiver {
         // Otherwise a handler that waits for room in this port would never end.
         channel.end(.invalid)
         for (directory, name) in names { directory.abandon(name, of: id) }
-        if waitForOtherTurns(waits) { finish() }
+        if waitForOtherTurns(deadline) { finish() }
     }
 
     /// - Returns: False when the last turn will call `finish` instead.
-    private func waitForOtherTurns(_ waits: Bool) -> Bool {
-        // Two threads in handlers could wait for each other.
-        let mustNotWait = !waits || crl_callout_depth().pointee > 0 || context.housekeeping.isCurrent
-        let turnsEnded = Latch()
+    private func waitForOtherTurns(_ deadline: MonotonicInstant?) -> Bool {
+        let turnsEnded = Promise<Void>()
         let isLater = state.withLock { state in
             state.lifecycle.finishLater(on: crl_thread_id(), hasEnded: { crl_thread_has_ended($0) }) {
-                if mustNotWait { self.finish() } else { turnsEnded.open() }
+                turnsEnded.set(())
             }
         }
-        if isLater, mustNotWait { return false }
-        // Polls, because a thread that ends inside its turn does not end the turn.
-        while isLater, !turnsEnded.wait(until: .now + .milliseconds(50)),
-            state.withLock({ $0.lifecycle.isOthersTurn(on: crl_thread_id(), hasEnded: { crl_thread_has_ended($0) }) })
-        {}
-        return true
+        guard isLater else { return true }
+        // Two threads in handlers could wait for each other.
+        let mayWait = crl_callout_depth().pointee == 0 && !context.housekeeping.isCurrent
+        if mayWait, let deadline {
+            // Polls, because a thread that ends inside its turn does not end the turn.
+            while !deadline.hasPassed {
+                let hasEnded = turnsEnded.wait(until: min(deadline, .now + .milliseconds(50))) != nil
+                if hasEnded || !isOthersTurn { return true }
+            }
+        }
+        turnsEnded.whenSet { self.finish() }
+        return false
+    }
+
+    private var isOthersTurn: Bool {
+        state.withLock { $0.lifecycle.isOthersTurn(on: crl_thread_id(), hasEnded: { crl_thread_has_ended($0) }) }
     }
 
     private func finish() {
@@ -60,7 +69,7 @@ extension Receiver {
         invalidated.set(())
     }
 
-    /// The time for refusing queued requests one by one. The other askers learn the end of the port.
+    /// The time for refusing other processes' requests one by one. The other askers learn the end of the port.
     private static let refusalTime = Duration.milliseconds(100)
 
     private func refuseQueued() {
@@ -74,7 +83,7 @@ extension Receiver {
             switch consume next {
             case .local(let message):
                 // The queue takes no more of them. A message that stays could keep its own port's channel for ever.
-                end(.local(message), mayTell: !deadline.hasPassed)
+                end(.local(message))
             case .frame(let frame):
                 if deadline.hasPassed {
                     // The rest of the local messages goes on.
@@ -82,17 +91,16 @@ extension Receiver {
                     continue
                 }
                 let frame = ReceivedFrame(frame, context.channels)
-                if frame.malformed == nil { end(.frame(frame), mayTell: true) }
+                if frame.malformed == nil { end(.frame(frame)) }
             case .nothing:
                 return
             }
         }
     }
 
-    /// - Parameter mayTell: Whether there is time to tell the asker of a request.
-    private func end(_ message: ReceivedMessage, mayTell: Bool) {
+    private func end(_ message: ReceivedMessage) {
         if message.header.kind == .message { context.channels.droppedCount.add(1, ordering: .relaxed) }
-        if mayTell { message.refuse() }
+        message.refuse()
     }
 
     func onInvalidation(_ handler: @escaping @Sendable () -> Void) {

@@ -26,22 +26,25 @@ extension SendChannel {
     /// The port is about to end: nothing more is sent, and its owner learns when everything has arrived. Called on the
     /// housekeeping thread.
     func finish() {
-        let waiters = state.withLock { state in
+        let (isFirst, waiters) = state.withLock { state in
             // One that has sent nothing.
             if state.queue.lifecycle == .connecting { state.socket = nil }
             return state.queue.finish()
         }
         for waiter in waiters { waiter.wake() }
-        if hasSocket { finishSoon() } else { tellFinished() }
+        if !hasSocket { tellFinished() } else if isFirst { probe(until: .now + Self.finishingTime) }
     }
+
+    /// Longer than an owner waits for its senders.
+    private static let finishingTime = Duration.seconds(2)
 
     var isFinishing: Bool { state.withLock { $0.queue.lifecycle == .finishing } }
 
     /// The socket may have no room for the probe just now, and its answer may be lost with a control connection.
-    private func finishSoon() {
-        guard isFinishing, hasSocket else { return }
+    private func probe(until deadline: MonotonicInstant) {
+        guard isFinishing, hasSocket, !deadline.hasPassed else { return }
         closeIfIdle()
-        channels.control.housekeeping.perform(after: .milliseconds(20)) { [weak self] in self?.finishSoon() }
+        channels.control.housekeeping.perform(after: .milliseconds(20)) { [weak self] in self?.probe(until: deadline) }
     }
 
     func tellFinished() { channels.control.send(.finished(id.number), to: id.incarnation) }

@@ -47,8 +47,9 @@ extension SendChannel {
 
     /// The port has answered a drain probe: everything before it was taken.
     func drained(_ number: UInt64) {
+        // An older probe's answer says nothing of the last messages.
         closeSocket { $0.queue.drained(number) }
-        if isFinishing { tellFinished() }
+        if isFinishing, !hasSocket { tellFinished() }
     }
 
     private func closeSocket(if decide: (inout ChannelState) -> Bool) {

@@ -156,10 +156,11 @@ struct SendState {
     // MARK: The end
 
     /// Sends nothing more to a port that is about to end.
-    /// - Returns: The waiters to wake.
-    mutating func finish() -> [any Waiter] {
+    /// - Returns: Whether that is new, and the waiters to wake.
+    mutating func finish() -> (isFirst: Bool, waiters: [any Waiter]) {
+        let isFirst = lifecycle != .finishing
         if lifecycle != .invalid, lifecycle != .closed { lifecycle = .finishing }
-        return waiters
+        return (isFirst, waiters)
     }
 
     /// Ends sending, for good.

@@ -8,8 +8,9 @@
 struct ControlHello: Equatable {
     static let size = 32
     static let major: UInt8 = 1
-    /// From 1 on, a process understands ``ControlMessage/named(_:_:)``, and answers ``ControlMessage/question(_:)``.
-    static let minor: UInt8 = 1
+    /// From 1 on, a process understands ``ControlMessage/named(_:_:)``, and answers ``ControlMessage/question(_:)``; from 2
+    /// on, it answers ``ControlMessage/finishing(_:)``.
+    static let minor: UInt8 = 2
     private static let magic: UInt32 = 0x5452_5053
 
     var major = Self.major

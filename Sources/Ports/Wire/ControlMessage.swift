@@ -30,7 +30,7 @@ enum ControlMessage: Equatable {
     /// This port of mine has this name. Only for peers whose hello has the minor version 1.
     case named(UInt64, String)
     /// This port of mine is about to end: send it nothing more, and tell me when it has taken all of yours. Only for peers
-    /// whose hello has the minor version 1.
+    /// whose hello has the minor version 2.
     case finishing(UInt64)
     /// This port of yours has taken all messages of mine, and there will be no more. Answers `finishing`.
     case finished(UInt64)

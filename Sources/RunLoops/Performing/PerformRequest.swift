@@ -49,7 +49,7 @@ extension ThreadRunLoop {
         private var isWanted: Bool { noted == nil || owner != nil }
 
         /// Ends the request. The closure is released after the lock: its captures may call back into the request.
-        private func takeBody() -> (@Sendable () -> Void)? {
+        fileprivate func takeBody() -> (@Sendable () -> Void)? {
             let (body, item) = state.withLock { ($0.body.take(), $0.item) }
             guard let body else { return nil }
             noted?.remove(self)
@@ -77,7 +77,7 @@ extension ThreadRunLoop {
         let source = Source0(order: order, isRequest: true) { reference.call.perform() }
         request.isCalled(by: source)
         source.signal()
-        for mode in modes { try add(source, forMode: mode) }
+        try give(request, modes) { mode throws(RunLoopError) in try add(source, forMode: mode) }
         wakeUpFromOutside()
         return request
     }
@@ -96,8 +96,19 @@ extension ThreadRunLoop {
         let reference = LoopReference(request)
         let timer = Timer(after: delay) { _ in reference.call.perform() }
         request.isCalled(by: timer)
-        for mode in modes { try add(timer, forMode: mode) }
+        try give(request, modes) { mode throws(RunLoopError) in try add(timer, forMode: mode) }
         return request
+    }
+
+    private func give(
+        _ request: PerformRequest, _ modes: [Mode], _ add: (Mode) throws(RunLoopError) -> Void
+    ) throws(RunLoopError) {
+        do throws(RunLoopError) {
+            for mode in modes { try add(mode) }
+        } catch {
+            // The loop may have called the closure in one of the modes, and have ended then.
+            if request.takeBody() != nil { throw error }
+        }
     }
 
     /// Cancels all requests of this loop that are for an object. Any thread may call it. The corresponding methods are
