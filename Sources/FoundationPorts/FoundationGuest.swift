@@ -67,6 +67,8 @@ private final class GuestMode {
     /// Which run is the present turn's.
     private var depthOfTurn = -1
     private var (isOurEvent, isOurStop) = (false, false)
+    /// Whether the turn's timer has fired, which may be a moment before the deadline.
+    private var isTimeUp = false
 
     init(_ turn: ThreadRunLoop.GuestTurn, _ loop: CFRunLoop) {
         (self.turn, self.loop) = (turn, loop)
@@ -75,7 +77,9 @@ private final class GuestMode {
         if let bell { sources.append(.make(bell.descriptor) { [unowned self] in bellRang() }) }
         for source in sources { CFRunLoopAddSource(loop, source, mode) }
         // A run of CFRunLoop's with a time of its own would cost a thread now and then.
-        timer = CFRunLoopTimerCreateWithHandler(nil, Self.never, Self.never, 0, 0) { _ in }
+        timer = CFRunLoopTimerCreateWithHandler(nil, Self.never, Self.never, 0, 0) { [unowned self] _ in
+            isTimeUp = true
+        }
         CFRunLoopAddTimer(loop, timer, mode)
         addObserver()
     }
@@ -102,10 +106,13 @@ private final class GuestMode {
     func serve(_ turn: ThreadRunLoop.GuestTurn) -> Bool {
         let outer = (self.turn, depthOfTurn, isOurEvent, isOurStop)
         (self.turn, depthOfTurn, isOurEvent, isOurStop) = (turn, runs.count + 1, false, false)
+        isTimeUp = false
         defer {
             (self.turn, depthOfTurn, isOurEvent, isOurStop) = outer
             if isRinging { bell?.clear() }
             isRinging = false
+            // The timer may have been set for this turn in an outer one's stead: that one ends, and sets it anew.
+            isTimeUp = true
         }
         if turn.deadline != .distantPast, turn.deadline != .distantFuture {
             let left = (turn.deadline - .now) / .seconds(1)
@@ -166,7 +173,7 @@ private final class GuestMode {
         runs.append(Run(driven: isTurn ? nil : try? ThreadRunLoop.DrivenRun(mode: turn.mode)))
     }
 
-    private var isTurnOver: Bool { turn.isOver || turn.deadline.hasPassed }
+    private var isTurnOver: Bool { isTimeUp || turn.isOver || turn.deadline.hasPassed }
 
     private func passBegins() {
         let index = runs.count - 1
