@@ -18,6 +18,8 @@ struct Portctl: ParsableCommand {
         commandName: "portctl",
         abstract: "Look at the named ports of your programs, and talk to them.",
         discussion: """
+            Something is wrong? Begin with doctor, or with list; info NAME says all about one name.
+
             The registry directory is $PORTS_DIRECTORY, else $XDG_RUNTIME_DIR/ports, else /tmp/ports-UID.
 
             Exit status: 0 done; 1 another error, or an error that doctor found; 2 nobody has the name; 3 timeout; \

@@ -24,6 +24,10 @@ struct Timeline: ParsableCommand {
         let subject = "“\(port.name)”" + (owner.map { " of process \($0)" } ?? "")
         for recording in recordings { print("\(recording.shown)") }
         if recordings.isEmpty { print("no run loop serves the port: portctl info says what does") }
+        // A loop may be well, and not serve the port.
+        if let trouble = try? awaited({ await Look.trouble(of: port.name) }) {
+            Portctl.report("“\(port.name)”: \(trouble)")
+        }
         try file.write(TimelinePage(subject: subject, recordings: recordings).html, default: "timeline.html")
     }
 }

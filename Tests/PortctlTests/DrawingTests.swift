@@ -166,7 +166,7 @@ import Testing
             (.milliseconds(123_400), "123 s"),
         ]
         for (time, text) in times { #expect(readable(time) == text) }
-        #expect(percent(.milliseconds(1), of: .seconds(10)) == "< 0.1 %" && percent(.zero, of: .zero) == "0 %")
+        #expect(percent(.milliseconds(1), of: .seconds(10)) == "under 0.1 %" && percent(.zero, of: .zero) == "0 %")
         #expect(percent(.seconds(1), of: .seconds(3)) == "33 %")
     }
 }

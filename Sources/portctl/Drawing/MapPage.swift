@@ -154,7 +154,9 @@ struct MapPage {
         let count = "\(edge.sent)" + (edge.recently > 0 ? " (+\(edge.recently))" : "")
         let mark = edge.waits.isEmpty ? "" : ", waits"
         let room = Self.leftWidth - 34 - Double((count + mark).count) * 7.4
-        let title = "\(count) messages to \(name)" + (edge.waits.isEmpty ? "" : "; \(edge.waits)")
+        let title =
+            "\(counted(edge.sent, "message", "messages")) to \(name)"
+            + (edge.recently > 0 ? ", \(edge.recently) just now" : "") + (edge.waits.isEmpty ? "" : "; \(edge.waits)")
         return """
             <g class="row" data-key="\(escaped(key))"><title>\(escaped(title))</title>\
             <rect class="hit" x="1" y="\(number(y - 12))" width="\(number(Self.leftWidth - 2))" height="24"/>\

@@ -1,3 +1,5 @@
+import Glibc
+
 /// A page for a browser, in one file: it loads nothing, and follows the system's choice of light or dark.
 struct Page {
     var title: String
@@ -22,11 +24,19 @@ struct Page {
         </head>
         <body>
         \(body)
+        <p class="quiet">\(escaped(Self.origin))</p>
         \(script.isEmpty ? "" : "<script>\n\(script)\n</script>")
         </body>
         </html>
 
         """
+    }
+
+    /// When and where: a page is sent to others, and read later.
+    private static var origin: String {
+        var host = [CChar](repeating: 0, count: 256)
+        let name = gethostname(&host, 255) == 0 ? " on " + String(cString: host) : ""
+        return "Made at \(time(Int(Glibc.time(nil))))\(name), local time."
     }
 
     private static let commonStyle = """
@@ -105,7 +115,7 @@ func rounded(_ value: Double, _ decimals: Int) -> String {
 func percent(_ part: Duration, of whole: Duration) -> String {
     guard whole > .zero, part > .zero else { return "0 %" }
     let value = part / whole * 100
-    return value < 0.1 ? "< 0.1 %" : "\(rounded(value, value < 10 ? 1 : 0)) %"
+    return value < 0.1 ? "under 0.1 %" : "\(rounded(value, value < 10 ? 1 : 0)) %"
 }
 
 func nanoseconds(_ duration: Duration) -> Int { Int(clamping: duration.attoseconds / 1_000_000_000) }

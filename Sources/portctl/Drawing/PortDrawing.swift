@@ -71,6 +71,8 @@ extension PortDrawing.Port {
         let by = service.isUnserved ? ["nobody"] + takers.map { "not by " + $0 } : takers
         details = ["Served by " + by.joined(separator: "; ") + "."]
         if state == .busy { details.append("A message is being handled, and no other waits.") }
-        if let trouble = service.trouble { details.append(trouble + ".") }
+        if let trouble = service.trouble {
+            details.append(trouble + "." + (service.remedy.map { " What to do: \($0)." } ?? ""))
+        }
     }
 }

@@ -76,7 +76,7 @@ struct TimelinePage {
     private static func color(of kind: String) -> String { kind == "main queue" ? "--queue" : "--\(kind)" }
 
     private func chip(_ callout: LoopRecording.Callout) -> String {
-        let name = callout.label ?? (callout.count > 1 ? "\(callout.count) together" : "")
+        let name = callout.label ?? (callout.count > 1 ? "\(callout.count) together" : "without a label")
         let color = Self.color(of: callout.kind.rawValue)
         return
             "<span class=\"chip\" style=\"background:var(\(color))\">\(callout.kind.rawValue)</span> \(escaped(name))"
