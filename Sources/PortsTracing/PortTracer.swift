@@ -1,6 +1,6 @@
 #if Tracing
     import Ports
-    import RunLoopLocks
+    import Synchronization
     import Tracing
     import TypedPorts
 
@@ -18,7 +18,8 @@
         func asking(_ request: String, of service: String) -> any AskedRequestTrace { asked(request, service) }
 
         func asked(_ request: String, _ service: String) -> AskedSpan {
-            let span = span(request, service, .client, .current ?? .topLevel) { nil }
+            let tracer = tracer
+            let span = span(tracer, request, service, .client, .current ?? .topLevel) { nil }
             return AskedSpan(span, TraceContext.bytes(of: span.context, tracer))
         }
 
@@ -45,13 +46,14 @@
         func handled(
             _ request: String, _ service: String?, _ message: MachPort.Message, _ component: Int
         ) -> (span: any Span, isFollowed: Bool) {
+            let tracer = tracer
             let context = TraceContext.context(in: component, of: message, tracer)
-            let span = span(request, service, .server, context ?? .topLevel) { message.sender }
+            let span = span(tracer, request, service, .server, context ?? .topLevel) { message.sender }
             return (span, context != nil)
         }
 
         private func span(
-            _ request: String, _ service: String?, _ kind: SpanKind, _ context: ServiceContext,
+            _ tracer: any Tracer, _ request: String, _ service: String?, _ kind: SpanKind, _ context: ServiceContext,
             peer: () -> MachPort.Message.Sender?
         ) -> any Span {
             let subject = subjects?.subject(request, service) ?? SpanSubject(request, service)
@@ -70,18 +72,14 @@
     final class AskedSpan: AskedRequestTrace {
         let context: [UInt8]?
         private let span: any Span
-        private let hasEnded = Lock(false)
+        private let hasEnded = Atomic(false)
 
         init(_ span: any Span, _ context: [UInt8]?) { (self.span, self.context) = (span, context) }
 
         deinit { end(.success(nil)) }
 
         func end(_ outcome: Result<MachPort.Message?, any Error>) {
-            let isFirst = hasEnded.withLock { hasEnded in
-                defer { hasEnded = true }
-                return !hasEnded
-            }
-            guard isFirst else { return }
+            if hasEnded.exchange(true, ordering: .relaxed) { return }
             switch outcome {
             case .success(let reply):
                 if let reply, span.isRecording { span.updateAttributes { $0.note(peer: reply.sender) } }

@@ -38,6 +38,8 @@ let package = Package(
             ]),
         .target(name: "TracedRequests", dependencies: tracing),
         .executableTarget(name: "traced-server", dependencies: ["TracedRequests"] + tracing),
+        // A measurement, which no test runs.
+        .executableTarget(name: "tracing-cost", dependencies: tracing),
         .testTarget(name: "PortsTracingTests", dependencies: ["TracedRequests", "traced-server"] + tracing),
     ],
     swiftLanguageModes: [.v6]
