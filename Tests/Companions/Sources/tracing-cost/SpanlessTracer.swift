@@ -89,16 +89,18 @@ struct SpanlessTracer: Tracer {
         guard var text = extractor.extract(key: "traceparent", from: carrier), text.utf8.count == 55 else { return }
         context[Key.self] = text.withUTF8 { text in
             func number(_ digits: Range<Int>) -> UInt64? {
-                digits.reduce(into: 0) { (number: inout UInt64?, place) in
+                var number: UInt64 = 0
+                for place in digits {
                     let character = text[place]
                     switch character {
                     case UInt8(ascii: "0")...UInt8(ascii: "9"):
-                        number = number.map { $0 << 4 | UInt64(character - UInt8(ascii: "0")) }
+                        number = number << 4 | UInt64(character &- UInt8(ascii: "0"))
                     case UInt8(ascii: "a")...UInt8(ascii: "f"):
-                        number = number.map { $0 << 4 | UInt64(character - UInt8(ascii: "a") + 10) }
-                    default: number = nil
+                        number = number << 4 | UInt64(character &- UInt8(ascii: "a") &+ 10)
+                    default: return nil
                     }
                 }
+                return number
             }
             guard let high = number(3..<19), let low = number(19..<35), let span = number(36..<52) else { return nil }
             return IDs(high: high, low: low, span: span)
