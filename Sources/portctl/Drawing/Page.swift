@@ -35,8 +35,9 @@ struct Page {
     /// When and where: a page is sent to others, and read later.
     private static var origin: String {
         var host = [CChar](repeating: 0, count: 256)
-        let name = gethostname(&host, 255) == 0 ? " on " + String(cString: host) : ""
-        return "Made at \(time(Int(Glibc.time(nil))))\(name), local time."
+        gethostname(&host, 255)
+        let name = String(decoding: host.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        return "Made at \(time(Int(Glibc.time(nil)))) on \(name), local time."
     }
 
     private static let commonStyle = """
