@@ -61,7 +61,7 @@
         private static func value(of key: UnsafeRawBufferPointer, in texts: UnsafeRawBufferPointer) -> String? {
             var rest = texts
             while let found = popText(&rest), let value = popText(&rest) {
-                if isEqual(found, key) { return String(decoding: value, as: UTF8.self) }
+                if isEqual(found, key) { return String(validating: value, as: UTF8.self) }
             }
             return nil
         }

@@ -13,7 +13,7 @@ struct HiddenOwner {
             // Num, RefCount, Protocol, Flags (with that of a listener), Type, St, Inode and Path.
             let fields = line.split(separator: " ", maxSplits: 7)
             guard fields.count == 8, fields[3] == "00010000", fields[7].hasPrefix(directory + "/") else { return nil }
-            let path = fields[7].dropFirst(directory.utf8.count + 1).split(separator: "/")
+            let path = fields[7].dropFirst(directory.count + 1).split(separator: "/")
             guard path.count == 2, path[1] == "b" || path[1] == "c" else { return nil }
             return ("\(directory)/\(path[0])", fields[6])
         }

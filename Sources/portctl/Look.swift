@@ -18,7 +18,7 @@ struct Look: Sendable {
     private var isBusy = false
 
     /// Looks at all names at the same time, so that an owner that does not answer keeps nothing else from being shown.
-    /// - Throws: `PortError`, when this process lacks what it needs to ask.
+    /// - Throws: `PortError`, when this process lacks what it needs to ask any of them.
     static func all(
         _ registrations: [PortNameServer.Registration], observing duration: Duration = .milliseconds(200),
         timeout: Duration = .seconds(2)
@@ -31,7 +31,7 @@ struct Look: Sendable {
             }
         }
         // Nothing is known of the owners then.
-        if let failure = looks.lazy.compactMap(\.ownFailure).first { throw failure }
+        if let failure = looks.first?.ownFailure, looks.allSatisfy({ $0.ownFailure != nil }) { throw failure }
         return looks.sorted { $0.registration.name < $1.registration.name }
     }
 
@@ -62,7 +62,7 @@ struct Look: Sendable {
             isSilent = true
         } catch let error as PortError {
             switch error {
-            case .outOfDescriptors, .outOfSockets, .runLoop, .unavailable, .transport, .directory: ownFailure = error
+            case .outOfDescriptors, .outOfSockets, .runLoop, .transport, .directory: ownFailure = error
             default: break
             }
         } catch {}
@@ -104,6 +104,7 @@ struct Look: Sendable {
     var trouble: (text: String, remedy: String?)? {
         guard let service else {
             if statistics != nil { return nil }
+            if let ownFailure { return ("portctl cannot ask its owner: \(ownFailure)", nil) }
             let pid = registration.pid
             let owner = registration.port.program.map { "\($0) (pid \(pid))" } ?? "process \(pid)"
             if isBusy { return ("\(owner), its owner, answers as many others as it takes", "look again soon") }

@@ -103,18 +103,17 @@ private final class Lines: Sendable {
     /// Returns at the end of the port.
     func follow(_ monitor: PortMonitor, of name: String) async throws {
         // The first look is soon: a port that is stuck shows nothing.
-        var (lost, isTold, silence) = (0, false, Duration.milliseconds(200))
+        var (lost, nextLook, silence) = (0, MonotonicInstant.now, Duration.milliseconds(200))
         while true {
             do {
                 guard let event = try await monitor.next(before: .now + silence) else { return }
                 add(isJSON ? "\(event.json(of: name))" : event.line(of: name))
-            } catch PortError.receiveTimedOut {
-                // What is lost is told also when nothing comes after.
-                if !isTold, let trouble = await Look.trouble(of: name) {
-                    Portctl.report("“\(name)”: \(trouble)")
-                    isTold = true
-                }
-            }
+            } catch PortError.receiveTimedOut where nextLook.hasPassed {
+                // A look has the owner observe its loop, and takes time that no event waits for.
+                nextLook = .now + .seconds(30)
+                Task { if let trouble = await Look.trouble(of: name) { Portctl.report("“\(name)”: \(trouble)") } }
+            } catch PortError.receiveTimedOut {}
+            // What is lost is told also when nothing comes after.
             silence = .seconds(1)
             let new = monitor.lostCount - lost
             if new > 0 { add(lost: new, of: name) }

@@ -350,6 +350,11 @@ import Testing
             #expect(registry.portctl("timeline", "served", "--seconds", "60", "-o", path) == Outcome(1, "", error))
             #expect(registry.portctl("map", "-o", path) == Outcome(1, "", error))
         }
+        // A reader sees a page, not the end of a look whether it can be written.
+        let fifo = "\(registry.path)/../fifo"
+        let read = registry.shell(
+            "mkfifo '\(fifo)' && { cat '\(fifo)' & timeout 60 \"$0\" map -o '\(fifo)' >&2; wait; }")
+        #expect(read.status == 0 && read.output.contains("</html>"), "\(read.errors)")
         #expect(registry.portctl("ping", "served", "-n", "1").status == 0)
         #expect(registry.portctl("monitor", "served", "--min-size=-1").status == 64)
     }

@@ -280,6 +280,14 @@ import Testing
             by: sender(8, sent: 30, recently: 5, taken: 5), sender(7, sent: 22_000, taken: 95, hasEnded: true))
         #expect(trouble(gone, 7).contains(": x (pid 7), which has ended, has sent 95 of the last 100 taken"))
         #expect(gone.remedy?.contains("have that process") == false)
+        // Those that were never asked, and may have sent nothing.
+        let unasked = (8...9).map { sender($0, sent: 0, sinceEmpty: 20_000, hasEnded: true) }
+        #expect(flooded(by: unasked[0]).busiestSender?.pid == 8)
+        let unknown = flooded(by: unasked[0], unasked[1])
+        #expect(unknown.busiestSender == nil && unknown.remedy?.contains("have that process") == false)
+        #expect(
+            trouble(flooded(by: unasked[0], unasked[1], sender(7, sent: 20_000, hasEnded: true)), 7).contains(
+                "x (pid 7)"))
     }
 
     @Test func `a handler is stuck when others wait, or after some time`() {
@@ -327,6 +335,18 @@ import Testing
         #expect(waitUntil { (try? right.service(before: .patience).senders.map(\.hasEnded)) == [false] })
         withExtendedLifetime(runtime) {}
         thread.stop()
+    }
+
+    @Test func `who has only looked the port's name up is not blamed`() throws {
+        let port = try port()
+        let (right, runtime) = try stranger(to: port)
+        for _ in 0..<50 { try right.send(MachPort.Message(), before: .patience) }
+        #expect(waitUntil { port.receiver.look(isComplete: true).statistics.waiting > 0 })
+        port.receiver.unaskedSenderDied(ProcessIdentity(pid: 1, program: "ping"))
+        let service = try right.service(observing: .milliseconds(20), before: .patience)
+        #expect(service.busiestSender?.pid == getpid() && service.waiting == 50)
+        #expect(service.senders.contains { $0.hasEnded && $0.sinceEmpty == 0 })
+        withExtendedLifetime(runtime) {}
     }
 
     @Test func `a sender that has ended before anybody has asked is known`() throws {

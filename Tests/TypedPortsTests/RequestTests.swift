@@ -71,6 +71,9 @@ import Testing
         server.handle(Lookup.self) { lookup in
             if lookup.word == "none" { throw Lookup.Failure.unknown("none") }
             if lookup.word == "odd" { throw RequestFailure("odd") }
+            if lookup.word == "proxied" {
+                do { _ = try await client.request(Unknown()) } catch PortError.failed(_, let failure) { throw failure }
+            }
             return lookup.word.uppercased()
         }
         server.handle(Add.self) { add in add.terms.reduce(0, +) }
@@ -90,6 +93,11 @@ import Testing
         #expect(
             unknown?.description.hasSuffix("cannot answer: \(known)is it older than its client?") == true,
             "\(String(describing: unknown))")
+        // One that another server has answered so is the handler's failure.
+        let proxied = await #expect(throws: PortError.self) { try await client.request(Lookup(word: "proxied")) }
+        #expect(
+            proxied?.description.hasSuffix("failed: \(known)is it older than its client?") == true,
+            "\(String(describing: proxied))")
         let undecodable = await #expect(throws: DecodingError.self) {
             try await client.request(OtherLookup(word: "port"))
         }

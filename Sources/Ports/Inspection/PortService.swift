@@ -158,13 +158,17 @@ extension PortService {
     var comesFast: Bool { recentlySent > 0 && recentlySent >= handled }
 
     /// Who has sent most of the messages that wait. Of those who may have sent so many, the one that has sent most just
-    /// now, when messages come as fast as they are taken; else the one of whom most were taken.
+    /// now, when messages come as fast as they are taken; else the one of whom most were taken. Nil when nobody is known
+    /// to have sent them, and several may have.
     public var busiestSender: Sender? {
         let many = (senders.map(mayWait).max() ?? 0) / 2
         let suspects = senders.filter { mayWait($0) >= many }
-        return comesFast
+        let busiest =
+            comesFast
             ? suspects.max { ($0.recently, $0.taken, $0.sent) < ($1.recently, $1.taken, $1.sent) }
             : suspects.max { ($0.taken, $0.sinceEmpty, $0.sent) < ($1.taken, $1.sinceEmpty, $1.sent) }
+        let isGuess = busiest?.sent == 0 && suspects.count { $0.sent == 0 } > 1
+        return isGuess ? nil : busiest
     }
 
     /// The most messages of a sender that may wait.

@@ -109,7 +109,7 @@ extension PortService {
         case .stuck:
             "a debugger" + (pid > 0 ? ", or `eu-stack -p \(pid)` of the package elfutils," : "")
                 + " shows where the thread is; let handlers return soon"
-        case .flooded where busiestSender?.hasEnded == true:
+        case .flooded where busiestSender?.hasEnded != false:
             "handle messages faster, or wait; a smaller `queueLimit` makes such a sender wait instead"
         case .flooded: "have that process send less, or handle messages faster; a full queue makes its senders wait"
         }

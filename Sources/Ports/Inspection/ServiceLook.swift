@@ -92,11 +92,13 @@ final class ServiceLook: Sendable {
                 sent: max(count, first.senders[pid]?.sent ?? 0), sinceEmpty: last.statistics.waiting,
                 former: first.senders[pid]?.former, hasEnded: hasEnded)
         }
-        // Of those that were never asked, only who is known: what no other has sent may be theirs.
+        // Of those that were never asked, only who is known, and perhaps they have sent nothing, such as one that has
+        // looked the name up: what no other has sent may be theirs.
         let known = found.values.reduce(0) { $0 &+ $1.sinceEmpty }
         for (pid, sender) in found where sender.sent == 0 {
-            found[pid]?.sent = taken[pid] ?? 0
-            found[pid]?.sinceEmpty = max(1, last.statistics.waiting &- known)
+            let taken = taken[pid] ?? 0
+            found[pid]?.sent = taken
+            found[pid]?.sinceEmpty = max(min(taken, 1), last.statistics.waiting &- known)
         }
         let most = found.sorted { $0.value.sent > $1.value.sent }.prefix(FieldWriter.most)
         return most.enumerated().map { index, sender in

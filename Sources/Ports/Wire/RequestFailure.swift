@@ -5,8 +5,10 @@ public struct RequestFailure: Error, Hashable, Sendable, CustomStringConvertible
     public var text: String
     /// More, for the asking program.
     public var data: [UInt8]?
-    /// Whether the server has no handler for the request; then the data is the text of those that it has.
-    package var isUnknownRequest = false
+    /// Whether the server that was asked has no handler for the request; then the data is the text of those that it has.
+    package private(set) var isUnknownRequest = false
+    /// The id of the message that says this. A failure that was received, and that a handler throws on, is its handler's.
+    package var id = ID.failed
 
     /// Makes a failure of a sentence, and of data for the asking program.
     public init(_ text: String, data: [UInt8]? = nil) {
@@ -27,11 +29,8 @@ public struct RequestFailure: Error, Hashable, Sendable, CustomStringConvertible
         data = components.count > 1 ? components[1] : nil
     }
 
-    /// The id of the message that says this.
-    var id: ID { isUnknownRequest ? .unknownRequest : .failed }
-
     /// The ids of failures on the wire.
-    enum ID: UInt32 {
+    package enum ID: UInt32, Sendable {
         /// The components are the text and the data.
         case failed = 0
         /// The component is the reply's size and the asker's limit, two UInt64.

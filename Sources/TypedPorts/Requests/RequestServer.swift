@@ -95,7 +95,7 @@ public final class RequestServer: Sendable {
         let known = names.isEmpty ? "has no handlers" : "handles " + names.prefix(8).joined(separator: ", ") + more
         var failure = RequestFailure(
             "the server knows no request of the id \(id): it \(known)", data: Array(known.utf8))
-        failure.isUnknownRequest = true
+        failure.id = .unknownRequest
         return failure
     }
 

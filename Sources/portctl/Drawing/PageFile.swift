@@ -9,11 +9,11 @@ struct PageFile: ParsableArguments {
     func check(default name: String) throws {
         let path = output ?? name
         if path == "-" { return }
-        // A pipe without a reader is no error yet.
-        let descriptor = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC)
-        if descriptor >= 0 { close(descriptor) }
+        // Without opening it: the reader of a FIFO would see its end.
+        var status = stat()
+        if stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFDIR { throw CannotWrite(path: path, errno: EISDIR) }
         let folder = path.lastIndex(of: "/").map { String(path[...$0]) } ?? "."
-        let isWritable = descriptor >= 0 || errno == ENXIO || errno == ENOENT && access(folder, W_OK | X_OK) == 0
+        let isWritable = access(path, W_OK) == 0 || errno == ENOENT && access(folder, W_OK | X_OK) == 0
         if path.isEmpty || !isWritable { throw CannotWrite(path: path, errno: errno) }
     }
 
