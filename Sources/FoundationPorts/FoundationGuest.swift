@@ -15,7 +15,7 @@ extension ThreadRunLoop {
     /// a source gives a run that returns after a handled source the result of the source; an event of this loop's own
     /// is one, too. While this loop is busy and a source of Foundation's is ready in every pass, a stop may be lost. From a
     /// callout of this loop's own, or from another thread, call `ThreadRunLoop.stop()`: Foundation's loop may not run.
-    /// Foundation's observers see a sleep in each turn, also while this loop is busy.
+    /// Foundation's observers see a sleep or two in each turn, also while this loop is busy.
     ///
     /// It makes Foundation's loop the `ThreadRunLoop.guest`. Any thread may call it; only the loop's own thread
     /// may set the guest to nil, which ends it.

@@ -17,7 +17,7 @@ extension MachPort {
 
         /// Suspends until there is a message, and takes it; nil when the port is invalid or the task cancelled.
         public mutating func next(isolation actor: isolated (any Actor)? = #isolation) async -> Message? {
-            try? await port.receive()
+            (try? await port.receiver.receive(before: .distantFuture)).map(Message.init)
         }
     }
 
@@ -25,6 +25,8 @@ extension MachPort {
     public nonisolated(nonsending) func receive(
         before deadline: ContinuousClock.Instant? = nil
     ) async throws -> Message {
-        Message(try await receiver.receive(before: MonotonicInstant(deadline)))
+        let message = try await receiver.receive(before: MonotonicInstant(deadline))
+        receiver.isReceiverAway.store(true, ordering: .relaxed)
+        return Message(message)
     }
 }

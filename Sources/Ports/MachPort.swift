@@ -112,7 +112,9 @@ public final class MachPort: Sendable, CustomStringConvertible {
     /// - Throws: ``PortError``: `receiveTimedOut`, `isInvalid`, `becameInvalid`.
     @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public func receive(before deadline: ContinuousClock.Instant? = nil) throws(PortError) -> Message {
-        Message(try receiver.receive(before: MonotonicInstant(deadline)))
+        let message = try receiver.receive(before: MonotonicInstant(deadline))
+        receiver.isReceiverAway.store(true, ordering: .relaxed)
+        return Message(message)
     }
 
     /// The malformed frames that were dropped.

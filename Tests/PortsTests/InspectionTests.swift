@@ -228,6 +228,19 @@ import Testing
         await #expect(throws: PortError.self) { try await port.receive(before: .now) }
         let unserved = try await right.service(observing: .milliseconds(20))
         #expect(!unserved.isReceiverAway && unserved.condition == .unserved)
+
+        // A task in `for await` that has ended has nothing to do either.
+        try await right.send(MachPort.Message())
+        for await _ in port.messages { break }
+        let ended = try await right.service(observing: .milliseconds(20))
+        #expect(!ended.isReceiverAway && ended.isUnserved)
+        // A port that was read once, and is in a loop now, has no receiver.
+        try await right.send(MachPort.Message())
+        _ = try await port.receive(before: .patience)
+        let thread = try await RunLoopThread()
+        try port.schedule(in: thread.loop)
+        #expect(try await !right.service(observing: .milliseconds(20)).isReceiverAway)
+        thread.stop()
     }
 
     private func flooded(handled: Int = 100, by senders: PortService.Sender...) -> PortService {

@@ -90,10 +90,20 @@ import Testing
         queue.noteSent(0)
         queue.noteProbe(1)
         queue.noteSent(0)
-        #expect(queue.finish().isFirst && !queue.finish().isFirst)
+        let later = MonotonicInstant.now + .seconds(60)
+        var steps = [queue.mayProbe()]
+        for _ in 0..<2 { steps.append(queue.finish(probingUntil: later).isFirst) }
+        steps.append(queue.mayProbe())
+        #expect(steps == [false, true, false, true])
         #expect(!queue.drained(1) && queue.closeIfIdle() == .probe)
         queue.noteProbe(2)
         #expect(queue.drained(2) && queue.lifecycle == .finishing)
+        // Not for ever, and again when the owner asks again.
+        steps = [queue.finish(probingUntil: .now).isFirst, queue.mayProbe()]
+        steps += [queue.finish(probingUntil: later).isFirst, queue.mayProbe()]
+        _ = queue.end(.invalid)
+        steps.append(queue.mayProbe())
+        #expect(steps == [false, false, true, true, false])
     }
 
     @Test func `a late answer to a drain probe does not bring an ended channel back`() {

@@ -137,7 +137,8 @@ public final class WorkerProcess: Sendable {
     }
 
     /// Calls a handler once, when the worker has checked in or has failed, or at once when that is known. The handler
-    /// must not block its thread, which is the library's.
+    /// must not block its thread, which is the library's. Of a child that has ended the error has the status; ``status``
+    /// has it only after the handlers.
     public func onCheckIn(_ handler: @escaping @Sendable (Result<MachPort.SendRight, CheckInError>) -> Void) {
         expectation.outcome.whenSet(handler)
     }

@@ -108,8 +108,6 @@ final class ControlConnection: Sendable {
         }
     }
 
-    var isClosed: Bool { state.withLock { $0.isClosed } }
-
     /// Whether the peer may have sent messages to the port: a process watches a port before it sends.
     func watches(_ number: UInt64) -> Bool { state.withLock { $0.watched.contains(number) } }
 

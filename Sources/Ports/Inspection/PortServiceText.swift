@@ -134,4 +134,7 @@ extension PortService {
 }
 
 private func shown(_ duration: Duration) -> String { shown(seconds: duration / .seconds(1)) }
-private func shown(seconds: Double) -> String { "\((seconds * 100).rounded() / 100) s" }
+private func shown(seconds: Double) -> String {
+    let parts = seconds < 10 ? 100.0 : 10
+    return "\((seconds * parts).rounded() / parts) s"
+}

@@ -121,8 +121,9 @@ final class ServiceLook: Sendable {
             waitingThreads: takers.waiters.count { $0 is ThreadWaiter },
             waitingTasks: takers.waiters.count { $0 is TaskWaiter },
             iteratingTasks: iteratingTasks,
-            // A task in `for await` is told of by itself.
-            isReceiverAway: iteratingTasks + receivers == 0 && port.isReceiverAway.load(ordering: .relaxed),
+            // A task in `for await` is told of by itself, and a port that a loop or a queue has needs no receiver.
+            isReceiverAway: iteratingTasks + receivers == 0 && loops.isEmpty && takers.queue == nil
+                && port.isReceiverAway.load(ordering: .relaxed),
             descriptors: takers.waiters.count { $0 is PollService }, handlingThreads: takers.turnCount,
             observed: first.time.duration(to: last.time),
             handled: last.statistics.received - first.statistics.received,

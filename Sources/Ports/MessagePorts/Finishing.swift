@@ -7,7 +7,7 @@ extension LocalMessagePort {
     /// their way, so that their askers can ask a successor, waits for the replies, and invalidates the port. A request
     /// that was taken counts until its reply has left, or its right to reply is released. Messages that want no reply do
     /// not count, and those that wait are dropped. Any thread may call this method but one that is to reply. A handler
-    /// that has replied and goes on is waited for, too, up to the deadline.
+    /// that has replied and goes on is waited for, too, up to the deadline, as ``MachPort/invalidate()`` does.
     /// - Returns: False when the deadline came before all replies. The port is invalid all the same.
     @available(*, noasync, message: "it blocks; `await` it in an async function, not at the top of main.swift")
     @discardableResult
@@ -41,6 +41,8 @@ extension LocalMessagePort {
 
     private func end(waitsUntil deadline: MonotonicInstant?) {
         port.receiver.invalidate(waitsUntil: deadline)
+        // Also while a handler goes on, as nobody takes from the port any more.
+        port.runtime.control.tellInvalidated(port.id.number)
         port.runtime.finishing.remove(port.id.number)
     }
 

@@ -39,8 +39,8 @@ final class FinishingPorts: Sendable {
         guard sender.minor >= 2 else { return }
         _ = ports.withLock { $0[number]?.senders.insert(sender.incarnation) }
         sender.send(.finishing(number))
-        // One whose end was told before it was a sender.
-        if sender.isClosed { finished(number, by: sender.incarnation) }
+        // Its end may have been told before it was inserted, and is not told again.
+        if !control.isConnected(to: sender.incarnation) { finished(number, by: sender.incarnation) }
     }
 
     /// The port has taken all messages of the sender.

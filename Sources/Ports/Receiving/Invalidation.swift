@@ -42,7 +42,16 @@ extension Receiver {
             }
         }
         turnsEnded.whenSet { self.finish() }
+        finishAfterDeadThreads(turnsEnded)
         return false
+    }
+
+    /// A thread that ends inside its turn does not end the turn.
+    private func finishAfterDeadThreads(_ turnsEnded: Promise<Void>) {
+        context.housekeeping.perform(after: .seconds(1)) { [weak self, weak turnsEnded] in
+            guard let self, let turnsEnded, turnsEnded.value == nil else { return }
+            if isOthersTurn { finishAfterDeadThreads(turnsEnded) } else { turnsEnded.set(()) }
+        }
     }
 
     private var isOthersTurn: Bool {

@@ -52,7 +52,7 @@ final class Receiver: LocalPort, RegisteredPort {
     let scheduling = Lock(())
     /// The tasks in a `for await` over the port's messages.
     let iteratingTasks = Atomic(0)
-    /// Whether a `receive(before:)` has taken the last message, and its caller has not asked for another since.
+    /// Whether a program's `receive(before:)` has taken a message, and nobody has asked for another since.
     let isReceiverAway = Atomic(false)
 
     init(

@@ -13,13 +13,13 @@ extension Receiver {
         try beginTurn()
         isReceiverAway.store(false, ordering: .relaxed)
         defer { endTurn() }
-        if let message = takeToReturn() { return message }
+        if let message = takeMessage() { return message }
         let waiter = ThreadWaiter()
         add(waiter)
         defer { remove(waiter) }
         while true {
             // A message that came before the waiter was added wakes nobody.
-            if let message = takeToReturn() { return message }
+            if let message = takeMessage() { return message }
             let descriptor = try state.withLock { (state) throws(PortError) in
                 guard state.lifecycle.isOpen else { throw .becameInvalid(port: identity) }
                 return try state.socket?.watchedDescriptor()
@@ -35,8 +35,8 @@ extension Receiver {
     nonisolated(nonsending) func receive(
         before deadline: MonotonicInstant, takesRequests: Bool = false
     ) async throws -> ReceivedMessage {
-        try Task.checkCancellation()
         isReceiverAway.store(false, ordering: .relaxed)
+        try Task.checkCancellation()
         if let message = try takeNow(takesRequests) { return message }
         let waiter = TaskWaiter(context.housekeeping)
         add(waiter)
@@ -58,17 +58,11 @@ extension Receiver {
             throw waiter != nil && error == .isInvalid(port: identity) ? .becameInvalid(port: identity) : error
         }
         defer { endTurn() }
-        if let message = takeToReturn(takesRequests) { return message }
+        if let message = takeMessage(takesRequests) { return message }
         guard let waiter else { return nil }
         let descriptor = try state.withLock { (state) throws(PortError) in try state.socket?.watchedDescriptor() }
         if let descriptor { try waiter.watch(descriptor) }
         return nil
-    }
-
-    private func takeToReturn(_ takesRequests: Bool = false) -> ReceivedMessage? {
-        let message = takeMessage(takesRequests)
-        if message != nil { isReceiverAway.store(true, ordering: .relaxed) }
-        return message
     }
 
     func takeMessage(_ takesRequests: Bool = false) -> ReceivedMessage? {

@@ -29,22 +29,22 @@ extension SendChannel {
         let (isFirst, waiters) = state.withLock { state in
             // One that has sent nothing.
             if state.queue.lifecycle == .connecting { state.socket = nil }
-            return state.queue.finish()
+            return state.queue.finish(probingUntil: .now + Self.probingTime)
         }
         for waiter in waiters { waiter.wake() }
-        if !hasSocket { tellFinished() } else if isFirst { probe(until: .now + Self.finishingTime) }
+        if !hasSocket { tellFinished() } else if isFirst { probe() }
     }
 
-    /// Longer than an owner waits for its senders.
-    private static let finishingTime = Duration.seconds(2)
+    /// An owner that is honest has its answer much sooner, and another has no more of it.
+    private static let probingTime = Duration.seconds(2)
 
     var isFinishing: Bool { state.withLock { $0.queue.lifecycle == .finishing } }
 
     /// The socket may have no room for the probe just now, and its answer may be lost with a control connection.
-    private func probe(until deadline: MonotonicInstant) {
-        guard isFinishing, hasSocket, !deadline.hasPassed else { return }
+    private func probe() {
+        guard state.withLock({ $0.queue.mayProbe() && $0.socket != nil }) else { return }
         closeIfIdle()
-        channels.control.housekeeping.perform(after: .milliseconds(20)) { [weak self] in self?.probe(until: deadline) }
+        channels.control.housekeeping.perform(after: .milliseconds(20)) { [weak self] in self?.probe() }
     }
 
     func tellFinished() { channels.control.send(.finished(id.number), to: id.incarnation) }

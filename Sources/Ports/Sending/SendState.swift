@@ -36,6 +36,8 @@ struct SendState {
     private(set) var lacksCredit = false
     /// Whether somebody wants to know the port's end. Each new connection to the owner asks for it.
     var isWatched = false
+    /// Up to when a finishing port is probed; nil when it is not.
+    private(set) var probesUntil: MonotonicInstant?
     /// The drain probe that has no answer yet, and how many messages had been sent before it.
     private(set) var drainProbe: (number: UInt64, sentCount: Int)?
 
@@ -156,11 +158,18 @@ struct SendState {
     // MARK: The end
 
     /// Sends nothing more to a port that is about to end.
-    /// - Returns: Whether that is new, and the waiters to wake.
-    mutating func finish() -> (isFirst: Bool, waiters: [any Waiter]) {
-        let isFirst = lifecycle != .finishing
+    /// - Parameter deadline: Up to when drain probes are sent.
+    /// - Returns: Whether that is to begin, and the waiters to wake.
+    mutating func finish(probingUntil deadline: MonotonicInstant) -> (isFirst: Bool, waiters: [any Waiter]) {
+        defer { probesUntil = deadline }
         if lifecycle != .invalid, lifecycle != .closed { lifecycle = .finishing }
-        return (isFirst, waiters)
+        return (probesUntil == nil, waiters)
+    }
+
+    /// Whether another drain probe may be sent to a port that finishes.
+    mutating func mayProbe() -> Bool {
+        if lifecycle != .finishing || probesUntil?.hasPassed != false { probesUntil = nil }
+        return probesUntil != nil
     }
 
     /// Ends sending, for good.

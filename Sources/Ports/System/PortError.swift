@@ -102,7 +102,7 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
         case .sendTimedOut(let port):
             "\(port) had no room before the deadline: allow more time, or raise its limits" + port.doctorText
         case .receiveTimedOut(let port) where port.pid == getpid():
-            "nothing arrived at \(port) before the deadline: allow more time, or look who is to send"
+            "nothing arrived at or from \(port) before the deadline: allow more time, or look who is to send or to reply"
         case .receiveTimedOut(let port):
             "nothing arrived from \(port) before the deadline: allow more time" + port.doctorText
         case .isInvalid(let port): "\(port) is invalid: it was invalidated, or its owner is gone; ask for a new right"
