@@ -48,6 +48,9 @@ import Testing
         #expect(counts.knownSenderCount == 1)
         #expect(counts.ended.map(\.sinceEmpty) == [6] && counts.ended.first?.sender.program == "x")
         #expect(counts.statistics(ownSent: 1, isEmpty: false, now: now) == .init(received: 1, waiting: 13))
+        // Whoever has only looked the name up displaces nobody.
+        for pid in Int32(100)..<200 { counts.unaskedSenderDied(ProcessIdentity(pid: pid, program: "y")) }
+        #expect(counts.ended.contains { $0.sender.program == "x" } && counts.ended.count == 16)
     }
 
     @Test func `what does not come to an empty queue for a second is lost`() {

@@ -52,7 +52,11 @@ struct StatisticsCounts {
     mutating func unaskedSenderDied(_ owner: ProcessIdentity) { note(Ended(sender: owner, sent: 0, sinceEmpty: 0)) }
 
     private mutating func note(_ sender: Ended) {
-        if ended.count == Self.mostEnded { ended.removeFirst() }
+        if ended.count == Self.mostEnded {
+            // One that was never asked has perhaps sent nothing, and takes the place of none that has.
+            guard let former = ended.firstIndex(where: { $0.sent == 0 }) ?? (sender.sent > 0 ? 0 : nil) else { return }
+            ended.remove(at: former)
+        }
         ended.append(sender)
     }
 
