@@ -20,13 +20,14 @@ private struct VainWait {
 }
 
 /// Waits in many tasks at once for something that does not come: other tasks go on meanwhile, and no thread is made for
-/// it. Reports the longest pause of another task, in milliseconds, and how many threads there were at most.
+/// it. Reports the longest pause of another task, in milliseconds, how many threads there were at most, and the turns that
+/// the other task had.
 func waitInVain(_ what: String, forOwnerOf name: String, tasks count: Int) throws -> Never {
     let tester = try test()
     let vain = try vainWait(what, name)
     Task.detached {
         let outcome = Outcome()
-        let deadline = ContinuousClock.now + .seconds(2)
+        let deadline = ContinuousClock.now + .seconds(3)
         for number in 0..<count {
             Task.detached {
                 do {
@@ -37,15 +38,16 @@ func waitInVain(_ what: String, forOwnerOf name: String, tasks count: Int) throw
                 }
             }
         }
-        var (longest, threads) = (Duration.zero, 0)
+        var (longest, threads, turns) = (Duration.zero, 0, 0)
         while await outcome.count < count {
             let begin = ContinuousClock.now
             try? await Task.sleep(for: .milliseconds(20))
             longest = max(longest, begin.duration(to: .now))
             threads = max(threads, liveThreads())
+            turns += 1
         }
         guard await outcome.wrong.isEmpty else { fail("\(await outcome.wrong)") }
-        let figures = [UInt32(longest / .milliseconds(1)), UInt32(threads)]
+        let figures = [UInt32(longest / .milliseconds(1)), UInt32(threads), UInt32(turns)]
         try await tester.send(
             MachPort.Message(id: 2, [.bytes(figures.flatMap { number in withUnsafeBytes(of: number) { Array($0) } })]))
         exit(0)
