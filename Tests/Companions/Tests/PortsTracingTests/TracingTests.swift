@@ -8,7 +8,7 @@ import TypedPorts
 
 /// A registry directory, and a process that serves in it.
 private final class Peer {
-    let folder = FileManager.default.temporaryDirectory.appendingPathComponent("traced-\(UUID())")
+    let folder = FileManager.default.temporaryDirectory.appendingPathComponent("traced-\(UUID().uuidString.prefix(8))")
     let runtime: PortRuntime
     let process = Process()
 
