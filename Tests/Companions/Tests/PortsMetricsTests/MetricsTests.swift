@@ -5,7 +5,8 @@ import PortsMetrics
 import Testing
 
 @Suite struct MetricsTests {
-    private let folder = FileManager.default.temporaryDirectory.appendingPathComponent("metrics-\(UUID().uuidString.prefix(8))")
+    private let folder = FileManager.default.temporaryDirectory.appendingPathComponent(
+        "metrics-\(UUID().uuidString.prefix(8))")
     private let metrics = TestMetrics()
     private let system = [("messaging.system", "swift-ports")]
     private let named = [("messaging.destination.name", "measured")]
