@@ -82,7 +82,7 @@ struct Info: ParsableCommand {
             let served = service.isUnserved ? ["by nobody"] + service.takers.map { "not by " + $0 } : []
             found += rows("served", service.isUnserved ? served : service.takers.map { "by " + $0 })
             if !service.hasHandler { found += rows("handler", ["none"]) }
-            let taken = service.senders.reduce(0) { $0 &+ $1.taken }
+            let taken = service.takenInSample
             found += rows(
                 "senders",
                 service.senders.prefix(10).map {

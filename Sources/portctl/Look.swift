@@ -1,4 +1,3 @@
-import Glibc
 import Ports
 import RunLoops
 
@@ -89,16 +88,7 @@ struct Look: Sendable {
     /// Whether messages are taken, perhaps too slowly, as far as the owner says.
     var isServed: Bool { service.map { $0.condition != .stuck && $0.condition != .unserved } ?? isBusy }
 
-    /// Whether the owner is stopped, as by SIGSTOP or a debugger.
-    var isStopped: Bool {
-        guard let file = fopen("/proc/\(registration.pid)/stat", "r") else { return false }
-        defer { fclose(file) }
-        var line = [UInt8](repeating: 0, count: 512)
-        let count = fread(&line, 1, line.count, file)
-        let text = String(decoding: line.prefix(count), as: UTF8.self)
-        let state = text.lastIndex(of: ")").map { text[$0...].dropFirst(2).first }
-        return state == "T" || state == "t"
-    }
+    private var isStopped: Bool { ProcessStatus.isStopped(registration.pid) }
 
     /// What is wrong, and what to do.
     var trouble: (text: String, remedy: String?)? {

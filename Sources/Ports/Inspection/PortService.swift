@@ -154,6 +154,9 @@ extension PortService {
     /// The messages that came while the owner looked.
     var recentlySent: Int { senders.reduce(0) { $0 &+ $1.recently } }
 
+    /// The messages of all senders in the sample of those that were taken, ``Sender/taken``.
+    package var takenInSample: Int { senders.reduce(0) { $0 &+ $1.taken } }
+
     /// Whether as many came while the owner looked as were taken.
     var comesFast: Bool { recentlySent > 0 && recentlySent >= handled }
 

@@ -81,7 +81,7 @@ extension PortService {
     /// Who has sent most of them.
     private var blame: String? {
         guard let sender = busiestSender else { return nil }
-        let taken = senders.reduce(0) { $0 &+ $1.taken }
+        let taken = takenInSample
         if sender.taken > taken / 2 { return "\(sender) has sent \(sender.taken) of the last \(taken) taken" }
         if comesFast, sender.recently > recentlySent / 2 {
             return "\(sender) has sent \(sender.recently) of the last \(recentlySent)"

@@ -2,7 +2,7 @@ import CRunLoopShims
 import Glibc
 import RunLoops
 
-enum ProcessStatus {
+package enum ProcessStatus {
     /// The start time in clock ticks since boot: the 22nd field of the stat file.
     static func startTime(of pid: pid_t) -> UInt64? {
         fields("/proc/\(pid)/stat").flatMap { $0.count > 19 ? UInt64($0[19]) : nil }
@@ -10,9 +10,18 @@ enum ProcessStatus {
 
     /// The path of the process's program; nil when the system does not say.
     static func program(of pid: pid_t) -> String? {
+        target(ofLink: "/proc/\(pid)/exe")
+    }
+
+    static func target(ofLink path: String) -> String? {
         var buffer = [UInt8](repeating: 0, count: Int(PATH_MAX))
-        let count = readlink("/proc/\(pid)/exe", &buffer, buffer.count)
+        let count = readlink(path, &buffer, buffer.count)
         return count > 0 ? String(decoding: buffer.prefix(count), as: UTF8.self) : nil
+    }
+
+    /// Whether the process is stopped, as by SIGSTOP or a debugger.
+    package static func isStopped(_ pid: pid_t) -> Bool {
+        ["T", "t"].contains(fields("/proc/\(pid)/stat")?.first)
     }
 
     /// The name of a thread of this process.

@@ -1,14 +1,13 @@
 import Glibc
-import Ports
 
 /// A process that listens in a registry directory that was at a path before: nobody finds its names.
-struct HiddenOwner {
+package struct HiddenOwner {
     let folder: String
     /// Nil when it cannot be seen.
-    let pid: Int32?
+    package let pid: Int32?
 
     /// The kernel remembers the path at which a control socket was bound, also after the removal of the directory.
-    static func all(in directory: String) -> [HiddenOwner] {
+    package static func all(in directory: String) -> [HiddenOwner] {
         let listening = lines(of: "/proc/net/unix").compactMap { line -> (folder: String, inode: Substring)? in
             // Num, RefCount, Protocol, Flags (with that of a listener), Type, St, Inode and Path.
             let fields = line.split(separator: " ", maxSplits: 7)
@@ -25,30 +24,15 @@ struct HiddenOwner {
 
     private static func owners(ofSockets inodes: Set<Substring>) -> [Substring: Int32] {
         var owners: [Substring: Int32] = [:]
-        for pid in files(in: "/proc").compactMap({ Int32($0) }) {
-            for file in files(in: "/proc/\(pid)/fd") {
-                var buffer = [CChar](repeating: 0, count: 64)
-                let count = readlink("/proc/\(pid)/fd/\(file)", &buffer, buffer.count)
-                let target = String(decoding: buffer.prefix(max(count, 0)).map(UInt8.init(bitPattern:)), as: UTF8.self)
-                guard target.hasPrefix("socket:[") else { continue }
+        for pid in (Folder.files(in: "/proc") ?? []).compactMap({ Int32($0) }) {
+            for file in Folder.files(in: "/proc/\(pid)/fd") ?? [] {
+                guard let target = ProcessStatus.target(ofLink: "/proc/\(pid)/fd/\(file)"), target.hasPrefix("socket:[")
+                else { continue }
                 let inode = target.dropFirst(8).dropLast()
                 if inodes.contains(inode) { owners[inode] = pid }
             }
         }
         return owners
-    }
-
-    private static func files(in folder: String) -> [String] {
-        guard let stream = opendir(folder) else { return [] }
-        defer { closedir(stream) }
-        var files: [String] = []
-        while let entry = readdir(stream) {
-            files.append(
-                withUnsafePointer(to: &entry.pointee.d_name) {
-                    $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
-                })
-        }
-        return files
     }
 
     private static func lines(of path: String) -> [Substring] {
