@@ -45,6 +45,20 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
         try server.schedule(in: .current)
         try runForEver()
 
+    case "serve-and-throw":
+        // Answers by name with failures: one that is an answer, one that the library finds, and another error.
+        let server = try LocalMessagePort(name: arguments.first)
+        Task.detached {
+            try await server.serve { request in
+                switch request.id {
+                case 1: throw RequestFailure("no such key")
+                case 2: throw RequestFailure(fault: "no such request")
+                default: throw PortError.unavailable(reason: "the disk is full")
+                }
+            }
+        }
+        while true { pause() }
+
     case "own":
         // Owns a name, and never reads.
         let port = try MachPort(queueLimit: 4)

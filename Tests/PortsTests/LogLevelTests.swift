@@ -64,6 +64,18 @@ import Testing
         #expect(asker.lines.isEmpty && server.lines.isEmpty)
     }
 
+    @Test(arguments: ["info", "debug"])
+    func `a failure that a handler chose is told at the level debug, another error at info`(_ level: String) throws {
+        let server = Logging("serve-and-throw", "test", level: level, in: sandbox)
+        let remote = RemoteMessagePort(try sandbox.names.waitForPort(forName: "test", before: .patience))
+        for id in 1...3 as ClosedRange<UInt32> {
+            #expect(throws: PortError.self) { try remote.request(id: id, timeout: .seconds(30)) }
+        }
+        let isTold = waitUntil { server.tells("no such request", "the disk is full") }
+        #expect(isTold, "\(server.lines)")
+        #expect(server.tells("no such key") == (level == "debug"), "\(server.lines)")
+    }
+
     @Test(arguments: [("loud", true), ("INFO", false), ("", false)])
     func `a word that is no level is told once`(_ word: String, _ isTold: Bool) throws {
         let port = try LocalMessagePort(name: "test", nameServer: sandbox.names)

@@ -75,7 +75,7 @@ extension LocalMessagePort {
                 group.addTask {
                     await request.answer(at: self) { request in
                         if hasSlot { return try await handler(request) }
-                        throw RequestFailure("the server already answers \(longLimit) requests of this kind")
+                        throw RequestFailure(fault: "the server already answers \(longLimit) requests of this kind")
                     }
                     if hasSlot { (isLong ? longSlots : slots).giveBack() }
                 }
@@ -99,10 +99,12 @@ extension MessagePortRequest {
             work.cancel()
         }
         if case .failure(let error) = outcome, !(error is CancellationError) {
-            log.info(
-                about: .own,
+            func text() -> String {
                 "the handler of \(port) failed for message \(id) of \(ProcessIdentity(pid: message.sender?.pid ?? 0)): "
-                    + "\(error)")
+                    + "\(error)"
+            }
+            // A failure that the handler chose is an answer.
+            if (error as? RequestFailure)?.isFault == false { log.debug(text()) } else { log.info(about: .own, text()) }
         }
         guard let replyRight, !isCancelled else { return }
         do throws(PortError) {

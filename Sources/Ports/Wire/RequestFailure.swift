@@ -8,12 +8,20 @@ public struct RequestFailure: Error, Hashable, Sendable, CustomStringConvertible
     /// Whether the server that was asked has no handler for the request; then the data is the text of those that it has.
     package private(set) var isUnknownRequest = false
     /// The id of the message that says this. A failure that was received, and that a handler throws on, is its handler's.
-    package var id = ID.failed
+    package private(set) var id = ID.failed
+    /// Whether the library found the failure: no handler chose it as an answer.
+    private(set) var isFault = false
 
     /// Makes a failure of a sentence, and of data for the asking program.
     public init(_ text: String, data: [UInt8]? = nil) {
         self.text = text
         self.data = data
+    }
+
+    /// Makes a failure that the library has found.
+    package init(fault text: String, data: [UInt8]? = nil, id: ID = .failed) {
+        self.init(text, data: data)
+        (self.id, isFault) = (id, true)
     }
 
     /// The sentence.

@@ -93,10 +93,9 @@ public final class RequestServer: Sendable {
         let names = state.withLock { $0.handlers.values.map(\.name) }.sorted()
         let more = names.count > 8 ? ", and \(names.count - 8) more" : ""
         let known = names.isEmpty ? "has no handlers" : "handles " + names.prefix(8).joined(separator: ", ") + more
-        var failure = RequestFailure(
-            "the server knows no request of the id \(id): it \(known)", data: Array(known.utf8))
-        failure.id = .unknownRequest
-        return failure
+        return RequestFailure(
+            fault: "the server knows no request of the id \(id): it \(known)", data: Array(known.utf8),
+            id: .unknownRequest)
     }
 
     private func entry(of request: MessagePortRequest) -> Entry? { state.withLock { $0.handlers[request.id] } }
@@ -140,7 +139,7 @@ extension MessagePortRequest {
         do {
             return try coder.decode(type, from: message)
         } catch {
-            throw RequestFailure("the request is no \(R.requestName): \(error); \(DecodingError.remedy)")
+            throw RequestFailure(fault: "the request is no \(R.requestName): \(error); \(DecodingError.remedy)")
         }
     }
 }
