@@ -43,7 +43,7 @@ struct Info: ParsableCommand {
             """)
 
     @OptionGroup var port: NameArgument
-    @Option(help: "Seconds to look at a port where messages wait; at most ten.")
+    @Option(seconds: "Seconds to look at a port where messages wait; at most ten.")
     var observe = Seconds(.milliseconds(300))
     @OptionGroup var output: JSONFlag
 

@@ -99,7 +99,10 @@ struct Look: Sendable {
             let owner = registration.port.program.map { "\($0) (pid \(pid))" } ?? "process \(pid)"
             if isBusy { return ("\(owner), its owner, answers as many others as it takes", "look again soon") }
             return isStopped
-                ? ("\(owner), its owner, is stopped", "kill -CONT \(pid) has it go on, or its debugger")
+                ? (
+                    "\(owner), its owner, is stopped",
+                    "kill -CONT \(pid) continues it, unless a debugger has stopped it"
+                )
                 : ("\(owner), its owner, does not answer", nil)
         }
         guard let text = service.trouble, service.condition != .unserved || service.waiting > 0 else { return nil }

@@ -6,7 +6,7 @@ struct Map: ParsableCommand {
         abstract: "Draw for a browser which processes send to which named ports, and which ports are in trouble.")
 
     @OptionGroup var file: PageFile
-    @Option(help: "Seconds to wait for owners that do not answer.")
+    @Option(seconds: "Seconds to wait for owners that do not answer.")
     var timeout = Seconds(.seconds(2))
     @OptionGroup var output: JSONFlag
 

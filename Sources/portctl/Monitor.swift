@@ -28,9 +28,9 @@ struct Monitor: ParsableCommand {
     var minSize = 0
     @Option(name: [.short, .customShort("n"), .long], help: "End after so many lines.")
     var count: Int?
-    @Option(help: "End after so many seconds.")
+    @Option(seconds: "End after so many seconds.")
     var seconds: Seconds?
-    @Option(help: "Seconds to wait for each owner.")
+    @Option(seconds: "Seconds to wait for each owner.")
     var timeout = Seconds(.seconds(5))
     @OptionGroup var output: JSONFlag
 

@@ -25,7 +25,7 @@ struct NameArgument: ParsableArguments {
 }
 
 struct JSONFlag: ParsableArguments {
-    @Flag(name: .customLong("json"), help: "Write JSON.")
+    @Flag(name: .customLong("json"), help: "Write JSON. The page “portctl” of the documentation lists the fields.")
     var isJSON = false
 }
 
@@ -59,7 +59,7 @@ private struct TooLarge: Problem { let description: String }
 struct Repetition: ParsableArguments {
     @Option(name: [.short, .customShort("n"), .long], help: "How many times; without end by default.")
     var count: Int?
-    @Option(name: .shortAndLong, help: "Seconds from one to the next.")
+    @Option(name: .shortAndLong, seconds: "Seconds from one to the next.")
     var interval = Seconds(.seconds(1))
 
     func validate() throws { if let count, count < 1 { throw ValidationError("The count begins with 1.") } }
@@ -116,16 +116,34 @@ private final class Events: Sendable {
     }
 }
 
-struct Seconds: ExpressibleByArgument {
+struct Seconds: CustomStringConvertible {
     let duration: Duration
-
-    init?(argument: String) {
-        guard let seconds = Double(argument), seconds >= 0, seconds < 1e9 else { return nil }
-        duration = .seconds(seconds)
-    }
 
     init(_ duration: Duration) { self.duration = duration }
 
-    var defaultValueDescription: String { "\(duration / .seconds(1))" }
+    init(argument: String) throws {
+        guard let seconds = Double(argument), seconds >= 0, seconds < 1e9 else {
+            throw ValidationError("a time is a number of seconds, 0 or more")
+        }
+        duration = .seconds(seconds)
+    }
+
+    var description: String { "\(duration / .seconds(1))" }
     var deadline: ContinuousClock.Instant { .now + duration }
+}
+
+// The word after the option is its value also when it begins with a dash: the error is about the value then.
+
+extension Option<Seconds> {
+    init(wrappedValue: Seconds, name: NameSpecification = .long, seconds help: ArgumentHelp) {
+        self.init(
+            wrappedValue: wrappedValue, name: name, parsing: .unconditional, help: help,
+            transform: { try Seconds(argument: $0) })
+    }
+}
+
+extension Option<Seconds?> {
+    init(seconds help: ArgumentHelp) {
+        self.init(parsing: .unconditional, help: help, transform: { try Seconds(argument: $0) })
+    }
 }

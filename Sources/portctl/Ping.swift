@@ -11,7 +11,7 @@ struct Ping: ParsableCommand {
 
     @OptionGroup var port: NameArgument
     @OptionGroup var repetition: Repetition
-    @Option(help: "Seconds to wait for each answer.")
+    @Option(seconds: "Seconds to wait for each answer.")
     var timeout = Seconds(.seconds(1))
     @OptionGroup var output: JSONFlag
 

@@ -9,7 +9,7 @@ struct Send: ParsableCommand {
 
     @OptionGroup var port: NameArgument
     @OptionGroup var message: MessageArguments
-    @Option(help: "Seconds to wait for the owner, and again for room at the port.")
+    @Option(seconds: "Seconds to wait for the owner, and again for room at the port.")
     var timeout = Seconds(.seconds(10))
 
     func run() throws {
@@ -26,7 +26,7 @@ struct Request: ParsableCommand {
 
     @OptionGroup var port: NameArgument
     @OptionGroup var message: MessageArguments
-    @Option(help: "Seconds to wait for the owner, for room at the port, and for the reply.")
+    @Option(seconds: "Seconds to wait for the owner, for room at the port, and for the reply.")
     var timeout = Seconds(.seconds(10))
     @OptionGroup var output: JSONFlag
 

@@ -10,7 +10,7 @@ struct Timeline: ParsableCommand {
             """)
 
     @OptionGroup var port: NameArgument
-    @Option(name: .shortAndLong, help: "Seconds to record.")
+    @Option(name: .shortAndLong, seconds: "Seconds to record.")
     var seconds = Seconds(.seconds(5))
     @OptionGroup var file: PageFile
     @OptionGroup var output: JSONFlag

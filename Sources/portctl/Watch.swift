@@ -35,7 +35,7 @@ struct Wait: ParsableCommand {
     @OptionGroup var port: NameArgument
     @Flag(name: .customLong("gone"), help: "Wait for the end of the name.")
     var isForEnd = false
-    @Option(help: "Seconds to wait; without end by default.")
+    @Option(seconds: "Seconds to wait; without end by default.")
     var timeout: Seconds?
 
     func run() throws {

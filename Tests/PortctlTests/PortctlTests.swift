@@ -176,7 +176,9 @@ import Testing
         #expect(waiting.outcome == Outcome(0))
         let late = registry.portctl("wait", "late", "--gone", "--timeout", "0.02")
         #expect(late.status == 3)
-        #expect(late.errors == "portctl: the name “late” belongs to PortsTestHelper (pid \(server.pid))\n")
+        #expect(
+            late.errors == "portctl: the name “late” belongs to PortsTestHelper (pid \(server.pid)): end that process, "
+                + "or use another name\n")
         let ending = registry.start("wait", "late", "--gone")
         server.signal(SIGKILL)
         #expect(ending.outcome == Outcome(0))
@@ -252,6 +254,13 @@ import Testing
     func `wrong usage has its own status`(_ arguments: [String]) throws {
         let outcome = registry.start(arguments).outcome
         #expect(outcome.status == 64 && outcome.output == "" && outcome.errors.contains("Usage: portctl"))
+    }
+
+    @Test(arguments: ["-1", "soon", "--json"])
+    func `what is no time is named, with what a time is`(_ word: String) {
+        let errors = registry.portctl("request", "x", "--timeout", word).errors
+        #expect(
+            errors.contains("The value '\(word)' is invalid for '--timeout <timeout>': a time is a number of seconds"))
     }
 
     @Test func `standard streams that are closed are errors, and no way to the owner`() throws {

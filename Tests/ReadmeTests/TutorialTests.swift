@@ -32,7 +32,8 @@ import Testing
         #expect(String(decoding: first.output, as: UTF8.self) == "note 1\n")
         expectFailure("notes: the note is empty\n", of: run("notes", ""))
         expectFailure(
-            "noted: the name “com.example.notes” belongs to noted (pid \(daemon.child.pid))\n", of: run("noted"))
+            "noted: the name “com.example.notes” belongs to noted (pid \(daemon.child.pid)): end that process, or use "
+                + "another name\n", of: run("noted"))
 
         let following = run("notes", "--follow")
         var count = 1
@@ -49,5 +50,7 @@ import Testing
         #expect(daemon.child.wait() == 0)
         #expect(following.child.wait() == 0)
         #expect(following.output.starts(with: Array("new: call Ann\n".utf8)))
+        // The failed request was answered: that is no news for the log.
+        #expect(daemon.errors == [])
     }
 }

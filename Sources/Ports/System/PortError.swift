@@ -10,20 +10,22 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
     case receiveTimedOut(port: PortIdentity)
     /// The port was invalid before the call: it was invalidated, or its owner is gone.
     case isInvalid(port: PortIdentity)
-    /// The port became invalid during the call.
+    /// The port became invalid during the call. A request may have been handled, or not: ask the next port of the name if
+    /// it may be handled twice, as ``NamedMessagePort`` does with `mayRepeat`.
     case becameInvalid(port: PortIdentity)
     /// The port's queue is full, and only the calling thread's own loop could empty the queue.
     case ownQueueFull(port: PortIdentity)
     /// The calling thread would wait for the reply of a port that only this thread serves, and not meanwhile. Nothing was
     /// sent.
     case servedOnlyHere(port: PortIdentity)
-    /// The server dropped the request without a reply.
+    /// The server dropped the request without a reply: a handler released the right to reply, or its task was cancelled.
+    /// Ask again if what the handler may have done may be done twice.
     case unanswered(port: PortIdentity)
     /// The port ended, or does not take requests, before anybody handled the request: ask its successor.
     case refused(port: PortIdentity)
     /// The server's handler failed, and says why.
     case failed(port: PortIdentity, RequestFailure)
-    /// The reply was larger than this process takes; both in bytes.
+    /// The reply was larger than this process takes; both in bytes. ``PortRuntime/setReplyLimit(_:)`` raises the limit.
     case replyTooLarge(port: PortIdentity, size: Int, limit: Int)
     /// The request has a reply already; the port is the asker's.
     case alreadyAnswered(port: PortIdentity)
@@ -106,18 +108,20 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
         case .receiveTimedOut(let port):
             "nothing arrived from \(port) before the deadline: allow more time" + port.doctorText
         case .isInvalid(let port): "\(port) is invalid: it was invalidated, or its owner is gone; ask for a new right"
-        case .becameInvalid(let port): "\(port) became invalid during the call, perhaps with its owner's end"
+        case .becameInvalid(let port):
+            "\(port) became invalid during the call, perhaps with its owner's end"
+                + (port.pid == getpid() ? "" : ": ask for a new right; a request may have been handled")
         case .ownQueueFull(let port): "only this thread's own loop can empty \(port), which is full: return to it first"
         case .servedOnlyHere(let port):
             "only this thread serves \(port), and not while it waits for a reply: `try await` the request, pass a "
                 + "replyMode that serves the port, or serve it on another thread"
-        case .unanswered(let port): "\(port) dropped the request without a reply"
+        case .unanswered(let port): "\(port) dropped the request without a reply, and may have handled it"
         case .refused(let port):
             "\(port) did not handle the request: it takes none, or has ended (then ask for its name again)"
         case .failed(let port, let failure) where failure.isUnknownRequest: "\(port) cannot answer: \(failure.text)"
         case .failed(let port, let failure): "the handler of \(port) failed: \(failure.text)"
         case .replyTooLarge(let port, let size, let limit):
-            "the reply of \(port) has \(size) bytes, and the limit is \(limit): raise this process's replyLimit"
+            "the reply of \(port) has \(size) bytes, and the limit is \(limit): raise this process's limit with setReplyLimit"
         case .alreadyAnswered(let port): "\(port) has the reply already: a request gets one reply"
         case .messageTooLarge(let port, let size, let limit):
             "a message of \(size) bytes is too large for \(port), whose limit is \(limit): raise its limits"
@@ -132,7 +136,9 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
         case .nameNotFound(let name, let directory):
             "nobody has registered the name \(name.quoted) in \(directory): is its server running, with the same directory?"
         case .nameInUse(let name, let port):
-            "the name \(name.quoted) belongs to " + (port.pid == getpid() ? "this process" : port.ownerText)
+            "the name \(name.quoted) belongs to "
+                + (port.pid == getpid() ? "this process: invalidate its port" : "\(port.ownerText): end that process")
+                + ", or use another name"
         case .badName(let name, let reason): "\(name.quoted) cannot be a port's name: \(reason)"
         case .untrustedDirectory(let path, let reason):
             "the registry directory \(DefaultDirectory.text(path)) cannot be trusted: \(reason)"
