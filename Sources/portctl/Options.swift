@@ -136,6 +136,8 @@ struct Seconds: CustomStringConvertible {
 
 extension Option<Seconds> {
     init(wrappedValue: Seconds, name: NameSpecification = .long, seconds help: ArgumentHelp) {
+        var help = help
+        help.abstract += " (default: \(wrappedValue))"
         self.init(
             wrappedValue: wrappedValue, name: name, parsing: .unconditional, help: help,
             transform: { try Seconds(argument: $0) })
