@@ -39,11 +39,14 @@ public final class MachPort: Sendable, CustomStringConvertible {
             handler.map(Self.messageHandler))
     }
 
-    init(_ limits: PortLimits, _ nameServer: PortNameServer, _ handler: Receiver.Handler?) throws(PortError) {
+    init(
+        _ limits: PortLimits, _ nameServer: PortNameServer, _ handler: Receiver.Handler?,
+        requests: TakenRequests? = nil
+    ) throws(PortError) {
         try Fork.check()
         runtime = nameServer.runtime
         receiver = try Receiver(
-            limits, directoryPath: nameServer.path, runtime.receiving, handlers: .init(message: handler))
+            limits, directoryPath: nameServer.path, runtime.receiving, requests, handlers: .init(message: handler))
     }
 
     deinit { receiver.invalidate() }

@@ -5,7 +5,8 @@ struct List: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Show all names, their owners, and how many messages wait.",
         discussion: """
-            STATE is served; busy, while a message is handled and no other waits; unserved, when nobody takes the port's \
+            STATE is served; busy, while a message is handled and no other waits; slow, when a request has had no reply \
+            for two seconds or more; unserved, when nobody takes the port's \
             messages; stuck, when messages wait and none was taken while portctl looked, or one is handled for long; \
             flooded, when more wait than are soon handled; stopped, when the owner's process is; -, when \
             the owner's library is too old to answer; or ?, when the owner does not answer. The commands info and doctor tell \
@@ -71,6 +72,13 @@ struct Info: ParsableCommand {
             ] + rows(look))
     }
 
+    /// Those in progress, the oldest first.
+    private func requests(of service: PortService) -> [String] {
+        let shown = service.requests.prefix(10)
+        let rest = service.requestCount + service.streamCount - shown.count
+        return shown.map { "\($0)" + ($0.isStream ? ", a stream" : "") } + (rest > 0 ? ["and \(rest) more"] : [])
+    }
+
     private func messages(_ count: Int) -> String { "\(count) message\(count == 1 ? "" : "s")" }
 
     private func rows(_ look: Look) -> [[String]] {
@@ -81,7 +89,7 @@ struct Info: ParsableCommand {
         if let service = look.service {
             let served = service.isUnserved ? ["by nobody"] + service.takers.map { "not by " + $0 } : []
             found += rows("served", service.isUnserved ? served : service.takers.map { "by " + $0 })
-            if !service.hasHandler { found += rows("handler", ["none"]) }
+            if !service.hasHandler, service.isUnserved { found += rows("handler", ["none"]) }
             let taken = service.takenInSample
             found += rows(
                 "senders",
@@ -91,6 +99,7 @@ struct Info: ParsableCommand {
                         + (taken > 0 ? ", \($0.taken) of the last \(taken) taken" : "")
                         + ($0.hasEnded ? ", and has ended" : "")
                 })
+            found += rows("requests", requests(of: service))
             found += rows("awaits", service.awaited.prefix(10).map(\.description))
         }
         found += rows("state", [look.state])

@@ -144,6 +144,23 @@ extension PortService {
                     })
             ),
             (
+                "handlers",
+                handlers.map { .object([("count", .integer($0.count)), ("limit", .integer($0.limit))]) }
+                    ?? .string(nil)
+            ),
+            ("requestCount", .integer(requestCount)), ("streamCount", .integer(streamCount)),
+            (
+                "requests",
+                .array(
+                    requests.map {
+                        .object([
+                            ("id", .integer(Int($0.id))), ("type", .string($0.name)), ("pid", .integer(Int($0.pid))),
+                            ("program", .string($0.program)), ("milliseconds", .number(milliseconds($0.age))),
+                            ("stream", .bool($0.isStream)), ("cancelled", .bool($0.isCancelled)),
+                        ])
+                    })
+            ),
+            (
                 "awaited",
                 .array(
                     awaited.map {

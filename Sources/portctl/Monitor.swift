@@ -9,9 +9,10 @@ struct Monitor: ParsableCommand {
         abstract: "Show the messages of ports as they pass, until interrupted.",
         discussion: """
             Each line has the time, the port's name, the message's number, and what happened: message or request, when a \
-            loop, a queue, a task or a thread has taken one, with its id, its size and its sender; handled, when the handler \
-            has returned; reply, when the reply was sent; unanswered, when there will be none; the last three with the time \
-            since the message was taken. The owners of the ports do the work, which costs them little: of a flood they show \
+            loop, a queue, a task or a thread has taken one, with the type of a typed request, its id, its size and its \
+            sender; handled, when the handler has returned; reply, when the reply was sent; failure, when the handler has \
+            thrown; unanswered, when there will be no reply; the last four with the time since the message was taken. At \
+            the end, a summary goes to the standard error. The owners of the ports do the work, which costs them little: of a flood they show \
             some thousand messages in a second, and count those that are left out. The exit status is 4 when all ports have \
             ended.
             """)
@@ -71,6 +72,7 @@ struct Monitor: ParsableCommand {
         // What is cancelled ends, too.
         let haveEnded = lines.areAllSourcesEnded
         for task in tasks { task.cancel() }
+        if !output.isJSON { for name in names { Portctl.report("“\(name)”: \(lines.tally(of: name).text)") } }
         if haveEnded { throw ExitCode(4) }
     }
 }
@@ -80,6 +82,8 @@ private final class Lines: Sendable {
     private struct State {
         var left: Int
         var sources = 0
+        /// By the ports' names.
+        var tallies: [String: Tally] = [:]
     }
 
     private let state: Mutex<State>
@@ -100,21 +104,22 @@ private final class Lines: Sendable {
     var areAllSourcesEnded: Bool { state.withLock { $0.sources == 0 } }
     func wait(until deadline: MonotonicInstant) -> Bool { over.wait(until: deadline) }
 
+    func tally(of name: String) -> Tally { state.withLock { $0.tallies[name] ?? Tally() } }
+
     /// Returns at the end of the port.
     func follow(_ monitor: PortMonitor, of name: String) async throws {
-        // The first look is soon: a port that is stuck shows nothing.
-        var (lost, nextLook, silence) = (0, MonotonicInstant.now, Duration.milliseconds(200))
+        var (lost, nextLook) = (0, MonotonicInstant.distantPast)
         while true {
-            do {
-                guard let event = try await monitor.next(before: .now + silence) else { return }
-                add(isJSON ? "\(event.json(of: name))" : event.line(of: name))
-            } catch PortError.receiveTimedOut where nextLook.hasPassed {
-                // A look has the owner observe its loop, and takes time that no event waits for.
+            // What is in progress, or stuck, shows nothing. A look takes time that no event waits for.
+            if nextLook.hasPassed {
                 nextLook = .now + .seconds(30)
                 Task { if let trouble = await Look.trouble(of: name) { Portctl.report("“\(name)”: \(trouble)") } }
+            }
+            do {
+                guard let event = try await monitor.next(before: .now + .seconds(1)) else { return }
+                add(isJSON ? "\(event.json(of: name))" : event.line(of: name), of: name) { $0.add(event) }
             } catch PortError.receiveTimedOut {}
             // What is lost is told also when nothing comes after.
-            silence = .seconds(1)
             let new = monitor.lostCount - lost
             if new > 0 { add(lost: new, of: name) }
             lost += new
@@ -126,14 +131,16 @@ private final class Lines: Sendable {
         add(
             isJSON
                 ? "\(object)"
-                : "… \(lost) event\(lost == 1 ? "" : "s") of \(printable(name)) left out: they came too fast, or are read too slowly"
-        )
+                : "… \(lost) event\(lost == 1 ? "" : "s") of \(printable(name)) left out: they came too fast, or are read too slowly",
+            of: name
+        ) { $0.add(lost: lost) }
     }
 
-    private func add(_ line: String) {
+    private func add(_ line: String, of name: String, _ count: (inout Tally) -> Void) {
         let isLast = state.withLock { state in
             guard state.left > 0 else { return false }
             state.left -= 1
+            count(&state.tallies[name, default: Tally()])
             // Under the lock, so that lines come in their order.
             print(line)
             return state.left == 0
@@ -144,7 +151,8 @@ private final class Lines: Sendable {
 
 extension PortEvent {
     func line(of name: String) -> String {
-        let start = "\(clock)  \(printable(name))  #\(number) \(kind.rawValue) id \(id)"
+        let subject = self.name.map { "\(printable($0)) (id \(id))" } ?? "id \(id)"
+        let start = "\(clock)  \(printable(name))  #\(number) \(kind.rawValue) \(subject)"
         if let duration { return "\(start) after \(milliseconds(duration)) ms" }
         let size = "\(size) byte\(size == 1 ? "" : "s")" + (sizes.count > 1 ? " \(sizes)" : "")
         let rights = ports == 0 ? "" : ports == 1 ? " and a port" : " and \(ports) ports"
@@ -159,7 +167,8 @@ extension PortEvent {
     func json(of name: String) -> JSON {
         .object([
             ("name", .string(name)), ("event", .string(kind.rawValue)), ("number", .integer(number)),
-            ("time", .number("\(self.time)")), ("id", .integer(Int(id))), ("size", .integer(size)),
+            ("time", .number("\(self.time)")), ("id", .integer(Int(id))), ("type", .string(self.name)),
+            ("size", .integer(size)),
             ("sizes", .array(sizes.map { .integer($0) })), ("ports", .integer(ports)), ("pid", .integer(Int(sender))),
             ("program", .string(program)), ("milliseconds", .number(duration.map(milliseconds))),
         ])

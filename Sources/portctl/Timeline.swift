@@ -18,17 +18,32 @@ struct Timeline: ParsableCommand {
     func run() throws {
         if !output.isJSON { try file.check(default: "timeline.html") }
         let right = try port.right(before: .now + .seconds(5))
+        // An old owner does not say, and records all the same.
+        if let service = try? right.service(observing: .zero), service.loops.isEmpty {
+            throw NoLoop(name: port.name, takers: service.takers)
+        }
         let recordings = try right.recordings(for: seconds.duration)
         if output.isJSON { return print("\(JSON.array(recordings.map(\.json)))") }
         let owner = try PortNameServer.shared.registration(forName: port.name)?.pid
         let subject = "“\(port.name)”" + (owner.map { " of process \($0)" } ?? "")
         for recording in recordings { print("\(recording.shown)") }
-        if recordings.isEmpty { print("no run loop serves the port: portctl info says what does") }
         // A loop may be well, and not serve the port.
         if let trouble = try? awaited({ await Look.trouble(of: port.name) }) {
             Portctl.report("“\(port.name)”: \(trouble)")
         }
         try file.write(TimelinePage(subject: subject, recordings: recordings).html, default: "timeline.html")
+    }
+}
+
+/// There is nothing to record.
+private struct NoLoop: Problem {
+    let name: String
+    let takers: [String]
+
+    var description: String {
+        let by = takers.isEmpty ? "nobody" : takers.joined(separator: ", and by ")
+        return
+            "no run loop serves “\(name)”, so there is no timeline: it is served by \(by); portctl monitor shows its messages"
     }
 }
 

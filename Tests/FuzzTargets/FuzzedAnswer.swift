@@ -9,13 +9,15 @@ package enum FuzzedAnswer {
         let service = PortService(bytes: bytes)
         _ = (service.condition, service.trouble, service.remedy, service.takers, service.statistics)
         _ = (service.senders.map(\.description), service.awaited.map(\.description))
+        _ = service.requests.map(\.description)
         let counts =
             [
                 service.waitingThreads, service.waitingTasks, service.iteratingTasks, service.descriptors,
                 service.handlingThreads, service.handled, service.waitingBefore, service.received, service.waiting,
-                service.queueLimit,
+                service.queueLimit, service.requestCount, service.streamCount,
             ] + service.senders.flatMap { [$0.sent, $0.recently, $0.taken, $0.sinceEmpty] }
             + service.awaited.flatMap { [$0.replies, $0.senders] }
+            + (service.handlers.map { [$0.count, $0.limit] } ?? [])
         if !counts.allSatisfy(isCount) { return "a count of the service is none" }
         let packet = PortEvents(bytes: bytes)
         for event in packet.events {
@@ -90,7 +92,13 @@ package enum FuzzedAnswer {
                 .init(
                     pid: 8, program: "/bin/y", sent: 10, recently: 1, taken: 1, sinceEmpty: 10, hasEnded: false),
                 .init(pid: 7, program: nil, sent: 90, recently: 9, taken: 4, sinceEmpty: 80, hasEnded: true),
-            ], awaited: [.init(port: "1.2", title: "port “x”", replies: 1, senders: 2)])
+            ], awaited: [.init(port: "1.2", title: "port “x”", replies: 1, senders: 2)],
+            handlers: .init(count: 2, limit: 100), requestCount: 1, streamCount: 1,
+            requests: [
+                .init(
+                    id: 7, name: "Lookup", pid: 8, program: "y", age: .seconds(3), isStream: false, isCancelled: true),
+                .init(id: 9, name: nil, pid: 0, program: nil, age: .seconds(2), isStream: true, isCancelled: false),
+            ])
     }
 
     private static var events: PortEvents {
@@ -99,7 +107,8 @@ package enum FuzzedAnswer {
         for (kind, duration) in [(.request, nil), (.reply, .milliseconds(2))] as [(PortEvent.Kind, Duration?)] {
             packet.events.append(
                 PortEvent(
-                    kind: kind, time: 1.7e9, number: 1, id: 7, sizes: [3, 0], size: 3, ports: 1, sender: 4711,
+                    kind: kind, time: 1.7e9, number: 1, id: 7, name: "Lookup", sizes: [3, 0], size: 3, ports: 1,
+                    sender: 4711,
                     program: "/bin/x", duration: duration))
         }
         return packet

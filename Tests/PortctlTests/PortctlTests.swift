@@ -128,7 +128,10 @@ import Testing
         try program.waitsForError("monitoring clock")
         #expect(registry.portctl("request", "clock", "--id", "98").status == 5)
         #expect(registry.portctl("request", "clock", "--id", "5", "hello") == Outcome(0, "hello"))
-        let lines = shown.outcome.output.split(separator: "\n")
+        let outcome = shown.outcome
+        let lines = outcome.output.split(separator: "\n")
+        #expect(
+            outcome.errors.contains("“clock”: 2 requests of 2 processes: 1 reply, 1 unanswered, the slowest after "))
         let start = #/\d\d:\d\d:\d\d\.\d{6}  clock  /#
         try #require(lines.count == 4 && lines.allSatisfy { $0.prefixMatch(of: start) != nil }, "\(lines)")
         #expect(
@@ -164,10 +167,35 @@ import Testing
         let outcome = shown.outcome
         #expect(outcome.status == 0 && outcome.output == "")
         let lines = outcome.errors.split(separator: "\n")
-        try #require(lines.count == 2, "\(lines)")
+        try #require(lines.count == 3, "\(lines)")
+        #expect(lines[2] == "portctl: “nobody”: no messages")
         #expect(lines[1].contains("messages wait, and nobody takes them: "))
         #expect(lines[1].hasSuffix("/PortsTestHelper (pid \(feeder.child.pid))"), "\(lines)")
         withExtendedLifetime(nobody) {}
+    }
+
+    @Test func `a request without a reply is told, with its asker and its time`() throws {
+        _ = try registry.serve("slow")
+        let asker = registry.start("request", "slow", "--id", "97", "--timeout", "60")
+        func look(_ arguments: String...) -> String {
+            registry.shell(#""$0" "# + arguments.joined(separator: " ")).output
+        }
+        #expect(waitUntil { look("list").contains(" slow ") })
+        let request = "a request of id 97 of portctl (pid \(asker.child.pid)), taken "
+        let info = look("info", "slow")
+        #expect(info.contains("\nrequests  \(request)") && info.contains("\nstate     slow\n"), "\(info)")
+        let doctor = registry.portctl("doctor")
+        #expect(doctor.status == 0)
+        #expect(doctor.output.contains("warning  “slow” is slow: 1 request is in progress: \(request)"))
+        let shown = registry.start("monitor", "slow")
+        try shown.waitsForError("“slow”: 1 request is in progress: \(request)")
+        shown.child.signal(SIGINT)
+        let looks = try #require(try registry.json("list", "--json") as? [[String: Any]])
+        let service = try #require(looks.first?["service"] as? [String: Any])
+        let requests = try #require(service["requests"] as? [[String: Any]])
+        #expect(service["requestCount"] as? Int == 1 && requests.first?["id"] as? Int == 97)
+        asker.child.signal(SIGKILL)
+        #expect(waitUntil { look("info", "slow").contains(", not waited for any more\n") })
     }
 
     @Test func `a name is waited for, and its end`() throws {

@@ -249,18 +249,19 @@ import Testing
 
     private func service(
         busyFor: Duration? = nil, observed: Duration = .milliseconds(300), handled: Int = 0, waiting: Int = 0,
-        queue: PortService.Queue? = nil, senders: [PortService.Sender] = []
+        queue: PortService.Queue? = nil, senders: [PortService.Sender] = [], handlers: PortService.Handlers? = nil,
+        requestCount: Int = 0, requests: [PortService.Request] = []
     ) -> PortService {
         let loop = PortService.Loop(
             thread: 5, threadName: "t", modes: ["m"], running: ["m"], isWaiting: false, callout: "source",
             busyFor: busyFor,
             isBusyForLonger: false, isComputing: true)
         return PortService(
-            pid: 1, hasHandler: true, loops: queue == nil ? [loop] : [], queue: queue, waitingThreads: 0,
-            waitingTasks: 0, iteratingTasks: 0, isReceiverAway: false, descriptors: 0, handlingThreads: 1,
-            observed: observed,
-            handled: handled, waitingBefore: waiting, received: 100, waiting: waiting, queueLimit: 1000,
-            senders: senders, awaited: [])
+            pid: 1, hasHandler: handlers == nil, loops: queue == nil && handlers == nil ? [loop] : [], queue: queue,
+            waitingThreads: 0, waitingTasks: 0, iteratingTasks: 0, isReceiverAway: false, descriptors: 0,
+            handlingThreads: handlers == nil ? 1 : 0, observed: observed, handled: handled, waitingBefore: waiting,
+            received: 100, waiting: waiting, queueLimit: 1000, senders: senders, awaited: [], handlers: handlers,
+            requestCount: requestCount, streamCount: 1, requests: requests)
     }
 
     private func sender(
@@ -316,6 +317,39 @@ import Testing
         #expect(idle.condition == .stuck && idle.trouble?.hasSuffix("the dispatch queue “q”") == true)
         let busy = service(waiting: 1, queue: .init(label: "q", isBusy: true))
         #expect(busy.trouble?.hasSuffix("the dispatch queue “q”, which is busy") == true)
+    }
+
+    @Test func `a request that has no reply for long is told, but not a stream`() {
+        func request(_ age: Duration, isStream: Bool = false, isCancelled: Bool = false) -> PortService.Request {
+            .init(
+                id: 7, name: "Lookup", pid: 8, program: "x", age: age, isStream: isStream, isCancelled: isCancelled)
+        }
+        let some = PortService.Handlers(count: 3, limit: 100)
+        let stream = request(.seconds(900), isStream: true)
+        #expect(service(handlers: some, requestCount: 0, requests: [stream]).condition == .busy)
+        #expect(service(handlers: .init(count: 0, limit: 100), requests: [stream]).condition == .served)
+        let busy = service(handlers: some, requestCount: 3, requests: [stream, request(.milliseconds(1900))])
+        #expect(busy.condition == .busy && busy.trouble == nil && busy.remedy == nil)
+        let slow = service(handled: 1, handlers: some, requestCount: 3, requests: [stream, request(.seconds(2))])
+        #expect(slow.condition == .slow)
+        #expect(slow.trouble == "3 requests are in progress, the oldest: Lookup of x (pid 8), taken 2.0 s ago")
+        #expect(slow.remedy?.contains("see what its handler awaits") == true)
+        let one = service(handlers: some, requestCount: 1, requests: [request(.seconds(61), isCancelled: true)])
+        #expect(
+            one.trouble
+                == "1 request is in progress: Lookup of x (pid 8), taken 61.0 s ago, not waited for any more")
+        #expect(one.remedy?.contains("cancelled") == true)
+        let kept = service(busyFor: .zero, handled: 1, requestCount: 1, requests: [request(.seconds(2))])
+        #expect(kept.condition == .slow && kept.remedy?.contains("right to reply") == true)
+
+        // No handler is left.
+        let full = service(
+            waiting: 4, handlers: .init(count: 100, limit: 100), requestCount: 100, requests: [request(.seconds(61))])
+        #expect(full.condition == .stuck && full.remedy?.contains("`atMost`") == true)
+        #expect(
+            full.trouble
+                == "4 messages wait, and none was taken in a look of 0.3 s: all 100 handlers are at work; "
+                + "the oldest request in progress: Lookup of x (pid 8), taken 61.0 s ago")
     }
 
     @Test func `a flood is told by its sender, also when that has ended`() throws {

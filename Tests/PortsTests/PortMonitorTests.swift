@@ -65,6 +65,7 @@ import Testing
             switch request.id {
             case 1: try? request.replyRight?.reply()
             case 2: return
+            case 4: try? request.replyRight?.fail(with: RequestFailure("no"))
             default: kept.withLock { $0 += [request.replyRight].compactMap { $0 } }
             }
         }
@@ -79,9 +80,12 @@ import Testing
         let right = kept.withLock { $0.removeFirst() }
         try right.reply(with: [8])
         #expect(late.value() == true)
-        let events = try (0..<6).map { _ in try #require(try monitor.next(before: .patience)) }
-        #expect(events.map(\.kind) == [.request, .reply, .request, .unanswered, .request, .reply])
-        #expect(events.map(\.number) == [1, 1, 2, 2, 3, 3] && events.map(\.id) == [1, 1, 2, 2, 3, 3])
+        server.setKind(RequestKind(name: "Lookup", isStream: false), ofRequests: 4)
+        #expect(errorKind { _ = try remote.request(id: 4, timeout: .seconds(60)) } == "failed")
+        let events = try (0..<8).map { _ in try #require(try monitor.next(before: .patience)) }
+        #expect(events.map(\.kind) == [.request, .reply, .request, .unanswered, .request, .reply, .request, .failure])
+        #expect(events.map(\.number) == [1, 1, 2, 2, 3, 3, 4, 4] && events.map(\.id) == [1, 1, 2, 2, 3, 3, 4, 4])
+        #expect(events.map(\.name) == [nil, nil, nil, nil, nil, nil, "Lookup", "Lookup"])
         #expect(events[1].duration ?? .zero > .zero && events[5].size == 1)
         thread.stop()
     }

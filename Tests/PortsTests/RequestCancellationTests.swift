@@ -128,21 +128,21 @@ import Testing
 
     @Test func `of many requests whose ends are seen, those that have ended take no room`() {
         let (accepted, incarnation) = (AcceptedRequests(), Incarnation.random())
-        let ends = Shared<[UInt64: [MonitoredRequests.End]]>([:])
+        let ends = Shared<[UInt64: [RequestEnd]]>([:])
         func begin(_ number: UInt64) {
             accepted.onEnd(.init(asker: incarnation, number: number)) { end in
                 ends.withLock { $0[number, default: []].append(end) }
             }
         }
-        func end(_ number: UInt64, isAnswered: Bool = true) {
-            accepted.remove(.init(asker: incarnation, number: number), isAnswered: isAnswered)
+        func end(_ number: UInt64, _ end: RequestEnd = .answered) {
+            accepted.remove(.init(asker: incarnation, number: number), end)
         }
         begin(0)
         for number in 1...20_000 as ClosedRange<UInt64> {
             begin(number)
             end(number)
         }
-        end(0, isAnswered: false)
+        end(0, .unanswered)
         #expect(ends.withLock { $0[0] } == [.unanswered] && ends.withLock { $0.count } == 20_001)
         #expect(accepted.isEmpty)
         // Too many at once: the oldest ones are told.

@@ -31,9 +31,9 @@ package func waitUntil(
 
 /// Polls in a task, which must not block its thread.
 @discardableResult
-package func waitUntil(_ condition: () -> Bool) async -> Bool {
+package func waitUntil(_ condition: () async -> Bool) async -> Bool {
     let deadline = ContinuousClock.Instant.patience
-    while !condition() {
+    while await !condition() {
         if deadline.hasPassed { return false }
         try? await Task.sleep(for: .milliseconds(1))
     }

@@ -117,6 +117,42 @@ import Testing
     }
 
     @Test(arguments: [false, true])
+    func `requests and streams in progress are told by their types`(_ areTwo: Bool) async throws {
+        let (server, client, runtimes) = try stand(areTwo: areTwo)
+        let (gate, opener) = AsyncStream.makeStream(of: Void.self)
+        let (numbers, feeder) = AsyncStream.makeStream(of: Int.self)
+        server.handle(Lookup.self) { lookup in
+            for await _ in gate {}
+            return lookup.word
+        }
+        server.handle(Count.self) { _ in numbers }
+        let running = Task { try await server.run(atMost: 1) }
+        let right = try await runtimes[1].nameServer.port(forName: "typed", before: .patience)
+        func service() async -> PortService? { try? await right.service(observing: .milliseconds(20)) }
+        let counting = Task {
+            var sum = 0
+            for try await number in client.stream(Count(from: 1, to: 3)) { sum += number }
+            return sum
+        }
+        #expect(await waitUntil { await service()?.streamCount == 1 })
+        // The only handler is not the stream's.
+        let asking = Task { try await client.request(Lookup(word: "port")) }
+        #expect(await waitUntil { await service()?.requestCount == 1 })
+        let seen = try #require(await service())
+        #expect(seen.handlers?.count == 1 && seen.handlers?.limit == 1 && seen.condition != .served)
+        #expect(seen.requests.map(\.name) == ["RequestTests.Count", "RequestTests.Lookup"])
+        #expect(seen.requests.map(\.isStream) == [true, false] && seen.streamCount == 1)
+        opener.finish()
+        #expect(try await asking.value == "port")
+        for number in 1...3 { feeder.yield(number) }
+        feeder.finish()
+        #expect(try await counting.value == 6)
+        #expect(await waitUntil { await service()?.streamCount == 0 })
+        await server.finish()
+        try await running.value
+    }
+
+    @Test(arguments: [false, true])
     func `ports and bytes travel inside values`(_ areTwo: Bool) async throws {
         let (server, client, runtimes) = try stand(areTwo: areTwo)
         server.handle(Connect.self) { connect in

@@ -136,6 +136,12 @@ final class Inspector: Sendable {
         }
     }
 
+    /// Whether nobody waits for the reply to a request.
+    func isCancelled(_ request: TakenRequests.Entry) -> Bool {
+        context.channels.existing(request.asker)?.isValid == false
+            || accepted.isCancelled(.init(asker: request.asker.incarnation, number: request.number))
+    }
+
     /// The questions that wait for their answers.
     var openCount: Int { open.withLock { $0.values.reduce(0) { $0 + $1.values.reduce(0, +) } } }
 }

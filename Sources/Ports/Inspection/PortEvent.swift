@@ -8,8 +8,10 @@ public struct PortEvent: Sendable, Hashable {
         case request
         /// The port's handler has returned from a message.
         case handled
-        /// The reply to a request was sent, or a failure in its place.
+        /// The reply to a request was sent.
         case reply
+        /// A failure was sent in place of the reply.
+        case failure
         /// The request gets no reply: its right was released, perhaps as the asker had given up.
         case unanswered
     }
@@ -23,6 +25,8 @@ public struct PortEvent: Sendable, Hashable {
     public let number: Int
     /// The message's id.
     public let id: UInt32
+    /// The name of the type of a typed request, when the port's server knows it.
+    public let name: String?
     /// The sizes of the components in bytes, 0 for a port; of a message with many, the first sixteen.
     public let sizes: [Int]
     /// The bytes of all components; of a message with more than sixteen, about so many.
@@ -77,7 +81,7 @@ public struct PortEvent: Sendable, Hashable {
 }
 
 extension PortEvent: Fields {
-    private static let kinds: [Kind] = [.message, .request, .handled, .reply, .unanswered]
+    private static let kinds: [Kind] = [.message, .request, .handled, .reply, .unanswered, .failure]
 
     init(from reader: inout FieldReader) {
         let kind = reader.number()
@@ -91,6 +95,7 @@ extension PortEvent: Fields {
         program = reader.text()
         duration = reader.duration()
         sizes = reader.numbers().map { min(max(0, $0), FieldReader.mostCount) }
+        name = reader.text()
     }
 
     func write(to writer: inout FieldWriter) {
@@ -104,6 +109,7 @@ extension PortEvent: Fields {
         writer.write(program)
         writer.write(duration)
         writer.write(sizes)
+        writer.write(name)
     }
 }
 

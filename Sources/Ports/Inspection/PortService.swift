@@ -64,6 +64,32 @@ public struct PortService: Sendable, Hashable {
         public let senders: Int
     }
 
+    /// A request that was taken, and has no reply yet.
+    public struct Request: Sendable, Hashable {
+        /// The message's id.
+        public let id: UInt32
+        /// The name of the request's type; nil for a request that is not typed.
+        public let name: String?
+        /// The process id of the asker; 0 when the owner does not know it.
+        public let pid: Int32
+        /// The name of the asker's program; nil when the owner does not know it.
+        public let program: String?
+        /// For how long the port has had the request.
+        public let age: Duration
+        /// Whether it is a stream's: it may last as long as anybody likes.
+        public let isStream: Bool
+        /// Whether the asker has given up, or has ended.
+        public let isCancelled: Bool
+    }
+
+    /// The handlers of `serve` or of a `RequestServer`.
+    public struct Handlers: Sendable, Hashable {
+        /// Those at work, without those of streams.
+        public let count: Int
+        /// The most at a time: `atMost`.
+        public let limit: Int
+    }
+
     /// The owner's process, as the kernel tells the process that asks; 0 when the kernel does not say.
     public internal(set) var pid: Int32
     /// Whether the port has a handler or a delegate. Without one, messages wait for threads and tasks that take them.
@@ -74,7 +100,7 @@ public struct PortService: Sendable, Hashable {
     public let queue: Queue?
     /// The threads that wait for a message now, in `receive(before:)`.
     public let waitingThreads: Int
-    /// The tasks that wait for a message now, as in `for await message in port.messages`.
+    /// The tasks that wait for a message now, as in `for await message in port.messages`, without that of a `serve`.
     public let waitingTasks: Int
     /// The tasks in such a loop, also those that handle a message now.
     public let iteratingTasks: Int
@@ -103,6 +129,15 @@ public struct PortService: Sendable, Hashable {
     /// The ports that the owner's process waits for.
     public let awaited: [Awaited]
 
+    /// The handlers of the `serve` in progress; nil for none.
+    public let handlers: Handlers?
+    /// The requests in progress, without streams: of a message port, those that were taken, and have no reply yet.
+    public let requestCount: Int
+    /// The streams in progress.
+    public let streamCount: Int
+    /// The sixteen oldest requests in progress, and the sixteen oldest streams: the oldest first.
+    public let requests: [Request]
+
     /// The state of the port's queue.
     public var statistics: PortStatistics { PortStatistics(received: received, waiting: waiting) }
 }
@@ -116,6 +151,8 @@ extension PortService {
         case unserved
         /// A message is being handled, and no other waits. With ``PortService/isReceiverAway`` perhaps not any more.
         case busy
+        /// Requests are taken, and one of them, not a stream, has been without its reply for two seconds or more.
+        case slow
         /// Somebody serves the port, and has taken nothing while the owner looked; or has handled one message for two
         /// seconds or more, while no other waits.
         case stuck
@@ -127,8 +164,8 @@ extension PortService {
     public var isUnserved: Bool {
         let hasLoop = hasHandler && loops.contains { $0.serves }
         return !hasLoop && (queue == nil || !hasHandler) && descriptors == 0
-            && waitingThreads + waitingTasks + iteratingTasks == 0 && !isReceiverAway && handlingThreads == 0
-            && handled == 0
+            && waitingThreads + waitingTasks + iteratingTasks == 0 && handlers == nil && !isReceiverAway
+            && handlingThreads == 0 && handled == 0
     }
 
     /// The messages that are too many, when they stay so many: half of the limit, or a hundred.
@@ -142,11 +179,16 @@ extension PortService {
             if waiting > 0 { return .stuck }
             if isHandling { return handlingTime >= Self.longHandling ? .stuck : .busy }
         }
-        if isReceiverAway, handled == 0, waiting == 0 { return .busy }
-        return min(waiting, waitingBefore) >= flood ? .flooded : .served
+        if min(waiting, waitingBefore) >= flood { return .flooded }
+        if let oldestRequest, oldestRequest.age >= Self.longHandling { return .slow }
+        let isBusy = isReceiverAway && handled == 0 || oldestRequest != nil || handlers.map { $0.count > 0 } ?? false
+        return isBusy && waiting == 0 ? .busy : .served
     }
 
     private static let longHandling = Duration.seconds(2)
+
+    /// The oldest request in progress that is not a stream's.
+    var oldestRequest: Request? { requests.first { !$0.isStream } }
 
     /// How long a message has been handled, at least.
     var handlingTime: Duration { max(observed, loops.filter(\.serves).compactMap(\.busyFor).max() ?? .zero) }

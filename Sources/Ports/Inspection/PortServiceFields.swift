@@ -18,6 +18,10 @@ extension PortService: Fields {
         awaited = reader.list()
         iteratingTasks = reader.count()
         isReceiverAway = reader.flag()
+        handlers = reader.list(of: Handlers.self).first
+        requestCount = reader.count()
+        streamCount = reader.count()
+        requests = reader.list()
     }
 
     func write(to writer: inout FieldWriter) {
@@ -32,6 +36,9 @@ extension PortService: Fields {
         writer.write(awaited)
         writer.write(iteratingTasks)
         writer.write(isReceiverAway)
+        writer.write(handlers.map { [$0] } ?? [])
+        for count in [requestCount, streamCount] { writer.write(count) }
+        writer.write(requests)
     }
 }
 
@@ -106,6 +113,39 @@ extension PortService.Awaited: Fields {
         writer.write(replies)
         writer.write(senders)
         writer.write(title)
+    }
+}
+
+extension PortService.Handlers: Fields {
+    init(from reader: inout FieldReader) {
+        count = reader.count()
+        limit = reader.count()
+    }
+
+    func write(to writer: inout FieldWriter) {
+        for number in [count, limit] { writer.write(number) }
+    }
+}
+
+extension PortService.Request: Fields {
+    init(from reader: inout FieldReader) {
+        id = UInt32(truncatingIfNeeded: reader.number())
+        name = reader.text()
+        pid = Int32(truncatingIfNeeded: reader.number())
+        program = reader.text()
+        age = reader.duration() ?? .zero
+        isStream = reader.flag()
+        isCancelled = reader.flag()
+    }
+
+    func write(to writer: inout FieldWriter) {
+        writer.write(id)
+        writer.write(name)
+        writer.write(pid)
+        writer.write(program)
+        writer.write(age)
+        writer.write(isStream)
+        writer.write(isCancelled)
     }
 }
 

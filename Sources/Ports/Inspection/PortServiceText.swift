@@ -24,6 +24,15 @@ extension PortService.Sender: CustomStringConvertible {
     }
 }
 
+extension PortService.Request: CustomStringConvertible {
+    /// The request by the name of its type, else by its id, its asker, and when it was taken.
+    public var description: String {
+        let subject = name?.printable ?? "a request of id \(id)"
+        let asker = ProcessIdentity(pid: pid, program: program)
+        return "\(subject) of \(asker), taken \(shown(age)) ago" + (isCancelled ? ", not waited for any more" : "")
+    }
+}
+
 extension PortService.Awaited: CustomStringConvertible {
     /// The port, and what is waited for.
     public var description: String {
@@ -46,6 +55,7 @@ extension PortService {
             (descriptors, "a loop of another kind, by a descriptor", "loops of other kinds, by descriptors"),
         ]
         takers += others.filter { $0.0 > 0 }.map { $0.0 == 1 ? $0.1 : "\($0.0) \($0.2)" }
+        if let handlers { takers.append("tasks, \(handlers.count) at work, at most \(handlers.limit) at a time") }
         if isReceiverAway {
             takers.append(
                 "a thread or task that has taken a message with `receive(before:)`: it handles that, or has ended")
@@ -67,8 +77,17 @@ extension PortService {
                 return "a message is being handled, and for \(shown(handlingTime)) no end was seen: \(block)"
             }
             return "\(wait), and none was taken in a look of \(shown(observed)): \(block)"
+        case .slow: return progress.map { $0 + awaits }
         case .flooded: return "\(wait), \(backlog)" + (blame.map { ": \($0)" } ?? "")
         }
+    }
+
+    /// The requests in progress; nil for none.
+    private var progress: String? {
+        guard let oldestRequest else { return nil }
+        return requestCount == 1
+            ? "1 request is in progress: \(oldestRequest)"
+            : "\(requestCount) requests are in progress, the oldest: \(oldestRequest)"
     }
 
     /// How much the messages that wait are.
@@ -104,11 +123,19 @@ extension PortService {
             }
         case .stuck where loops.isEmpty && queue == nil && busyTasks > 0:
             "see what the task awaits before it asks for the next message; `serve`, or a task group, handles several at a time"
+        case .stuck where isFull:
+            "see what the handlers await, and give them a deadline; `atMost` sets how many run at a time"
         case .stuck where takers.count == 1 && isReceiverAway:
             "see what the program does before it calls `receive(before:)` again, and whether it ever does"
         case .stuck:
             "a debugger" + (pid > 0 ? ", or `eu-stack -p \(pid)` of the package elfutils," : "")
                 + " shows where the thread is; let handlers return soon"
+        case .slow where oldestRequest?.isCancelled == true:
+            "see what its handler awaits: one that can be cancelled would have ended with the wish for a reply"
+        case .slow where handlers == nil:
+            "see why its right to reply is neither used nor released"
+        case .slow:
+            "see what its handler awaits, and give it a deadline; a request that is to last can be a stream"
         case .flooded where busiestSender?.hasEnded != false:
             "handle messages faster, or wait; a smaller `queueLimit` makes such a sender wait instead"
         case .flooded: "have that process send less, or handle messages faster; a full queue makes its senders wait"
@@ -126,10 +153,22 @@ extension PortService {
 
     /// Why nothing was taken.
     private var block: String {
+        if isFull, let handlers {
+            let oldest = oldestRequest.map { "; the oldest request in progress: \($0)" } ?? ""
+            return "all \(handlers.limit) handlers are at work\(oldest)\(awaits)"
+        }
         let taker =
             loops.first { $0.serves && $0.busyFor != nil }?.description ?? takers.first ?? "a thread handles a message"
-        if awaited.isEmpty { return taker }
-        return "\(taker); its process waits for \(awaited.map(\.description).joined(separator: ", "))"
+        return taker + awaits
+    }
+
+    /// Whether no handler is left for another request.
+    private var isFull: Bool { handlers.map { $0.count >= $0.limit } ?? false }
+
+    /// What the owner waits for.
+    private var awaits: String {
+        if awaited.isEmpty { return "" }
+        return "; its process waits for \(awaited.map(\.description).joined(separator: ", "))"
     }
 }
 

@@ -14,6 +14,7 @@ final class PortTap: MessageTap {
     }
 
     private let port: Weak<Receiver>
+    private let requests: TakenRequests?
     private let accepted: AcceptedRequests
     private let state = Lock(State())
 
@@ -25,7 +26,7 @@ final class PortTap: MessageTap {
     private static let programTime = Duration.milliseconds(50)
 
     init(_ port: Receiver, _ accepted: AcceptedRequests) {
-        (self.port, self.accepted) = (Weak(port), accepted)
+        (self.port, requests, self.accepted) = (Weak(port), port.requests, accepted)
     }
 
     /// - Returns: False when there are too many.
@@ -72,7 +73,7 @@ final class PortTap: MessageTap {
         // Asked before the event is made: of a flood most messages are left out.
         let wanting = monitors.filter { $0.filter.wants(message, program) && $0.hasRoom() }
         if wanting.isEmpty { return nil }
-        let (event, since) = (PortEvent(message, number, program: program), MonotonicInstant.now)
+        let (event, since) = (PortEvent(message, number, requests, program: program), MonotonicInstant.now)
         for monitor in wanting { monitor.add(event) }
         if event.kind == .request {
             noteEnd(of: message, event, since)
@@ -94,6 +95,7 @@ final class PortTap: MessageTap {
             for monitor in self?.monitors(for: event) ?? [] {
                 switch end {
                 case .answered: monitor.add(PortEvent(event, .reply, since))
+                case .failed: monitor.add(PortEvent(event, .failure, since))
                 case .unanswered: monitor.add(PortEvent(event, .unanswered, since))
                 case .forgotten: monitor.leaveOut()
                 }
@@ -144,18 +146,22 @@ extension PortEvent {
         }
     }
 
-    fileprivate init(_ message: ReceivedMessage, _ number: Int, program: (pid_t) -> String?) {
+    fileprivate init(
+        _ message: ReceivedMessage, _ number: Int, _ requests: TakenRequests?, program: (pid_t) -> String?
+    ) {
         let (header, sizes) = (message.header, Sizes(message))
         let sender = message.sender?.pid ?? 0
         self.init(
             kind: header.kind == .request ? .request : .message, time: Self.now, number: number, id: header.id,
-            sizes: sizes.sizes, size: sizes.size, ports: sizes.ports, sender: sender, program: program(sender),
+            name: requests?.kind(of: header.id)?.name, sizes: sizes.sizes, size: sizes.size, ports: sizes.ports,
+            sender: sender, program: program(sender),
             duration: nil)
     }
 
     fileprivate init(_ message: PortEvent, _ kind: Kind, _ since: MonotonicInstant) {
         self.init(
-            kind: kind, time: Self.now, number: message.number, id: message.id, sizes: message.sizes,
+            kind: kind, time: Self.now, number: message.number, id: message.id, name: message.name,
+            sizes: message.sizes,
             size: message.size, ports: message.ports, sender: message.sender, program: message.program,
             duration: since.duration(to: .now))
     }

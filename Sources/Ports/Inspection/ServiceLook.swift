@@ -116,10 +116,12 @@ final class ServiceLook: Sendable {
     ) -> PortService {
         let iteratingTasks = port.iteratingTasks.load(ordering: .relaxed)
         let receivers = takers.waiters.count { !($0 is PollService) }
+        let requests = RequestsInProgress(port.requests, inspector)
         return PortService(
             pid: getpid(), hasHandler: takers.hasHandler, loops: loops, queue: takers.queue,
             waitingThreads: takers.waiters.count { $0 is ThreadWaiter },
-            waitingTasks: takers.waiters.count { $0 is TaskWaiter },
+            // The task of a `serve` with room for a handler waits for a message, too.
+            waitingTasks: max(0, takers.waiters.count { $0 is TaskWaiter } - requests.waitingServers),
             iteratingTasks: iteratingTasks,
             // A task in `for await` is told of by itself, and a port that a loop or a queue has needs no receiver.
             isReceiverAway: iteratingTasks + receivers == 0 && loops.isEmpty && takers.queue == nil
@@ -129,7 +131,9 @@ final class ServiceLook: Sendable {
             handled: last.statistics.received - first.statistics.received,
             waitingBefore: first.statistics.waiting, received: last.statistics.received,
             waiting: last.statistics.waiting, queueLimit: Int(port.channel.right.queueLimit),
-            senders: senders(first, last, taken), awaited: awaited)
+            senders: senders(first, last, taken), awaited: awaited,
+            handlers: requests.handlers, requestCount: requests.count, streamCount: requests.streamCount,
+            requests: requests.oldest)
     }
 
     private func loop(_ loop: ThreadRunLoop, _ modes: [ThreadRunLoop.Mode]) -> PortService.Loop {

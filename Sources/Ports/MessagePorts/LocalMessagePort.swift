@@ -75,7 +75,7 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
     ) throws(PortError) {
         self.nameServer = nameServer
         currentName = Lock(name)
-        port = try MachPort(limits, nameServer, MessagePortRequest.handler(handler, taken))
+        port = try MachPort(limits, nameServer, MessagePortRequest.handler(handler, taken), requests: taken)
         if let name { try nameServer.register(port, name: name) }
         nameServer.runtime.localMessagePorts.entries.withLock { $0[port.id] = Weak(self) }
     }
@@ -116,6 +116,9 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
         port.receiver.setHandlers(
             .init(ofDelegate: { [taken] in MessagePortRequest.handler(current(), taken) }))
     }
+
+    /// Says what the requests with an id are, for those who look at the port.
+    package func setKind(_ kind: RequestKind, ofRequests id: UInt32) { taken.setKind(kind, of: id) }
 
     /// The right to send to the port, for processes that do not look up the name.
     public var sendRight: MachPort.SendRight { port.sendRight }

@@ -8,13 +8,17 @@ public struct MessagePortRequest: Sendable {
 
     /// Nil, and refused, when the port takes no more requests.
     init?(_ message: ReceivedMessage, _ taken: TakenRequests) {
-        guard taken.begin() else {
+        let asker = message.header.kind == .request ? message.replyChannel : nil
+        let request = asker.map {
+            TakenRequests.Entry(asker: $0.id, number: message.header.request, subject: message.header.id)
+        }
+        let place = request.flatMap(taken.begin)
+        if request == nil ? taken.isFinishing : place == nil {
             message.refuse()
             return nil
         }
         self.message = MachPort.Message(message)
-        replyRight = ReplyRight(message, taken)
-        if replyRight == nil { taken.end() }
+        replyRight = if let asker, let place { ReplyRight(asker, message.header.request, taken, place) } else { nil }
     }
 
     static func handler(

@@ -15,13 +15,13 @@ public final class ReplyRight: Sendable {
     private let asker: SendChannel
     private let request: UInt64
     private let taken: TakenRequests
+    private let place: TakenRequests.Place
     private let state = Lock(State())
 
-    init?(_ message: ReceivedMessage, _ taken: TakenRequests) {
-        guard message.header.kind == .request, let asker = message.replyChannel else { return nil }
-        self.asker = asker
-        request = message.header.request
-        self.taken = taken
+    /// - Parameter place: That of the request among those that were taken.
+    init(_ asker: SendChannel, _ request: UInt64, _ taken: TakenRequests, _ place: TakenRequests.Place) {
+        (self.asker, self.request) = (asker, request)
+        (self.taken, self.place) = (taken, place)
     }
 
     deinit {
@@ -29,11 +29,11 @@ public final class ReplyRight: Sendable {
         guard !Fork.isChild else { return }
         let state = state.withLock { $0 }
         guard state.phase == .unused else { return }
-        defer { accepted?.remove(id, isAnswered: false) }
+        defer { accepted?.remove(id, .unanswered) }
         // Nobody waits for news of a request that was given up.
         guard !isCancelled, let (size, limit) = state.tooLarge else {
             if !isCancelled { asker.tell(.unanswered(request)) }
-            return taken.end()
+            return taken.end(place)
         }
         let bytes = [UInt64(size), UInt64(limit)].flatMap { withUnsafeBytes(of: $0.littleEndian, Array.init) }
         let message = MachPort.Message(id: RequestFailure.ID.replyTooLarge.rawValue, data: bytes)
@@ -41,7 +41,7 @@ public final class ReplyRight: Sendable {
             try post(message, kind: .failure)
         } catch {
             asker.tell(.unanswered(request))
-            taken.end()
+            taken.end(place)
         }
     }
 
@@ -57,24 +57,24 @@ public final class ReplyRight: Sendable {
 
     /// Sends a reply of any components as the form for bytes does. The asker does not get the message's `replyPort`.
     public func reply(with message: MachPort.Message) throws(PortError) {
-        try once { () throws(PortError) in try post(message) }
+        try once(.answered) { () throws(PortError) in try post(message) }
     }
 
     /// Sends a failure in place of the reply: the asker gets ``PortError/failed(port:_:)``. Otherwise as a reply.
     /// - Throws: ``PortError``, as a reply.
     public func fail(with failure: RequestFailure) throws(PortError) {
         let message = MachPort.Message(id: failure.id.rawValue, failure.components.map { .bytes($0) })
-        try once { () throws(PortError) in try post(message, kind: .failure) }
+        try once(.failed) { () throws(PortError) in try post(message, kind: .failure) }
     }
 
     /// Sends the reply. The call blocks its thread while the asker has no room, until the deadline.
     /// - Throws: ``PortError`` when the reply was not sent.
     @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public func reply(with bytes: [UInt8]? = nil, before deadline: ContinuousClock.Instant?) throws(PortError) {
-        try once { () throws(PortError) in
+        try once(.answered) { () throws(PortError) in
             var message = try outgoing(MachPort.Message(data: bytes))
             try asker.send(&message, before: MonotonicInstant(deadline))
-            taken.end()
+            taken.end(place)
         }
     }
 
@@ -85,19 +85,19 @@ public final class ReplyRight: Sendable {
         try use()
         do {
             try await asker.send(outgoing(MachPort.Message(data: bytes)), before: MonotonicInstant(deadline))
-            noteSent()
-            taken.end()
+            noteSent(.answered)
+            taken.end(place)
         } catch {
             giveBack(error)
             throw error
         }
     }
 
-    private func once(_ send: () throws(PortError) -> Void) throws(PortError) {
+    private func once(_ end: RequestEnd, _ send: () throws(PortError) -> Void) throws(PortError) {
         try use()
         do throws(PortError) {
             try send()
-            noteSent()
+            noteSent(end)
         } catch {
             giveBack(error)
             throw error
@@ -114,9 +114,9 @@ public final class ReplyRight: Sendable {
         if !isUnused { throw .alreadyAnswered(port: asker.identity) }
     }
 
-    private func noteSent() {
+    private func noteSent(_ end: RequestEnd) {
         state.withLock { $0.phase = .used }
-        accepted?.remove(id, isAnswered: true)
+        accepted?.remove(id, end)
     }
 
     private func giveBack(_ error: any Error) {
@@ -128,8 +128,8 @@ public final class ReplyRight: Sendable {
 
     private func post(_ message: MachPort.Message, kind: Wire.Kind = .reply) throws(PortError) {
         // Not `self`: the right may be ending.
-        try asker.post(outgoing(message, kind), before: .now + .seconds(10)) { [asker, request, taken] error in
-            taken.end()
+        try asker.post(outgoing(message, kind), before: .now + .seconds(10)) { [asker, request, taken, place] error in
+            taken.end(place)
             guard let error else { return }
             Self.noteUnsent(error, to: asker)
             asker.tell(.unanswered(request))
@@ -175,6 +175,6 @@ public final class ReplyRight: Sendable {
         if isCancelled { return handler() }
         accepted?.onCancel(id, replyPort: asker, handler)
         // The reply may have gone before the handler was there.
-        if state.withLock({ $0.phase == .used }) { accepted?.remove(id, isAnswered: true) }
+        if state.withLock({ $0.phase == .used }) { accepted?.remove(id, .answered) }
     }
 }

@@ -54,30 +54,34 @@ extension LocalMessagePort {
     public func serveMessages(
         atMost limit: Int = 100, _ handler: @escaping @Sendable (MessagePortRequest) async throws -> MachPort.Message
     ) async throws(PortError) {
-        try await serveMessages(atMost: limit, longOnes: 0, isLong: { _ in false }, handler)
+        try await serveMessages(atMost: limit, streams: 0, handler)
     }
 
-    /// Serves requests that may take any time beside the others: they have a limit of their own, above which they fail.
+    /// Serves streams beside the other requests: they may take any time, and have a limit of their own, above which they
+    /// fail. See ``setKind(_:ofRequests:)``.
     package func serveMessages(
-        atMost limit: Int, longOnes longLimit: Int, isLong: @escaping @Sendable (MessagePortRequest) -> Bool,
+        atMost limit: Int, streams streamLimit: Int,
         _ handler: @escaping @Sendable (MessagePortRequest) async throws -> MachPort.Message
     ) async throws(PortError) {
         try PortError.check("atMost", limit, in: 1...Int.max)
-        try PortError.check("streams", longLimit, in: 0...Int.max)
-        let (slots, longSlots) = (Slots(limit), Slots(longLimit))
+        try PortError.check("streams", streamLimit, in: 0...Int.max)
+        let (slots, streamSlots) = (Slots(limit), Slots(streamLimit))
+        taken.add(slots)
+        defer { taken.remove(slots) }
         await withDiscardingTaskGroup { group in
-            var requests = requests.makeAsyncIterator()
+            // Without an iterator, which would count as one more task that serves the port.
+            var requests = requests
             while true {
                 await slots.wait()
                 guard let request = await requests.next() else { break }
-                let isLong = isLong(request)
-                let hasSlot = (isLong ? longSlots : slots).take()
+                let slots = taken.kind(of: request.id)?.isStream == true ? streamSlots : slots
+                let hasSlot = slots.take()
                 group.addTask {
                     await request.answer(at: self) { request in
                         if hasSlot { return try await handler(request) }
-                        throw RequestFailure(fault: "the server already answers \(longLimit) requests of this kind")
+                        throw RequestFailure(fault: "the server already answers \(streamLimit) requests of this kind")
                     }
-                    if hasSlot { (isLong ? longSlots : slots).giveBack() }
+                    if hasSlot { slots.giveBack() }
                 }
             }
             group.cancelAll()
@@ -100,8 +104,8 @@ extension MessagePortRequest {
         }
         if case .failure(let error) = outcome, !(error is CancellationError) {
             func text() -> String {
-                "the handler of \(port) failed for message \(id) of \(ProcessIdentity(pid: message.sender?.pid ?? 0)): "
-                    + "\(error)"
+                let (subject, asker) = (port.taken.kind(of: id)?.name, ProcessIdentity(pid: message.sender?.pid ?? 0))
+                return "the handler of \(port) failed for \(subject ?? "message \(id)") of \(asker): \(error)"
             }
             // A failure that the handler chose is an answer.
             if (error as? RequestFailure)?.isFault == false { log.debug(text()) } else { log.info(about: .own, text()) }

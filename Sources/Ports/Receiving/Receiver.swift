@@ -50,13 +50,16 @@ final class Receiver: LocalPort, RegisteredPort {
     /// Keeps the socket open while a loop adds the port's source. A turn could not: the loop may call the handler at
     /// once, and an invalidation in there waits for turns.
     let scheduling = Lock(())
+    /// Those of a message port.
+    let requests: TakenRequests?
     /// The tasks in a `for await` over the port's messages.
     let iteratingTasks = Atomic(0)
     /// Whether a program's `receive(before:)` has taken a message, and nobody has asked for another since.
     let isReceiverAway = Atomic(false)
 
     init(
-        _ limits: PortLimits, directoryPath: String, _ context: ReceiveContext, handlers: Handlers = Handlers()
+        _ limits: PortLimits, directoryPath: String, _ context: ReceiveContext, _ requests: TakenRequests? = nil,
+        handlers: Handlers = Handlers()
     ) throws(PortError) {
         let channels = context.channels
         id = PortID(incarnation: channels.incarnation, number: context.ports.nextNumber())
@@ -66,6 +69,7 @@ final class Receiver: LocalPort, RegisteredPort {
         hasByteLimit = right.byteLimit > 0
         self.context = context
         self.directoryPath = directoryPath
+        self.requests = requests
         let queue = LocalQueue(limit: Int(right.queueLimit))
         state = Lock(
             ReceiverState(
@@ -74,7 +78,7 @@ final class Receiver: LocalPort, RegisteredPort {
         channel = channels.addOwnChannel(right, queue)
         channel.localPort = self
         context.ports.add(self)
-        if Log.tellsMessages { addTap(MessageLog(channel)) }
+        if Log.tellsMessages { addTap(MessageLog(channel, requests)) }
     }
 
     deinit { invalidate() }

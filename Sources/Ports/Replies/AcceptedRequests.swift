@@ -101,18 +101,18 @@ final class AcceptedRequests: Sendable {
     }
 
     /// The request has its reply, or will have none.
-    func remove(_ request: ID, isAnswered: Bool) {
+    func remove(_ request: ID, _ end: RequestEnd) {
         guard isUsed.load(ordering: .acquiring), !Fork.isChild else { return }
         // Released after the lock: the handlers may hold the last reference to anything.
-        let (_, end) = change { state in
+        let (_, handler) = change { state in
             state.remove(request)
             return (state.watched.remove(request), state.monitored.remove(request))
         }
-        end?(isAnswered ? .answered : .unanswered)
+        handler?(end)
     }
 
     func refused(_ number: UInt64, of asker: Incarnation) {
-        remove(ID(asker: asker, number: number), isAnswered: false)
+        remove(ID(asker: asker, number: number), .unanswered)
     }
 
     /// Calls the handler once, at the end of the request. Of very many requests, the oldest are forgotten.

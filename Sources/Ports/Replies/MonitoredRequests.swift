@@ -2,15 +2,7 @@ import DequeModule
 
 /// The requests whose ends somebody wants to see.
 struct MonitoredRequests {
-    enum End {
-        case answered
-        /// Dropped without a reply, or refused.
-        case unanswered
-        /// There were too many: the end will not be seen.
-        case forgotten
-    }
-
-    typealias Handler = @Sendable (End) -> Void
+    typealias Handler = @Sendable (RequestEnd) -> Void
 
     private var handlers: [AcceptedRequests.ID: Handler] = [:]
     /// In the order of their arrival, also some that have ended.

@@ -72,9 +72,7 @@ public final class RequestServer: Sendable {
     ///   - streamLimit: The streams in progress. A request for a further one fails.
     /// - Throws: `PortError.invalidLimit`, at once, for a limit below 1, or a negative limit for streams.
     public func run(atMost limit: Int = 100, streams streamLimit: Int = 1000) async throws(PortError) {
-        try await port.serveMessages(
-            atMost: limit, longOnes: streamLimit, isLong: { self.entry(of: $0)?.isStream ?? false }
-        ) {
+        try await port.serveMessages(atMost: limit, streams: streamLimit) {
             let (entry, tracing) = self.state.withLock { [id = $0.id] state in (state.handlers[id], state.tracing) }
             guard let entry else {
                 throw self.unknownRequest($0.id)
@@ -97,8 +95,6 @@ public final class RequestServer: Sendable {
             fault: "the server knows no request of the id \(id): it \(known)", data: Array(known.utf8),
             id: .unknownRequest)
     }
-
-    private func entry(of request: MessagePortRequest) -> Entry? { state.withLock { $0.handlers[request.id] } }
 
     /// Has requests traced that come from now on.
     package func trace(_ tracing: any RequestTracing) { state.withLock { $0.tracing = tracing } }
@@ -125,6 +121,7 @@ public final class RequestServer: Sendable {
                     }
                 }, forKey: R.messageID)
         }
+        port.setKind(RequestKind(name: R.requestName, isStream: isStream), ofRequests: R.messageID)
         if let former {
             preconditionFailure(
                 former.name == R.requestName

@@ -58,6 +58,7 @@ struct MapPage {
         switch state {
         case .served: ""
         case .busy: "busy"
+        case .slow: "slow"
         case .unserved: "served by nobody"
         case .stuck: "stuck"
         case .flooded: "flooded"
@@ -233,17 +234,17 @@ struct MapPage {
         svg text.column { fill: var(--quiet); } svg text.count { fill: var(--quiet); font-variant-numeric: tabular-nums; }
         .hit { fill: transparent; } .row:hover .hit, .row.on .hit { fill: var(--line); fill-opacity: .6; }
         .edge { fill: none; stroke: var(--edge); stroke-opacity: .55; } .edge.served { stroke: var(--edge); }
-        .edge.unserved, .edge.stuck, .edge.silent { stroke: var(--alarm); } .edge.flooded { stroke: var(--warning); }
+        .edge.unserved, .edge.stuck, .edge.silent { stroke: var(--alarm); } .edge.slow, .edge.flooded { stroke: var(--warning); }
         .edge.on { stroke: var(--accent); stroke-opacity: 1; } svg.chosen .edge:not(.on) { stroke-opacity: .12; }
-        .dot { fill: var(--source); } .dot.unserved, .dot.stuck, .dot.silent { fill: var(--alarm); } .dot.flooded { fill: var(--warning); }
+        .dot { fill: var(--source); } .dot.unserved, .dot.stuck, .dot.silent { fill: var(--alarm); } .dot.slow, .dot.flooded { fill: var(--warning); }
         svg text.badge { fill: var(--alarm); font-size: 11px; font-weight: 600; }
-        rect.badge { fill: var(--alarm-ground); } rect.badge.flooded { fill: var(--warning-ground); }
+        rect.badge { fill: var(--alarm-ground); } rect.badge.slow, rect.badge.flooded { fill: var(--warning-ground); }
         rect.badge.busy { fill: var(--ground); stroke: var(--line); } svg text.badge.busy { fill: var(--text); }
-        svg text.badge.flooded { fill: var(--warning); }
+        svg text.badge.slow, svg text.badge.flooded { fill: var(--warning); }
         span.badge { padding: 1px 9px; border-radius: 9px; font-size: 12px; font-weight: 600; white-space: nowrap;
           color: var(--alarm); background: var(--alarm-ground); }
         .trouble th:nth-child(2) { width: 20%; min-width: 12em; } .trouble th:nth-child(3) { width: 16%; min-width: 9em; }
-        span.badge.flooded { color: var(--warning); background: var(--warning-ground); } td.name { white-space: pre-line; }
+        span.badge.slow, span.badge.flooded { color: var(--warning); background: var(--warning-ground); } td.name { white-space: pre-line; }
         """
 
     private static let script = #"""

@@ -3,7 +3,7 @@ import Ports
 /// What a ``MapPage`` draws: processes, their ports, and who sends to which.
 struct PortDrawing {
     enum State: String {
-        case served, busy, unserved, stuck, flooded, silent
+        case served, busy, slow, unserved, stuck, flooded, silent
 
         var isTrouble: Bool { self != .served && self != .busy }
     }

@@ -9,7 +9,15 @@ final class Slots: Sendable {
 
     private let state: Lock<State>
 
-    init(_ count: Int) { state = Lock(State(free: count)) }
+    let count: Int
+
+    init(_ count: Int) {
+        self.count = count
+        state = Lock(State(free: count))
+    }
+
+    /// The places in use.
+    var used: Int { state.withLock { count - $0.free } }
 
     /// Suspends until there is a free place.
     func wait() async {

@@ -1,0 +1,33 @@
+import Ports
+
+/// What a monitor has seen of a port, in numbers.
+struct Tally {
+    private var counts: [PortEvent.Kind: Int] = [:]
+    private var senders: Set<Int32> = []
+    private var slowest: Duration?
+    private var lost = 0
+
+    mutating func add(_ event: PortEvent) {
+        counts[event.kind, default: 0] += 1
+        senders.insert(event.sender)
+        if let duration = event.duration { slowest = max(slowest ?? .zero, duration) }
+    }
+
+    mutating func add(lost count: Int) { lost += count }
+
+    var text: String {
+        func text(_ kind: PortEvent.Kind, _ one: String, _ many: String) -> String? {
+            counts[kind].map { "\($0) \($0 == 1 ? one : many)" }
+        }
+        let taken = [text(.message, "message", "messages"), text(.request, "request", "requests")].compactMap(\.self)
+        let ends = [
+            text(.handled, "handled", "handled"), text(.reply, "reply", "replies"),
+            text(.failure, "failure", "failures"), text(.unanswered, "unanswered", "unanswered"),
+            slowest.map { "the slowest after \(milliseconds($0)) ms" },
+        ].compactMap(\.self)
+        var text = taken.isEmpty ? "no messages" : taken.joined(separator: " and ")
+        if !taken.isEmpty { text += " of \(senders.count) \(senders.count == 1 ? "process" : "processes")" }
+        if !ends.isEmpty { text += ": " + ends.joined(separator: ", ") }
+        return text + (lost > 0 ? "; \(lost) \(lost == 1 ? "event" : "events") left out" : "")
+    }
+}

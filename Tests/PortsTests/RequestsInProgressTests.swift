@@ -1,0 +1,97 @@
+import Glibc
+import OwnThread
+import RunLoops
+import TestSupport
+import Testing
+
+@testable import Ports
+
+@Suite(.ownThread) struct RequestsInProgressTests {
+    private let sandbox = Sandbox()
+
+    private func server(_ handler: LocalMessagePort.RequestHandler? = nil) throws -> LocalMessagePort {
+        guard let handler else { return try LocalMessagePort(name: "asked", nameServer: sandbox.names) }
+        return try LocalMessagePort(name: "asked", nameServer: sandbox.names, requestHandler: handler)
+    }
+
+    @Test func `the handlers of serve are told, with their requests and askers`() async throws {
+        let server = try server()
+        let (gate, opener) = AsyncStream.makeStream(of: Void.self)
+        let serving = Task {
+            try await server.serve(atMost: 2) { request in
+                for await _ in gate { break }
+                return request.data
+            }
+        }
+        let runtime = PortRuntime(directory: sandbox.path)
+        let right = try await runtime.nameServer.port(forName: "asked", before: .patience)
+        func service() async throws -> PortService { try await right.service(observing: .milliseconds(20)) }
+        #expect(await waitUntil { (try? await service().handlers) == .init(count: 0, limit: 2) })
+        let idle = try await service()
+        #expect(idle.condition == .served && idle.requests.isEmpty && idle.waitingTasks == 0)
+        #expect(idle.takers == ["tasks, 0 at work, at most 2 at a time"])
+
+        let remote = RemoteMessagePort(right)
+        let askers = (1...3).map { id in
+            Task { try await remote.request(id: UInt32(id), [UInt8(id)], timeout: .seconds(60)) }
+        }
+        #expect(await waitUntil { (try? await service().handlers?.count) == 2 })
+        #expect(await waitUntil { (try? await service().waiting) == 1 })
+        let full = try await service()
+        #expect(full.requestCount == 2 && full.requests.count == 2 && full.streamCount == 0)
+        #expect(full.requests.allSatisfy { $0.pid == getpid() && $0.program != nil && $0.name == nil })
+        #expect(full.requests[0].age >= full.requests[1].age && full.requests.allSatisfy { !$0.isCancelled })
+        #expect(full.condition == .stuck && full.trouble?.contains("all 2 handlers are at work") == true)
+        opener.finish()
+        for asker in askers { _ = try await asker.value }
+        #expect(await waitUntil { (try? await service().requestCount) == 0 })
+        server.invalidate()
+        try await serving.value
+    }
+
+    @Test func `a right to reply that is kept is a request in progress, also when nobody waits any more`() throws {
+        let kept = Shared<[ReplyRight]>([])
+        let server = try server { request in kept.withLock { $0 += [request.replyRight].compactMap { $0 } } }
+        let thread = try RunLoopThread()
+        try server.schedule(in: thread.loop)
+        let runtime = PortRuntime(directory: sandbox.path)
+        let right = try runtime.nameServer.port(forName: "asked", before: .patience)
+        let remote = RemoteMessagePort(right)
+        #expect(errorKind { _ = try remote.request(id: 5, timeout: .milliseconds(50)) } == "receiveTimedOut")
+        #expect(waitUntil { !kept.withLock { $0.isEmpty } })
+        #expect(waitUntil { (try? right.service(before: .patience).requests.first?.isCancelled) == true })
+        let service = try right.service(before: .patience)
+        #expect(service.requestCount == 1 && service.requests.first?.id == 5 && service.handlers == nil)
+        #expect(service.condition != .served)
+        // Released after the lock.
+        _ = kept.withLock { $0.removeFirst() }
+        #expect(try right.service(before: .patience).requestCount == 0)
+        #expect(waitUntil { (try? right.service(before: .patience).condition) == .served })
+        thread.stop()
+    }
+
+    @Test func `many requests end in any order, and what is told has a bound`() throws {
+        let taken = TakenRequests()
+        let asker = PortID(incarnation: .random(), number: 1)
+        var places: [TakenRequests.Place] = []
+        for number in 0..<200 as Range<UInt64> {
+            let place = taken.begin(.init(asker: asker, number: number, subject: UInt32(number % 2)))
+            places.append(try #require(place))
+        }
+        #expect(taken.all.map(\.number) == Array(0..<200) && Set(places).count == 200)
+        taken.setKind(RequestKind(name: "Count", isStream: true), of: 1)
+        let seen = RequestsInProgress(taken, sandbox.names.runtime.inspector)
+        #expect(seen.count == 100 && seen.streamCount == 100 && seen.oldest.count == 32 && seen.handlers == nil)
+        #expect(seen.oldest.map(\.id) == (0..<32).map { $0 % 2 } && seen.oldest[1].name == "Count")
+
+        for place in places.prefix(100).shuffled() { taken.end(place) }
+        #expect(taken.all.map(\.number) == Array(100..<200))
+        taken.finish()
+        #expect(taken.begin(.init(asker: asker, number: 1, subject: 0)) == nil)
+        for place in places.suffix(100).shuffled() {
+            #expect(taken.areDone.value == nil)
+            taken.end(place)
+        }
+        #expect(taken.areDone.value != nil && taken.all.isEmpty)
+    }
+}
