@@ -26,6 +26,8 @@ struct Portctl: ParsableCommand {
             4 the port is invalid; 5 the request got no reply; 64 wrong usage. \
             Errors go to the standard error.
 
+            With --json, most commands write JSON: the page “portctl” of the documentation lists the fields.
+
             Completions for your shell: portctl --generate-completion-script bash (or zsh, or fish).
             """,
         version: PortRuntime.packageVersion,
