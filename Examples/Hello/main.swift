@@ -1,7 +1,7 @@
 import Ports
 import RunLoops
 
-// Main makes a port, launches a worker with it, and goes on running its loop.
+// The main thread makes a port, launches a worker with it, and then runs its loop.
 let port = try MachPort { message in
     for case .bytes(let bytes) in message.components {
         print("The worker says:", String(decoding: bytes, as: UTF8.self))
@@ -10,7 +10,7 @@ let port = try MachPort { message in
 }
 try port.schedule(in: .main)
 
-// The worker makes its own port, checks in with it, and turns round what it is sent.
+// The worker makes its own port, checks in with it, and sends back what it gets, reversed.
 let worker = try WorkerThread.launch(port: port.sendRight) { checkIn in
     let mine = try MachPort()
     let parent = try checkIn.complete(with: mine)
@@ -21,7 +21,7 @@ let worker = try WorkerThread.launch(port: port.sendRight) { checkIn in
     try mine.schedule(in: .current)
 }
 
-// Here the check-in has come, with the worker's port.
+// From here on the worker has checked in, and main has its port.
 print("The worker has checked in.")
 try worker.port.send(MachPort.Message(id: 1, [.bytes(Array("!olleH".utf8))]))
 try ThreadRunLoop.main.run()
