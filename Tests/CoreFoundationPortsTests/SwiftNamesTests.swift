@@ -1,7 +1,8 @@
 import CoreFoundationPorts
+import OwnThread
 import Testing
 
-struct SwiftNamesTests {
+@Suite(.ownThread) struct SwiftNamesTests {
     @Test func `a literal is a CFString`() {
         let name = "com.example.péage" as CFString
         #expect(CFStringGetLength(name) == 17)

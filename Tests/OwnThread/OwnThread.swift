@@ -13,6 +13,7 @@ public struct OwnThread: SuiteTrait, TestTrait, TestScoping {
     public func provideScope(
         for test: Test, testCase: Test.Case?, performing function: @concurrent @Sendable () async throws -> Void
     ) async throws {
+        OwnDirectory.prepare()
         await Self.slots.take()
         let result = await withTaskExecutorPreference(Executor()) {
             do {

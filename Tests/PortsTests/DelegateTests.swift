@@ -7,8 +7,6 @@ import Testing
 @testable import Ports
 
 @Suite(.ownThread) struct DelegateTests {
-    init() { Sandbox.prepare() }
-
     private final class Recorder: MachPort.Delegate, Sendable {
         let ids = Shared<[UInt32]>([])
         let onEnd: @Sendable () -> Void

@@ -5,8 +5,6 @@ import Testing
 
 /// What the fuzzer has found worth keeping, once more. See `make fuzz`.
 @Suite(.ownThread) struct FuzzCorpusTests {
-    init() { Sandbox.prepare() }
-
     @Test(arguments: FuzzTarget.allCases) func `what was found by fuzzing does no harm`(_ target: FuzzTarget) throws {
         let folder = URL(filePath: #filePath).appending(path: "../../Fuzz/Corpus/\(target)").standardizedFileURL
         let files = try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil)

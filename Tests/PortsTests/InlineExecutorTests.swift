@@ -7,8 +7,6 @@ import Testing
 
 /// Tasks whose executor runs them at once, on the thread that wakes them.
 @Suite(.ownThread) struct InlineExecutorTests {
-    init() { Sandbox.prepare() }
-
     private final class Inline: TaskExecutor {
         func enqueue(_ job: consuming ExecutorJob) {
             UnownedJob(job).runSynchronously(on: asUnownedTaskExecutor())

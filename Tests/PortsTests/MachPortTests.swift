@@ -7,8 +7,6 @@ import Testing
 @testable import Ports
 
 @Suite(.ownThread) struct MachPortTests {
-    init() { Sandbox.prepare() }
-
     // MARK: Who is told
 
     @Test func `what a thread has left is handled by the loop that the port joins after that`() throws {

@@ -8,8 +8,6 @@ import Testing
 
 /// Who is told what of a message that has come.
 @Suite(.ownThread) struct PortMessageTests {
-    init() { Sandbox.prepare() }
-
     private final class Switchboard: MachPort.Delegate, Sendable {
         let calls = Shared<[(id: UInt32, port: ObjectIdentifier)]>([])
 

@@ -1,3 +1,4 @@
+import OwnThread
 import RunLoops
 import TestSupport
 import Testing
@@ -6,9 +7,7 @@ import ZeroMQ
 @testable import FuzzTargets
 @testable import Ports
 
-@Suite struct WireFormatTests {
-    init() { Sandbox.prepare() }
-
+@Suite(.ownThread) struct WireFormatTests {
     private static let right = WireRight(
         id: PortID(
             incarnation: Incarnation(bits: 0x0123_4567_89ab_cdef_0011_2233_4455_6677), number: 0x1122_3344_5566_7788),

@@ -5,27 +5,14 @@ import Testing
 
 @testable import Ports
 
-/// A registry directory of its own for each test, and one for the test process.
+/// A registry directory of its own for each test.
 final class Sandbox: Sendable {
-    /// Says where the process's own default directory is, before anybody asks.
-    static func prepare() { _ = shared }
-
-    private static let shared: Bool = {
-        let made = TemporaryFolder()
-        setenv("PORTS_DIRECTORY", made.path, 1)
-        own = made
-        // Registered before the library's own, so it runs after that.
-        atexit { own = nil }
-        return true
-    }()
-    nonisolated(unsafe) private static var own: TemporaryFolder?
-
     private let folder = TemporaryFolder()
     var path: String { folder.path }
     let names: PortNameServer
 
     init() {
-        Self.prepare()
+        OwnDirectory.prepare()
         names = PortNameServer(directory: folder.path)
     }
 
