@@ -29,6 +29,22 @@ import Testing
         #expect(map.edges.count == 2)
     }
 
+    @Test func `of processes that have ended, a map has those whose messages wait`() async throws {
+        let port = try MachPort(nameServer: sandbox.names)
+        try sandbox.names.register(port, name: "port")
+        try await port.sendRight.send(MachPort.Message())
+        let (receiver, sender) = (port.receiver, Incarnation.random())
+        receiver.note(sent: 2, by: sender)
+        receiver.senderDied(sender, ProcessIdentity(pid: 1, program: "sender"))
+        for pid in 2...4 as ClosedRange<Int32> {
+            receiver.unaskedSenderDied(ProcessIdentity(pid: pid, program: "asker"))
+        }
+        let map = try await sandbox.names.map(observing: .milliseconds(20), before: .patience)
+        #expect(Set(map.processes.map(\.pid)) == [getpid(), 1])
+        #expect(map.processes.filter(\.hasEnded).map(\.program) == ["sender"])
+        #expect(map.edges.map(\.sender).sorted() == [1, getpid()])
+    }
+
     @Test func `an owner of many names answers for each`() async throws {
         let ports = try (0..<150).map { number in
             let port = try MachPort(nameServer: sandbox.names)

@@ -62,7 +62,8 @@ public struct PortMap: Sendable, Hashable {
             change(&edges["\(sender) \(port)", default: Edge(sender: sender, port: port)])
         }
         for port in ports.values {
-            for sender in port.service?.senders ?? [] {
+            // A sender that has ended, and of whose messages none waits, has perhaps only looked the name up.
+            for sender in port.service?.senders ?? [] where !sender.hasEnded || sender.sinceEmpty > 0 {
                 if processes[sender.pid] == nil {
                     let program = sender.pid == 0 ? nil : sender.program
                     processes[sender.pid] = Process(
