@@ -6,8 +6,8 @@ import RunLoops
 // Foundation's messages and this library's.
 
 extension MachPort.Message {
-    /// Nil when a component is neither data nor a port of this library, or the port for the answer is a stranger.
-    init?(msgid: Int, _ components: NSArray?, from receivePort: Port?) {
+    /// Nil when a component is neither data nor a port of this library.
+    init?(msgid: Int, _ components: NSArray?, replyPort: MachPort.SendRight?) {
         var parts: [Component] = []
         for index in 0..<(components?.count ?? 0) {
             switch components?.element(at: index) {
@@ -19,35 +19,25 @@ extension MachPort.Message {
             default: return nil
             }
         }
-        guard let replyPort = receivePort.asReplyPort else { return nil }
         self.init(id: UInt32(truncatingIfNeeded: msgid), parts, replyPort: replyPort)
     }
 }
 
 extension MachPort.SendRight {
     /// Sends a message. Returns whether it was sent.
-    func send(_ msgid: Int, _ components: NSArray?, from receivePort: Port?, until deadline: MonotonicInstant) -> Bool {
+    func send(
+        _ msgid: Int, _ components: NSArray?, replyPort: MachPort.SendRight?, until deadline: MonotonicInstant
+    ) -> Bool {
         // Most messages have one component of data, which is copied once.
-        if let components, components.count == 1, let data = components.element(at: 0) as? NSData,
-            let replyPort = receivePort.asReplyPort
-        {
+        if let components, components.count == 1, let data = components.element(at: 0) as? NSData {
             return withExtendedLifetime(data) {
                 let bytes = UnsafeRawBufferPointer(start: data.bytes, count: data.length).bytes
                 let id = UInt32(truncatingIfNeeded: msgid)
                 return (try? send(id: id, bytes: bytes, replyPort: replyPort, until: deadline)) != nil
             }
         }
-        guard let message = MachPort.Message(msgid: msgid, components, from: receivePort) else { return false }
+        guard let message = MachPort.Message(msgid: msgid, components, replyPort: replyPort) else { return false }
         return (try? send(message, until: deadline)) != nil
-    }
-}
-
-extension Port? {
-    /// The right to send to a port for the answer, if any; nil when the port is a stranger.
-    fileprivate var asReplyPort: MachPort.SendRight?? {
-        guard let port = self else { return .some(nil) }
-        guard let right = (port as? SendRightPort)?.sendRight else { return nil }
-        return right
     }
 }
 

@@ -26,7 +26,7 @@ final class ReplyPort: MessagePort, @unchecked Sendable {
         before limitDate: Date, msgid msgID: Int, components: NSMutableArray?, from receivePort: Port?,
         reserved headerSpaceReserved: Int
     ) -> Bool {
-        guard let message = MachPort.Message(msgid: msgID, components, from: nil),
+        guard let message = MachPort.Message(msgid: msgID, components, replyPort: nil),
             let right = right.withLock({ $0.take() })
         else { return false }
         do throws(PortError) {

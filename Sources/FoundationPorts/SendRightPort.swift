@@ -187,7 +187,10 @@ open class SendRightPort: Port, @unchecked Sendable {
         reserved headerSpaceReserved: Int
     ) -> Bool {
         guard !state.withLock({ $0.isInvalid }), let sendRight else { return false }
-        return sendRight.send(msgID, components, from: receivePort, until: limitDate.deadline)
+        let replyPort = (receivePort as? SendRightPort)?.sendRight
+        // No message can name another library's port.
+        guard receivePort == nil || replyPort != nil else { return false }
+        return sendRight.send(msgID, components, replyPort: replyPort, until: limitDate.deadline)
     }
 
     // MARK: Identity
