@@ -402,9 +402,13 @@ import Testing
         #expect(registry.portctl("wait", "stopped", "--timeout", "0.5").status == 3)
     }
 
-    @Test func `the doctor names a process whose directory was removed`() throws {
+    @Test(arguments: ["r", "\u{E9} e\u{301}"])
+    func `the doctor names a process whose directory was removed`(_ directory: String) throws {
+        let registry = Registry(named: directory)
         let server = try registry.serve("hidden")
-        #expect(Child(["/bin/rm", "-r", registry.path]).wait() == 0)
+        #expect(!registry.portctl("doctor").output.contains("hidden:"))
+        // Entries that are restored meanwhile make a removal fail.
+        #expect(waitUntil { Child(["/bin/rm", "-rf", "--", registry.path]).wait() == 0 })
         let doctor = registry.portctl("doctor")
         #expect(doctor.status == 1)
         #expect(

@@ -21,7 +21,7 @@ final class Registry {
     private let folder = TemporaryFolder()
     private var started: [Run] = []
 
-    init() { path = folder.path + "/r" }
+    init(named name: String = "r") { path = "\(folder.path)/\(name)" }
 
     var noNames: String { "portctl: no names in \(path) (see PORTS_DIRECTORY)\n" }
 

@@ -7,8 +7,6 @@ import Testing
 @testable import Ports
 
 @Suite(.ownThread) struct InvalidationTests {
-    init() { Sandbox.prepare() }
-
     @Test func `whoever invalidates, the handlers run once, on the caller`() throws {
         for _ in 0..<50 {
             let port = try MachPort()
@@ -57,6 +55,27 @@ import Testing
         if isWaitedFor { #expect(waitUntil { !port.isValid }) }
         mayEnd.open()
         #expect(caller.value() == true)
+        #expect(isInvalid.wait(until: .patience))
+    }
+
+    @Test(arguments: [false, true])
+    func `a handler that ends its thread after the deadline does not keep its port from the end`(
+        _ isFinished: Bool
+    ) throws {
+        let (isInside, mayEnd, isInvalid) = (Latch(), Latch(), Latch())
+        let server = try LocalMessagePort { _, _ in
+            isInside.open()
+            _ = mayEnd.wait(until: .patience)
+            pthread_exit(nil)
+        }
+        server.onInvalidation { isInvalid.open() }
+        let thread = try RunLoopThread()
+        try server.schedule(in: thread.loop)
+        try RemoteMessagePort(server.sendRight).send(id: 1)
+        #expect(isInside.wait(until: .patience))
+        if isFinished { server.finish(before: .now + .milliseconds(20)) } else { server.invalidateAtOnce() }
+        #expect(!server.isValid && !isInvalid.isOpen)
+        mayEnd.open()
         #expect(isInvalid.wait(until: .patience))
     }
 

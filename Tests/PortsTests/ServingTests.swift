@@ -189,6 +189,41 @@ import Testing
         thread.stop()
     }
 
+    @Test func `a sender whose drain probe is lost probes again when it is told again`() async throws {
+        let owner = PortRuntime(directory: sandbox.path)
+        let port = try MachPort(nameServer: owner.nameServer)
+        try owner.nameServer.register(port, name: "finishing")
+        // The second one keeps the owner waiting while the first is away.
+        let senders = (0..<2).map { _ in PortRuntime(directory: sandbox.path) }
+        var channels: [SendChannel] = []
+        for sender in senders {
+            let right = try await sender.nameServer.port(forName: "finishing")
+            try await right.send(MachPort.Message(), before: .patience)
+            right.onInvalidation {}
+            channels.append(right.channel)
+        }
+        func watchers() -> [ControlConnection] { owner.control.watchers(of: port.id.number) }
+        #expect(await waitUntil { watchers().count == 2 })
+        let areDone = owner.finishing.begin(port.id.number)
+        // Nobody takes what is before the probes, and each is sent for some time only.
+        #expect(
+            await waitUntil {
+                channels.allSatisfy { channel in
+                    channel.state.withLock { $0.queue.drainProbe != nil && $0.queue.probesUntil == nil }
+                }
+            })
+        let former = try #require(watchers().first { $0.incarnation == senders[0].incarnation })
+        former.cut()
+        #expect(await waitUntil { watchers().count == 2 && !watchers().contains { $0 === former } })
+        let isTold = Latch()
+        try owner.control.housekeeping.perform { isTold.open() }
+        #expect(await waitUntil { isTold.isOpen })
+        #expect(areDone.value == nil)
+        for _ in channels { _ = try await port.receive(before: .patience) }
+        #expect(await waitUntil { areDone.value != nil })
+        withExtendedLifetime(senders) {}
+    }
+
     @Test(arguments: [false, true]) func `the end of the serving task cancels handlers`(_ areTwo: Bool) async throws {
         let (server, remote, serving, kept) = try await served(areTwo: areTwo) { request in
             try await Task.sleep(for: .seconds(1000))
