@@ -14,9 +14,13 @@ import Testing
         private let token: any NSObjectProtocol
 
         init(_ port: Port) {
+            let right = (port as? SendRightPort)?.sendRight
             token = NotificationCenter.default.addObserver(
                 forName: Port.didBecomeInvalidNotification, object: port, queue: nil
-            ) { [count] _ in count.withLock { $0 += 1 } }
+            ) { [count] notice in
+                // When the port is released, an object of another test may have its address.
+                if (notice.object as? SendRightPort)?.sendRight == right { count.withLock { $0 += 1 } }
+            }
         }
 
         deinit { NotificationCenter.default.removeObserver(token) }
