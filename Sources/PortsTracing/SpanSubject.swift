@@ -7,7 +7,7 @@
     /// What the spans of one kind of request have in common.
     final class SpanSubject: Sendable {
         let name: String
-        fileprivate let service: String?
+        let service: String?
         /// With OpenTelemetry's names.
         private let attributes: SpanAttributes
         /// The attributes of the spans with the last peer, which is most often the next one, too.
@@ -23,26 +23,22 @@
             self.attributes = SpanAttributes(attributes)
         }
 
-        /// The attributes of a span with this peer.
-        func attributes(peer: MachPort.Message.Sender?) -> SpanAttributes {
+        /// Gives the attributes to a span that somebody keeps. All at once, as each change of a span's attributes may copy them.
+        func describe(_ span: any Span, peer: @autoclosure () -> MachPort.Message.Sender?) {
+            guard span.isRecording else { return }
+            let own = attributes(peer: peer())
+            span.updateAttributes { attributes in
+                if attributes.isEmpty { attributes = own } else { attributes.merge(own) }
+            }
+        }
+
+        private func attributes(peer: MachPort.Message.Sender?) -> SpanAttributes {
             guard let peer else { return attributes }
             if let known = ofPeer.withLock({ $0 }), known.pid == peer.pid { return known.attributes }
             var attributes = attributes
             attributes.note(peer: peer)
             ofPeer.withLock { [attributes] in $0 = (peer.pid, attributes) }
             return attributes
-        }
-    }
-
-    /// The subjects of a client or a server, each made once: a subject takes longer to make than a tracer's span.
-    final class SpanSubjects: Sendable {
-        private let made = Lock<[String: SpanSubject]>([:])
-
-        func subject(_ request: String, _ service: String?) -> SpanSubject {
-            if let subject = made.withLock({ $0[request] }), subject.service == service { return subject }
-            let subject = SpanSubject(request, service)
-            made.withLock { $0[request] = subject }
-            return subject
         }
     }
 

@@ -12,6 +12,7 @@
 
         /// Nil when the tracer has nothing to send.
         static func bytes(of context: ServiceContext, _ tracer: any Tracer) -> [UInt8]? {
+            if context.isEmpty { return nil }
             var bytes = magic
             bytes.reserveCapacity(128)
             tracer.inject(context, into: &bytes, using: Writer())
@@ -41,10 +42,15 @@
             func inject(_ value: String, forKey key: String, into bytes: inout [UInt8]) {
                 // One that is left out spoils nothing for the others.
                 guard key.utf8.count + value.utf8.count < largest else { return }
-                for text in [key, value] {
-                    bytes.append(UInt8(truncatingIfNeeded: text.utf8.count >> 8))
-                    bytes.append(UInt8(truncatingIfNeeded: text.utf8.count))
-                    bytes.append(contentsOf: text.utf8)
+                append(key, to: &bytes)
+                append(value, to: &bytes)
+            }
+
+            private func append(_ text: consuming String, to bytes: inout [UInt8]) {
+                text.withUTF8 { text in
+                    bytes.append(UInt8(truncatingIfNeeded: text.count >> 8))
+                    bytes.append(UInt8(truncatingIfNeeded: text.count))
+                    bytes.append(contentsOf: text)
                 }
             }
         }
@@ -61,7 +67,7 @@
         private static func value(of key: UnsafeRawBufferPointer, in texts: UnsafeRawBufferPointer) -> String? {
             var rest = texts
             while let found = popText(&rest), let value = popText(&rest) {
-                if isEqual(found, key) { return String(validating: value, as: UTF8.self) }
+                if isEqual(found, key) { return String(decoding: value, as: UTF8.self) }
             }
             return nil
         }

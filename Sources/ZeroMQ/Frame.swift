@@ -57,6 +57,7 @@ public struct Frame: ~Copyable, @unchecked Sendable {
     }
 
     /// Lets `body` read a property in place, as ``property(_:)`` returns it.
+    @inlinable
     public func withProperty<R>(_ name: StaticString, _ body: (UnsafeBufferPointer<UInt8>) -> R) -> R? {
         // A string that is not static would be copied for each message that wakes a port.
         name.utf8Start.withMemoryRebound(to: CChar.self, capacity: name.utf8CodeUnitCount + 1) { name in

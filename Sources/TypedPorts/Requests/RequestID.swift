@@ -8,25 +8,25 @@ extension NamedRequest {
     /// The request's name, made once.
     static var knownName: String { known.name }
 
-    private static var known: KnownRequests.Entry { KnownRequests.entry(of: Self.self) { requestName } }
+    /// Both.
+    static var known: KnownRequest { KnownRequest.request(of: Self.self) { requestName } }
 }
 
-/// The names and ids of all request types that were used: a type's name takes longer to make than a message.
-private enum KnownRequests {
-    struct Entry {
-        let name: String
-        let id: UInt32
-    }
+/// The name and the id of a request type.
+package struct KnownRequest: Sendable {
+    package let name: String
+    package let id: UInt32
 
-    private static let entries = Lock<[ObjectIdentifier: Entry]>([:])
+    /// All types that were used: a type's name takes longer to make than a message.
+    private static let requests = Lock<[ObjectIdentifier: KnownRequest]>([:])
 
-    static func entry(of type: Any.Type, _ name: () -> String) -> Entry {
+    fileprivate static func request(of type: Any.Type, _ name: () -> String) -> KnownRequest {
         let key = ObjectIdentifier(type)
-        if let entry = entries.withLock({ $0[key] }) { return entry }
+        if let request = requests.withLock({ $0[key] }) { return request }
         let name = name()
         let id = name.utf8.reduce(2_166_136_261 as UInt32) { ($0 ^ UInt32($1)) &* 16_777_619 }
-        let entry = Entry(name: name, id: id)
-        entries.withLock { $0[key] = entry }
-        return entry
+        let request = KnownRequest(name: name, id: id)
+        requests.withLock { $0[key] = request }
+        return request
     }
 }

@@ -20,7 +20,7 @@ public final class RequestServer: Sendable {
     typealias Handler = @Sendable (MessagePortRequest) async throws -> MachPort.Message
 
     private struct Entry {
-        let name: String
+        let request: KnownRequest
         let isStream: Bool
         let call: Handler
     }
@@ -78,17 +78,13 @@ public final class RequestServer: Sendable {
                 throw self.unknownRequest($0.id)
             }
             guard let tracing else { return try await entry.call($0) }
-            // In a stream's request, the port for the elements is the last.
-            let component = $0.message.componentCount - (entry.isStream ? 2 : 1)
             return try await tracing.handling(
-                entry.name, of: self.port.name ?? self.port.description, $0.message, contextIn: component,
-                isStream: entry.isStream
-            ) { [request = $0] in try await entry.call(request) }
+                entry.request, of: self.port.name ?? self.port.description, $0, isStream: entry.isStream, entry.call)
         }
     }
 
     private func unknownRequest(_ id: UInt32) -> RequestFailure {
-        let names = state.withLock { $0.handlers.values.map(\.name) }.sorted()
+        let names = state.withLock { $0.handlers.values.map(\.request.name) }.sorted()
         let more = names.count > 8 ? ", and \(names.count - 8) more" : ""
         let known = names.isEmpty ? "has no handlers" : "handles " + names.prefix(8).joined(separator: ", ") + more
         return RequestFailure(
@@ -114,7 +110,7 @@ public final class RequestServer: Sendable {
         let coder = coder
         let former = state.withLock { state in
             state.handlers.updateValue(
-                Entry(name: R.requestName, isStream: isStream) { message in
+                Entry(request: R.known, isStream: isStream) { message in
                     let request = try message.decode(R.self, with: coder)
                     do { return try await handler(request, message) } catch let error as R.Failure {
                         throw RequestFailure(error, coder)
@@ -124,9 +120,9 @@ public final class RequestServer: Sendable {
         port.setKind(RequestKind(name: R.requestName, isStream: isStream), ofRequests: R.messageID)
         if let former {
             preconditionFailure(
-                former.name == R.requestName
+                former.request.name == R.requestName
                     ? "\(R.requestName) has a handler already"
-                    : "\(R.requestName) and \(former.name) have one id: give one of them another requestName")
+                    : "\(R.requestName) and \(former.request.name) have one id: give one of them another requestName")
         }
     }
 }

@@ -3,15 +3,15 @@ import Ports
 // What the module PortsTracing adds to requests. Without it, nobody is asked and nothing is added.
 
 /// Follows requests from their askers to their handlers.
-package protocol RequestTracing: Sendable {
+package protocol RequestTracing: AnyObject, Sendable {
     /// A request is about to be sent.
-    func asking(_ request: String, of service: String) -> any AskedRequestTrace
+    func asking(_ request: KnownRequest, of service: String) -> any AskedRequestTrace
 
-    /// Calls the body, which handles a request.
-    /// - Parameter context: What the asker's trace has sent in the message; past the last component if it has not.
+    /// Calls the handler of a request. What the asker's trace has sent is the message's last component; in a stream's
+    /// request the last but one, before the port for the elements.
     func handling(
-        _ request: String, of service: String, _ message: MachPort.Message, contextIn component: Int,
-        isStream: Bool, _ body: @Sendable () async throws -> MachPort.Message
+        _ request: KnownRequest, of service: String, _ message: MessagePortRequest, isStream: Bool,
+        _ handler: @Sendable (MessagePortRequest) async throws -> MachPort.Message
     ) async throws -> MachPort.Message
 }
 
@@ -42,9 +42,10 @@ struct AskedRequest<R: PortRequest> {
 
     init(_ request: R, of client: RequestClient) throws {
         self.client = client
-        trace = client.trace(R.self)
+        let known = R.known
+        trace = client.trace(known)
         do {
-            message = try client.message(request, trace)
+            message = try client.message(known.id, request, trace)
         } catch {
             trace?.end(.failure(error))
             throw error
@@ -66,13 +67,13 @@ struct AskedRequest<R: PortRequest> {
 }
 
 extension RequestClient {
-    func trace(_ type: any NamedRequest.Type) -> (any AskedRequestTrace)? {
-        tracing?.asking(type.knownName, of: serviceName)
-    }
+    func trace(_ request: KnownRequest) -> (any AskedRequestTrace)? { tracing?.asking(request, of: serviceName) }
 
     /// The message of a request, with its trace's context behind the attachments.
-    func message<R: NamedRequest>(_ request: R, _ trace: (any AskedRequestTrace)?) throws -> MachPort.Message {
-        var message = try coder.message(id: R.messageID, request)
+    func message(
+        _ id: UInt32, _ request: some NamedRequest, _ trace: (any AskedRequestTrace)?
+    ) throws -> MachPort.Message {
+        var message = try coder.message(id: id, request)
         if let context = trace?.context { message.components.append(.bytes(context)) }
         return message
     }

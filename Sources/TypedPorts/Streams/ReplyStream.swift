@@ -44,7 +44,7 @@ public struct ReplyStream<R: PortStreamRequest>: AsyncSequence, Sendable {
             do {
                 while !isOver {
                     if let element = try batch?.popFirst(coder) { return element }
-                    if reading == nil { trace = client.trace(R.self) }
+                    if reading == nil { trace = client.trace(R.known) }
                     let reading = if let reading { reading } else { try await StreamReading(stream, trace) }
                     self.reading = reading
                     batch = try await reading.nextMessage().map { ReceivedBatch($0) }
@@ -83,7 +83,7 @@ private final class StreamReading: Sendable {
         let (client, deadline) = (stream.client, ContinuousClock.now + stream.timeout)
         let remote = try await client.port(before: deadline)
         let port = try remote.makePort(queueLimit: Self.queueLimit)
-        var message = try client.message(stream.request, trace)
+        var message = try client.message(R.messageID, stream.request, trace)
         message.components.append(.port(port.sendRight))
         let failure = Failure()
         let server = remote

@@ -3,18 +3,25 @@ import PortsTracing
 import Tracing
 import TypedPorts
 
-/// Measures what tracing adds to a typed request between two processes: requests without and with spans, in turns.
+/// Measures what tracing adds to a typed request between two processes: requests without and with spans, in turns, and
+/// the part of it that the tracer takes by itself.
 ///
 ///     swift run -c release --package-path Tests/Companions tracing-cost
 @main
 struct TracingCost {
     private enum Kind: String, CaseIterable {
-        case plain, unrecorded, recorded
+        case plain, noOp = "no-op", unrecorded, recorded
 
         /// Of two processes at a time.
         func name(_ server: pid_t) -> String { "com.example.\(rawValue) \(server)" }
 
-        var tracer: SpanlessTracer? { self == .plain ? nil : SpanlessTracer(isRecording: self == .recorded) }
+        var tracer: (any Tracer)? {
+            switch self {
+            case .plain: nil
+            case .noOp: NoOpTracer()
+            case .unrecorded, .recorded: SpanlessTracer(isRecording: self == .recorded)
+            }
+        }
     }
 
     private struct Echo: PortRequest {
@@ -34,12 +41,21 @@ struct TracingCost {
         }
         for client in clients { _ = try await time(of: 1000, client) }
         var times = clients.map { _ in [Double]() }
+        var tracersTimes = times
         for _ in 0..<100 {
-            for (index, client) in clients.enumerated() { times[index].append(try await time(of: 200, client)) }
+            for index in clients.indices.shuffled() {
+                times[index].append(try await time(of: 200, clients[index]))
+                if let tracer = Kind.allCases[index].tracer { tracersTimes[index].append(time(of: 200, tracer)) }
+            }
         }
-        for (kind, own) in zip(Kind.allCases, times) {
-            let ratio = median(zip(own, times[0]).map { $0 / $1 })
-            print("\(kind.rawValue): median \(rounded(median(own))) µs, \(rounded(ratio)) of plain ones")
+        print("plain: \(rounded(median(times[0]))) µs")
+        for (index, kind) in Kind.allCases.enumerated().dropFirst() {
+            let added = median(zip(times[index], times[0]).map { $0 - $1 })
+            let percent = 100 * (median(zip(times[index], times[0]).map { $0 / $1 }) - 1)
+            let tracers = rounded(median(tracersTimes[index]))
+            print(
+                "\(kind.rawValue): \(rounded(percent)) % (\(rounded(added)) µs) more; the tracer by itself \(tracers) µs"
+            )
         }
     }
 
@@ -59,7 +75,31 @@ struct TracingCost {
     private static func time(of count: Int, _ client: RequestClient) async throws -> Double {
         let start = ContinuousClock.now
         for _ in 0..<count { _ = try await client.request(Echo(text: "hello")) }
-        return (ContinuousClock.now - start) / .microseconds(1) / Double(count)
+        return microseconds(since: start) / Double(count)
+    }
+
+    /// The microseconds of what a tracer does for a request on both sides, without ports.
+    private static func time(of count: Int, _ tracer: any Tracer) -> Double {
+        let start = ContinuousClock.now
+        for _ in 0..<count {
+            var (sent, context): (String?, _) = (nil, ServiceContext.topLevel)
+            let asker = tracer.startAnySpan("echo", context: .topLevel, ofKind: .client)
+            tracer.inject(asker.context, into: &sent, using: OneText())
+            tracer.extract(sent, into: &context, using: OneText())
+            let handler = tracer.startAnySpan("echo", context: context, ofKind: .server)
+            handler.end()
+            asker.end()
+        }
+        return microseconds(since: start) / Double(count)
+    }
+
+    private struct OneText: Injector, Extractor {
+        func inject(_ value: String, forKey key: String, into text: inout String?) { text = value }
+        func extract(key: String, from text: String?) -> String? { text }
+    }
+
+    private static func microseconds(since start: ContinuousClock.Instant) -> Double {
+        (ContinuousClock.now - start) / .microseconds(1)
     }
 
     private static func median(_ values: [Double]) -> Double { values.sorted()[values.count / 2] }
