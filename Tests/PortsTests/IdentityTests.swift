@@ -143,7 +143,8 @@ import Testing
         #expect(waitUntil { (try? sandbox.names.registration(forName: "held"))??.pid == child.pid })
         let port = try MachPort(nameServer: sandbox.names)
         let error = portError { try sandbox.names.register(port, name: "held") }
-        #expect(error?.description == "the name “held” belongs to PortsTestHelper (pid \(child.pid))")
+        let subject = "the name “held” belongs to PortsTestHelper (pid \(child.pid))"
+        #expect(error?.description == subject + ": end that process, or use another name")
         #expect(error?.port?.name == "held" && error?.port?.pid == child.pid)
     }
 }
