@@ -142,6 +142,61 @@ import Testing
         #expect(all.count { $0 == .refused(port: port) } == 7)
     }
 
+    @Test(arguments: [false, true])
+    func `what comes while a port finishes is refused, and cancels no handler`(_ areTwo: Bool) async throws {
+        let gate = Gate()
+        let (server, remote, serving, kept) = try await served(areTwo: areTwo) { request in
+            await gate.pass()
+            try Task.checkCancellation()
+            return request.data
+        }
+        let asking = Task { try await remote.request(id: 1, [7]) }
+        #expect(await gate.isReached(by: 1))
+        // Its task still takes requests.
+        server.taken.finish()
+        for _ in 0..<3 {
+            #expect(await error { _ = try await remote.request(id: 2) } == .refused(port: remote.identity))
+        }
+        await gate.open()
+        #expect(try await asking.value == [7])
+        #expect(await server.finish())
+        try await serving.value
+        withExtendedLifetime(kept) {}
+    }
+
+    @Test func `a server ends also when all its handlers wait for ever, and cancels them`() async throws {
+        let (server, remote, serving, kept) = try await served(areTwo: false, atMost: 2) { _ in
+            try await Task.sleep(for: .seconds(3600))
+            return nil
+        }
+        let asking = (0..<2).map { _ in Task { await error { _ = try await remote.request(id: 1) } } }
+        #expect(await waitUntil { server.taken.slots.first?.used == 2 })
+        #expect(await !server.finish(before: .now + .milliseconds(20)))
+        try await serving.value
+        for asker in asking { #expect(await asker.value != nil) }
+        #expect(server.taken.slots.isEmpty)
+        withExtendedLifetime(kept) {}
+    }
+
+    @Test func `senders are done when all were told and each is done, also those that come later`() {
+        let senders = (0..<3).map { _ in Incarnation.random() }
+        var finish = FinishingPorts.Finish()
+        finish.tellers = 1
+        finish.insert(senders[0])
+        finish.senders.remove(senders[0])
+        #expect(finish.noteDone() == nil, "the second is not told yet")
+        finish.insert(senders[1])
+        finish.tellers = 0
+        #expect(finish.noteDone() == nil)
+        finish.senders.remove(senders[1])
+        let areDone = finish.noteDone()
+        #expect(areDone != nil && areDone === finish.areDone)
+        finish.insert(senders[2])
+        #expect(finish.noteDone() == nil && areDone !== finish.areDone)
+        finish.senders.remove(senders[2])
+        #expect(finish.noteDone() === finish.areDone)
+    }
+
     @Test func `a port that finishes waits for rights, not for ever, and on any thread`() async throws {
         let rights = Shared<[ReplyRight]>([])
         let server = try LocalMessagePort { (request: MessagePortRequest) in

@@ -13,11 +13,11 @@ extension LocalMessagePort {
     @discardableResult
     public func finish(before deadline: ContinuousClock.Instant? = nil) -> Bool {
         guard !Fork.isChild else { return false }
-        let haveFinished = refuseFurther()
+        refuseFurther()
         let deadline = MonotonicInstant(deadline)
         defer { end(waitsUntil: deadline) }
         let areDone = taken.areDone.wait(until: deadline) != nil
-        _ = haveFinished.wait(until: min(deadline, .now + Self.senderPatience))
+        _ = senders?.wait(until: min(deadline, .now + Self.senderPatience))
         return areDone
     }
 
@@ -26,18 +26,20 @@ extension LocalMessagePort {
     @discardableResult
     public nonisolated(nonsending) func finish(before deadline: ContinuousClock.Instant? = nil) async -> Bool {
         guard !Fork.isChild else { return false }
-        let haveFinished = refuseFurther()
+        refuseFurther()
         // The thread is the executor's, and not to be held up.
         defer { end(waitsUntil: nil) }
         let (deadline, housekeeping) = (MonotonicInstant(deadline), port.receiver.context.housekeeping)
         let areDone = (try? await taken.areDone.value(before: deadline, on: housekeeping)) != nil
-        _ = try? await haveFinished.value(
-            before: min(deadline, .now + Self.senderPatience), on: housekeeping)
+        _ = try? await senders?.value(before: min(deadline, .now + Self.senderPatience), on: housekeeping)
         return areDone
     }
 
     /// How long the last requests may be on their way. A stopped sender does not hold up the end.
     private static let senderPatience = Duration.seconds(1)
+
+    /// Set when no request is on its way any more. Also senders that came while replies were waited for have one.
+    private var senders: Promise<Void>? { port.runtime.finishing.areDone(port.id.number) }
 
     private func end(waitsUntil deadline: MonotonicInstant?) {
         port.receiver.invalidate(waitsUntil: deadline)
@@ -46,8 +48,7 @@ extension LocalMessagePort {
         port.runtime.finishing.remove(port.id.number)
     }
 
-    /// - Returns: Set when no request is on its way any more.
-    private func refuseFurther() -> Promise<Void> {
+    private func refuseFurther() {
         // The name goes first, so that refused askers do not find this port again.
         renaming.withLock { _ in
             if let name { try? nameServer.remove(port, name: name) }
@@ -57,6 +58,6 @@ extension LocalMessagePort {
         port.receiver.setHandlers(.init(message: { $0.refuse() }))
         let loop = try? port.receiver.context.housekeeping.loop()
         if let loop { try? port.receiver.schedule(in: loop, forMode: .default) }
-        return port.runtime.finishing.begin(port.id.number)
+        port.runtime.finishing.begin(port.id.number)
     }
 }

@@ -18,11 +18,14 @@ extension LocalMessagePort {
             Requests(port: port, iteration: TaskIteration(port.port.receiver))
         }
 
-        /// Suspends until there is a request, and takes it; nil when the port is invalid or the task cancelled.
+        /// Suspends until there is a request, and takes it; nil when the port is invalid or the task cancelled. A port that
+        /// finishes refuses what comes, and is waited for.
         public mutating func next(isolation actor: isolated (any Actor)? = #isolation) async -> MessagePortRequest? {
             do {
-                let message = try await port.port.receiver.receive(before: .distantFuture, takesRequests: true)
-                return MessagePortRequest(message, port.taken)
+                while true {
+                    let message = try await port.port.receiver.receive(before: .distantFuture, takesRequests: true)
+                    if let request = MessagePortRequest(message, port.taken) { return request }
+                }
             } catch {
                 if port.isValid, !Task.isCancelled { log.error("\(port) is served no more: \(error)") }
                 return nil
@@ -67,7 +70,10 @@ extension LocalMessagePort {
         try PortError.check("streams", streamLimit, in: 0...Int.max)
         let (slots, streamSlots) = (Slots(limit), Slots(streamLimit))
         taken.add(slots)
-        defer { taken.remove(slots) }
+        // A port that becomes invalid ends the wait for a handler.
+        let invalidated = port.receiver.invalidated
+        invalidated.add(slots)
+        defer { invalidated.remove(slots) }
         await withDiscardingTaskGroup { group in
             // Without an iterator, which would count as one more task that serves the port.
             var requests = requests
@@ -84,6 +90,7 @@ extension LocalMessagePort {
                     if hasSlot { slots.giveBack() }
                 }
             }
+            taken.remove(slots)
             group.cancelAll()
         }
     }

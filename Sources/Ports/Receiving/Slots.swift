@@ -1,9 +1,10 @@
 import RunLoopLocks
 
-/// Places for handlers. One task waits for a place.
-final class Slots: Sendable {
+/// Places for handlers. One task waits for a place, until it is woken for good.
+final class Slots: Waiter {
     private struct State {
         var free: Int
+        var isWoken = false
         var waiter: CheckedContinuation<Void, Never>?
     }
 
@@ -19,12 +20,13 @@ final class Slots: Sendable {
     /// The places in use.
     var used: Int { state.withLock { count - $0.free } }
 
-    /// Suspends until there is a free place.
+    /// Suspends until there is a free place, or somebody has called ``wake()``.
     func wait() async {
         await withCheckedContinuation { continuation in
             let isFree = state.withLock { state in
-                if state.free <= 0 { state.waiter = continuation }
-                return state.free > 0
+                let isFree = state.free > 0 || state.isWoken
+                if !isFree { state.waiter = continuation }
+                return isFree
             }
             if isFree { continuation.resume() }
         }
@@ -39,9 +41,13 @@ final class Slots: Sendable {
         }
     }
 
-    func giveBack() {
+    func giveBack() { resume(after: { $0.free += 1 }) }
+
+    func wake() { resume(after: { $0.isWoken = true }) }
+
+    private func resume(after change: (inout State) -> Void) {
         let waiter = state.withLock { state in
-            state.free += 1
+            change(&state)
             return state.waiter.take()
         }
         waiter?.resume()
