@@ -59,6 +59,16 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
         }
         while true { pause() }
 
+    case "exit-ringing":
+        // Ends while threads send the first messages of new ports.
+        let threads = try (0..<4).map { _ in
+            try RunLoopThread { _ in
+                while let port = try? MachPort() { try? port.sendRight.send(MachPort.Message()) }
+            }
+        }
+        usleep(30_000)
+        withExtendedLifetime(threads) { exit(3) }
+
     case "own":
         // Owns a name, and never reads.
         let port = try MachPort(queueLimit: 4)

@@ -37,6 +37,11 @@ import Testing
         desk.port.invalidate()
     }
 
+    @Test func `a process ends also while its threads begin to send`() {
+        let sandbox = Sandbox()
+        for _ in 0..<Scale.count(5, long: 200) { #expect(Child("exit-ringing", in: sandbox).wait() == 3) }
+    }
+
     @Test func `what was sent at last arrives, although the kernel has no room for it`() throws {
         let sandbox = Sandbox()
         for _ in 0..<Scale.count(2, long: 40) {

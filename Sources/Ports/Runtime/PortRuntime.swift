@@ -129,6 +129,7 @@ public final class PortRuntime: Sendable {
             usleep(500)
         }
         let zeroMQ = channels.sockets.close()
+        channels.waitForBells()
         // First, so that no message is handled whose reply could not leave.
         for port in ports.all { port.close() }
         channels.close(before: deadline, linger: Int32(clamping: bound))

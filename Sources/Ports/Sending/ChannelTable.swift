@@ -92,6 +92,10 @@ final class ChannelTable: Sendable {
     var count: Int { state.withLock { $0.entries.values.reduce(0) { $0 + $1.count } } }
     var all: [SendChannel] { state.withLock { $0.entries.values.flatMap { $0.values.compactMap(\.object) } } }
 
+    /// Returns when no bell is being connected, after the end of the sockets. A bell that is connected to a port whose
+    /// socket is closed would have libzmq stop the process at the end of its context.
+    func waitForBells() { for channel in all { channel.waitForBell() } }
+
     /// The valid channels to ports of another process.
     func channels(to peer: Incarnation) -> [SendChannel] {
         let channels = state.withLock { $0.entries[peer]?.values.compactMap(\.object) ?? [] }

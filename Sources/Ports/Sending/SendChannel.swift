@@ -340,6 +340,9 @@ final class SendChannel: Sendable {
         localQueue.open()
     }
 
+    /// Returns when no bell is being connected.
+    func waitForBell() { state.withLock { _ in } }
+
     /// Wakes the takers of a port of this runtime.
     private func ring(_ state: inout ChannelState) {
         guard var bell = try? Wire.bell(channels.mark) else { return }
