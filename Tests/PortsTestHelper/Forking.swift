@@ -37,23 +37,27 @@ func forkWhileBusy(_ count: Int) throws -> Never {
         guard begun.wait(until: .now + .seconds(60)) else { fail("the parent does not begin") }
         return (ended, sender, receiver)
     }
+    func attempt(_ number: Int) throws {
+        switch number {
+        case 0: try one.sendRight.send(MachPort.Message())
+        case 1: _ = try other.receive()
+        case 2: _ = try MachPort()
+        case 3: _ = try PortNameServer.shared.port(forName: "busy")
+        case 4:
+            guard case .port(let right)? = received.components.first else { return }
+            try right.send(MachPort.Message())
+        default: throw PortError.unavailable(reason: "")
+        }
+    }
+    // As above: this is what the child does around its attempts.
+    do { try attempt(5) } catch PortError.unavailable {} catch { fail("\(error)") }
     for _ in 0..<count {
         let child = fork()
         if child == 0 {
             alarm(60)
-            let attempts: [() throws -> Void] = [
-                { try one.sendRight.send(MachPort.Message()) },
-                { _ = try other.receive() },
-                { _ = try MachPort() },
-                { _ = try PortNameServer.shared.port(forName: "busy") },
-                {
-                    guard case .port(let right)? = received.components.first else { return }
-                    try right.send(MachPort.Message())
-                },
-            ]
-            for attempt in attempts {
+            for number in 0..<5 {
                 do {
-                    try attempt()
+                    try attempt(number)
                     _exit(10)
                 } catch PortError.unavailable {
                     continue
