@@ -145,7 +145,7 @@ struct Doctor: ParsableCommand {
         let path = PortNameServer.shared.path
         return HiddenOwner.all(in: path).map { owner in
             let text =
-                "\(owner.pid.map { "process \($0)" } ?? "a process") uses a former directory at \(path), which was "
+                "process \(owner.pid) uses a former directory at \(path), which was "
                 + "removed or moved: nobody finds its names"
             return ("hidden", Finding(state: .error, text: printable(text), remedy: "restart the process"))
         }

@@ -3,8 +3,7 @@ import Glibc
 /// A process that listens in a registry directory that was at a path before: nobody finds its names.
 package struct HiddenOwner {
     let folder: String
-    /// Nil when it cannot be seen.
-    package let pid: Int32?
+    package let pid: Int32
 
     /// The kernel remembers the path at which a control socket was bound, also after the removal of the directory.
     package static func all(in directory: String) -> [HiddenOwner] {
@@ -19,7 +18,17 @@ package struct HiddenOwner {
         let hidden = listening.filter { access($0.folder, F_OK) != 0 }
         if hidden.isEmpty { return [] }
         let owners = owners(ofSockets: Set(hidden.map(\.inode)))
-        return hidden.map { HiddenOwner(folder: $0.folder, pid: owners[$0.inode]) }
+        return hidden.compactMap { listener in
+            owners[listener.inode].flatMap { pid in
+                hasOwnMounts(pid) ? HiddenOwner(folder: listener.folder, pid: pid) : nil
+            }
+        }
+    }
+
+    /// Whether the paths of a process are this process's. Another one, as in a container, may have its directory elsewhere.
+    private static func hasOwnMounts(_ pid: Int32) -> Bool {
+        let own = ProcessStatus.target(ofLink: "/proc/self/ns/mnt")
+        return own != nil && ProcessStatus.target(ofLink: "/proc/\(pid)/ns/mnt") == own
     }
 
     private static func owners(ofSockets inodes: Set<Substring>) -> [Substring: Int32] {
