@@ -5,7 +5,7 @@ struct List: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Show all names, their owners, and how many messages wait.",
         discussion: """
-            STATE is served; busy, while a message is handled and no other waits; slow, when a request has had no reply \
+            STATE is served; busy, while a message is handled or waits for its reply, and no other waits; slow, when a request has had no reply \
             for two seconds or more; unserved, when nobody takes the port's \
             messages; stuck, when messages wait and none was taken while portctl looked, or one is handled for long; \
             flooded, when more wait than are soon handled; stopped, when the owner's process is; -, when \
@@ -74,9 +74,10 @@ struct Info: ParsableCommand {
 
     /// Those in progress, the oldest first.
     private func requests(of service: PortService) -> [String] {
-        let shown = service.requests.prefix(10)
-        let rest = service.requestCount + service.streamCount - shown.count
-        return shown.map { "\($0)" + ($0.isStream ? ", a stream" : "") } + (rest > 0 ? ["and \(rest) more"] : [])
+        // Those that are due come first.
+        let shown = service.requests.filter { !$0.mayLast }.prefix(10) + service.requests.filter(\.mayLast).prefix(5)
+        let rest = service.requestCount + service.lastingCount - shown.count
+        return shown.map { "\($0)" + ($0.mayLast ? ", which may last" : "") } + (rest > 0 ? ["and \(rest) more"] : [])
     }
 
     private func messages(_ count: Int) -> String { "\(count) message\(count == 1 ? "" : "s")" }

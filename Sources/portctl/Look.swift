@@ -74,7 +74,7 @@ struct Look: Sendable {
         let look = await Look(found, observing: .milliseconds(300), before: .now + .seconds(2))
         guard let trouble = look.trouble?.text else { return nil }
         // The text of a flood names the sender.
-        guard let service = look.service, service.waiting > 0, service.condition != .flooded,
+        guard let service = look.service, [.stuck, .unserved].contains(service.condition), service.waiting > 0,
             let sender = service.busiestSender
         else { return trouble }
         return trouble + "; most of the messages come from \(sender.program ?? "?") (pid \(sender.pid))"
@@ -148,7 +148,7 @@ extension PortService {
                 handlers.map { .object([("count", .integer($0.count)), ("limit", .integer($0.limit))]) }
                     ?? .string(nil)
             ),
-            ("requestCount", .integer(requestCount)), ("streamCount", .integer(streamCount)),
+            ("requestCount", .integer(requestCount)), ("lastingCount", .integer(lastingCount)),
             (
                 "requests",
                 .array(
@@ -156,7 +156,8 @@ extension PortService {
                         .object([
                             ("id", .integer(Int($0.id))), ("type", .string($0.name)), ("pid", .integer(Int($0.pid))),
                             ("program", .string($0.program)), ("milliseconds", .number(milliseconds($0.age))),
-                            ("stream", .bool($0.isStream)), ("cancelled", .bool($0.isCancelled)),
+                            ("mayLast", .bool($0.mayLast)), ("replying", .bool($0.isReplying)),
+                            ("cancelled", .bool($0.isCancelled)),
                         ])
                     })
             ),

@@ -14,7 +14,7 @@ package enum FuzzedAnswer {
             [
                 service.waitingThreads, service.waitingTasks, service.iteratingTasks, service.descriptors,
                 service.handlingThreads, service.handled, service.waitingBefore, service.received, service.waiting,
-                service.queueLimit, service.requestCount, service.streamCount,
+                service.queueLimit, service.requestCount, service.lastingCount,
             ] + service.senders.flatMap { [$0.sent, $0.recently, $0.taken, $0.sinceEmpty] }
             + service.awaited.flatMap { [$0.replies, $0.senders] }
             + (service.handlers.map { [$0.count, $0.limit] } ?? [])
@@ -93,12 +93,15 @@ package enum FuzzedAnswer {
                     pid: 8, program: "/bin/y", sent: 10, recently: 1, taken: 1, sinceEmpty: 10, hasEnded: false),
                 .init(pid: 7, program: nil, sent: 90, recently: 9, taken: 4, sinceEmpty: 80, hasEnded: true),
             ], awaited: [.init(port: "1.2", title: "port “x”", replies: 1, senders: 2)],
-            handlers: .init(count: 2, limit: 100), requestCount: 1, streamCount: 1,
+            handlers: .init(count: 2, limit: 100), requestCount: 1, lastingCount: 1,
             requests: [
                 .init(
-                    id: 7, name: "Lookup", pid: 8, program: "y", age: .seconds(3), isStream: false, isCancelled: true),
-                .init(id: 9, name: nil, pid: 0, program: nil, age: .seconds(2), isStream: true, isCancelled: false),
-            ])
+                    id: 7, name: "Lookup", pid: 8, program: "y", age: .seconds(3), mayLast: false,
+                    isReplying: false, isCancelled: true),
+                .init(
+                    id: 9, name: nil, pid: 0, program: nil, age: .seconds(2), mayLast: true, isReplying: true,
+                    isCancelled: false),
+            ], servingTasks: 1)
     }
 
     private static var events: PortEvents {

@@ -261,7 +261,7 @@ import Testing
             waitingThreads: 0, waitingTasks: 0, iteratingTasks: 0, isReceiverAway: false, descriptors: 0,
             handlingThreads: handlers == nil ? 1 : 0, observed: observed, handled: handled, waitingBefore: waiting,
             received: 100, waiting: waiting, queueLimit: 1000, senders: senders, awaited: [], handlers: handlers,
-            requestCount: requestCount, streamCount: 1, requests: requests)
+            requestCount: requestCount, lastingCount: 1, requests: requests, servingTasks: 0)
     }
 
     private func sender(
@@ -320,12 +320,15 @@ import Testing
     }
 
     @Test func `a request that has no reply for long is told, but not a stream`() {
-        func request(_ age: Duration, isStream: Bool = false, isCancelled: Bool = false) -> PortService.Request {
+        func request(
+            _ age: Duration, mayLast: Bool = false, isReplying: Bool = false, isCancelled: Bool = false
+        ) -> PortService.Request {
             .init(
-                id: 7, name: "Lookup", pid: 8, program: "x", age: age, isStream: isStream, isCancelled: isCancelled)
+                id: 7, name: "Lookup", pid: 8, program: "x", age: age, mayLast: mayLast, isReplying: isReplying,
+                isCancelled: isCancelled)
         }
         let some = PortService.Handlers(count: 3, limit: 100)
-        let stream = request(.seconds(900), isStream: true)
+        let stream = request(.seconds(900), mayLast: true)
         #expect(service(handlers: some, requestCount: 0, requests: [stream]).condition == .busy)
         #expect(service(handlers: .init(count: 0, limit: 100), requests: [stream]).condition == .served)
         let busy = service(handlers: some, requestCount: 3, requests: [stream, request(.milliseconds(1900))])
@@ -342,7 +345,19 @@ import Testing
         let kept = service(busyFor: .zero, handled: 1, requestCount: 1, requests: [request(.seconds(2))])
         #expect(kept.condition == .slow && kept.remedy?.contains("right to reply") == true)
 
+        // The asker does not take its reply.
+        let replying = service(handlers: some, requestCount: 1, requests: [request(.seconds(9), isReplying: true)])
+        #expect(replying.condition == .busy && replying.requests[0].description.contains("reply waits for room"))
+        // A flood does not hide it.
+        let both = service(
+            handled: 1, waiting: 500, handlers: some, requestCount: 99, requests: [request(.seconds(60))])
+        #expect(both.condition == .flooded && both.trouble?.contains("; 99 requests are in progress, the old") == true)
+        #expect(both.remedy?.contains("see what its handler awaits") == true)
+
         // No handler is left.
+        let short = service(
+            waiting: 4, handlers: .init(count: 2, limit: 2), requestCount: 2, requests: [request(.milliseconds(600))])
+        #expect(short.condition == .busy && short.trouble == nil)
         let full = service(
             waiting: 4, handlers: .init(count: 100, limit: 100), requestCount: 100, requests: [request(.seconds(61))])
         #expect(full.condition == .stuck && full.remedy?.contains("`atMost`") == true)

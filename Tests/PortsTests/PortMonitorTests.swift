@@ -80,7 +80,7 @@ import Testing
         let right = kept.withLock { $0.removeFirst() }
         try right.reply(with: [8])
         #expect(late.value() == true)
-        server.setKind(RequestKind(name: "Lookup", isStream: false), ofRequests: 4)
+        server.setKind(RequestKind(name: "Lookup"), ofRequests: 4)
         #expect(errorKind { _ = try remote.request(id: 4, timeout: .seconds(60)) } == "failed")
         let events = try (0..<8).map { _ in try #require(try monitor.next(before: .patience)) }
         #expect(events.map(\.kind) == [.request, .reply, .request, .unanswered, .request, .reply, .request, .failure])

@@ -28,7 +28,7 @@ import Testing
         func service() async throws -> PortService { try await right.service(observing: .milliseconds(20)) }
         #expect(await waitUntil { (try? await service().handlers) == .init(count: 0, limit: 2) })
         let idle = try await service()
-        #expect(idle.condition == .served && idle.requests.isEmpty && idle.waitingTasks == 0)
+        #expect(idle.condition == .served && idle.requests.isEmpty && idle.waitingTasks == 1)
         #expect(idle.takers == ["tasks, 0 at work, at most 2 at a time"])
 
         let remote = RemoteMessagePort(right)
@@ -38,10 +38,10 @@ import Testing
         #expect(await waitUntil { (try? await service().handlers?.count) == 2 })
         #expect(await waitUntil { (try? await service().waiting) == 1 })
         let full = try await service()
-        #expect(full.requestCount == 2 && full.requests.count == 2 && full.streamCount == 0)
+        #expect(full.requestCount == 2 && full.requests.count == 2 && full.lastingCount == 0)
         #expect(full.requests.allSatisfy { $0.pid == getpid() && $0.program != nil && $0.name == nil })
         #expect(full.requests[0].age >= full.requests[1].age && full.requests.allSatisfy { !$0.isCancelled })
-        #expect(full.condition == .stuck && full.trouble?.contains("all 2 handlers are at work") == true)
+        #expect(full.condition == (full.requests[0].age < .seconds(2) ? .busy : .stuck))
         opener.finish()
         for asker in askers { _ = try await asker.value }
         #expect(await waitUntil { (try? await service().requestCount) == 0 })
@@ -78,20 +78,31 @@ import Testing
             let place = taken.begin(.init(asker: asker, number: number, subject: UInt32(number % 2)))
             places.append(try #require(place))
         }
-        #expect(taken.all.map(\.number) == Array(0..<200) && Set(places).count == 200)
-        taken.setKind(RequestKind(name: "Count", isStream: true), of: 1)
+        func numbers() -> Set<UInt64> {
+            var numbers: Set<UInt64> = []
+            taken.forEach { entry, _ in numbers.insert(entry.number) }
+            return numbers
+        }
+        #expect(numbers() == Set(0..<200) && Set(places).count == 200)
+        taken.setKind(RequestKind(name: "Count", mayLast: true), of: 1)
         let seen = RequestsInProgress(taken, sandbox.names.runtime.inspector)
-        #expect(seen.count == 100 && seen.streamCount == 100 && seen.oldest.count == 32 && seen.handlers == nil)
-        #expect(seen.oldest.map(\.id) == (0..<32).map { $0 % 2 } && seen.oldest[1].name == "Count")
+        #expect(seen.count == 100 && seen.lastingCount == 100 && seen.oldest.count == 32 && seen.handlers == nil)
+        #expect(seen.oldest.map(\.id) == [UInt32](repeating: 0, count: 16) + [UInt32](repeating: 1, count: 16))
+        #expect(seen.oldest[16].name == "Count" && seen.oldest[16].mayLast && !seen.oldest[0].mayLast)
+        // The oldest were the first.
+        #expect(zip(seen.oldest, seen.oldest.dropFirst()).allSatisfy { $0.mayLast != $1.mayLast || $0.age >= $1.age })
+        taken.setReplying(places[0], true)
+        let replying = RequestsInProgress(taken, sandbox.names.runtime.inspector)
+        #expect(replying.count == 100 && replying.oldest[16].isReplying && !replying.oldest[0].isReplying)
 
         for place in places.prefix(100).shuffled() { taken.end(place) }
-        #expect(taken.all.map(\.number) == Array(100..<200))
+        #expect(numbers() == Set(100..<200))
         taken.finish()
         #expect(taken.begin(.init(asker: asker, number: 1, subject: 0)) == nil)
         for place in places.suffix(100).shuffled() {
             #expect(taken.areDone.value == nil)
             taken.end(place)
         }
-        #expect(taken.areDone.value != nil && taken.all.isEmpty)
+        #expect(taken.areDone.value != nil && taken.isEmpty)
     }
 }

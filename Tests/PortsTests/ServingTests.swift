@@ -259,7 +259,8 @@ import Testing
         }
         func watchers() -> [ControlConnection] { owner.control.watchers(of: port.id.number) }
         #expect(await waitUntil { watchers().count == 2 })
-        let areDone = owner.finishing.begin(port.id.number)
+        owner.finishing.begin(port.id.number)
+        func areDone() -> Bool { owner.finishing.areDone(port.id.number)?.value != nil }
         // Nobody takes what is before the probes, and each is sent for some time only.
         #expect(
             await waitUntil {
@@ -273,9 +274,9 @@ import Testing
         let isTold = Latch()
         try owner.control.housekeeping.perform { isTold.open() }
         #expect(await waitUntil { isTold.isOpen })
-        #expect(areDone.value == nil)
+        #expect(!areDone())
         for _ in channels { _ = try await port.receive(before: .patience) }
-        #expect(await waitUntil { areDone.value != nil })
+        #expect(await waitUntil { areDone() })
         withExtendedLifetime(senders) {}
     }
 

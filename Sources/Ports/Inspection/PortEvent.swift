@@ -81,11 +81,11 @@ public struct PortEvent: Sendable, Hashable {
 }
 
 extension PortEvent: Fields {
-    private static let kinds: [Kind] = [.message, .request, .handled, .reply, .unanswered, .failure]
+    private static let kinds: [Kind] = [.message, .request, .handled, .reply, .unanswered]
 
     init(from reader: inout FieldReader) {
-        let kind = reader.number()
-        self.kind = Self.kinds.indices.contains(kind) ? Self.kinds[kind] : .message
+        let index = reader.number()
+        let kind = Self.kinds.indices.contains(index) ? Self.kinds[index] : .message
         time = reader.time()
         number = reader.count()
         id = UInt32(truncatingIfNeeded: reader.number())
@@ -96,10 +96,12 @@ extension PortEvent: Fields {
         duration = reader.duration()
         sizes = reader.numbers().map { min(max(0, $0), FieldReader.mostCount) }
         name = reader.text()
+        self.kind = reader.flag() ? .failure : kind
     }
 
     func write(to writer: inout FieldWriter) {
-        writer.write(Self.kinds.firstIndex(of: kind) ?? 0)
+        // For older readers, a failure is a reply.
+        writer.write(Self.kinds.firstIndex(of: kind == .failure ? .reply : kind) ?? 0)
         writer.write(time.bitPattern)
         writer.write(number)
         writer.write(id)
@@ -110,6 +112,7 @@ extension PortEvent: Fields {
         writer.write(duration)
         writer.write(sizes)
         writer.write(name)
+        writer.write(kind == .failure)
     }
 }
 

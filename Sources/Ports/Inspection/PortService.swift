@@ -74,17 +74,19 @@ public struct PortService: Sendable, Hashable {
         public let pid: Int32
         /// The name of the asker's program; nil when the owner does not know it.
         public let program: String?
-        /// For how long the port has had the request.
+        /// The time since the request was taken.
         public let age: Duration
-        /// Whether it is a stream's: it may last as long as anybody likes.
-        public let isStream: Bool
+        /// Whether it may last as long as anybody likes, as a stream's: ``RequestKind/mayLast``.
+        public let mayLast: Bool
+        /// Whether its reply was made, and waits for room at the asker's port.
+        public let isReplying: Bool
         /// Whether the asker has given up, or has ended.
         public let isCancelled: Bool
     }
 
     /// The handlers of `serve` or of a `RequestServer`.
     public struct Handlers: Sendable, Hashable {
-        /// Those at work, without those of streams.
+        /// Those at work; a `RequestServer` counts its streams apart.
         public let count: Int
         /// The most at a time: `atMost`.
         public let limit: Int
@@ -100,7 +102,7 @@ public struct PortService: Sendable, Hashable {
     public let queue: Queue?
     /// The threads that wait for a message now, in `receive(before:)`.
     public let waitingThreads: Int
-    /// The tasks that wait for a message now, as in `for await message in port.messages`, without that of a `serve`.
+    /// The tasks that wait for a message now, as in `for await message in port.messages`.
     public let waitingTasks: Int
     /// The tasks in such a loop, also those that handle a message now.
     public let iteratingTasks: Int
@@ -131,12 +133,15 @@ public struct PortService: Sendable, Hashable {
 
     /// The handlers of the `serve` in progress; nil for none.
     public let handlers: Handlers?
-    /// The requests in progress, without streams: of a message port, those that were taken, and have no reply yet.
+    /// The requests in progress, without those that may last: of a message port, those that were taken, and whose reply
+    /// has not left.
     public let requestCount: Int
-    /// The streams in progress.
-    public let streamCount: Int
-    /// The sixteen oldest requests in progress, and the sixteen oldest streams: the oldest first.
+    /// The requests in progress that may last, such as streams.
+    public let lastingCount: Int
+    /// The sixteen oldest requests in progress, then the sixteen oldest of those that may last or have their replies made.
     public let requests: [Request]
+    /// Those of the ``waitingTasks`` that wait for a `serve`.
+    let servingTasks: Int
 
     /// The state of the port's queue.
     public var statistics: PortStatistics { PortStatistics(received: received, waiting: waiting) }
@@ -149,9 +154,10 @@ extension PortService {
         case served
         /// Nobody takes the port's messages.
         case unserved
-        /// A message is being handled, and no other waits. With ``PortService/isReceiverAway`` perhaps not any more.
+        /// A message is being handled, or waits for its reply, and no other waits; or all handlers are at work, and none
+        /// of them for long. With ``PortService/isReceiverAway`` perhaps not any more.
         case busy
-        /// Requests are taken, and one of them, not a stream, has been without its reply for two seconds or more.
+        /// A request, of those that may not last, has been without its reply for two seconds or more.
         case slow
         /// Somebody serves the port, and has taken nothing while the owner looked; or has handled one message for two
         /// seconds or more, while no other waits.
@@ -168,27 +174,36 @@ extension PortService {
             && handlingThreads == 0 && handled == 0
     }
 
-    /// The messages that are too many, when they stay so many: half of the limit, or a hundred.
-    private var flood: Int { max(2, min(queueLimit / 2, 100)) }
+    /// Whether too many messages wait, and stay so many: half of the limit, or a hundred.
+    private var isFlooded: Bool { min(waiting, waitingBefore) >= max(2, min(queueLimit / 2, 100)) }
 
     /// What is to be said of the port.
     public var condition: Condition {
         if isUnserved { return .unserved }
         let isHandling = handlingThreads > waitingThreads
         if observed > .zero, handled == 0 {
-            if waiting > 0 { return .stuck }
+            if waiting > 0 {
+                guard isFull, oldestRequest != nil, !isSlow else { return .stuck }
+                return isFlooded ? .flooded : .busy
+            }
             if isHandling { return handlingTime >= Self.longHandling ? .stuck : .busy }
         }
-        if min(waiting, waitingBefore) >= flood { return .flooded }
-        if let oldestRequest, oldestRequest.age >= Self.longHandling { return .slow }
+        if isFlooded { return .flooded }
+        if isSlow { return .slow }
         let isBusy = isReceiverAway && handled == 0 || oldestRequest != nil || handlers.map { $0.count > 0 } ?? false
         return isBusy && waiting == 0 ? .busy : .served
     }
 
     private static let longHandling = Duration.seconds(2)
 
-    /// The oldest request in progress that is not a stream's.
-    var oldestRequest: Request? { requests.first { !$0.isStream } }
+    /// The oldest request in progress whose reply is due.
+    var oldestRequest: Request? { requests.first { !$0.mayLast && !$0.isReplying } }
+
+    /// Whether a request has waited for long.
+    var isSlow: Bool { oldestRequest.map { $0.age >= Self.longHandling } ?? false }
+
+    /// Whether no handler is left for another request.
+    var isFull: Bool { handlers.map { $0.count >= $0.limit } ?? false }
 
     /// How long a message has been handled, at least.
     var handlingTime: Duration { max(observed, loops.filter(\.serves).compactMap(\.busyFor).max() ?? .zero) }

@@ -20,8 +20,9 @@ extension PortService: Fields {
         isReceiverAway = reader.flag()
         handlers = reader.list(of: Handlers.self).first
         requestCount = reader.count()
-        streamCount = reader.count()
+        lastingCount = reader.count()
         requests = reader.list()
+        servingTasks = reader.count()
     }
 
     func write(to writer: inout FieldWriter) {
@@ -37,8 +38,9 @@ extension PortService: Fields {
         writer.write(iteratingTasks)
         writer.write(isReceiverAway)
         writer.write(handlers.map { [$0] } ?? [])
-        for count in [requestCount, streamCount] { writer.write(count) }
+        for count in [requestCount, lastingCount] { writer.write(count) }
         writer.write(requests)
+        writer.write(servingTasks)
     }
 }
 
@@ -134,8 +136,9 @@ extension PortService.Request: Fields {
         pid = Int32(truncatingIfNeeded: reader.number())
         program = reader.text()
         age = reader.duration() ?? .zero
-        isStream = reader.flag()
+        mayLast = reader.flag()
         isCancelled = reader.flag()
+        isReplying = reader.flag()
     }
 
     func write(to writer: inout FieldWriter) {
@@ -144,8 +147,7 @@ extension PortService.Request: Fields {
         writer.write(pid)
         writer.write(program)
         writer.write(age)
-        writer.write(isStream)
-        writer.write(isCancelled)
+        for flag in [mayLast, isCancelled, isReplying] { writer.write(flag) }
     }
 }
 

@@ -29,7 +29,9 @@ extension PortService.Request: CustomStringConvertible {
     public var description: String {
         let subject = name?.printable ?? "a request of id \(id)"
         let asker = ProcessIdentity(pid: pid, program: program)
-        return "\(subject) of \(asker), taken \(shown(age)) ago" + (isCancelled ? ", not waited for any more" : "")
+        let outcome =
+            isCancelled ? ", not waited for any more" : isReplying ? ", whose reply waits for room at the asker" : ""
+        return "\(subject) of \(asker), taken \(shown(age)) ago" + outcome
     }
 }
 
@@ -50,12 +52,15 @@ extension PortService {
         if let queue { takers.append("the dispatch queue “\(queue.label)”" + (queue.isBusy ? ", which is busy" : "")) }
         let others = [
             (waitingThreads, "a thread that waits for a message", "threads that wait for a message"),
-            (waitingTasks, "a task that waits for a message", "tasks that wait for a message"),
+            (max(0, waitingTasks - servingTasks), "a task that waits for a message", "tasks that wait for a message"),
             (busyTasks, "a task that handles a message in `for await`", "tasks that handle messages in `for await`"),
             (descriptors, "a loop of another kind, by a descriptor", "loops of other kinds, by descriptors"),
         ]
         takers += others.filter { $0.0 > 0 }.map { $0.0 == 1 ? $0.1 : "\($0.0) \($0.2)" }
-        if let handlers { takers.append("tasks, \(handlers.count) at work, at most \(handlers.limit) at a time") }
+        if let handlers {
+            let limit = handlers.limit < FieldReader.mostCount ? ", at most \(handlers.limit) at a time" : ""
+            takers.append("tasks, \(handlers.count) at work\(limit)")
+        }
         if isReceiverAway {
             takers.append(
                 "a thread or task that has taken a message with `receive(before:)`: it handles that, or has ended")
@@ -64,7 +69,7 @@ extension PortService {
     }
 
     /// About: a task may also wait without a `for await`.
-    private var busyTasks: Int { max(0, iteratingTasks - waitingTasks) }
+    private var busyTasks: Int { max(0, iteratingTasks - max(0, waitingTasks - servingTasks)) }
 
     /// What is wrong with the port, in a sentence; nil for nothing.
     public var trouble: String? {
@@ -78,7 +83,9 @@ extension PortService {
             }
             return "\(wait), and none was taken in a look of \(shown(observed)): \(block)"
         case .slow: return progress.map { $0 + awaits }
-        case .flooded: return "\(wait), \(backlog)" + (blame.map { ": \($0)" } ?? "")
+        case .flooded:
+            return "\(wait), \(backlog)" + (blame.map { ": \($0)" } ?? "")
+                + (isSlow ? progress.map { "; \($0)" } ?? "" : "")
         }
     }
 
@@ -130,16 +137,20 @@ extension PortService {
         case .stuck:
             "a debugger" + (pid > 0 ? ", or `eu-stack -p \(pid)` of the package elfutils," : "")
                 + " shows where the thread is; let handlers return soon"
-        case .slow where oldestRequest?.isCancelled == true:
-            "see what its handler awaits: one that can be cancelled would have ended with the wish for a reply"
-        case .slow where handlers == nil:
-            "see why its right to reply is neither used nor released"
-        case .slow:
-            "see what its handler awaits, and give it a deadline; a request that is to last can be a stream"
+        case .slow,
+            .flooded where isSlow:
+            slowRemedy
         case .flooded where busiestSender?.hasEnded != false:
             "handle messages faster, or wait; a smaller `queueLimit` makes such a sender wait instead"
         case .flooded: "have that process send less, or handle messages faster; a full queue makes its senders wait"
         }
+    }
+
+    private var slowRemedy: String {
+        if handlers == nil { return "see why its right to reply is neither used nor released" }
+        return oldestRequest?.isCancelled == true
+            ? "see what its handler awaits: one that can be cancelled would have ended with the wish for a reply"
+            : "see what its handler awaits, and give it a deadline; one that is to wait can be a stream, or `mayLast`"
     }
 
     /// Why nobody takes messages.
@@ -162,13 +173,11 @@ extension PortService {
         return taker + awaits
     }
 
-    /// Whether no handler is left for another request.
-    private var isFull: Bool { handlers.map { $0.count >= $0.limit } ?? false }
-
     /// What the owner waits for.
     private var awaits: String {
         if awaited.isEmpty { return "" }
-        return "; its process waits for \(awaited.map(\.description).joined(separator: ", "))"
+        let (shown, rest) = (awaited.prefix(3).map(\.description), awaited.count - 3)
+        return "; its process waits for \(shown.joined(separator: ", "))" + (rest > 0 ? " and \(rest) more" : "")
     }
 }
 

@@ -4,36 +4,50 @@ import RunLoops
 struct RequestsInProgress {
     /// Those of the `serve` in progress; nil for none.
     private(set) var handlers: PortService.Handlers?
-    /// The `serve` in progress that have room for a handler: each has a task that waits for a message.
-    private(set) var waitingServers = 0
-    /// Without streams.
+    /// The tasks of those that have room for a handler, and so wait for a message.
+    private(set) var servingTasks = 0
+    /// Without those that may last.
     private(set) var count = 0
-    private(set) var streamCount = 0
+    private(set) var lastingCount = 0
     private(set) var oldest: [PortService.Request] = []
 
-    /// The most requests that are told of, and the most streams.
-    private static let most = 16
+    /// The most requests that are told of, of each of two sorts.
+    fileprivate static let most = 16
 
     init(_ taken: TakenRequests?, _ inspector: Inspector) {
         guard let taken else { return }
         let slots = taken.slots
-        waitingServers = slots.count { $0.used < $0.count }
+        servingTasks = slots.count { $0.used < $0.count }
         if !slots.isEmpty {
             handlers = PortService.Handlers(
                 count: slots.reduce(0) { $0 + $1.used },
                 limit: slots.reduce(0) { $0 + min($1.count, FieldReader.mostCount) })
         }
-        let now = MonotonicInstant.now
-        for entry in taken.all {
-            let kind = taken.kind(of: entry.subject)
-            let isStream = kind?.isStream ?? false
-            if isStream { streamCount += 1 } else { count += 1 }
-            guard (isStream ? streamCount : count) <= Self.most else { continue }
-            let asker = inspector.context.channels.identity(of: entry.asker)
-            oldest.append(
-                PortService.Request(
-                    id: entry.subject, name: kind?.name, pid: asker.pid ?? 0, program: asker.program,
-                    age: entry.since.duration(to: now), isStream: isStream, isCancelled: inspector.isCancelled(entry)))
+        var (due, others):
+            ([(entry: TakenRequests.Entry, kind: RequestKind?)], [(entry: TakenRequests.Entry, kind: RequestKind?)]) = (
+                [], []
+            )
+        taken.forEach { entry, kind in
+            let mayLast = kind?.mayLast ?? false
+            if mayLast { lastingCount += 1 } else { count += 1 }
+            if mayLast || entry.isReplying { others.note((entry, kind)) } else { due.note((entry, kind)) }
         }
+        let now = MonotonicInstant.now
+        oldest = (due + others).map { entry, kind in
+            let asker = inspector.context.channels.identity(of: entry.asker)
+            return PortService.Request(
+                id: entry.subject, name: kind?.name, pid: asker.pid ?? 0, program: asker.program,
+                age: entry.since.duration(to: now), mayLast: kind?.mayLast ?? false, isReplying: entry.isReplying,
+                isCancelled: inspector.isCancelled(entry))
+        }
+    }
+}
+
+extension [(entry: TakenRequests.Entry, kind: RequestKind?)] {
+    /// Keeps the oldest, in their order.
+    fileprivate mutating func note(_ request: Element) {
+        if count == RequestsInProgress.most, let last, last.entry.since <= request.entry.since { return }
+        insert(request, at: firstIndex { $0.entry.since > request.entry.since } ?? endIndex)
+        if count > RequestsInProgress.most { removeLast() }
     }
 }

@@ -42,7 +42,7 @@ final class ServiceLook: Sendable {
             let loops = takers.places.map(loop)
             // Nothing to see.
             if first.statistics.waiting == 0, takers.turnCount == takers.waiters.count(where: { $0 is ThreadWaiter }),
-                loops.allSatisfy({ $0.busyFor == nil })
+                loops.allSatisfy({ $0.busyFor == nil }), port.requests?.isEmpty != false
             {
                 return tell(service(first, first, takers, loops, [:]))
             }
@@ -120,8 +120,7 @@ final class ServiceLook: Sendable {
         return PortService(
             pid: getpid(), hasHandler: takers.hasHandler, loops: loops, queue: takers.queue,
             waitingThreads: takers.waiters.count { $0 is ThreadWaiter },
-            // The task of a `serve` with room for a handler waits for a message, too.
-            waitingTasks: max(0, takers.waiters.count { $0 is TaskWaiter } - requests.waitingServers),
+            waitingTasks: takers.waiters.count { $0 is TaskWaiter },
             iteratingTasks: iteratingTasks,
             // A task in `for await` is told of by itself, and a port that a loop or a queue has needs no receiver.
             isReceiverAway: iteratingTasks + receivers == 0 && loops.isEmpty && takers.queue == nil
@@ -132,8 +131,8 @@ final class ServiceLook: Sendable {
             waitingBefore: first.statistics.waiting, received: last.statistics.received,
             waiting: last.statistics.waiting, queueLimit: Int(port.channel.right.queueLimit),
             senders: senders(first, last, taken), awaited: awaited,
-            handlers: requests.handlers, requestCount: requests.count, streamCount: requests.streamCount,
-            requests: requests.oldest)
+            handlers: requests.handlers, requestCount: requests.count, lastingCount: requests.lastingCount,
+            requests: requests.oldest, servingTasks: requests.servingTasks)
     }
 
     private func loop(_ loop: ThreadRunLoop, _ modes: [ThreadRunLoop.Mode]) -> PortService.Loop {

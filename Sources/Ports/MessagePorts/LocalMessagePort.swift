@@ -117,8 +117,13 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
             .init(ofDelegate: { [taken] in MessagePortRequest.handler(current(), taken) }))
     }
 
-    /// Says what the requests with an id are, for those who look at the port.
-    package func setKind(_ kind: RequestKind, ofRequests id: UInt32) { taken.setKind(kind, of: id) }
+    /// Says what the requests with an id are, for those who look at the port: `portctl`, ``PortMonitor``, the log.
+    ///
+    ///     let server = try LocalMessagePort(name: "com.example.echo")
+    ///     server.setKind(RequestKind(name: "Wait for a change", mayLast: true), ofRequests: 7)
+    ///
+    /// Any thread may call this method, at any time.
+    public func setKind(_ kind: RequestKind, ofRequests id: UInt32) { taken.setKind(kind, of: id) }
 
     /// The right to send to the port, for processes that do not look up the name.
     public var sendRight: MachPort.SendRight { port.sendRight }

@@ -29,7 +29,8 @@ public final class ReplyRight: Sendable {
         guard !Fork.isChild else { return }
         let state = state.withLock { $0 }
         guard state.phase == .unused else { return }
-        defer { accepted?.remove(id, .unanswered) }
+        var end = RequestEnd.unanswered
+        defer { accepted?.remove(id, end) }
         // Nobody waits for news of a request that was given up.
         guard !isCancelled, let (size, limit) = state.tooLarge else {
             if !isCancelled { asker.tell(.unanswered(request)) }
@@ -39,6 +40,7 @@ public final class ReplyRight: Sendable {
         let message = MachPort.Message(id: RequestFailure.ID.replyTooLarge.rawValue, data: bytes)
         do throws(PortError) {
             try post(message, kind: .failure)
+            end = .failed
         } catch {
             asker.tell(.unanswered(request))
             taken.end(place)
@@ -112,6 +114,7 @@ public final class ReplyRight: Sendable {
             return isUnused
         }
         if !isUnused { throw .alreadyAnswered(port: asker.identity) }
+        taken.setReplying(place, true)
     }
 
     private func noteSent(_ end: RequestEnd) {
@@ -120,6 +123,7 @@ public final class ReplyRight: Sendable {
     }
 
     private func giveBack(_ error: any Error) {
+        taken.setReplying(place, false)
         state.withLock { state in
             state.phase = .unused
             if case .messageTooLarge(_, let size, let limit)? = error as? PortError { state.tooLarge = (size, limit) }

@@ -57,18 +57,19 @@ extension LocalMessagePort {
     public func serveMessages(
         atMost limit: Int = 100, _ handler: @escaping @Sendable (MessagePortRequest) async throws -> MachPort.Message
     ) async throws(PortError) {
-        try await serveMessages(atMost: limit, streams: 0, handler)
+        try await serveMessages(atMost: limit, lasting: nil, handler)
     }
 
-    /// Serves streams beside the other requests: they may take any time, and have a limit of their own, above which they
-    /// fail. See ``setKind(_:ofRequests:)``.
+    /// Serves requests that may last beside the others: they have a limit of their own, above which they fail.
+    /// - Parameter lastingLimit: Nil for the same limit, and no failures.
     package func serveMessages(
-        atMost limit: Int, streams streamLimit: Int,
+        atMost limit: Int, lasting lastingLimit: Int?,
         _ handler: @escaping @Sendable (MessagePortRequest) async throws -> MachPort.Message
     ) async throws(PortError) {
         try PortError.check("atMost", limit, in: 1...Int.max)
-        try PortError.check("streams", streamLimit, in: 0...Int.max)
-        let (slots, streamSlots) = (Slots(limit), Slots(streamLimit))
+        try PortError.check("streams", lastingLimit ?? 0, in: 0...Int.max)
+        let slots = Slots(limit)
+        let lastingSlots = lastingLimit.map(Slots.init) ?? slots
         taken.add(slots)
         // A port that becomes invalid ends the wait for a handler.
         let invalidated = port.receiver.invalidated
@@ -80,12 +81,12 @@ extension LocalMessagePort {
             while true {
                 await slots.wait()
                 guard let request = await requests.next() else { break }
-                let slots = taken.kind(of: request.id)?.isStream == true ? streamSlots : slots
+                let slots = taken.kind(of: request.id)?.mayLast == true ? lastingSlots : slots
                 let hasSlot = slots.take()
                 group.addTask {
                     await request.answer(at: self) { request in
                         if hasSlot { return try await handler(request) }
-                        throw RequestFailure(fault: "the server already answers \(streamLimit) requests of this kind")
+                        throw RequestFailure(fault: "the server already answers \(slots.count) requests of this kind")
                     }
                     if hasSlot { slots.giveBack() }
                 }

@@ -1,9 +1,10 @@
-/// What is known of the requests with an id.
-package struct RequestKind: Sendable {
-    /// As people know it, such as the name of its type.
-    package let name: String
-    /// Whether such a request may last as long as anybody likes, as a stream does.
-    package let isStream: Bool
+/// What those who look at a port are told of the requests with an id. See ``LocalMessagePort/setKind(_:ofRequests:)``.
+public struct RequestKind: Sendable, Hashable {
+    /// What people call such a request. `TypedPorts` sets the name of its type.
+    public var name: String
+    /// Whether such a request may wait for its reply as long as anybody likes, as a stream does: it is never slow.
+    public var mayLast: Bool
 
-    package init(name: String, isStream: Bool) { (self.name, self.isStream) = (name, isStream) }
+    /// Makes a kind.
+    public init(name: String, mayLast: Bool = false) { (self.name, self.mayLast) = (name, mayLast) }
 }

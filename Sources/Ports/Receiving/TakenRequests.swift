@@ -11,6 +11,8 @@ final class TakenRequests: Sendable {
         /// The message's id.
         let subject: UInt32
         let since = MonotonicInstant.now
+        /// Whether the reply was made: it waits for room at the asker's port.
+        var isReplying = false
     }
 
     /// Where an entry stands, until its end.
@@ -47,7 +49,15 @@ final class TakenRequests: Sendable {
         change { state in
             state.entries[place] = nil
             state.free.append(place)
+            // Many leave no room behind.
+            if state.isEmpty, state.entries.count > Self.mostKept { (state.entries, state.free) = ([], []) }
         }
+    }
+
+    private static let mostKept = 1024
+
+    func setReplying(_ place: Place, _ isReplying: Bool) {
+        state.withLock { $0.entries[place]?.isReplying = isReplying }
     }
 
     var isFinishing: Bool { state.withLock { $0.isFinishing } }
@@ -63,8 +73,15 @@ final class TakenRequests: Sendable {
         if isDone { areDone.set(()) }
     }
 
-    /// Those in progress, the oldest first.
-    var all: [Entry] { state.withLock { $0.entries }.compactMap(\.self).sorted { $0.since < $1.since } }
+    var isEmpty: Bool { state.withLock { $0.isEmpty } }
+
+    /// Calls `body`, which is to be short, with each of those in progress under the lock: of very many, a copy would
+    /// take longer.
+    func forEach(_ body: (Entry, RequestKind?) -> Void) {
+        state.withLock { state in
+            for case let entry? in state.entries { body(entry, state.kinds[entry.subject]) }
+        }
+    }
 
     // MARK: Kinds
 

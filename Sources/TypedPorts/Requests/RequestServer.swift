@@ -72,7 +72,7 @@ public final class RequestServer: Sendable {
     ///   - streamLimit: The streams in progress. A request for a further one fails.
     /// - Throws: `PortError.invalidLimit`, at once, for a limit below 1, or a negative limit for streams.
     public func run(atMost limit: Int = 100, streams streamLimit: Int = 1000) async throws(PortError) {
-        try await port.serveMessages(atMost: limit, streams: streamLimit) {
+        try await port.serveMessages(atMost: limit, lasting: streamLimit) {
             let (entry, tracing) = self.state.withLock { [id = $0.id] state in (state.handlers[id], state.tracing) }
             guard let entry else {
                 throw self.unknownRequest($0.id)
@@ -117,7 +117,7 @@ public final class RequestServer: Sendable {
                     }
                 }, forKey: R.messageID)
         }
-        port.setKind(RequestKind(name: R.requestName, isStream: isStream), ofRequests: R.messageID)
+        port.setKind(RequestKind(name: R.requestName, mayLast: isStream), ofRequests: R.messageID)
         if let former {
             preconditionFailure(
                 former.request.name == R.requestName
