@@ -41,7 +41,7 @@
         private struct Writer: Injector {
             func inject(_ value: String, forKey key: String, into bytes: inout [UInt8]) {
                 // One that is left out spoils nothing for the others.
-                guard key.utf8.count + value.utf8.count < largest else { return }
+                guard bytes.count + key.utf8.count + value.utf8.count + 4 <= largest else { return }
                 append(key, to: &bytes)
                 append(value, to: &bytes)
             }

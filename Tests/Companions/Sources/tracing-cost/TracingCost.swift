@@ -10,16 +10,19 @@ import TypedPorts
 @main
 struct TracingCost {
     private enum Kind: String, CaseIterable {
-        case plain, noOp = "no-op", unrecorded, recorded
+        case plain, noOp = "no-op", unrecorded, recorded, global
 
         /// Of two processes at a time.
         func name(_ server: pid_t) -> String { "com.example.\(rawValue) \(server)" }
+
+        /// What clients and servers are given. The global tracer does not record.
+        var given: (any Tracer)? { self == .global ? nil : tracer }
 
         var tracer: (any Tracer)? {
             switch self {
             case .plain: nil
             case .noOp: NoOpTracer()
-            case .unrecorded, .recorded: SpanlessTracer(isRecording: self == .recorded)
+            case .unrecorded, .recorded, .global: SpanlessTracer(isRecording: self == .recorded)
             }
         }
     }
@@ -30,6 +33,7 @@ struct TracingCost {
     }
 
     static func main() async throws {
+        InstrumentationSystem.bootstrap(SpanlessTracer(isRecording: false))
         if CommandLine.arguments.contains("serve") { return try await serve() }
         var server: pid_t = 0
         var arguments = [strdup("tracing-cost"), strdup("serve"), nil]
@@ -37,7 +41,7 @@ struct TracingCost {
         defer { kill(server, SIGKILL) }
         let clients = Kind.allCases.map { kind in
             let client = RequestClient(kind.name(server))
-            return kind.tracer.map { client.traced(by: $0) } ?? client
+            return kind == .plain ? client : client.traced(by: kind.given)
         }
         for client in clients { _ = try await time(of: 1000, client) }
         var times = clients.map { _ in [Double]() }
@@ -63,7 +67,7 @@ struct TracingCost {
         try await withThrowingTaskGroup(of: Void.self) { group in
             for kind in Kind.allCases {
                 let server = try RequestServer(name: kind.name(getpid()))
-                if let tracer = kind.tracer { server.trace(by: tracer) }
+                if kind != .plain { server.trace(by: kind.given) }
                 server.handle(Echo.self) { $0.text }
                 group.addTask { try await server.run() }
             }
