@@ -23,17 +23,16 @@ struct RequestsInProgress {
                 count: slots.reduce(0) { $0 + $1.used },
                 limit: slots.reduce(0) { $0 + min($1.count, FieldReader.mostCount) })
         }
-        var (due, others):
-            ([(entry: TakenRequests.Entry, kind: RequestKind?)], [(entry: TakenRequests.Entry, kind: RequestKind?)]) = (
-                [], []
-            )
+        var (due, others): ([Known], [Known]) = ([], [])
         taken.forEach { entry, kind in
             let mayLast = kind?.mayLast ?? false
             if mayLast { lastingCount += 1 } else { count += 1 }
-            if mayLast || entry.isReplying { others.note((entry, kind)) } else { due.note((entry, kind)) }
+            let request = Known(entry: entry, kind: kind)
+            if mayLast || entry.isReplying { others.note(request) } else { due.note(request) }
         }
         let now = MonotonicInstant.now
-        oldest = (due + others).map { entry, kind in
+        oldest = (due + others).map { request in
+            let (entry, kind) = (request.entry, request.kind)
             let asker = inspector.context.channels.identity(of: entry.asker)
             return PortService.Request(
                 id: entry.subject, name: kind?.name, pid: asker.pid ?? 0, program: asker.program,
@@ -43,9 +42,14 @@ struct RequestsInProgress {
     }
 }
 
-extension [(entry: TakenRequests.Entry, kind: RequestKind?)] {
+private struct Known {
+    let entry: TakenRequests.Entry
+    let kind: RequestKind?
+}
+
+extension [Known] {
     /// Keeps the oldest, in their order.
-    fileprivate mutating func note(_ request: Element) {
+    fileprivate mutating func note(_ request: Known) {
         if count == RequestsInProgress.most, let last, last.entry.since <= request.entry.since { return }
         insert(request, at: firstIndex { $0.entry.since > request.entry.since } ?? endIndex)
         if count > RequestsInProgress.most { removeLast() }
