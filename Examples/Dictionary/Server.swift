@@ -28,6 +28,7 @@ func serve() async throws {
     }
     async let running: Void = server.run()
     _ = try await signals.wait()
-    await server.finish(before: .now + .seconds(10))
+    // A handler that does not return must not keep the program.
+    guard await server.finish(before: .now + .seconds(10)) else { exit(1) }
     try await running
 }

@@ -13,7 +13,8 @@ struct Server {
 
         let signal = try await signals.wait()
         print("Signal \(signal): answering the requests in progress")
-        await server.finish(before: .now + .seconds(10))
+        // A handler that does not return must not keep the program.
+        guard await server.finish(before: .now + .seconds(10)) else { exit(1) }
         try await serving
     }
 }

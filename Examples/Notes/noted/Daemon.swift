@@ -25,7 +25,8 @@ struct Daemon {
 
         _ = try await signals.wait()
         await notebook.close()
-        await server.finish(before: .now + .seconds(5))
+        // A handler that does not return must not keep the daemon.
+        guard await server.finish(before: .now + .seconds(5)) else { exit(1) }
         try await serving
         // A second signal must not end the process early.
         withExtendedLifetime(signals) {}
