@@ -138,7 +138,8 @@ struct Doctor: ParsableCommand {
             }
         }
         if !troubles.isEmpty { return troubles }
-        return [("service", Finding(text: "no name has messages that nobody takes"))]
+        let text = looks.isEmpty ? "nobody has a name in this directory" : "no name has messages that nobody takes"
+        return [("service", Finding(text: text))]
     }
 
     private func hiddenOwners() -> [(String, Finding)] {

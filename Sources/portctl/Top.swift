@@ -47,13 +47,21 @@ struct Top: ParsableCommand {
             ])
         }
 
+        /// Its description ends with a comma, as it stands inside sentences.
+        private var shownSender: String? {
+            sender.map { sender in
+                let text = "\(sender)"
+                return printable(text.hasSuffix(",") ? String(text.dropLast()) : text)
+            }
+        }
+
         static let titles = ["NAME", "PID", "STATE", "WAITING", "RATE", "RECEIVED", "SENDER", "PROGRAM"]
 
         var row: [String] {
             [
                 printable(look.registration.name), "\(look.registration.pid)", look.state,
                 look.statistics.map { "\($0.waiting)" } ?? "?", wholeRate.map { "\($0)/s" } ?? "-",
-                look.statistics.map { "\($0.received)" } ?? "?", sender.map { printable("\($0)") } ?? "-",
+                look.statistics.map { "\($0.received)" } ?? "?", shownSender ?? "-",
                 look.registration.shownProgram,
             ]
         }

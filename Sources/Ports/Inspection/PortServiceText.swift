@@ -149,7 +149,8 @@ extension PortService {
     private var slowRemedy: String {
         if handlers == nil { return "see why its right to reply is neither used nor released" }
         return oldestRequest?.isCancelled == true
-            ? "see what its handler awaits: one that can be cancelled would have ended with the wish for a reply"
+            ? "its asker has given up, and its handler ignores that it was cancelled: have it await what can be "
+                + "cancelled; a restart ends it"
             : "see what its handler awaits, and give it a deadline; one that is to wait can be a stream, or `mayLast`"
     }
 
