@@ -106,4 +106,48 @@ import Testing
         #expect(credit.take(1, from: 1) == 10 && credit.count == 1)
         #expect(credit.returnAll() == [3: 4] && credit.returnAll().isEmpty)
     }
+
+    // MARK: Names
+
+    @Test func `a set that knows its newest element names the next newest after a removal`() {
+        var set = RecentSet<String>()
+        for name in ["a", "b", "a", "c"] { set.insert(name) }
+        #expect(set.elements == ["a", "b", "c"] && set.last == "c")
+        set.remove("b")
+        set.remove("none")
+        #expect(set.elements == ["a", "c"] && set.last == "c")
+        set.insert("b")
+        set.remove("c")
+        #expect(set.elements == ["a", "b"] && set.last == "b")
+        set.remove("b")
+        #expect(set.elements == ["a"] && set.last == "a")
+        set.remove("a")
+        #expect(set.elements == [] && set.last == nil)
+    }
+
+    /// Counts how often two are compared.
+    private struct Counted: Hashable {
+        let number: Int
+        let count: Shared<Int>
+
+        static func == (one: Self, other: Self) -> Bool {
+            one.count.withLock { $0 += 1 }
+            return one.number == other.number
+        }
+        func hash(into hasher: inout Hasher) { hasher.combine(number) }
+    }
+
+    @Test func `a port's names cost each about the same, however many there are`() {
+        let (total, count) = (10_000, Shared(0))
+        var set = RecentSet<Counted>()
+        let elements = (0..<total).map { Counted(number: $0, count: count) }
+        for element in elements { set.insert(element) }
+        for element in elements.shuffled() { set.insert(element) }
+        for element in elements {
+            set.remove(element)
+            _ = set.last
+        }
+        #expect(set.last == nil)
+        #expect(count.withLock { $0 } < 20 * total)
+    }
 }

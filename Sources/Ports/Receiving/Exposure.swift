@@ -60,17 +60,14 @@ extension Receiver {
     }
 
     func tookName(_ name: String, in directory: RegistryDirectory) {
-        state.withLock { state in
-            guard !state.names.contains(where: { $0.directory === directory && $0.name == name }) else { return }
-            state.names.append((directory, name))
-        }
+        state.withLock { $0.names.insert(RegisteredName(directory: directory, name: name)) }
         tell(name)
         if !isValid { directory.abandon(name, of: id) }
     }
 
     func gaveUpName(_ name: String, in directory: RegistryDirectory) {
         let other = state.withLock { state in
-            state.names.removeAll { $0.directory === directory && $0.name == name }
+            state.names.remove(RegisteredName(directory: directory, name: name))
             return state.names.last?.name
         }
         // The last name stays: errors about the port's end say it.

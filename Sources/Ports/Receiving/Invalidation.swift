@@ -19,7 +19,7 @@ extension Receiver {
         scheduling.withLock { _ in }
         // Otherwise a handler that waits for room in this port would never end.
         channel.end(.invalid)
-        for (directory, name) in names { directory.abandon(name, of: id) }
+        for held in names.elements { held.directory.abandon(held.name, of: id) }
         if waitForOtherTurns(deadline) { finish() }
     }
 
@@ -121,7 +121,7 @@ extension Receiver {
         let (source, queue) = state.withLock { state in
             _ = state.lifecycle.invalidate()
             // The directories hold descriptors, and loops may still hold the port.
-            defer { (state.queue, state.exposedIn, state.names) = (nil, nil, []) }
+            defer { (state.queue, state.exposedIn, state.names) = (nil, nil, RecentSet()) }
             return (state.source, state.queue)
         }
         // Before the socket is closed, and its descriptor's number reused.

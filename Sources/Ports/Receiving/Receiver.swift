@@ -323,7 +323,7 @@ final class Receiver: LocalPort, RegisteredPort {
     var totals: PortTotals { state.withLock { PortTotals(taken: $0.counts.taken, malformed: $0.malformedCount) } }
 
     /// The registered names of the port.
-    var registeredNames: [String] { state.withLock { $0.names.map(\.name) } }
+    var registeredNames: [String] { state.withLock { $0.names.elements.map(\.name) } }
 
     func note(sent count: Int, by sender: Incarnation) { state.withLock { $0.counts.note(sent: count, by: sender) } }
 

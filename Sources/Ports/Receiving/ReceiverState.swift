@@ -18,7 +18,7 @@ struct ReceiverState: ~Copyable {
     var queue: QueueService?
     /// The registry directory with the port's socket; nil until the port is exposed.
     var exposedIn: RegistryDirectory?
-    var names: [(directory: RegistryDirectory, name: String)] = []
+    var names = RecentSet<RegisteredName>()
     var counts = StatisticsCounts()
     var credit: CreditReturns
     /// Whether the rest of a multipart message is being skipped. This library sends none.
