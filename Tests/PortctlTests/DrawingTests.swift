@@ -78,7 +78,9 @@ import Testing
                 .init(
                     pid: 1, program: "/bin/\(Self.hostile)",
                     ports: [
-                        .init(id: Self.hostile, name: Self.hostile, state: .stuck, details: [Self.hostile, "second"])
+                        .init(
+                            id: Self.hostile, name: Self.hostile, state: .stuck, details: [Self.hostile],
+                            trouble: Self.hostile, remedy: Self.hostile)
                     ])
             ], edges: [.init(sender: 1, port: Self.hostile, sent: 1, waits: Self.hostile)])
         for (name, html) in [
@@ -89,7 +91,6 @@ import Testing
             #expect(!html.contains("<img") && !html.contains("\u{2028}") && !html.contains("\u{202E}"))
             // The page's own: the data and the script, or the script alone.
             #expect(html.components(separatedBy: "</script>").count - 1 == (name == "hostile-map" ? 1 : 2))
-            if name == "hostile-map" { #expect(html.contains("\nsecond") && !html.contains("\\nsecond")) }
             #expect(html.contains("&lt;img src=x onerror=alert(1)&gt;&quot;&#39;&amp;"))
         }
     }
@@ -107,6 +108,10 @@ import Testing
                     port.waiting = port.state == .flooded ? 998 : port.state == .served ? 0 : 17
                     port.received = number * 1234
                     port.details = ["Served by the loop of thread 4711 “main”, in mode default."]
+                    if port.state.isTrouble {
+                        port.trouble = "17 messages wait, and none was taken in a look of 0.5 s"
+                        port.remedy = "let handlers return soon"
+                    }
                     return port
                 })
         }
@@ -126,28 +131,35 @@ import Testing
     }
 
     @Test(arguments: [(3, 2, 2), (50, 12, 20), (0, 0, 0)])
-    func `a map has a row for each port and each connection, and lines for these`(
+    func `a map has a row for each port and each connection, and its troubles first`(
         _ size: (ports: Int, processes: Int, senders: Int)
     ) throws {
         let drawing = drawing(ports: size.ports, processes: size.processes, senders: size.senders)
         let html = MapPage(drawing).html
         #expect(html == MapPage(drawing).html)
         try keep(html, "map-\(size.ports)")
-        #expect(html.components(separatedBy: "<path class=\"edge").count - 1 == drawing.edges.count)
-        #expect(html.components(separatedBy: "<g class=\"row\" data-port=").count - 1 == size.ports)
-        #expect(html.contains("served by nobody") == (size.ports > 3))
+        #expect(html.components(separatedBy: "<button class=\"row\"").count - 1 == drawing.edges.count)
+        #expect(html.components(separatedBy: "<details class=\"row\" data-port=").count - 1 == size.ports)
+        #expect(html.contains(">unserved<") == (size.ports > 3))
         #expect(html.contains(">flooded<") == (size.ports > 5))
+        #expect(html.contains("id=\"search\"") == (size.ports > 0))
+        // The worst comes first.
+        let troubles = html.matches(of: /<li><span class="badge ([a-z]+)"/).map { String($0.output.1) }
+        #expect(troubles == troubles.sorted { rank($0) < rank($1) } && troubles.isEmpty == (size.ports < 4))
+    }
 
-        // No two rows are in one place.
-        let places = try html.matches(
-            of: Regex("<rect class=\"hit\" x=\"([0-9.]+)\" y=\"([0-9.]+)\"", as: (Substring, Substring, Substring).self)
-        )
-        let columns = Dictionary(grouping: places, by: { $0.output.1 }).mapValues {
-            $0.compactMap { Double($0.output.2) }.sorted()
+    private func rank(_ state: String) -> Int { PortDrawing.State(rawValue: state)?.rank ?? -1 }
+
+    @Test func `a map explains its numbers by one of them`() {
+        func html(_ recently: Int) -> String {
+            let process = PortDrawing.Process(pid: 1, program: "/bin/x", ports: [.init(id: "1", name: "x")])
+            let edge = PortDrawing.Edge(sender: 1, port: "1", sent: 40, recently: recently)
+            return MapPage(PortDrawing(processes: [process], edges: [edge])).html
         }
-        for rows in columns.values {
-            #expect(zip(rows, rows.dropFirst()).allSatisfy { $1 - $0 >= 24 })
-        }
+        #expect(
+            html(1).contains(
+                "<b>40 (+1)</b> means: 40 messages since the sender connected, 1 of them while this map was made."))
+        #expect(html(0).contains("The number is that of the messages since the sender connected"))
     }
 
     @Test func `a port that is busy is said to be so in a map, and is in no trouble`() {

@@ -6,6 +6,21 @@ struct PortDrawing {
         case served, busy, slow, unserved, stuck, flooded, silent
 
         var isTrouble: Bool { self != .served && self != .busy }
+
+        /// Troubles come first, the worst before others.
+        var rank: Int {
+            switch self {
+            case .stuck: 0
+            case .unserved: 1
+            case .silent: 2
+            case .flooded: 3
+            case .slow: 4
+            case .busy: 5
+            case .served: 6
+            }
+        }
+
+        var word: String { self == .silent ? "no answer" : rawValue }
     }
 
     struct Port {
@@ -14,8 +29,10 @@ struct PortDrawing {
         var state = State.served
         var waiting: Int?
         var received: Int?
-        /// By whom the port is served, and what is wrong: each in a line.
+        /// By whom the port is served, and what is being handled: each in a line.
         var details: [String] = []
+        var trouble: String?
+        var remedy: String?
     }
 
     struct Process {
@@ -35,6 +52,11 @@ struct PortDrawing {
 
     var processes: [Process]
     var edges: [Edge]
+
+    /// The names of the ports, by their ids.
+    var names: [String: String] {
+        Dictionary(processes.flatMap(\.ports).map { ($0.id, $0.name) }) { first, _ in first }
+    }
 }
 
 extension PortDrawing {
@@ -62,7 +84,7 @@ extension PortDrawing.Port {
         name = port.names.joined(separator: ", ")
         guard let service = port.service else {
             state = .silent
-            details = ["The owner does not answer: it is stopped, or its library is too old."]
+            trouble = "the owner does not answer: it is stopped, or its library is too old"
             return
         }
         state = PortDrawing.State(rawValue: service.condition.rawValue) ?? .served
@@ -71,8 +93,6 @@ extension PortDrawing.Port {
         let by = service.isUnserved ? ["nobody"] + takers.map { "not by " + $0 } : takers
         details = ["Served by " + by.joined(separator: "; ") + "."]
         if state == .busy { details.append("A message is being handled, and no other waits.") }
-        if let trouble = service.trouble {
-            details.append(trouble + "." + (service.remedy.map { " What to do: \($0)." } ?? ""))
-        }
+        (trouble, remedy) = (service.trouble, service.remedy)
     }
 }
