@@ -159,7 +159,7 @@ import Testing
         #expect(
             html(1).contains(
                 "<b>40 (+1)</b> means: 40 messages since the sender connected, 1 of them while this map was made."))
-        #expect(html(0).contains("The number is that of the messages since the sender connected"))
+        #expect(html(0).contains("The numbers are messages since the sender connected."))
     }
 
     @Test func `a port that is busy is said to be so in a map, and is in no trouble`() {

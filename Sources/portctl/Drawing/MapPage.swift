@@ -84,15 +84,13 @@ struct MapPage {
 
     /// What the numbers mean, by the first example in the map.
     private var legend: String {
-        guard let edge = drawing.edges.first(where: { $0.recently > 0 }) ?? drawing.edges.first else { return "" }
-        let text =
-            edge.recently > 0
-            ? """
-            <b>\(count(edge))</b> means: \(counted(edge.sent, "message", "messages")) since the sender connected, \
-            \(edge.recently) of them while this map was made.
+        guard let edge = drawing.edges.first(where: { $0.recently > 0 }) else {
+            return "<p class=\"quiet legend\">The numbers are messages since the sender connected.</p>"
+        }
+        return """
+            <p class="quiet legend"><b>\(count(edge))</b> means: \(counted(edge.sent, "message", "messages")) since the sender \
+            connected, \(edge.recently) of them while this map was made.</p>
             """
-            : "The number is that of the messages since the sender connected; (+1) would be one of them sent while this map was made."
-        return "<p class=\"quiet legend\">\(text)</p>"
     }
 
     private func count(_ edge: PortDrawing.Edge) -> String {
@@ -204,7 +202,7 @@ struct MapPage {
         [hidden] { display: none !important; }
         @media (max-width: 820px) {
           .map { display: block; } .map > svg, .keys { display: none; }
-          .troubles li { grid-template-columns: 1fr; }
+          .troubles li { grid-template-columns: 1fr; } summary .badge { margin-left: 18px; }
         }
         @media print { .bar, .keys { display: none; } }
         """

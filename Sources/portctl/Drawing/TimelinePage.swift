@@ -98,7 +98,7 @@ struct TimelinePage {
                 """
         }
         return """
-            <table><thead><tr><th>Callout</th><th>Mode</th><th class="number">At</th><th class="number">Took</th></tr></thead>
+            <table class="slowest"><thead><tr><th>Callout</th><th>Mode</th><th class="number">At</th><th class="number">Took</th></tr></thead>
             <tbody>\(rows.joined(separator: "\n"))</tbody></table>
             """
     }
@@ -153,7 +153,9 @@ struct TimelinePage {
         .hint { font-size: 12px; margin: 4px 0 0; }
         #tip { position: fixed; z-index: 2; max-width: 420px; padding: 6px 10px; border-radius: 6px; pointer-events: none;
           background: var(--text); color: var(--ground); font-size: 12px; white-space: pre-line; overflow-wrap: anywhere; }
-        .tables { display: grid; grid-template-columns: repeat(auto-fit, minmax(440px, 1fr)); gap: 0 40px; }
+        .tables { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(440px, 100%), 1fr)); gap: 0 40px; }
+        @media (max-width: 520px) { .slowest th:nth-child(2), .slowest td:nth-child(2) { display: none; } .tile { padding: 4px 10px; }
+          th, td { padding-right: 8px; } th:last-child, td:last-child { padding-right: 0; } }
         .chip { display: inline-block; padding: 0 7px; border-radius: 9px; font-size: 12px; color: #16191d; white-space: nowrap; }
         tr[data-span] { cursor: pointer; } tr[data-span]:hover, tr[data-span]:focus { background: var(--panel); outline: none; }
         """
