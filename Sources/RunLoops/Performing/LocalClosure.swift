@@ -1,7 +1,7 @@
 // Handlers are `@Sendable`, since any thread may add an item. These functions make one of another closure.
 
 extension ThreadRunLoop {
-    /// Makes a handler for the calling thread's loop of any closure.
+    /// Makes a handler for the calling thread's loop of any closure, which may capture what is not `Sendable`.
     ///
     ///     var ticks = 0
     ///     let source = ThreadRunLoop.Source0(perform: ThreadRunLoop.local { ticks += 1 })
@@ -10,7 +10,7 @@ extension ThreadRunLoop {
     /// The closure is called and released on this thread, even if the item is released elsewhere; a call on another
     /// thread stops the process. The compiler does not see that: do not send the captures to another thread or task.
     @available(*, noasync, message: "a task may go on on another thread; add an item with a @Sendable handler")
-    public static func local<each Argument, Value>(
+    public static func local<each Argument: Sendable, Value: Sendable>(
         _ body: @escaping (repeat each Argument) -> Value
     ) -> @Sendable (repeat each Argument) -> Value {
         let closure = LocalClosure { (arguments: (repeat each Argument)) in body(repeat each arguments) }
