@@ -10,13 +10,11 @@ extension Receiver {
         in loop: ThreadRunLoop, forMode mode: ThreadRunLoop.Mode, keeping face: (any AnyObject & Sendable)? = nil
     ) throws(PortError) {
         try Fork.check()
-        let source = try scheduling.withLock { _ throws(PortError) in
+        try scheduling.withLock { _ throws(PortError) in
             let source = try makeSource(keeping: face)
             try runLoop { () throws(RunLoopError) in try loop.add(source, forMode: mode) }
-            return source
         }
-        // The descriptor does not report earlier messages.
-        source.raise()
+        tellOthersIfAny()
     }
 
     private func makeSource(keeping face: (any AnyObject & Sendable)?) throws(PortError) -> ThreadRunLoop.Source1 {
@@ -93,7 +91,8 @@ extension Receiver {
             handled = true
         }
         turn.source.settleRaise(during: turn)
-        if mustRaise { turn.source.raise(during: turn) }
+        // A look costs less than a turn that finds nothing, and leaves the loop's next pass to other events.
+        if mustRaise, mayHaveMore() { turn.source.raise(during: turn) }
         return handled
     }
 

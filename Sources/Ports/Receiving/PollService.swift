@@ -52,12 +52,7 @@ extension Receiver {
         // CFRunLoop counts a turn without a message as one with.
         try channel.connectBell()
         add(service)
-        // The descriptor may not report earlier messages.
-        let hasMore = state.withLock { state in
-            state.mayHaveMore = state.arrivals.hasMore(state.socket)
-            return state.mayHaveMore
-        }
-        if hasMore { tellOthers() }
+        tellOthersIfAny()
         return service
     }
 
@@ -99,18 +94,5 @@ extension Receiver {
         // A foreign loop has to learn the end.
         if taken != nil || !isOpen { service.wake() }
         return taken
-    }
-
-    /// Whether a message waits that the socket's descriptor does not report, or the port has ended.
-    private func mayHaveMore() -> Bool {
-        let mayHaveMore = state.withLock { state in
-            guard state.lifecycle.isOpen else { return true }
-            guard state.mayHaveMore else { return false }
-            state.mayHaveMore = state.arrivals.hasMore(state.socket)
-            if !state.mayHaveMore { state.source?.clear() }
-            return state.mayHaveMore
-        }
-        if hasByteLimit, !mayHaveMore { returnAllCredit() }
-        return mayHaveMore
     }
 }

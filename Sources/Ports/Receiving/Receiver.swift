@@ -98,8 +98,7 @@ final class Receiver: LocalPort, RegisteredPort {
             former = handlers.tapped(by: state.tapped?.taps, generation: state.handlers.generation + 1)
             swap(&state.handlers, &former)
         }
-        // The descriptor does not report earlier messages.
-        tellOthers()
+        tellOthersIfAny()
     }
 
     // MARK: Turns
@@ -274,6 +273,33 @@ final class Receiver: LocalPort, RegisteredPort {
     func tellOthers() {
         state.withLock { $0.source }?.raise()
         wakeWaiters()
+    }
+
+    /// Tells all takers of messages that came before there was somebody to handle them: the descriptor reports those no
+    /// more. Without a message nobody is told: a turn that finds nothing would cost the loop's pass its one event.
+    func tellOthersIfAny() {
+        let hasMore = state.withLock { state in
+            guard state.lifecycle.isOpen else { return false }
+            state.mayHaveMore = state.arrivals.hasMore(state.socket)
+            return state.mayHaveMore
+        }
+        if hasMore { tellOthers() }
+    }
+
+    /// Whether a message waits that the socket's descriptor does not report, or the port has ended. If neither, the
+    /// descriptor reports the next message.
+    func mayHaveMore() -> Bool {
+        // A handler may have forked.
+        let mayHaveMore =
+            state.withLockUnlessForked { state in
+                guard state.lifecycle.isOpen else { return true }
+                guard state.mayHaveMore else { return false }
+                state.mayHaveMore = state.arrivals.hasMore(state.socket)
+                if !state.mayHaveMore { state.source?.clear() }
+                return state.mayHaveMore
+            } ?? true
+        if hasByteLimit, !mayHaveMore { returnAllCredit() }
+        return mayHaveMore
     }
 
     func wakeWaiters() { for waiter in state.withLock({ $0.waiters }) { waiter.wake() } }
