@@ -67,6 +67,36 @@ import Testing
         }
     }
 
+    /// A wake-up without room would cost each message of many waiting senders another switch of threads.
+    @Test func `the next sender is woken once there is room, by the sender before or by the port`() throws {
+        let port = try MachPort(queueLimit: 2)
+        let channel = port.sendRight.channel
+        for _ in 0..<2 { try port.sendRight.send(MachPort.Message()) }
+        let waiters = (0..<3).map { _ in CountingWaiter() }
+        for waiter in waiters { channel.join(waiter) }
+        channel.leave(waiters[0])
+        #expect(waiters[1].count == 0)
+        _ = try port.receive(before: .distantPast)
+        #expect(waiters[1].count == 1)
+        // As if it had found no time to send.
+        channel.leave(waiters[1])
+        #expect(waiters[2].count == 1)
+        channel.leave(waiters[2])
+    }
+
+    @Test(arguments: [1, 2, 3])
+    func `many senders at a full queue lose nothing`(_ limit: Int) throws {
+        let (streams, senders, each) = (Streams(), 16, 200)
+        let port = try MachPort(queueLimit: limit) { streams.note($0) }
+        let thread = try RunLoopThread()
+        try port.schedule(in: thread.loop)
+        let helpers = (0..<senders).map { stream in
+            Helper { portError { try Streams.flood(port.sendRight, stream: UInt32(stream), count: each) } }
+        }
+        for helper in helpers { #expect(helper.value() == .some(nil)) }
+        streams.expect(0..<senders, each: each)
+    }
+
     // MARK: Memory
 
     @Test(arguments: [(size: 100, limit: 2000), (size: 64 << 10, limit: 50)])
@@ -178,4 +208,12 @@ private func threadTime() -> Duration {
     var time = timespec()
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
     return .seconds(time.tv_sec) + .nanoseconds(time.tv_nsec)
+}
+
+private final class CountingWaiter: Waiter {
+    private let wakes = Shared(0)
+
+    var count: Int { wakes.withLock { $0 } }
+
+    func wake() { wakes.withLock { $0 += 1 } }
 }

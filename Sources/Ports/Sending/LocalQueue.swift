@@ -96,6 +96,9 @@ final class LocalQueue: Sendable {
     /// Has the takers say when there is room. A sender asks for that before it tries for the last time.
     func askForRoom() { wantsRoom.store(true, ordering: .sequentiallyConsistent) }
 
+    /// Whether another message fits. A sender that has asked for room before, and finds none, hears of it.
+    var hasRoom: Bool { admittedCount - takenCount.value.load(ordering: .sequentiallyConsistent) < limit }
+
     /// The messages that were sent.
     var admittedCount: Int { front.value.admittedCount.load(ordering: .relaxed) }
 

@@ -363,10 +363,16 @@ final class SendChannel: Sendable {
     }
 
     func leave(_ waiter: some Waiter) {
-        let next = state.withLock { state in
+        let next = state.withLock { state -> (any Waiter)? in
             let next = state.queue.remove(waiter)
-            localQueue?.hold(!state.queue.waiters.isEmpty)
-            return next
+            guard let localQueue else { return next }
+            localQueue.hold(!state.queue.waiters.isEmpty)
+            guard next != nil else { return nil }
+            // Without room the waiter would only sleep again. The port wakes it when it has taken messages.
+            localQueue.askForRoom()
+            if localQueue.hasRoom { return next }
+            state.queue.isFull = true
+            return nil
         }
         next?.wake()
     }

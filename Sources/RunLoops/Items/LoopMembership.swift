@@ -1,14 +1,16 @@
+import CRunLoopShims
 import Synchronization
 
 /// The loops that have an item. Unowned: a loop retains its items, and leaves them when it ends. With a weak reference
 /// each retain of the loop would cost ten times as much.
 final class LoopMembership: Sendable {
-    private struct Member {
-        unowned let loop: ThreadRunLoop
-        let identity: ObjectIdentifier
-    }
+    private struct Member { unowned let loop: ThreadRunLoop }
 
     private let members = Mutex<[Member]>([])
+    /// The address of the only loop; 0 without a loop, and ``several``. Each message to a full queue and each first message
+    /// of a turn ask for it, on many threads at once: with the lock they would wait for each other.
+    private let only = Atomic<UInt>(0)
+    private static let several: UInt = 1
 
     var loops: [ThreadRunLoop] { members.withLock { $0.map(\.loop) } }
 
@@ -17,8 +19,19 @@ final class LoopMembership: Sendable {
 
     /// Whether this loop alone has the item.
     func isOnly(_ loop: ThreadRunLoop) -> Bool {
-        members.withLock { $0.count == 1 && $0[0].identity == ObjectIdentifier(loop) }
+        only.load(ordering: .sequentiallyConsistent) == UInt(bitPattern: ObjectIdentifier(loop))
     }
+
+    /// Whether the calling thread's loop alone has the item.
+    var isOnlyInCurrentLoop: Bool {
+        let only = only.load(ordering: .sequentiallyConsistent)
+        guard only > Self.several else { return false }
+        if let current = crl_thread_value() { return UInt(bitPattern: current) == only }
+        // The main thread may use `main` and never have asked for `current`.
+        return only == UInt(bitPattern: ObjectIdentifier(ThreadRunLoop.main)) && ThreadRunLoop.main.isCurrent
+    }
+
+    var isEmpty: Bool { only.load(ordering: .sequentiallyConsistent) == 0 }
 
     /// False when the item may be in one loop only, and is another loop's.
     @discardableResult
@@ -26,12 +39,26 @@ final class LoopMembership: Sendable {
         members.withLock { members in
             if members.contains(where: { $0.loop === loop }) { return true }
             if alone, !members.isEmpty { return false }
-            members.append(Member(loop: loop, identity: ObjectIdentifier(loop)))
+            members.append(Member(loop: loop))
+            noteOnly(members)
             return true
         }
     }
 
     func leave(_ loop: ThreadRunLoop) {
-        members.withLock { $0.removeAll { $0.loop === loop } }
+        members.withLock { members in
+            members.removeAll { $0.loop === loop }
+            noteOnly(members)
+        }
+    }
+
+    private func noteOnly(_ members: [Member]) {
+        let address =
+            switch members.count {
+            case 0: 0 as UInt
+            case 1: UInt(bitPattern: ObjectIdentifier(members[0].loop))
+            default: Self.several
+            }
+        only.store(address, ordering: .sequentiallyConsistent)
     }
 }

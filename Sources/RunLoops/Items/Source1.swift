@@ -134,12 +134,9 @@ extension ThreadRunLoop {
         public func clear() { report.store(.none, ordering: .sequentiallyConsistent) }
 
         /// Whether the calling thread's loop has the source, and no other loop.
-        package var isOnlyInCurrentLoop: Bool {
-            let loops = membership.loops
-            return !loops.isEmpty && loops.allSatisfy(\.isCurrent)
-        }
+        package var isOnlyInCurrentLoop: Bool { membership.isOnlyInCurrentLoop }
 
-        package var isInNoLoop: Bool { membership.loops.isEmpty }
+        package var isInNoLoop: Bool { membership.isEmpty }
 
         var callCount: Int { state.withLock { $0.callCount } }
 
