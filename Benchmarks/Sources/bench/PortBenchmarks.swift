@@ -25,7 +25,7 @@ enum PortBenchmarks {
             + rows(processes, "two processes", [.apart])
             + polledRows(frame) + inFlightRows(threads, "two threads", [32])
             + inFlightRows(processes, "two processes", [32])
-            + handOverRows(threads) + senderRows(threads) + crowdRows(frame) + memoryRows(frame)
+            + handOverRows(threads) + senderRows(threads) + fullQueueRows + crowdRows(frame) + memoryRows(frame)
             + lifeRows(frame, directory) + TypedPeer.rows + hostRows + foundationRows
     }
 
@@ -207,6 +207,21 @@ enum PortBenchmarks {
                     let senders = try SenderThreads(count, .apart)
                     return try team.value.contest(Work.rate, amongMany: true) { work.rate($0, from: senders) }
                 }
+            }
+        }
+    }
+
+    /// How many senders wait must not matter.
+    private static var fullQueueRows: [Row] {
+        [4, 16, 32].map { count in
+            Row(
+                part: "threads to one", work: "one way, a queue of 2", placement: .apart, variant: "\(count) senders"
+            ) {
+                let (many, one) = (try FullQueue(senders: count), try FullQueue(senders: 1))
+                let messages = 3200
+                return Contest(
+                    .messagesASecond, ours: { try many.rate(messages) },
+                    Contestant("1 sender", .atLeast(0.8)) { try one.rate(messages) })
             }
         }
     }

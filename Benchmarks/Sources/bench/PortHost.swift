@@ -48,20 +48,28 @@ final class EpollThread: PortHost {
         guard event >= 0, set >= 0, cb_set_add(set, event, 0) == 0 else {
             throw BenchError.system("epoll", errno: errno)
         }
-        // As long as the program: a benchmark makes two.
-        try PlainThread.start { while true { self.turn() } }
+        // As long as the port, which ends with the program: a benchmark makes two.
+        try PlainThread.start { while self.turn() {} }
     }
 
-    private func turn() {
+    /// False when the port has ended.
+    private func turn() -> Bool {
         var number: UInt32 = 0
-        guard cb_set_wait(set, &number, 1) == 1 else { return }
+        guard cb_set_wait(set, &number, 1) == 1 else { return true }
         if number == 0 {
             var count: UInt64 = 0
             _ = read(event, &count, 8)
             for work in state.withLock({ exchange(&$0.work, with: []) }) { work() }
         } else {
-            do { try state.withLock { $0.port }?.handle() } catch { fail(error) }
+            do throws(PortError) {
+                try state.withLock { $0.port }?.handle()
+            } catch .isInvalid {
+                return false
+            } catch {
+                fail(error)
+            }
         }
+        return true
     }
 
     func execute(_ work: @escaping @Sendable () -> Void) {
