@@ -48,6 +48,8 @@ extension MachPort {
 
         private var content: Content
 
+        var received: ReceivedMessage? { if case .received(let message) = content { message } else { nil } }
+
         /// Makes a message of these parts, with a port for the answer.
         public init(id: UInt32 = 0, _ components: [Component] = [], replyPort: SendRight? = nil) {
             self.id = id

@@ -89,6 +89,47 @@ import Testing
         thread.stop()
     }
 
+    @Test(arguments: [true, false])
+    func `the message in a handler is told, with its sender, until the handler returns`(isLocal: Bool) throws {
+        let (began, mayEnd) = (Latch(), Latch())
+        let port = try port { _ in
+            began.open()
+            _ = mayEnd.wait(until: .patience)
+        }
+        let thread = try served(port)
+        let (right, runtime) = try stranger(to: port)
+        try (isLocal ? port.sendRight : right).send(MachPort.Message(id: 7), before: .patience)
+        #expect(began.wait(until: .patience))
+        let service = try right.service(observing: .milliseconds(20), before: .patience)
+        let message = try #require(service.handling.first)
+        #expect(service.handling.count == 1 && message.id == 7 && !message.isRequest && message.isOlder)
+        #expect(message.pid == getpid() && message.program == ProcessIdentity.own.program)
+        #expect(service.condition == (service.handlingTime < PortService.longHandling ? .busy : .stuck))
+        // Who asks again learns of all the time since.
+        let again = try right.service(observing: .milliseconds(20), before: .patience)
+        #expect(again.handling.first?.age ?? .zero >= message.age + .milliseconds(20))
+        mayEnd.open()
+        #expect(waitUntil { (try? right.service(observing: .milliseconds(1)).handling) == [] })
+        withExtendedLifetime(runtime) {}
+        thread.stop()
+    }
+
+    @Test func `a handler that has one message for seconds makes its port stuck`() {
+        func handling(for age: Duration) -> PortService {
+            var handling = service()
+            handling.handling = [
+                .init(id: 7, name: nil, isRequest: false, pid: 9, program: "x", age: age, isOlder: true)
+            ]
+            return handling
+        }
+        #expect(handling(for: PortService.longHandling - .milliseconds(1)).condition == .busy)
+        let stuck = handling(for: PortService.longHandling)
+        #expect(stuck.condition == .stuck)
+        #expect(
+            stuck.trouble?.hasPrefix("a message of id 7 of x (pid 9) is being handled, and for 2.0 s no end was seen: ")
+                == true, "\(stuck.trouble ?? "")")
+    }
+
     @Test func `a handler that does not return makes its port stuck, and is named`() throws {
         let (began, mayEnd) = (Latch(), Latch())
         let port = try port { _ in
@@ -195,7 +236,7 @@ import Testing
         try await right.send(MachPort.Message())
         #expect(await waitUntil { began.withLock { $0 } == 1 })
         let busy = try await right.service(observing: .milliseconds(20))
-        #expect(busy.iteratingTasks == 1 && busy.waitingTasks == 0 && busy.condition == .served)
+        #expect(busy.iteratingTasks == 1 && busy.waitingTasks == 0 && busy.condition == .busy)
         #expect(busy.takers == ["a task that handles a message in `for await`"])
         try await right.send(MachPort.Message())
         let stuck = try await right.service(observing: .milliseconds(20))

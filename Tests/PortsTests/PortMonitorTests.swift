@@ -87,6 +87,12 @@ import Testing
         #expect(events.map(\.number) == [1, 1, 2, 2, 3, 3, 4, 4] && events.map(\.id) == [1, 1, 2, 2, 3, 3, 4, 4])
         #expect(events.map(\.name) == [nil, nil, nil, nil, nil, nil, "Lookup", "Lookup"])
         #expect(events[1].duration ?? .zero > .zero && events[5].size == 1)
+        // An asker that gives up is seen before the end of its request.
+        #expect(errorKind { _ = try remote.request(id: 5, timeout: .milliseconds(20)) } == "receiveTimedOut")
+        let given = try (0..<2).map { _ in try #require(try monitor.next(before: .patience)) }
+        #expect(given.map(\.kind) == [.request, .cancelled] && given.map(\.id) == [5, 5])
+        kept.withLock { $0 = [] }
+        #expect(try monitor.next(before: .patience)?.kind == .unanswered)
         thread.stop()
     }
 

@@ -40,11 +40,36 @@ import Testing
         let full = try await service()
         #expect(full.requestCount == 2 && full.requests.count == 2 && full.lastingCount == 0)
         #expect(full.requests.allSatisfy { $0.pid == getpid() && $0.program != nil && $0.name == nil })
+        #expect(full.senders.map(\.requests) == [2])
         #expect(full.requests[0].age >= full.requests[1].age && full.requests.allSatisfy { !$0.isCancelled })
         #expect(full.condition == (full.requests[0].age < .seconds(2) ? .busy : .stuck))
         opener.finish()
         for asker in askers { _ = try await asker.value }
         #expect(await waitUntil { (try? await service().requestCount) == 0 })
+        server.invalidate()
+        try await serving.value
+    }
+
+    @Test func `a message without a wish for a reply is told while a task of serve handles it`() async throws {
+        let server = try server()
+        let (gate, opener) = AsyncStream.makeStream(of: Void.self)
+        let serving = Task {
+            try await server.serve { _ in
+                for await _ in gate { break }
+                return nil
+            }
+        }
+        let runtime = PortRuntime(directory: sandbox.path)
+        let right = try await runtime.nameServer.port(forName: "asked", before: .patience)
+        try await right.send(MachPort.Message(id: 9), before: .patience)
+        func service() async throws -> PortService { try await right.service(observing: .milliseconds(20)) }
+        #expect(await waitUntil { (try? await service().handling.count) == 1 })
+        let busy = try await service()
+        let message = try #require(busy.handling.first)
+        #expect(message.id == 9 && message.pid == getpid() && !message.isRequest && !message.isOlder)
+        #expect(busy.requests.isEmpty && busy.condition == (message.age < PortService.longHandling ? .busy : .slow))
+        opener.finish()
+        #expect(await waitUntil { (try? await service().handling.isEmpty) == true })
         server.invalidate()
         try await serving.value
     }
@@ -85,14 +110,14 @@ import Testing
         }
         #expect(numbers() == Set(0..<200) && Set(places).count == 200)
         taken.setKind(RequestKind(name: "Count", mayLast: true), of: 1)
-        let seen = RequestsInProgress(taken, sandbox.names.runtime.inspector)
+        let seen = RequestsInProgress(taken, sandbox.names.runtime.inspector, inHand: nil)
         #expect(seen.count == 100 && seen.lastingCount == 100 && seen.oldest.count == 32 && seen.handlers == nil)
         #expect(seen.oldest.map(\.id) == [UInt32](repeating: 0, count: 16) + [UInt32](repeating: 1, count: 16))
         #expect(seen.oldest[16].name == "Count" && seen.oldest[16].mayLast && !seen.oldest[0].mayLast)
         // The oldest were the first.
         #expect(zip(seen.oldest, seen.oldest.dropFirst()).allSatisfy { $0.mayLast != $1.mayLast || $0.age >= $1.age })
         taken.setReplying(places[0], true)
-        let replying = RequestsInProgress(taken, sandbox.names.runtime.inspector)
+        let replying = RequestsInProgress(taken, sandbox.names.runtime.inspector, inHand: nil)
         #expect(replying.count == 100 && replying.oldest[16].isReplying && !replying.oldest[0].isReplying)
 
         for place in places.prefix(100).shuffled() { taken.end(place) }

@@ -12,6 +12,8 @@ public struct PortEvent: Sendable, Hashable {
         case reply
         /// A failure was sent in place of the reply.
         case failure
+        /// The asker has given up. The handler may go on.
+        case cancelled
         /// The request gets no reply: its right was released, perhaps as the asker had given up.
         case unanswered
     }
@@ -96,12 +98,14 @@ extension PortEvent: Fields {
         duration = reader.duration()
         sizes = reader.numbers().map { min(max(0, $0), FieldReader.mostCount) }
         name = reader.text()
-        self.kind = reader.flag() ? .failure : kind
+        let isFailure = reader.flag()
+        self.kind = reader.flag() ? .cancelled : isFailure ? .failure : kind
     }
 
     func write(to writer: inout FieldWriter) {
-        // For older readers, a failure is a reply.
-        writer.write(Self.kinds.firstIndex(of: kind == .failure ? .reply : kind) ?? 0)
+        // For older readers, a failure is a reply, and a request that was given up has none.
+        let known: Kind = kind == .failure ? .reply : kind == .cancelled ? .unanswered : kind
+        writer.write(Self.kinds.firstIndex(of: known) ?? 0)
         writer.write(time.bitPattern)
         writer.write(number)
         writer.write(id)
@@ -113,6 +117,7 @@ extension PortEvent: Fields {
         writer.write(sizes)
         writer.write(name)
         writer.write(kind == .failure)
+        writer.write(kind == .cancelled)
     }
 }
 

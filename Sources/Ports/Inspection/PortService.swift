@@ -50,6 +50,8 @@ public struct PortService: Sendable, Hashable {
         public let sinceEmpty: Int
         /// Whether the process has ended. Messages of it may wait.
         public let hasEnded: Bool
+        /// Its requests that were taken, and have no reply yet.
+        public internal(set) var requests = 0
     }
 
     /// A port of another service that the owner waits for.
@@ -82,6 +84,25 @@ public struct PortService: Sendable, Hashable {
         public let isReplying: Bool
         /// Whether the asker has given up, or has ended.
         public let isCancelled: Bool
+    }
+
+    /// A message in a handler that has not returned. Of a loop, a queue or a thread, the first in hand of those that it
+    /// handles; of tasks in `serve`, those without a wish for a reply: the others are ``PortService/requests``.
+    public struct Handled: Sendable, Hashable {
+        /// The message's id.
+        public let id: UInt32
+        /// The name of the message's type; nil for a message that is not typed.
+        public let name: String?
+        /// Whether the sender waits for a reply.
+        public let isRequest: Bool
+        /// The process id of the sender; 0 when the owner does not know it.
+        public let pid: Int32
+        /// The name of the sender's program; nil when the owner does not know it.
+        public let program: String?
+        /// The time since the message was taken.
+        public let age: Duration
+        /// Whether the message was taken before the owner first looked, and so may be older.
+        public let isOlder: Bool
     }
 
     /// The handlers of `serve` or of a `RequestServer`.
@@ -142,6 +163,8 @@ public struct PortService: Sendable, Hashable {
     public let requests: [Request]
     /// Those of the ``waitingTasks`` that wait for a `serve`.
     let servingTasks: Int
+    /// The messages in handlers, the oldest first, and of many the sixteen oldest.
+    public internal(set) var handling: [Handled] = []
 
     /// The state of the port's queue.
     public var statistics: PortStatistics { PortStatistics(received: received, waiting: waiting) }
@@ -157,10 +180,11 @@ extension PortService {
         /// A message is being handled, or waits for its reply, and no other waits; or all handlers are at work, and none
         /// of them for long. With ``PortService/isReceiverAway`` perhaps not any more.
         case busy
-        /// A request, of those that may not last, has been without its reply for two seconds or more.
+        /// A request, of those that may not last, has been without its reply for ``PortService/longHandling`` or more. The
+        /// same time counts for a message without a wish for a reply in a task of `serve`.
         case slow
-        /// Somebody serves the port, and has taken nothing while the owner looked; or has handled one message for two
-        /// seconds or more, while no other waits.
+        /// Somebody serves the port, and has taken nothing while the owner looked; or has handled one message for
+        /// ``PortService/longHandling`` or more, while no other waits.
         case stuck
         /// Messages are taken, and more wait than are soon done.
         case flooded
@@ -180,7 +204,6 @@ extension PortService {
     /// What is to be said of the port.
     public var condition: Condition {
         if isUnserved { return .unserved }
-        let isHandling = handlingThreads > waitingThreads
         if observed > .zero, handled == 0 {
             if waiting > 0 {
                 guard isFull, oldestRequest != nil, !isSlow else { return .stuck }
@@ -194,19 +217,32 @@ extension PortService {
         return isBusy && waiting == 0 ? .busy : .served
     }
 
-    private static let longHandling = Duration.seconds(2)
+    /// Two seconds. A port is ``Condition/stuck`` when a handler has had one message for this time, and
+    /// ``Condition/slow`` when a request has been without its reply for this time.
+    public static let longHandling = Duration.seconds(2)
+
+    /// Whether a thread, or a task in `for await`, handles a message.
+    var isHandling: Bool { handlingThreads > waitingThreads || busyTasks > 0 && received > 0 }
+
+    /// About the tasks in `for await` that handle a message: a task may also wait without a `for await`.
+    var busyTasks: Int { max(0, iteratingTasks - max(0, waitingTasks - servingTasks)) }
 
     /// The oldest request in progress whose reply is due.
     var oldestRequest: Request? { requests.first { !$0.mayLast && !$0.isReplying } }
 
-    /// Whether a request has waited for long.
-    var isSlow: Bool { oldestRequest.map { $0.age >= Self.longHandling } ?? false }
+    /// Whether a request has waited for long, or a task of `serve` has a message for long.
+    var isSlow: Bool {
+        oldestRequest.map { $0.age >= Self.longHandling } ?? false
+            || handlers != nil && handling.contains { $0.age >= Self.longHandling }
+    }
 
     /// Whether no handler is left for another request.
     var isFull: Bool { handlers.map { $0.count >= $0.limit } ?? false }
 
     /// How long a message has been handled, at least.
-    var handlingTime: Duration { max(observed, loops.filter(\.serves).compactMap(\.busyFor).max() ?? .zero) }
+    var handlingTime: Duration {
+        max(observed, loops.filter(\.serves).compactMap(\.busyFor).max() ?? .zero, handling.first?.age ?? .zero)
+    }
 
     /// The messages that came while the owner looked.
     var recentlySent: Int { senders.reduce(0) { $0 &+ $1.recently } }

@@ -23,6 +23,7 @@ extension PortService: Fields {
         lastingCount = reader.count()
         requests = reader.list()
         servingTasks = reader.count()
+        handling = reader.list()
     }
 
     func write(to writer: inout FieldWriter) {
@@ -41,6 +42,7 @@ extension PortService: Fields {
         for count in [requestCount, lastingCount] { writer.write(count) }
         writer.write(requests)
         writer.write(servingTasks)
+        writer.write(handling)
     }
 }
 
@@ -91,6 +93,7 @@ extension PortService.Sender: Fields {
         taken = reader.count()
         sinceEmpty = reader.count()
         hasEnded = reader.flag()
+        requests = reader.count()
     }
 
     func write(to writer: inout FieldWriter) {
@@ -99,6 +102,7 @@ extension PortService.Sender: Fields {
         writer.write(sent)
         for count in [recently, taken, sinceEmpty] { writer.write(count) }
         writer.write(hasEnded)
+        writer.write(requests)
     }
 }
 
@@ -126,6 +130,28 @@ extension PortService.Handlers: Fields {
 
     func write(to writer: inout FieldWriter) {
         for number in [count, limit] { writer.write(number) }
+    }
+}
+
+extension PortService.Handled: Fields {
+    init(from reader: inout FieldReader) {
+        id = UInt32(truncatingIfNeeded: reader.number())
+        name = reader.text()
+        isRequest = reader.flag()
+        pid = Int32(truncatingIfNeeded: reader.number())
+        program = reader.text()
+        age = reader.duration() ?? .zero
+        isOlder = reader.flag()
+    }
+
+    func write(to writer: inout FieldWriter) {
+        writer.write(id)
+        writer.write(name)
+        writer.write(isRequest)
+        writer.write(pid)
+        writer.write(program)
+        writer.write(age)
+        writer.write(isOlder)
     }
 }
 

@@ -20,7 +20,21 @@ extension PortService.Loop: CustomStringConvertible {
 extension PortService.Sender: CustomStringConvertible {
     /// The program without its folders, the process id, and whether the process has ended.
     public var description: String {
-        ProcessIdentity(pid: pid, path: program).description + (hasEnded ? ", which has ended," : "")
+        ProcessIdentity(pid: pid, path: program).description + (hasEnded ? ", which has ended" : "")
+    }
+}
+
+extension PortService.Handled: CustomStringConvertible {
+    /// The message by the name of its type, else by its id, its sender, and for how long a handler has it.
+    public var description: String {
+        "\(subject), in its handler for \(isOlder ? "at least " : "")\(shown(age))"
+    }
+
+    /// The message and its sender.
+    fileprivate var subject: String {
+        let message = name?.printable ?? "a \(isRequest ? "request" : "message") of id \(id)"
+        let isKnown = pid != 0 || program != nil
+        return message + (isKnown ? " of \(ProcessIdentity(pid: pid, program: program))" : "")
     }
 }
 
@@ -68,21 +82,22 @@ extension PortService {
         return takers
     }
 
-    /// About: a task may also wait without a `for await`.
-    private var busyTasks: Int { max(0, iteratingTasks - max(0, waitingTasks - servingTasks)) }
-
     /// What is wrong with the port, in a sentence; nil for nothing.
     public var trouble: String? {
         let wait = waiting == 1 ? "1 message waits" : "\(waiting) messages wait"
         switch condition {
         case .served, .busy: return nil
-        case .unserved: return "\(wait), and nobody takes them: \(lack)"
+        case .unserved:
+            return waiting == 0 ? "nobody takes its messages: \(lack)" : "\(wait), and nobody takes them: \(lack)"
         case .stuck:
             if waiting == 0 {
-                return "a message is being handled, and for \(shown(handlingTime)) no end was seen: \(block)"
+                let message = handling.first?.subject ?? "a message"
+                return "\(message) is being handled, and for \(shown(handlingTime)) no end was seen: \(block)"
             }
-            return "\(wait), and none was taken in a look of \(shown(observed)): \(block)"
-        case .slow: return progress.map { $0 + awaits }
+            let inHand = isFull ? nil : handling.first
+            return "\(wait), and none was taken in a look of \(shown(observed)): "
+                + (inHand.map { "\($0); " } ?? "") + block
+        case .slow: return (progress ?? oneWay).map { $0 + awaits }
         case .flooded:
             return "\(wait), \(backlog)" + (blame.map { ": \($0)" } ?? "")
                 + (isSlow ? progress.map { "; \($0)" } ?? "" : "")
@@ -97,6 +112,14 @@ extension PortService {
             : "\(requestCount) requests are in progress, the oldest: \(oldestRequest)"
     }
 
+    /// The messages in handlers of `serve` that want no reply; nil for none.
+    private var oneWay: String? {
+        guard let oldest = handling.first else { return nil }
+        return handling.count == 1
+            ? "1 message is being handled: \(oldest)"
+            : "\(handling.count) messages or more are being handled, the oldest: \(oldest)"
+    }
+
     /// How much the messages that wait are.
     private var backlog: String {
         guard handled > 0 else { return "more than are soon handled" }
@@ -106,14 +129,14 @@ extension PortService {
 
     /// Who has sent most of them.
     private var blame: String? {
-        guard let sender = busiestSender else { return nil }
-        let taken = takenInSample
-        if sender.taken > taken / 2 { return "\(sender) has sent \(sender.taken) of the last \(taken) taken" }
-        if comesFast, sender.recently > recentlySent / 2 {
-            return "\(sender) has sent \(sender.recently) of the last \(recentlySent)"
+        guard let busiest = busiestSender else { return nil }
+        let (sender, taken) = ("\(busiest)" + (busiest.hasEnded ? "," : ""), takenInSample)
+        if busiest.taken > taken / 2 { return "\(sender) has sent \(busiest.taken) of the last \(taken) taken" }
+        if comesFast, busiest.recently > recentlySent / 2 {
+            return "\(sender) has sent \(busiest.recently) of the last \(recentlySent)"
         }
         let sent = senders.reduce(0) { $0 &+ $1.sinceEmpty }
-        return "\(sender) has sent \(sender.sinceEmpty) of the \(sent) that came since none waited"
+        return "\(sender) has sent \(busiest.sinceEmpty) of the \(sent) that came since none waited"
     }
 
     /// What to do against ``trouble``.
@@ -166,12 +189,20 @@ extension PortService {
     /// Why nothing was taken.
     private var block: String {
         if isFull, let handlers {
-            let oldest = oldestRequest.map { "; the oldest request in progress: \($0)" } ?? ""
-            return "all \(handlers.limit) handlers are at work\(oldest)\(awaits)"
+            let oldest =
+                oldestRequest.map { "; the oldest request in progress: \($0)" } ?? oneWay.map { "; \($0)" } ?? ""
+            return "all \(handlers.limit) handlers are at work\(most)\(oldest)\(awaits)"
         }
         let taker =
             loops.first { $0.serves && $0.busyFor != nil }?.description ?? takers.first ?? "a thread handles a message"
         return taker + awaits
+    }
+
+    /// The process that has asked most of the requests in progress.
+    private var most: String {
+        let asked = senders.reduce(0) { $0 &+ $1.requests }
+        guard let asker = senders.max(by: { $0.requests < $1.requests }), asker.requests > 1 else { return "" }
+        return "; \(asker)\(asker.hasEnded ? "," : "") has asked \(asker.requests) of the \(asked) requests in progress"
     }
 
     /// What the owner waits for.

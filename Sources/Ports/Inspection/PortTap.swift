@@ -95,6 +95,7 @@ final class PortTap: MessageTap {
             for monitor in self?.monitors(for: event) ?? [] {
                 switch end {
                 case .answered: monitor.add(PortEvent(event, .reply, since))
+                case .cancelled: monitor.add(PortEvent(event, .cancelled, since))
                 case .failed: monitor.add(PortEvent(event, .failure, since))
                 case .unanswered: monitor.add(PortEvent(event, .unanswered, since))
                 case .forgotten: monitor.leaveOut()

@@ -10,11 +10,17 @@ struct RequestsInProgress {
     private(set) var count = 0
     private(set) var lastingCount = 0
     private(set) var oldest: [PortService.Request] = []
+    /// By the processes of the askers.
+    private(set) var counts: [Int32: Int] = [:]
+    /// The message that a thread has in hand, if that is a request: the last that was taken of those with its id.
+    private(set) var inHand: PortService.Request?
+    /// The messages in handlers of tasks that want no reply, the oldest first.
+    private(set) var oneWay: [PortService.Handled] = []
 
     /// The most requests that are told of, of each of two sorts.
     fileprivate static let most = 16
 
-    init(_ taken: TakenRequests?, _ inspector: Inspector) {
+    init(_ taken: TakenRequests?, _ inspector: Inspector, inHand note: MessageInHand.Note?) {
         guard let taken else { return }
         let slots = taken.slots
         servingTasks = slots.count { $0.used < $0.count }
@@ -24,20 +30,37 @@ struct RequestsInProgress {
                 limit: slots.reduce(0) { $0 + min($1.count, FieldReader.mostCount) })
         }
         var (due, others): ([Known], [Known]) = ([], [])
+        var (askers, last): ([PortID: Int], Known?) = ([:], nil)
         taken.forEach { entry, kind in
             let mayLast = kind?.mayLast ?? false
             if mayLast { lastingCount += 1 } else { count += 1 }
             let request = Known(entry: entry, kind: kind)
+            askers[entry.asker, default: 0] += 1
+            if let note, note.isRequest, note.id == entry.subject, entry.since >= last?.entry.since ?? entry.since {
+                last = request
+            }
             if mayLast || entry.isReplying { others.note(request) } else { due.note(request) }
         }
         let now = MonotonicInstant.now
-        oldest = (due + others).map { request in
+        func told(_ request: Known) -> PortService.Request {
             let (entry, kind) = (request.entry, request.kind)
             let asker = inspector.context.channels.identity(of: entry.asker)
             return PortService.Request(
                 id: entry.subject, name: kind?.name, pid: asker.pid ?? 0, program: asker.program,
                 age: entry.since.duration(to: now), mayLast: kind?.mayLast ?? false, isReplying: entry.isReplying,
                 isCancelled: inspector.isCancelled(entry))
+        }
+        oldest = (due + others).map(told)
+        inHand = last.map(told)
+        for (asker, count) in askers {
+            counts[inspector.context.channels.identity(of: asker).pid ?? 0, default: 0] += count
+        }
+        oneWay = taken.oneWay.sorted { $0.since < $1.since }.prefix(Self.most).map { work in
+            let sender = work.message.sender?.pid ?? 0
+            return PortService.Handled(
+                id: work.message.header.id, name: taken.kind(of: work.message.header.id)?.name, isRequest: false,
+                pid: sender, program: ProcessIdentity(pid: sender).program, age: work.since.duration(to: now),
+                isOlder: false)
         }
     }
 }

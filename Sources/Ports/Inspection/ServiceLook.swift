@@ -38,11 +38,14 @@ final class ServiceLook: Sendable {
     func begin(_ tell: @escaping @Sendable (PortService?) -> Void) {
         look { [self] first in
             guard let first else { return tell(nil) }
+            _ = port.timeSinceTaken
             let takers = port.takers
             let loops = takers.places.map(loop)
             // Nothing to see.
             if first.statistics.waiting == 0, takers.turnCount == takers.waiters.count(where: { $0 is ThreadWaiter }),
-                loops.allSatisfy({ $0.busyFor == nil }), port.requests?.isEmpty != false
+                loops.allSatisfy({ $0.busyFor == nil }), port.requests?.isEmpty != false,
+                port.iteratingTasks.load(ordering: .relaxed) <= takers.waiters.count(where: { $0 is TaskWaiter }),
+                port.requests?.oneWay.isEmpty != false
             {
                 return tell(service(first, first, takers, loops, [:]))
             }
@@ -83,7 +86,10 @@ final class ServiceLook: Sendable {
     }
 
     /// - Parameter taken: A sample of the messages that were taken meanwhile, by their senders' processes.
-    private func senders(_ first: Sight, _ last: Sight, _ taken: [pid_t: Int]) -> [PortService.Sender] {
+    /// - Parameter requests: How many requests of each process are in progress.
+    private func senders(
+        _ first: Sight, _ last: Sight, _ taken: [pid_t: Int], _ requests: [pid_t: Int]
+    ) -> [PortService.Sender] {
         var found = last.senders
         for (pid, count) in taken where found[pid] == nil {
             // The process has sent more than the port knows of, or has ended and its last message was taken.
@@ -107,7 +113,7 @@ final class ServiceLook: Sendable {
             return PortService.Sender(
                 pid: pid, program: hasProgram ? ProcessStatus.program(of: pid) : sent.former, sent: sent.sent,
                 recently: max(0, sent.sent - (first.senders[pid] ?? Sent()).sent), taken: taken[pid] ?? 0,
-                sinceEmpty: sent.sinceEmpty, hasEnded: sent.hasEnded)
+                sinceEmpty: sent.sinceEmpty, hasEnded: sent.hasEnded, requests: requests[pid] ?? 0)
         }
     }
 
@@ -116,8 +122,9 @@ final class ServiceLook: Sendable {
     ) -> PortService {
         let iteratingTasks = port.iteratingTasks.load(ordering: .relaxed)
         let receivers = takers.waiters.count { !($0 is PollService) }
-        let requests = RequestsInProgress(port.requests, inspector)
-        return PortService(
+        let note = port.inHand.look()
+        let requests = RequestsInProgress(port.requests, inspector, inHand: note)
+        let service = PortService(
             pid: getpid(), hasHandler: takers.hasHandler, loops: loops, queue: takers.queue,
             waitingThreads: takers.waiters.count { $0 is ThreadWaiter },
             waitingTasks: takers.waiters.count { $0 is TaskWaiter },
@@ -130,9 +137,24 @@ final class ServiceLook: Sendable {
             handled: last.statistics.received - first.statistics.received,
             waitingBefore: first.statistics.waiting, received: last.statistics.received,
             waiting: last.statistics.waiting, queueLimit: Int(port.channel.right.queueLimit),
-            senders: senders(first, last, taken), awaited: awaited,
+            senders: senders(first, last, taken, requests.counts), awaited: awaited,
             handlers: requests.handlers, requestCount: requests.count, lastingCount: requests.lastingCount,
             requests: requests.oldest, servingTasks: requests.servingTasks)
+        return service.with(handling: inHand(service, note, requests.inHand) + requests.oneWay)
+    }
+
+    /// The message that a thread or a task has, other than those of `serve`.
+    private func inHand(
+        _ service: PortService, _ note: MessageInHand.Note?, _ request: PortService.Request?
+    ) -> [PortService.Handled] {
+        guard let note, service.observed > .zero, service.isHandling || service.isReceiverAway else { return [] }
+        let (sender, age) = (note.sender ?? request?.pid ?? 0, port.timeSinceTaken)
+        return [
+            PortService.Handled(
+                id: note.id, name: port.requests?.kind(of: note.id)?.name, isRequest: note.isRequest, pid: sender,
+                program: sender == 0 ? nil : ProcessIdentity(pid: sender).program, age: request?.age ?? age,
+                isOlder: request == nil)
+        ]
     }
 
     private func loop(_ loop: ThreadRunLoop, _ modes: [ThreadRunLoop.Mode]) -> PortService.Loop {
@@ -156,6 +178,14 @@ final class ServiceLook: Sendable {
                 port: port.description, title: inspector.context.channels.identity(of: port).description,
                 replies: counts.replies, senders: counts.senders)
         }
+    }
+}
+
+extension PortService {
+    fileprivate func with(handling: [Handled]) -> PortService {
+        var service = self
+        service.handling = handling
+        return service
     }
 }
 
@@ -183,6 +213,15 @@ extension Receiver {
     }
 
     fileprivate var counts: StatisticsCounts { state.withLock { $0.counts } }
+
+    /// For how long no message was taken, at least: since somebody first looked.
+    fileprivate var timeSinceTaken: Duration {
+        state.withLock { state in
+            let now = MonotonicInstant.now
+            if state.seen?.taken != state.counts.taken { state.seen = (state.counts.taken, now) }
+            return state.seen?.since.duration(to: now) ?? .zero
+        }
+    }
 
     /// The loops that have the port, and the modes.
     var places: [(loop: ThreadRunLoop, modes: [ThreadRunLoop.Mode])] { state.withLock { $0.source }?.places ?? [] }

@@ -103,6 +103,9 @@ extension MessagePortRequest {
         at port: LocalMessagePort, _ handler: @escaping @Sendable (MessagePortRequest) async throws -> MachPort.Message
     ) async {
         if isCancelled { return }
+        // A request is noted by its right to reply.
+        let oneWay = replyRight == nil ? message.received.map(port.taken.beginOneWay) : nil
+        defer { if let oneWay { port.taken.endOneWay(oneWay) } }
         let work = Task { try await handler(self) }
         onCancel { work.cancel() }
         let outcome = await withTaskCancellationHandler {

@@ -62,13 +62,14 @@ extension Receiver {
         var frame: Frame?
         while turn.next() {
             if let message = takeAtHand(&handlers, &frame, &isReported) {
+                inHand.note(message.header, isLocal: true)
                 handlers.handle(message, &used)
                 handled = true
                 continue
             }
             if let frame = frame.take() {
                 guard let frame = checked(frame) else { continue }
-                handlers.handle(frame)
+                inHand.show(frame) { handlers.handle(frame) }
                 handled = true
                 continue
             }
@@ -87,7 +88,7 @@ extension Receiver {
                 mustRaise = turn.source.raiseIfNested(during: turn)
                 wakeWaiters()
             }
-            delivery.handle(&used)
+            delivery.handle(&used, inHand)
             handled = true
         }
         turn.source.settleRaise(during: turn)

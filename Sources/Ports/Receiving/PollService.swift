@@ -72,7 +72,7 @@ extension Receiver {
                 hasMore = mayHaveMore()
                 if hasMore { delivery.isFirst ? tellOthers() : service.wake() }
             }
-            delivery.handle(&used)
+            delivery.handle(&used, inHand)
             count += 1
         }
         if !hasMore || !mayHaveMore(), service.clear(), mayHaveMore() { service.wake() }

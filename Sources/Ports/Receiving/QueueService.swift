@@ -110,7 +110,7 @@ extension Receiver {
                 return false
             }
             if delivery.isFirst { tellOthers() }
-            delivery.handle(&used)
+            delivery.handle(&used, inHand)
         }
         return true
     }

@@ -15,6 +15,8 @@ enum ReceivedMessage: Sendable {
         }
     }
 
+    var isLocal: Bool { if case .local = self { true } else { false } }
+
     /// The channel to the port for the answer.
     var replyChannel: SendChannel? {
         switch self {

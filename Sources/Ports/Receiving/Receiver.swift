@@ -54,6 +54,7 @@ final class Receiver: LocalPort, RegisteredPort {
     let requests: TakenRequests?
     /// The tasks in a `for await` over the port's messages.
     let iteratingTasks = Atomic(0)
+    let inHand = MessageInHand()
     /// Whether a program's `receive(before:)` has taken a message, and nobody has asked for another since.
     let isReceiverAway = Atomic(false)
 
@@ -137,10 +138,13 @@ final class Receiver: LocalPort, RegisteredPort {
         var message: ReceivedMessage? { local.map(ReceivedMessage.local) ?? frame.map(ReceivedMessage.frame) }
 
         /// Calls the handler. If nobody has kept the message, `used` gets it.
-        mutating func handle(_ used: inout LocalQueue.Batch) {
+        mutating func handle(_ used: inout LocalQueue.Batch, _ inHand: borrowing MessageInHand) {
             let handlers = Handlers(message: handler)
-            if let local = local.take() { handlers.handle(local, &used) }
-            if let frame { handlers.handle(frame) }
+            if let local = local.take() {
+                inHand.note(local.header, isLocal: true)
+                handlers.handle(local, &used)
+            }
+            if let frame { inHand.show(frame) { handlers.handle(frame) } }
         }
     }
 

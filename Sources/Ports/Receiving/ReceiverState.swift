@@ -20,6 +20,8 @@ struct ReceiverState: ~Copyable {
     var exposedIn: RegistryDirectory?
     var names = RecentSet<RegisteredName>()
     var counts = StatisticsCounts()
+    /// The number of messages that were taken when somebody looked, and since when it has not changed.
+    var seen: (taken: Int, since: MonotonicInstant)?
     var credit: CreditReturns
     /// Whether the rest of a multipart message is being skipped. This library sends none.
     var isSkipping = false

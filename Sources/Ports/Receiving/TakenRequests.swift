@@ -15,6 +15,12 @@ final class TakenRequests: Sendable {
         var isReplying = false
     }
 
+    /// A message without a wish for a reply, in a handler of `serve`.
+    struct OneWay: Sendable {
+        let message: ReceivedMessage
+        let since = MonotonicInstant.now
+    }
+
     /// Where an entry stands, until its end.
     typealias Place = Int
 
@@ -23,6 +29,9 @@ final class TakenRequests: Sendable {
         var free: [Place] = []
         var isFinishing = false
         var kinds: [UInt32: RequestKind] = [:]
+        /// By the numbers of their handlers.
+        var oneWay: [Int: OneWay] = [:]
+        var oneWayCount = 0
         /// The handlers of each `serve` in progress.
         var slots: [Slots] = []
 
@@ -89,6 +98,22 @@ final class TakenRequests: Sendable {
     func setKind(_ kind: RequestKind, of subject: UInt32) { state.withLock { $0.kinds[subject] = kind } }
 
     // MARK: Handlers
+
+    var oneWay: [OneWay] { state.withLock { Array($0.oneWay.values) } }
+
+    /// - Returns: The number for ``endOneWay(_:)``.
+    func beginOneWay(_ message: ReceivedMessage) -> Int {
+        state.withLock { state in
+            state.oneWayCount += 1
+            state.oneWay[state.oneWayCount] = OneWay(message: message)
+            return state.oneWayCount
+        }
+    }
+
+    func endOneWay(_ number: Int) {
+        // Released after the lock.
+        _ = state.withLock { $0.oneWay.removeValue(forKey: number) }
+    }
 
     var slots: [Slots] { state.withLock { $0.slots } }
     func add(_ slots: Slots) { state.withLock { $0.slots.append(slots) } }

@@ -69,6 +69,7 @@ extension Receiver {
         while let delivery = take(needsHandler: false) {
             if delivery.isFirst { tellOthers() }
             guard let message = delivery.message else { continue }
+            inHand.note(message.header, isLocal: message.isLocal)
             delivery.handler?(message)
             if message.header.kind == .message || takesRequests && message.header.kind == .request { return message }
             message.refuse()

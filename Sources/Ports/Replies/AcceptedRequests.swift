@@ -64,7 +64,7 @@ final class AcceptedRequests: Sendable {
 
     /// The asker says that the request needs no reply.
     func cancel(_ request: ID) {
-        let watched = change { state in
+        let (watched, monitor) = change { state in
             var cancelled = state.cancelled.removeValue(forKey: request.asker) ?? Cancelled()
             if cancelled.numbers.insert(request.number).inserted {
                 cancelled.order.append(request.number)
@@ -73,8 +73,9 @@ final class AcceptedRequests: Sendable {
                 }
             }
             state.cancelled[request.asker] = cancelled
-            return state.watched.remove(request)
+            return (state.watched.remove(request), state.monitored.handler(of: request))
         }
+        monitor?(.cancelled)
         for handler in watched?.handlers ?? [] { handler() }
     }
 

@@ -23,6 +23,8 @@ struct MonitoredRequests {
         return former
     }
 
+    func handler(of request: AcceptedRequests.ID) -> Handler? { handlers[request] }
+
     mutating func remove(_ request: AcceptedRequests.ID) -> Handler? {
         let handler = handlers.removeValue(forKey: request)
         if handlers.isEmpty { order = [] }

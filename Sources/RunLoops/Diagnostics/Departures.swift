@@ -45,6 +45,7 @@ extension Item {
     var recordedLabel: String? {
         if let label { return label }
         if case .source1(let source) = self { return "descriptor \(source.descriptor)" }
+        if case .timer(let timer) = self { return timer.interval.map { "every \($0)" } ?? "once" }
         return nil
     }
 }

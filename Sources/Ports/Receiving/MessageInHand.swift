@@ -1,0 +1,68 @@
+import Glibc
+import Synchronization
+
+/// The message that a handler has, for those who look at the port: a handler that does not return cannot be asked. So each
+/// taker notes the header, and a loop or a queue shows a frame of another process as long as it handles the frame.
+struct MessageInHand: ~Copyable {
+    /// The facts about the message.
+    struct Note {
+        let id: UInt32
+        let isRequest: Bool
+        /// The process that has sent the message; nil when nobody knows.
+        var sender: Int32?
+    }
+
+    /// The id of the last message that was taken, and the bits below.
+    private let last = Atomic<UInt64>(0)
+    private static let isTaken: UInt64 = 1 << 32
+    private static let isRequest: UInt64 = 1 << 33
+    private static let isLocal: UInt64 = 1 << 34
+
+    /// The address of the frame in a handler. The lowest bit is set while somebody reads the frame.
+    private let frame = Atomic<UInt>(0)
+    private static let isRead: UInt = 1
+
+    @inline(__always) func note(_ header: WireHeader, isLocal: Bool) {
+        let kind = header.kind == .request ? Self.isRequest | Self.isTaken : Self.isTaken
+        last.store(UInt64(header.id) | kind | (isLocal ? Self.isLocal : 0), ordering: .relaxed)
+    }
+
+    /// Shows a frame to those who look at the port while `body` handles it. Of the frames that several threads handle at
+    /// once, and of those inside a nested run, the first is shown.
+    @inline(__always) func show(_ shown: ReceivedFrame, while body: () -> Void) {
+        note(shown.header, isLocal: false)
+        let address = UInt(bitPattern: Unmanaged.passUnretained(shown).toOpaque())
+        let isShown = frame.compareExchange(expected: 0, desired: address, ordering: .releasing).exchanged
+        body()
+        if isShown, !hide(address) { waitForReader(address) }
+    }
+
+    private func hide(_ address: UInt) -> Bool {
+        frame.compareExchange(expected: address, desired: 0, ordering: .acquiringAndReleasing).exchanged
+    }
+
+    /// A look takes about a microsecond. A forked child has no reader, and leaves the bit of the parent's as it is.
+    @inline(never) private func waitForReader(_ address: UInt) {
+        while !hide(address), !Fork.isChild { sched_yield() }
+    }
+
+    /// Any thread may call this.
+    func look() -> Note? {
+        let address = frame.load(ordering: .relaxed)
+        if address & Self.isRead == 0, let shown = UnsafeRawPointer(bitPattern: address),
+            frame.compareExchange(expected: address, desired: address | Self.isRead, ordering: .acquiring).exchanged
+        {
+            // The thread that handles the frame keeps it until the bit is off.
+            let note = Unmanaged<ReceivedFrame>.fromOpaque(shown)._withUnsafeGuaranteedRef { frame in
+                Note(id: frame.header.id, isRequest: frame.header.kind == .request, sender: frame.sender?.pid)
+            }
+            frame.store(address, ordering: .releasing)
+            return note
+        }
+        let last = last.load(ordering: .relaxed)
+        if last & Self.isTaken == 0 { return nil }
+        return Note(
+            id: UInt32(truncatingIfNeeded: last), isRequest: last & Self.isRequest != 0,
+            sender: last & Self.isLocal != 0 ? getpid() : nil)
+    }
+}
