@@ -9,7 +9,8 @@ struct Doctor: ParsableCommand {
         abstract: "Check the directory, the system's limits and all named ports, and name remedies.",
         discussion: """
             Of the ports, doctor finds those where messages wait and nobody takes them, those whose loop, queue or thread is \
-            stuck, and in what, those that get more messages than are handled, and from whom, and owners that are stopped.
+            stuck, and in what, those that get more messages than are handled, and from whom, and owners that are stopped. Of a service that waits for \
+            another in trouble, doctor names the root, or the deadlock.
             """)
 
     @OptionGroup var output: JSONFlag
@@ -22,6 +23,12 @@ struct Doctor: ParsableCommand {
         var look: Look?
         let text: String
         var remedy: String?
+        /// The ports that wait for each other, when the trouble comes from another port.
+        var chain: WaitChain?
+
+        /// Errors come first, and among those what is not the trouble of another.
+        var rank: Int { (state == .error ? 0 : state == .warning ? 2 : 4) + (chain == nil ? 0 : 1) }
+        var style: Style { state == .error ? .error : state == .warning ? .warning : .good }
     }
 
     func run() throws {
@@ -49,18 +56,27 @@ struct Doctor: ParsableCommand {
                     ("pid", .integer((finding.look?.registration.pid).map(Int.init))),
                     ("service", .string(finding.look?.state)),
                     ("text", .string(finding.text)), ("remedy", .string(finding.remedy)),
+                    ("root", .string(finding.chain?.root?.name)),
+                    ("deadlock", .bool(finding.chain?.deadlockStart != nil)),
                 ])
             }
             print("\(JSON.array(list))")
         } else {
-            for (subject, finding) in findings {
+            let width = terminalWidth.map { max(40, $0 - 9) }
+            let shown = width == nil ? findings : findings.sorted { $0.1.rank < $1.1.rank }
+            for (subject, finding) in shown {
                 let state = finding.state.rawValue
                 let subject =
                     finding.look.map { look in
                         "“\(printable(look.registration.name))”" + (look.state == "?" ? "" : " is \(look.state)")
                     } ?? subject
-                print("\(state)\(String(repeating: " ", count: 9 - state.count))\(subject): \(finding.text)")
-                if let remedy = finding.remedy { print("         \(remedy)") }
+                let indent = String(repeating: " ", count: 9)
+                for (number, line) in wrapped("\(subject): \(finding.text)", toWidth: width).enumerated() {
+                    print((number == 0 ? finding.style(state) + indent.dropFirst(state.count) : indent) + line)
+                }
+                for line in finding.remedy.map({ wrapped($0, toWidth: width) }) ?? [] {
+                    print(indent + Style.quiet(line))
+                }
             }
         }
         if findings.contains(where: { $1.state == .error }) { throw ExitCode(1) }
@@ -131,10 +147,17 @@ struct Doctor: ParsableCommand {
             let again = try Look.all(busy, observing: .seconds(2))
             looks = looks.filter { $0.service?.condition != .busy } + again
         }
+        let troubled = WaitChain.troubled(looks)
         let troubles = looks.compactMap { look in
             look.trouble.map { text, remedy in
                 let state = look.isServed ? Finding.State.warning : .error
-                return ("service", Finding(state: state, look: look, text: printable(text), remedy: remedy))
+                let chain = WaitChain(from: look.registration.port.id.description, in: troubled)
+                return (
+                    "service",
+                    Finding(
+                        state: state, look: look, text: printable(text) + (chain.map { "; \($0.text)" } ?? ""),
+                        remedy: chain?.remedy ?? remedy, chain: chain)
+                )
             }
         }
         if !troubles.isEmpty { return troubles }

@@ -6,11 +6,12 @@ struct List: ParsableCommand {
         abstract: "Show all names, their owners, and how many messages wait.",
         discussion: """
             STATE is served; busy, while a message is handled or waits for its reply, and no other waits; slow, when a request has had no reply \
-            for two seconds or more; unserved, when nobody takes the port's \
-            messages; stuck, when messages wait and none was taken while portctl looked, or one is handled for long; \
+            for two seconds or more, or a task has handled a message for so long; unserved, when nobody takes the port's \
+            messages; stuck, when messages wait and none was taken while portctl looked, or one has been in its handler for two seconds or more; \
             flooded, when more wait than are soon handled; stopped, when the owner's process is; -, when \
-            the owner's library is too old to answer; or ?, when the owner does not answer. The commands info and doctor tell \
-            more.
+            the owner's library is too old to answer; or ?, when the owner does not answer. HANDLING, if there is any, is the message \
+            or the oldest request in a handler, with its sender. At a terminal, ports in trouble come first, and long texts \
+            lose their middle. The commands info and doctor tell more.
             """)
 
     @OptionGroup var output: JSONFlag
@@ -22,15 +23,22 @@ struct List: ParsableCommand {
         guard !found.isEmpty else {
             return Portctl.report("no names in \(PortNameServer.shared.path) (see PORTS_DIRECTORY)")
         }
+        let isHandling = looks.contains { $0.handling != nil }
+        let titles = ["NAME", "PID", "UID", "NAMED", "STATE", "WAITING", "PROGRAM"] + (isHandling ? ["HANDLING"] : [])
+        // A person wants to see what is wrong, a program finds the names in their order.
+        let isShort = terminalWidth != nil
+        let shown = !isShort ? looks : looks.sorted { $0.rank < $1.rank }
         print(
-            table: [["NAME", "PID", "UID", "NAMED", "STATE", "WAITING", "PROGRAM"]]
-                + looks.map { look in
-                    let found = look.registration
-                    return [
-                        printable(found.name), "\(found.pid)", "\(found.uid)", time(found.since), look.state,
-                        look.statistics.map { "\($0.waiting)" } ?? "?", found.shownProgram,
-                    ]
-                })
+            Table(
+                rows: [titles]
+                    + shown.map { look in
+                        let found = look.registration
+                        return [
+                            printable(found.name), "\(found.pid)", "\(found.uid)",
+                            isShort ? shortTime(found.since) : time(found.since), look.state,
+                            look.statistics.map { "\($0.waiting)" } ?? "?", found.shownProgram,
+                        ] + (isHandling ? [look.handling.map(printable) ?? "-"] : [])
+                    }, stateColumn: 4, whole: 1...5))
     }
 }
 
@@ -59,17 +67,19 @@ struct Info: ParsableCommand {
         let look = try Look.all([found], observing: observe.duration, timeout: .seconds(5))[0]
         let statistics = look.statistics
         if output.isJSON { return print("\(look.json)") }
+        let state = Style(state: look.state)
         print(
-            table: [
-                ["name", printable(found.name)], ["port", "number \(found.port.id.number) of its owner"],
-                ["owner", "process \(found.pid)"],
-                ["program", found.shownProgram], ["uid", "\(found.uid)"], ["named", time(found.since)],
-                ["queue", "\(found.queueLimit) messages of each sender, and as many in the sender’s process"],
-                ["bytes", found.byteLimit.map { "\($0) of each sender" } ?? "any number"],
-                ["largest", "messages of \(found.messageLimit) bytes"],
-                ["waiting", statistics.map { messages($0.waiting) } ?? "its owner does not say"],
-                ["received", statistics.map { messages($0.received) } ?? "its owner does not say"],
-            ] + rows(look))
+            facts: [
+                ("name", printable(found.name)), ("port", "number \(found.port.id.number) of its owner"),
+                ("owner", "process \(found.pid)"),
+                ("program", found.shownProgram), ("uid", "\(found.uid)"), ("named", time(found.since)),
+                ("queue", "\(found.queueLimit) messages of each sender, and as many in the sender’s process"),
+                ("bytes", found.byteLimit.map { "\($0) of each sender" } ?? "any number"),
+                ("largest", "messages of \(found.messageLimit) bytes"),
+                ("waiting", statistics.map { messages($0.waiting) } ?? "its owner does not say"),
+                ("received", statistics.map { messages($0.received) } ?? "its owner does not say"),
+            ] + rows(look)
+        ) { ["state", "trouble"].contains($0) ? state : nil }
     }
 
     /// Those in progress, the oldest first.
@@ -82,24 +92,27 @@ struct Info: ParsableCommand {
 
     private func messages(_ count: Int) -> String { "\(count) message\(count == 1 ? "" : "s")" }
 
-    private func rows(_ look: Look) -> [[String]] {
-        func rows(_ title: String, _ texts: [String]) -> [[String]] {
-            texts.enumerated().map { [$0 == 0 ? title : "", printable($1)] }
+    private func rows(_ look: Look) -> [(title: String, text: String)] {
+        func rows(_ title: String, _ texts: [String]) -> [(title: String, text: String)] {
+            texts.enumerated().map { ($0 == 0 ? title : "", printable($1)) }
         }
-        var found: [[String]] = []
+        var found: [(title: String, text: String)] = []
         if let service = look.service {
-            let served = service.isUnserved ? ["by nobody"] + service.takers.map { "not by " + $0 } : []
+            let served = service.isUnserved ? ["no: the port is unserved"] + service.takers.map { "not by " + $0 } : []
             found += rows("served", service.isUnserved ? served : service.takers.map { "by " + $0 })
             if !service.hasHandler, service.isUnserved { found += rows("handler", ["none"]) }
             let taken = service.takenInSample
+            let asked = service.requestCount + service.lastingCount
             found += rows(
                 "senders",
                 service.senders.prefix(10).map {
                     "\($0.program ?? "?") (pid \($0.pid)): "
                         + ($0.sent == 0 ? "an unknown number of messages" : messages($0.sent))
                         + (taken > 0 ? ", \($0.taken) of the last \(taken) taken" : "")
+                        + ($0.requests > 0 ? ", \($0.requests) of \(asked) requests in progress" : "")
                         + ($0.hasEnded ? ", and has ended" : "")
                 })
+            found += rows("handling", service.handling.map(\.description))
             found += rows("requests", requests(of: service))
             found += rows("awaits", service.awaited.prefix(10).map(\.description))
         }

@@ -85,6 +85,21 @@ struct Look: Sendable {
         service?.condition.rawValue ?? (statistics != nil ? "-" : isStopped ? "stopped" : "?")
     }
 
+    /// The oldest message in a handler.
+    var handling: String? {
+        func text(_ name: String?, _ id: UInt32, _ program: String?, _ pid: Int32, _ age: Duration) -> String {
+            let sender = program.map { "\($0) (pid \(pid))" } ?? (pid > 0 ? "process \(pid)" : "an unknown sender")
+            return "\(name ?? "id \(id)") of \(sender), \(readable(age))"
+        }
+        if let message = service?.handling.first {
+            return text(message.name, message.id, message.program, message.pid, message.age)
+        }
+        return service?.requests.first { !$0.mayLast }.map { text($0.name, $0.id, $0.program, $0.pid, $0.age) }
+    }
+
+    /// Troubles come first.
+    var rank: Int { trouble == nil ? 2 : isServed ? 1 : 0 }
+
     /// Whether messages are taken, perhaps too slowly, as far as the owner says.
     var isServed: Bool { service.map { $0.condition != .stuck && $0.condition != .unserved } ?? isBusy }
 
@@ -140,6 +155,7 @@ extension PortService {
                             ("sent", .integer($0.sent)),
                             ("recently", .integer($0.recently)), ("taken", .integer($0.taken)),
                             ("sinceEmpty", .integer($0.sinceEmpty)), ("ended", .bool($0.hasEnded)),
+                            ("requests", .integer($0.requests)),
                         ])
                     })
             ),
@@ -158,6 +174,17 @@ extension PortService {
                             ("program", .string($0.program)), ("milliseconds", .number(milliseconds($0.age))),
                             ("mayLast", .bool($0.mayLast)), ("replying", .bool($0.isReplying)),
                             ("cancelled", .bool($0.isCancelled)),
+                        ])
+                    })
+            ),
+            (
+                "handling",
+                .array(
+                    handling.map {
+                        .object([
+                            ("id", .integer(Int($0.id))), ("type", .string($0.name)), ("request", .bool($0.isRequest)),
+                            ("pid", .integer(Int($0.pid))), ("program", .string($0.program)),
+                            ("milliseconds", .number(milliseconds($0.age))), ("older", .bool($0.isOlder)),
                         ])
                     })
             ),

@@ -11,7 +11,7 @@ struct Monitor: ParsableCommand {
             Each line has the time, the port's name, the message's number, and what happened: message or request, when a \
             loop, a queue, a task or a thread has taken one, with the type of a typed request, its id, its size and its \
             sender; handled, when the handler has returned; reply, when the reply was sent; failure, when the handler has \
-            thrown; unanswered, when there will be no reply; the last four with the time since the message was taken. At \
+            thrown; cancelled, when the asker has given up; unanswered, when there will be no reply; the last five with the time since the message was taken. At \
             the end, a summary goes to the standard error. The owners of the ports do the work, which costs them little: of a flood they show \
             some thousand messages in a second, and count those that are left out. The exit status is 4 when all ports have \
             ended.

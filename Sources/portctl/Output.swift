@@ -44,20 +44,31 @@ func printable(_ text: String) -> String {
     }
 }
 
-func print(table rows: [[String]]) { for line in lines(ofTable: rows) { print(line) } }
+func print(_ table: Table) {
+    for line in table.lines(toWidth: terminalWidth, isStyled: Style.isUsed) { print(line) }
+}
 
-/// The lines of a table, with its columns below each other.
-func lines(ofTable rows: [[String]]) -> [String] {
-    let widths = (0..<(rows.first?.count ?? 0)).map { column in rows.map { $0[column].count }.max() ?? 0 }
-    return rows.map { row in
-        row.enumerated().map { column, text in
-            column == row.count - 1 ? text : text + String(repeating: " ", count: widths[column] - text.count)
-        }.joined(separator: "  ")
+/// Facts, each with its title: a long one goes on below itself.
+func print(facts rows: [(title: String, text: String)], style: (_ title: String) -> Style? = { _ in nil }) {
+    let indent = (rows.map { columns(of: $0.title) }.max() ?? 0) + 2
+    for (title, text) in rows {
+        let width = terminalWidth.map { max(20, $0 - indent) }
+        for (number, line) in wrapped(text, toWidth: width).enumerated() {
+            let start = number == 0 ? title : ""
+            let space = String(repeating: " ", count: indent - columns(of: start))
+            print(Style.quiet(start) + space + (style(title)?(line) ?? line))
+        }
     }
 }
 
 func time(_ seconds: Int, isUTC: Bool = false) -> String {
     time(seconds, isUTC: isUTC, isUTC ? "%Y-%m-%dT%H:%M:%SZ" : "%Y-%m-%d %H:%M:%S")
+}
+
+/// The time of today, or the day.
+func shortTime(_ seconds: Int) -> String {
+    let day = time(seconds, isUTC: false, "%Y-%m-%d")
+    return day == time(Int(Glibc.time(nil)), isUTC: false, "%Y-%m-%d") ? clockTime(seconds) : day
 }
 
 func clockTime(_ seconds: Int) -> String { time(seconds, isUTC: false, "%H:%M:%S") }

@@ -22,7 +22,8 @@ struct Tally {
         let taken = [text(.message, "message", "messages"), text(.request, "request", "requests")].compactMap(\.self)
         let ends = [
             text(.handled, "handled", "handled"), text(.reply, "reply", "replies"),
-            text(.failure, "failure", "failures"), text(.unanswered, "unanswered", "unanswered"),
+            text(.failure, "failure", "failures"), text(.cancelled, "cancelled", "cancelled"),
+            text(.unanswered, "unanswered", "unanswered"),
             slowest.map { "the slowest after \(milliseconds($0)) ms" },
         ].compactMap(\.self)
         var text = taken.isEmpty ? "no messages" : taken.joined(separator: " and ")

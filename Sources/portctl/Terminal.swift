@@ -68,12 +68,13 @@ final class Terminal: Sendable {
         return (Int(size.ws_row), Int(size.ws_col))
     }
 
-    /// Fills the window with as many lines as it has room for.
-    func show(_ lines: [String]) {
+    /// Fills the window with as many rows as it has room for.
+    func show(_ table: Table) {
         let (rows, columns) = size
+        let lines = table.lines(toWidth: columns, isStyled: Style.isUsed)
         var shown = Array(lines.prefix(rows))
         if lines.count > rows, rows > 1 { shown[rows - 1] = "… \(lines.count - rows + 1) more" }
-        let text = shown.map { $0.prefix(columns) + "\u{1B}[K" }.joined(separator: "\r\n")
+        let text = shown.map { $0 + "\u{1B}[K" }.joined(separator: "\r\n")
         write(("\u{1B}[H" + text + "\u{1B}[J").utf8)
     }
 

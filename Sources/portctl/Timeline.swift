@@ -41,9 +41,8 @@ private struct NoLoop: Problem {
     let takers: [String]
 
     var description: String {
-        let by = takers.isEmpty ? "nobody" : takers.joined(separator: ", and by ")
-        return
-            "no run loop serves “\(name)”, so there is no timeline: it is served by \(by); portctl monitor shows its messages"
+        let state = takers.isEmpty ? "unserved" : "served by " + takers.joined(separator: ", and by ")
+        return "no run loop serves “\(name)”, so there is no timeline: it is \(state); portctl monitor shows its messages"
     }
 }
 

@@ -47,21 +47,13 @@ struct Top: ParsableCommand {
             ])
         }
 
-        /// Its description ends with a comma, as it stands inside sentences.
-        private var shownSender: String? {
-            sender.map { sender in
-                let text = "\(sender)"
-                return printable(text.hasSuffix(",") ? String(text.dropLast()) : text)
-            }
-        }
-
         static let titles = ["NAME", "PID", "STATE", "WAITING", "RATE", "RECEIVED", "SENDER", "PROGRAM"]
 
         var row: [String] {
             [
                 printable(look.registration.name), "\(look.registration.pid)", look.state,
                 look.statistics.map { "\($0.waiting)" } ?? "?", wholeRate.map { "\($0)/s" } ?? "-",
-                look.statistics.map { "\($0.received)" } ?? "?", shownSender ?? "-",
+                look.statistics.map { "\($0.received)" } ?? "?", sender.map { printable("\($0)") } ?? "-",
                 look.registration.shownProgram,
             ]
         }
@@ -70,7 +62,7 @@ struct Top: ParsableCommand {
     func run() throws {
         let terminal = output.isJSON ? nil : Terminal()
         var former: [PortIdentity: Look] = [:]
-        var table: [String] = []
+        var table = Table(rows: [Sample.titles], stateColumn: 2, whole: 1...5)
         try repetition.run(on: terminal, redraw: { terminal?.show(table) }) { _ in
             let looks = try Look.all(PortNameServer.shared.registrations(), timeout: .milliseconds(300))
             let samples = looks.map { Sample($0, after: former[$0.registration.port]) }
@@ -79,13 +71,13 @@ struct Top: ParsableCommand {
                 ($0.trouble, $0.rate ?? -1, $1.look.registration.name)
                     > ($1.trouble, $1.rate ?? -1, $0.look.registration.name)
             }
-            table = lines(ofTable: [Sample.titles] + sorted.map(\.row))
+            table.rows = [Sample.titles] + sorted.map(\.row)
             if output.isJSON {
                 print("\(JSON.array(sorted.map(\.json)))")
             } else if let terminal {
                 terminal.show(table)
             } else {
-                for line in table + [""] { print(line) }
+                for line in table.lines() + [""] { print(line) }
             }
             return true
         }

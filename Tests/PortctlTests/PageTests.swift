@@ -30,7 +30,7 @@ import Testing
         #expect(registry.portctl("timeline", "nobody").status == 2)
         _ = try registry.serve("no loop", as: "hold")
         let none = registry.portctl("timeline", "no loop", "--seconds", "60", "-o", path)
-        #expect(none.status == 1 && none.output == "" && none.errors.contains("it is served by nobody"))
+        #expect(none.status == 1 && none.output == "" && none.errors.contains("it is unserved"))
         let unwritten = registry.portctl("timeline", "a <b>", "--seconds", "0", "-o", "/nowhere/page.html")
         #expect(unwritten.status == 1 && unwritten.errors.contains("/nowhere/page.html"))
     }

@@ -70,7 +70,7 @@ import Testing
         #expect(registry.portctl("top", "--count", "0").status == 64)
     }
 
-    @Test func `it is seen which service is stuck, which is served by nobody, which is flooded, and by whom`() throws {
+    @Test func `it is seen which service is stuck, which is unserved, which is flooded, and by whom`() throws {
         _ = try registry.serve("well")
         let nobody = try registry.serve("nobody", as: "hold")
         let stuck = try registry.serve("stuck", as: "get-stuck")
@@ -105,18 +105,49 @@ import Testing
         #expect(found.allSatisfy { $0["check"] as? String == "service" && $0["pid"] is Int })
 
         let list = registry.portctl("list").output.split(separator: "\n").dropFirst().map { $0.split(separator: " ") }
-        #expect(list.map { $0[$0.count - 3] } == ["flooded", "unserved", "stuck", "served"])
+        #expect(list.map { $0[5] } == ["flooded", "unserved", "stuck", "served"])
         let info = registry.portctl("info", "stuck").output
         #expect(
             info.contains("\nserved    by the loop of thread \(stuck.pid) “PortsTestHelper”, in mode default: it runs"))
         #expect(info.contains("\nstate     stuck\n") && info.contains("\nremedy    "))
-        #expect(registry.portctl("info", "nobody").output.contains("\nserved    by nobody\n"))
+        #expect(registry.portctl("info", "nobody").output.contains("\nserved    no: the port is unserved\n"))
 
         stuck.signal(SIGSTOP)
         let stopped = registry.portctl("doctor").output
         #expect(stopped.contains("“stuck” is stopped: PortsTestHelper (pid \(stuck.pid)), its owner, is stopped\n"))
         #expect(stopped.contains("\n         kill -CONT \(stuck.pid)"))
         withExtendedLifetime((nobody, flooded)) {}
+    }
+
+    @Test func `a chain of waits leads to its root, and a cycle is a deadlock`() throws {
+        _ = try registry.serve("c", as: "get-stuck")
+        _ = try registry.serve("b", as: "ask-another", "c")
+        _ = try registry.serve("a", as: "ask-another", "b")
+        for name in ["c", "a"] { #expect(registry.portctl("send", name, "--id", "7") == Outcome(0)) }
+        func isStuck(_ name: String) -> Bool {
+            let info = try? registry.json("info", name, "--json") as? [String: Any]
+            return ["busy", "stuck"].contains(info?["state"] as? String)
+        }
+        #expect(waitUntil { ["a", "b", "c"].allSatisfy(isStuck) })
+        let findings = try #require(try registry.json("doctor", "--json", status: 1) as? [[String: Any]])
+        let found = Dictionary(
+            uniqueKeysWithValues: findings.compactMap { f in (f["name"] as? String).map { ($0, f) } })
+        #expect(found["a"]?["root"] as? String == "c" && found["b"]?["root"] as? String == "c", "\(findings)")
+        #expect(found["c"]?["root"] is NSNull && found["a"]?["deadlock"] as? Bool == false)
+        let text = found["a"]?["text"] as? String ?? ""
+        #expect(text.hasSuffix("“a” waits for “b”, “b” waits for “c”: the root is “c”, which is stuck"), "\(text)")
+        #expect(found["a"]?["remedy"] as? String == "look at “c” first")
+        let message = (found["c"]?["text"] as? String) ?? ""
+        #expect(message.contains("a message of id 7"), "\(message)")
+
+        _ = try registry.serve("x", as: "ask-another", "y")
+        _ = try registry.serve("y", as: "ask-another", "x")
+        #expect(registry.portctl("send", "x") == Outcome(0))
+        #expect(waitUntil { ["x", "y"].allSatisfy(isStuck) })
+        let doctor = registry.portctl("doctor")
+        #expect(
+            doctor.status == 1 && doctor.output.contains("; “x” waits for “y”, “y” waits for “x”: a deadlock\n"),
+            "\(doctor.output)")
     }
 
     @Test func `messages are shown as they pass`() throws {

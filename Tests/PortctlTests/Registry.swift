@@ -57,8 +57,8 @@ final class Registry {
     func helper(_ arguments: String...) -> Run { start(words: ["\(Child.folder)/PortsTestHelper"] + arguments) }
 
     /// Starts a server, and waits until its name is there.
-    func serve(_ name: String, as command: String = "serve") throws -> Child {
-        let server = start(words: ["\(Child.folder)/PortsTestHelper", command, name])
+    func serve(_ name: String, as command: String = "serve", _ arguments: String...) throws -> Child {
+        let server = start(words: ["\(Child.folder)/PortsTestHelper", command, name] + arguments)
         let isThere = portctl("wait", name, "--timeout", "20")
         try #require(isThere.status == 0, "\(isThere.errors)")
         return server.child

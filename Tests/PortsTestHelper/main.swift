@@ -110,6 +110,14 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
         try PortNameServer.shared.register(port, name: arguments.first ?? "")
         try runForEver()
 
+    case "ask-another":
+        // Waits in its handler for the reply of another.
+        let port = try LocalMessagePort(name: arguments[0]) { _, _ in
+            try? RemoteMessagePort(name: arguments[1]).request(id: 1, timeout: .seconds(1000))
+        }
+        try port.schedule(in: .current)
+        try runForEver()
+
     case "be-slow":
         // Takes its time for each message.
         let port = try MachPort(queueLimit: 50) { _ in usleep(2_000) }

@@ -90,9 +90,13 @@ extension PortDrawing.Port {
         state = PortDrawing.State(rawValue: service.condition.rawValue) ?? .served
         (waiting, received) = (service.waiting, service.received)
         let takers = service.takers
-        let by = service.isUnserved ? ["nobody"] + takers.map { "not by " + $0 } : takers
-        details = ["Served by " + by.joined(separator: "; ") + "."]
+        details = [
+            service.isUnserved
+                ? "Unserved" + takers.map { "; not served by \($0)" }.joined() + "."
+                : "Served by " + takers.joined(separator: "; ") + "."
+        ]
         if state == .busy { details.append("A message is being handled, and no other waits.") }
+        details += service.handling.map { "Handling \($0)." }
         (trouble, remedy) = (service.trouble, service.remedy)
     }
 }
