@@ -67,12 +67,12 @@ struct Info: ParsableCommand {
         let look = try Look.all([found], observing: observe.duration, timeout: .seconds(5))[0]
         let statistics = look.statistics
         if output.isJSON { return print("\(look.json)") }
-        let state = Style(state: look.state)
+        let (state, named) = (Style(state: look.state), time(found.since))
         print(
             facts: [
                 ("name", printable(found.name)), ("port", "number \(found.port.id.number) of its owner"),
                 ("owner", "process \(found.pid)"),
-                ("program", found.shownProgram), ("uid", "\(found.uid)"), ("named", time(found.since)),
+                ("program", found.shownProgram), ("uid", "\(found.uid)"), ("named", named),
                 ("queue", "\(found.queueLimit) messages of each sender, and as many in the sender’s process"),
                 ("bytes", found.byteLimit.map { "\($0) of each sender" } ?? "any number"),
                 ("largest", "messages of \(found.messageLimit) bytes"),
