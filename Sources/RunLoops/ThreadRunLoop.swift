@@ -348,7 +348,11 @@ extension ThreadRunLoop {
         // From here on another thread does the work of actors. The callouts above still found them on this thread.
         for case .job(let job) in blocks.close().map(\.work) { orphan(job) }
         // A retained loop retains no descriptors. They are closed after the lock.
-        _ = state.withLock { state in (state.wake.take(), state.modes.indices.map { state.modes[$0].waitSet.take() }) }
+        let (wake, waitSets) = state.withLock { state in
+            (state.wake.take(), state.modes.indices.map { state.modes[$0].waitSet.take() })
+        }
+        for waitSet in waitSets { waitSet?.close() }
+        withExtendedLifetime(wake) {}
         passEnds(.runEnds(left: 0))
         _ = progress.tapes.exchange(TapeChain())
         let (whenEnded, guest) = state.withLock { state in

@@ -31,6 +31,12 @@ func startAndStopThreads() throws {
     settle(threads)
     check(openDescriptors() == descriptors, "\(openDescriptors() - descriptors) descriptors for 10 threads that ended")
     withExtendedLifetime(kept) {}
+    for _ in 0..<10 {
+        let thread = try RunLoopThread()
+        try thread.loop.add(ThreadRunLoop.Timer(after: .zero) { _ in pthread_exit(nil) })
+        thread.join()
+    }
+    check(openDescriptors() == descriptors, "\(openDescriptors() - descriptors) descriptors of threads that exited")
 }
 
 /// Who has no right to it cannot have a thread that gives way less than the others, and is told so.

@@ -1,5 +1,6 @@
 import CRunLoopShims
 import Glibc
+import Synchronization
 
 /// The epoll set that a mode sleeps on, with a timerfd for the mode's timers. A descriptor's token identifies its item.
 /// Any thread may add, modify and remove while another waits: epoll allows that.
@@ -9,6 +10,7 @@ final class WaitSet: Sendable {
 
     let set: Int32
     private let timer: Int32
+    private let isClosed = Atomic(false)
 
     init(timerToken: Token) throws(RunLoopError) {
         (set, timer) = (epoll_create1(Int32(EPOLL_CLOEXEC)), timerfd_create(CLOCK_MONOTONIC, Int32(TFD_CLOEXEC)))
@@ -16,9 +18,14 @@ final class WaitSet: Sendable {
         try add(timer, .readable, token: timerToken)
     }
 
-    deinit {
-        close(set)
-        close(timer)
+    deinit { close() }
+
+    /// Closes the set of a loop whose thread has ended. A thread that has ended inside a handler leaves its references to
+    /// the set behind.
+    func close() {
+        guard !isClosed.exchange(true, ordering: .relaxed) else { return }
+        Glibc.close(set)
+        Glibc.close(timer)
     }
 
     /// Sets the time of the timer's one expiry; nil: never. Clears an expiry that has happened.
