@@ -334,6 +334,12 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
     case "pose":
         try pose(arguments.first ?? "")
 
+    case "own-slow-ports":
+        try ownSlowPorts(Int(arguments.first ?? "") ?? 0)
+
+    case "send-to-many":
+        try sendToMany()
+
     case "many":
         let numbers = arguments.compactMap { Int($0) }
         try holdManyPorts(numbers[0], connected: numbers[1])

@@ -215,6 +215,24 @@ import Testing
         owner.child.wait()
     }
 
+    @Test(.enabled(if: limit >= 4000))
+    func `the ports of a process that is stopped most of the time take one connection each`() throws {
+        let desk = try Desk(sandbox)
+        let sender = Child("send-to-many", in: sandbox)
+        let senderDesk = try desk.report()
+        let owner = Child("own-slow-ports", "\(Scale.count(200, long: 1000))", in: sandbox)
+        let rights = try desk.port.receive(before: .patience).components
+        try senderDesk.send(MachPort.Message(rights), before: .patience)
+        #expect(try desk.port.receive(before: .patience).id == 1)
+        // Stopped for longer than a connection may take at first, and running for less.
+        repeat {
+            owner.stop()
+            if sender.wait(before: .now + .milliseconds(300)) != nil { break }
+            owner.signal(SIGCONT)
+        } while sender.wait(before: .now + .milliseconds(20)) == nil
+        #expect(sender.wait(before: .distantPast) == 0)
+    }
+
     @Test(.enabled(if: limit >= 1500)) func `many ports cost what they should, and give it back`() throws {
         let (ports, connected) = Scale.isLong && Self.limit >= 12_000 ? ("10000", "1000") : ("500", "100")
         let desk = try Desk(sandbox)

@@ -52,6 +52,27 @@ import Testing
         #expect(queue.takeCredit(.max) && queue.inFlight == 0 && queue.sentCount == 2)
     }
 
+    @Test func `each connection that is not accepted gives the owner twice the time, up to some seconds`() {
+        var queue = SendState(isLocal: false)
+        let now = MonotonicInstant.now
+        func patience() -> Int {
+            queue.connect(at: now)
+            return Int((now.duration(to: queue.acceptDeadline) / .milliseconds(1)).rounded())
+        }
+        #expect(!queue.retryUnaccepted())
+        var all: [Int] = []
+        for _ in 0..<8 {
+            all.append(patience())
+            #expect(queue.retryUnaccepted() && queue.lifecycle == .unconnected)
+        }
+        #expect(all == [100, 200, 400, 800, 1600, 3200, 3200, 3200])
+        // An accepted connection begins again.
+        _ = patience()
+        queue.noteSent(1)
+        #expect(!queue.retryUnaccepted() && queue.loseConnection(sentCount: 1))
+        #expect(patience() == 100)
+    }
+
     @Test func `a socket to another process is connected when it has sent something`() {
         var queue = SendState(isLocal: false, sentCount: 7)
         #expect(!queue.isConnected && !queue.dropUnaccepted())

@@ -223,9 +223,6 @@ final class SendChannel: Sendable {
             send: deadline, connect: max(deadline, .now + .seconds(1)), losses: state.withLock { $0.queue.losses })
     }
 
-    /// How long an ipc connection may take: libzmq neither retries nor reports one that was not accepted.
-    private static let acceptPatience = Duration.milliseconds(100)
-
     /// How often the first of those who wait for room looks after the connection: libzmq does not say that it is lost.
     private static let lookPeriod = Duration.seconds(1)
 
@@ -243,7 +240,7 @@ final class SendChannel: Sendable {
         let (isConnected, isOver, looks) = state.withLock { state in
             let now = MonotonicInstant.now
             let isOver = (state.queue.isConnected ? deadlines.send : deadlines.connect) <= now
-            if !isOver, state.queue.isFirst(waiter), state.queue.dropUnaccepted() { state.socket = nil }
+            if !isOver, state.queue.isFirst(waiter), state.queue.retryUnaccepted() { state.socket = nil }
             // Thousands may be over at once, and one look says the same as many.
             let looks = !isOver || state.lastLook + .milliseconds(100) < now
             if looks { state.lastLook = now }
@@ -276,7 +273,8 @@ final class SendChannel: Sendable {
             localQueue?.askForRoom()
             if try trySend(&message, &state) { return .done }
             if isLocal { return .wait(nil, until: limit) }
-            let retry = min(limit, .now + (state.queue.isConnected ? Self.lookPeriod : Self.acceptPatience))
+            let isConnecting = state.queue.lifecycle == .connecting
+            let retry = min(limit, isConnecting ? state.queue.acceptDeadline : .now + Self.lookPeriod)
             // The port wakes the waiter, and the socket's descriptor does not.
             if state.queue.lacksCredit { return .wait(nil, until: retry) }
             guard let descriptor = try state.socket?.watchedDescriptor() else { return .connect }

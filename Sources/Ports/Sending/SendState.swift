@@ -22,6 +22,10 @@ struct SendState {
     let isLocal: Bool
     private(set) var sentCount = 0
     private(set) var lifecycle = Lifecycle.unconnected
+    /// The sockets that were given up since the owner has last accepted one.
+    private(set) var attempts = 0
+    /// When the next of them is given up.
+    private(set) var acceptDeadline = MonotonicInstant.distantPast
     /// How often the connection was lost.
     private(set) var losses = 0
     /// The number that the owner gave this process, for frames to the owner.
@@ -86,9 +90,23 @@ struct SendState {
     // MARK: Connecting
 
     /// There is a socket to the port.
-    mutating func connect(origin: UInt32 = 0) {
+    mutating func connect(origin: UInt32 = 0, at now: MonotonicInstant = .now) {
         lifecycle = isLocal ? .connected : .connecting
         self.origin = origin
+        acceptDeadline = now + acceptPatience
+    }
+
+    /// How long the owner may take to accept a connection. libzmq neither retries nor reports a connection that a full
+    /// backlog has refused, so the sender makes another socket. But a connection may also wait in the backlog of a slow
+    /// or stopped owner, which has to accept each further one, too. So the time doubles with each attempt.
+    private var acceptPatience: Duration { .milliseconds(100 << min(attempts, 5)) }
+
+    /// Gives up a connection that the owner has not accepted in time.
+    /// - Returns: Whether the socket is to be closed.
+    mutating func retryUnaccepted() -> Bool {
+        guard dropUnaccepted() else { return false }
+        attempts += 1
+        return true
     }
 
     /// - Returns: Whether the socket, which has sent nothing, is to be closed.
@@ -112,7 +130,7 @@ struct SendState {
     /// - Returns: Whether the socket is to be closed.
     mutating func loseConnection(sentCount count: Int) -> Bool {
         guard lifecycle == .connected, sentCount == count else { return false }
-        (lifecycle, isFull, drainProbe, inFlight) = (.unconnected, false, nil, 0)
+        (lifecycle, isFull, drainProbe, inFlight, attempts) = (.unconnected, false, nil, 0, 0)
         losses += 1
         return true
     }
@@ -148,7 +166,7 @@ struct SendState {
             probe == (number, sentCount)
         else { return false }
         drainProbe = nil
-        if lifecycle == .connected { lifecycle = .unconnected }
+        if lifecycle == .connected { (lifecycle, attempts) = (.unconnected, 0) }
         return true
     }
 
