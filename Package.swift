@@ -38,7 +38,7 @@ let package = Package(
         .systemLibrary(name: "CZeroMQ", providers: [.apt(["libzmq3-dev"])]),
         .target(name: "CRunLoopShims"),
         .target(name: "CAcceptGuard", dependencies: ["CZeroMQ"]),
-        .target(name: "ZeroMQ", dependencies: ["CZeroMQ"]),
+        .target(name: "ZeroMQ", dependencies: ["CZeroMQ", "RunLoopLocks"]),
         // Apart and public, so that the compiler can inline a lock into other modules. No product has it.
         .target(name: "RunLoopLocks", dependencies: ["CRunLoopShims"]),
         .target(

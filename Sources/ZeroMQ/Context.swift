@@ -6,6 +6,7 @@ public final class Context: @unchecked Sendable {
     // Sound: libzmq's contexts are thread-safe.
     let handle: UnsafeMutableRawPointer
     private let owner = getpid()
+    let closed = ClosedSockets()
 
     /// False in a forked child of the process that made the context.
     var isOwn: Bool { getpid() == owner }
@@ -55,6 +56,12 @@ public final class Context: @unchecked Sendable {
 
     /// The most sockets of the context.
     public var maxSockets: Int { Int(zmq_ctx_get(handle, ZMQ_MAX_SOCKETS)) }
+
+    /// Waits until libzmq has ended the sockets that were closed, at most two seconds. A closed socket holds its descriptor
+    /// until then. Sockets that flush, or that have connections to other processes, may take longer.
+    ///
+    /// - Returns: Whether there were such sockets, and libzmq has ended them.
+    public func awaitClosedSockets() -> Bool { closed.awaitEnd(ifMoreThan: 0, in: self) }
 
     /// Ends the context. The call blocks until all sockets are closed and have flushed or dropped their messages.
     /// The corresponding C function is `zmq_ctx_term`.

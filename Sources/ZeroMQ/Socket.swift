@@ -1,4 +1,5 @@
 import CZeroMQ
+import Glibc
 
 /// A ZeroMQ socket, for one thread at a time. The corresponding C function is `zmq_socket`.
 public struct Socket: ~Copyable, @unchecked Sendable {
@@ -57,9 +58,24 @@ public struct Socket: ~Copyable, @unchecked Sendable {
         public static let sendable = Events(rawValue: ZMQ_POLLOUT)
     }
 
-    /// Makes a socket.
+    /// Makes a socket. Waits a moment for libzmq when many sockets were closed shortly before.
     /// - Throws: ``ZeroMQError``; `EMFILE` when the context holds as many sockets as it can, or no descriptor is left.
     public init(_ kind: Kind, in context: Context) throws(ZeroMQError) {
+        context.closed.awaitEnd(ifMoreThan: ClosedSockets.most, in: context)
+        if let made = zmq_socket(context.handle, kind.code) {
+            handle = made
+        } else {
+            let error = ZeroMQError.last("zmq_socket")
+            guard error.code == EMFILE, context.awaitClosedSockets(),
+                let made = zmq_socket(context.handle, kind.code)
+            else { throw error }
+            handle = made
+        }
+        self.context = context
+    }
+
+    /// Makes a socket at once.
+    init(atOnce kind: Kind, in context: Context) throws(ZeroMQError) {
         guard let handle = zmq_socket(context.handle, kind.code) else { throw .last("zmq_socket") }
         self.handle = handle
         self.context = context
@@ -67,7 +83,9 @@ public struct Socket: ~Copyable, @unchecked Sendable {
 
     deinit {
         // In a forked child, closing would take locks that another thread of the parent may have held.
-        if context.isOwn { zmq_close(handle) }
+        guard context.isOwn else { return }
+        zmq_close(handle)
+        context.closed.note()
     }
 
     /// Sets an option. The corresponding C function is `zmq_setsockopt`.
@@ -102,6 +120,19 @@ public struct Socket: ~Copyable, @unchecked Sendable {
     /// `zmq_connect`.
     public func connect(_ address: String) throws(ZeroMQError) {
         try attempt("zmq_connect") { zmq_connect(handle, address) }
+    }
+
+    /// Gives up an address inside the context. Connections stay. The corresponding C function is `zmq_unbind`.
+    ///
+    /// Unbind a socket before its end: at the end of a socket, libzmq looks through the addresses of all others.
+    public func unbind(_ address: String) throws(ZeroMQError) {
+        try attempt("zmq_unbind") { zmq_unbind(handle, address) }
+    }
+
+    /// Ends the connection to an address inside the context, when both ends have read their ``events()``. The
+    /// corresponding C function is `zmq_disconnect`.
+    public func disconnect(_ address: String) throws(ZeroMQError) {
+        try attempt("zmq_disconnect") { zmq_disconnect(handle, address) }
     }
 
     /// The edge-triggered descriptor, which becomes readable when the socket has commands to process, not messages. So

@@ -280,14 +280,16 @@ func holdManyPorts(_ count: Int, connected: Int) throws -> Never {
     let idleBytes = idle / count
     let (usedBytes, exposedBytes) = (idleBytes + used / connected, idleBytes + exposed / connected)
     let during = openDescriptors()
+    let began = MonotonicInstant.now
     ports = []
     // libzmq's own thread gives them back.
     check(waitUntil { openDescriptors() <= before }, "\(openDescriptors() - before) descriptors are lost of \(during)")
+    let time = began.duration(to: .now) / .milliseconds(1)
     let text =
         "\(idleBytes) bytes of heap an idle port, \(usedBytes) one connected inside the process, "
         + "\(exposedBytes) to another"
     // A bound PULL socket with one connection over ipc is 70 KiB by itself.
     guard idleBytes <= 8 << 10, usedBytes <= 64 << 10, exposedBytes <= 80 << 10 else { fail(text) }
-    print("\(count) ports: \(text)")
+    print("\(count) ports: \(text); ended in \(time.rounded()) ms")
     exit(0)
 }

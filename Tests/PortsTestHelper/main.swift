@@ -340,6 +340,9 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
     case "send-to-many":
         try sendToMany()
 
+    case "come-and-go":
+        try comeAndGo(Int(arguments.first ?? "") ?? 0)
+
     case "many":
         let numbers = arguments.compactMap { Int($0) }
         try holdManyPorts(numbers[0], connected: numbers[1])

@@ -215,6 +215,11 @@ import Testing
         owner.child.wait()
     }
 
+    @Test(.enabled(if: limit >= 1000)) func `ports that come and go hold no descriptors`() {
+        let child = Child("come-and-go", "\(Scale.count(9_000, long: 1_000_000))", in: sandbox)
+        #expect(child.wait(before: .now + .seconds(Scale.isLong ? 1200 : 120)) == 0)
+    }
+
     @Test(.enabled(if: limit >= 4000))
     func `the ports of a process that is stopped most of the time take one connection each`() throws {
         let desk = try Desk(sandbox)

@@ -41,6 +41,7 @@ final class ControlConnectionTable: Sendable {
 
     let incarnation: Incarnation
     let housekeeping: Housekeeping
+    let sockets = SocketFactory()
     private let state: Lock<State>
 
     /// The runtime; nil before it is complete, and after its end.

@@ -62,7 +62,7 @@ final class ControlHandshake: Sendable {
         self.formerPid = formerPid
         self.connections = connections
         loop = try connections.housekeeping.loop()
-        try DescriptorReserve.check()
+        try connections.sockets.checkReserve()
         phase = Lock(.connecting(ControlSocket(try LocalSocket.makeControl())))
     }
 

@@ -54,7 +54,7 @@ final class ControlListener: Sendable {
             if !caller.hasHungUp { connections.accept(caller) }
             return true
         }
-        guard (try? DescriptorReserve.check()) != nil, (try? loop.add(hello)) != nil else {
+        guard (try? connections.sockets.checkReserve()) != nil, (try? loop.add(hello)) != nil else {
             return connections.refuse(credentials, "no descriptor is left")
         }
         connections.callers.add(1, ordering: .relaxed)

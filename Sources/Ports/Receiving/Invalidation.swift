@@ -61,9 +61,10 @@ extension Receiver {
     private func finish() {
         refuseQueued()
         var former = Handlers()
+        let socket = state.withLock { $0.socket.take() }
+        if let socket { SocketFactory.close(socket, channel.takeBell(), of: id) }
         let (exposedIn, queue, tapped) = state.withLock { state in
             state.lifecycle.finish()
-            state.socket = nil
             swap(&state.handlers, &former)
             state.waiters.removeAll { $0 === state.queue }
             defer { (state.queue, state.tapped) = (nil, nil) }

@@ -46,7 +46,7 @@ extension Receiver {
         // The turn keeps the socket open.
         try beginTurn()
         defer { endTurn() }
-        try DescriptorReserve.check()
+        try context.channels.sockets.checkReserve()
         let descriptor = try state.withLock { (state) throws(PortError) in try state.socket?.watchedDescriptor() }
         let service = try runLoop { () throws(RunLoopError) in try PollService(descriptor ?? -1) }
         // CFRunLoop counts a turn without a message as one with.

@@ -66,7 +66,7 @@ final class Receiver: LocalPort, RegisteredPort {
         id = PortID(incarnation: channels.incarnation, number: context.ports.nextNumber())
         let right = try limits.right(id)
         let socket = try channels.sockets.makePull(
-            "inproc://\(id.number)", highWaterMark: Int32(right.queueLimit), messageLimit: right.limit)
+            for: id, highWaterMark: Int32(right.queueLimit), messageLimit: right.limit)
         hasByteLimit = right.byteLimit > 0
         self.context = context
         self.directoryPath = directoryPath

@@ -98,7 +98,8 @@ extension SendChannel {
     func end(_ end: SendState.Lifecycle) {
         let waiters = state.withLock { state in
             localQueue?.refuse()
-            if end != .closed { state.socket = nil }
+            // The bell ends with the port's own socket.
+            if end != .closed, !isLocal { state.socket = nil }
             return state.queue.end(end)
         }
         for waiter in waiters { waiter.wake() }

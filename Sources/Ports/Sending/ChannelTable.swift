@@ -28,7 +28,6 @@ final class ChannelTable: Sendable {
     let droppedCount = Atomic(0)
     /// What the channels that were released have sent.
     private let formerlySent = Atomic(0)
-    let sockets = SocketFactory()
     let control: ControlConnectionTable
     let connections: ConnectionCache
     private let state = Lock(State())
@@ -40,6 +39,7 @@ final class ChannelTable: Sendable {
 
     var incarnation: Incarnation { control.incarnation }
     var housekeeping: Housekeeping { control.housekeeping }
+    var sockets: SocketFactory { control.sockets }
 
     /// The channel to a new port of this runtime.
     func addOwnChannel(_ right: WireRight, _ queue: LocalQueue) -> SendChannel {

@@ -333,10 +333,13 @@ final class SendChannel: Sendable {
 
     private func connectBell(_ state: inout ChannelState) throws(PortError) {
         guard let localQueue, state.socket == nil else { return }
-        state.socket = try channels.sockets.makeBell("inproc://\(id.number)")
+        state.socket = try channels.sockets.makeBell(of: id)
         state.queue.connect()
         localQueue.open()
     }
+
+    /// Gives up the bell of a port that is gone.
+    func takeBell() -> Socket? { state.withLock { isLocal ? $0.socket.take() : nil } }
 
     /// Returns when no bell is being connected.
     func waitForBell() { state.withLock { _ in } }

@@ -6,11 +6,11 @@ import RunLoops
 enum DescriptorReserve {
     static let size = 64
 
-    static func check() throws(PortError) {
+    /// Whether the reserve is untouched.
+    static var isLeft: Bool {
         let lowestFree = fcntl(0, F_DUPFD_CLOEXEC, 0)
-        if lowestFree >= 0 { close(lowestFree) }
-        let limit = Int(clamping: Descriptor.limit)
-        let isExhausted = lowestFree < 0 ? errno == EMFILE : Int(lowestFree) >= limit - size
-        if isExhausted { throw .outOfDescriptors(limit: limit) }
+        guard lowestFree >= 0 else { return errno != EMFILE }
+        close(lowestFree)
+        return Int(lowestFree) < Int(clamping: Descriptor.limit) - size
     }
 }

@@ -14,10 +14,13 @@ final class SocketFactory: Sendable {
 
     private let state = Lock(State.unused)
 
-    /// A socket that receives a port's messages, at an address inside the runtime.
-    func makePull(_ address: String, highWaterMark: Int32, messageLimit: Int) throws(PortError) -> Socket {
+    /// Where the bell of a port of the runtime is.
+    private static func bellAddress(_ port: PortID) -> String { "inproc://\(port.number)" }
+
+    /// A socket that receives a port's messages.
+    func makePull(for port: PortID, highWaterMark: Int32, messageLimit: Int) throws(PortError) -> Socket {
         try make(
-            .pull, address,
+            .pull, Self.bellAddress(port),
             [
                 .receiveHighWaterMark(highWaterMark), .ipcPeerUser(geteuid()), .linger(0),
                 // The limit covers ZMTP's greeting: with less, no other process could connect.
@@ -29,8 +32,21 @@ final class SocketFactory: Sendable {
 
     /// A socket that wakes a port of this runtime. One bell says as much as many, and only the descriptor's report
     /// counts: a connection that keeps the last frame takes 33 KiB less memory than one with queues.
-    func makeBell(_ address: String) throws(PortError) -> Socket {
-        try make(.push, address, [.conflate(true), .linger(0)])
+    func makeBell(of port: PortID) throws(PortError) -> Socket {
+        try make(.push, Self.bellAddress(port), [.conflate(true), .linger(0)])
+    }
+
+    /// Closes the sockets of a port. First their connection is ended and their address given up: then libzmq ends them at
+    /// once, in the order in which they were closed.
+    static func close(_ pull: consuming Socket, _ bell: consuming Socket?, of port: PortID) {
+        // A call fails when the context is ending, and with it the connection.
+        try? pull.unbind(bellAddress(port))
+        guard let bell else { return }
+        try? bell.disconnect(bellAddress(port))
+        // libzmq's steps to end a connection: the pull socket agrees, the bell learns that, and so does the pull socket.
+        _ = try? pull.events()
+        _ = try? bell.events()
+        _ = try? pull.events()
     }
 
     func makePush(_ address: String, highWaterMark: Int32) throws(PortError) -> Socket {
@@ -40,7 +56,7 @@ final class SocketFactory: Sendable {
     }
 
     private func make(_ kind: Socket.Kind, _ address: String, _ options: [Socket.Option]) throws(PortError) -> Socket {
-        try DescriptorReserve.check()
+        try checkReserve()
         let context = try context()
         do throws(ZeroMQError) {
             let socket = try Socket(kind, in: context)
@@ -51,11 +67,19 @@ final class SocketFactory: Sendable {
         } catch {
             // libzmq reports EMFILE also when the context has reached ZMQ_MAX_SOCKETS.
             if error.code == EMFILE, error.call == "zmq_socket" {
-                try DescriptorReserve.check()
+                try checkReserve()
                 throw .outOfSockets(limit: context.maxSockets)
             }
             throw PortError(error)
         }
+    }
+
+    /// Throws when the reserve of descriptors is touched. Closed sockets that libzmq has not ended do not count.
+    func checkReserve() throws(PortError) {
+        if DescriptorReserve.isLeft { return }
+        try Fork.check()
+        if case .open(let context, _) = state.withLock({ $0 }) { _ = context.awaitClosedSockets() }
+        if !DescriptorReserve.isLeft { throw .outOfDescriptors(limit: Int(clamping: Descriptor.limit)) }
     }
 
     private func context() throws(PortError) -> Context {

@@ -1,0 +1,62 @@
+import Glibc
+import RunLoopLocks
+import Synchronization
+
+/// The sockets of a context that are closed, and that libzmq may not have ended: until then each holds its descriptor.
+///
+/// libzmq's reaper thread ends the sockets in the order in which they were closed, and a socket without connections at
+/// once. Threads that make and close sockets can be faster than the reaper, or the reaper may have no processor. So a
+/// thread that makes a socket first waits for the reaper when too many are closed.
+struct ClosedSockets: ~Copyable, Sendable {
+    /// The most closed sockets when another socket is made, about.
+    static let most = 64
+    /// The milliseconds to wait for the reaper.
+    private static let patience: Int32 = 2000
+
+    /// The sockets that were closed since somebody last waited for the reaper.
+    private let count = Atomic(0)
+    private let waiting = Lock(())
+
+    func note() { count.add(1, ordering: .releasing) }
+
+    /// Waits until the reaper has ended the sockets that are closed by now.
+    ///
+    /// - Returns: False when there are no more than `most`, or the reaper has not come to their end.
+    @discardableResult
+    func awaitEnd(ifMoreThan most: Int, in context: Context) -> Bool {
+        guard count.load(ordering: .acquiring) > most else { return false }
+        return waiting.withLock { _ in
+            let closed = count.load(ordering: .acquiring)
+            // Another thread may have waited for them.
+            guard closed > most else { return true }
+            guard (try? Self.passReaper(in: context)) == true else { return false }
+            // With the two sockets of the wait.
+            count.subtract(closed + 2, ordering: .releasing)
+            return true
+        }
+    }
+
+    /// Closes another socket, and waits until the reaper disconnects that one: then it has ended those before.
+    private static func passReaper(in context: Context) throws(ZeroMQError) -> Bool {
+        let address = "inproc://reaper"
+        let witness = try Socket(atOnce: .pull, in: context)
+        try witness.bind(address)
+        defer { try? witness.unbind(address) }
+        try connectAndClose(address, seenBy: witness, in: context)
+        var poll = pollfd(fd: try witness.descriptor, events: Int16(POLLIN), revents: 0)
+        var result: Int32
+        repeat { result = Glibc.poll(&poll, 1, patience) } while result < 0 && errno == EINTR
+        return result == 1
+    }
+
+    private static func connectAndClose(
+        _ address: String, seenBy witness: borrowing Socket, in context: Context
+    ) throws(ZeroMQError) {
+        let last = try Socket(atOnce: .push, in: context)
+        try last.set(.linger(0))
+        try last.connect(address)
+        // Takes note of the connection. From here on only its end makes the descriptor readable.
+        _ = try witness.events()
+        _ = consume last
+    }
+}
