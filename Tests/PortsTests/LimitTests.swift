@@ -221,7 +221,7 @@ import Testing
     }
 
     @Test(.enabled(if: limit >= 4000))
-    func `the ports of a process that is stopped most of the time take one connection each`() throws {
+    func `a process that is stopped most of the time gets every message, by two sockets a port at most`() throws {
         let desk = try Desk(sandbox)
         let sender = Child("send-to-many", in: sandbox)
         let senderDesk = try desk.report()
