@@ -125,8 +125,12 @@ let package = Package(
                 "FuzzTargets",
                 "OwnThread", "TestSupport",
             ]),
+        .executableTarget(
+            name: "TypedPortsTestHelper", dependencies: ["TypedPorts", "Ports", "TestSupport"],
+            path: "Tests/TypedPortsTestHelper"),
         .testTarget(
-            name: "TypedPortsTests", dependencies: ["TypedPorts", "Ports", "FuzzTargets", "OwnThread", "TestSupport"]),
+            name: "TypedPortsTests",
+            dependencies: ["TypedPorts", "Ports", "TypedPortsTestHelper", "FuzzTargets", "OwnThread", "TestSupport"]),
         .testTarget(
             name: "CoreFoundationPortsTests",
             dependencies: ["CoreFoundationPorts", "Ports", "OwnThread", "TestSupport"]),

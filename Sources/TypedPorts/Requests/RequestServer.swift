@@ -72,15 +72,17 @@ public final class RequestServer: Sendable {
     ///   - streamLimit: The streams in progress. A request for a further one fails.
     /// - Throws: `PortError.invalidLimit`, at once, for a limit below 1, or a negative limit for streams.
     public func run(atMost limit: Int = 100, streams streamLimit: Int = 1000) async throws(PortError) {
-        try await port.serveMessages(atMost: limit, lasting: streamLimit) {
-            let (entry, tracing) = self.state.withLock { [id = $0.id] state in (state.handlers[id], state.tracing) }
-            guard let entry else {
-                throw self.unknownRequest($0.id)
-            }
-            guard let tracing else { return try await entry.call($0) }
-            return try await tracing.handling(
-                entry.request, of: self.port.name ?? self.port.description, $0, isStream: entry.isStream, entry.call)
+        try await port.serveMessages(atMost: limit, lasting: streamLimit, answer)
+    }
+
+    @Sendable func answer(_ request: MessagePortRequest) async throws -> MachPort.Message {
+        let (entry, tracing) = state.withLock { [id = request.id] state in (state.handlers[id], state.tracing) }
+        guard let entry else {
+            throw unknownRequest(request.id)
         }
+        guard let tracing else { return try await entry.call(request) }
+        return try await tracing.handling(
+            entry.request, of: port.name ?? port.description, request, isStream: entry.isStream, entry.call)
     }
 
     private func unknownRequest(_ id: UInt32) -> RequestFailure {

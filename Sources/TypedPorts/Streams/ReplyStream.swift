@@ -2,28 +2,51 @@ import Ports
 import RunLoopLocks
 
 extension RequestClient {
-    /// The elements of the reply to a request. The request is sent when the first element is asked for, by each iterator
-    /// anew.
+    /// The elements of the reply to a request. Each iterator sends the request when it is asked for its
+    /// first element.
     /// - Parameters:
-    ///   - request: What the server's handler gets.
+    ///   - request: The request that the server's handler gets.
     ///   - timeout: How long the server may take to begin. A client of a name waits for a port of the name in this time.
-    public func stream<R: PortStreamRequest>(_ request: R, timeout: Duration = .seconds(10)) -> ReplyStream<R> {
-        ReplyStream(client: self, request: request, timeout: timeout)
+    ///   - idleTimeout: How long the iterator waits for an element of a stream that has begun, before it throws
+    ///     ``StreamIdleTimeout``; nil for as long as the server lives. The time between two elements that the program
+    ///     asks for does not count.
+    public func stream<R: PortStreamRequest>(
+        _ request: R, timeout: Duration = .seconds(10), idleTimeout: Duration? = nil
+    ) -> ReplyStream<R> {
+        ReplyStream(client: self, request: request, timeout: timeout, idleTimeout: idleTimeout)
     }
 }
 
-/// The elements of a reply. See ``RequestClient/stream(_:timeout:)``.
+/// A stream's server has sent no element in time. See ``RequestClient/stream(_:timeout:idleTimeout:)``.
+public struct StreamIdleTimeout: Error, Hashable, CustomStringConvertible {
+    /// The name of the stream's request.
+    public let request: String
+    /// The name of the server's port, or the port.
+    public let service: String
+    /// How long the reader has waited.
+    public let timeout: Duration
+
+    /// A sentence that names the stream and the remedy.
+    public var description: String {
+        "the stream \(request) of \(service) sent no element for \(timeout): the server hangs, which `portctl list` shows, "
+            + "or its elements come further apart: then ask with a longer idleTimeout"
+    }
+}
+
+/// The elements of a reply. See ``RequestClient/stream(_:timeout:idleTimeout:)``.
 ///
 /// An element is decoded when the task asks for it, so a slow task slows the server down. The end of the iteration
-/// cancels the server's handler. What a handler throws comes behind all elements. Elements may be missing before the error
-/// that tells the end of a server.
+/// cancels the server's handler. The error that a handler throws comes behind all elements. A stream ends with nil only
+/// after all its elements: when the server ends first, the error is `PortError.becameInvalid`, and elements may be
+/// missing before it.
 public struct ReplyStream<R: PortStreamRequest>: AsyncSequence, Sendable {
-    /// What the server sends again and again.
+    /// The elements that the server sends.
     public typealias Element = R.Element
 
     fileprivate let client: RequestClient
     fileprivate let request: R
     fileprivate let timeout: Duration
+    fileprivate let idleTimeout: Duration?
 
     /// Makes an iterator, which has not asked yet.
     public func makeAsyncIterator() -> Iterator { Iterator(stream: self) }
@@ -41,18 +64,21 @@ public struct ReplyStream<R: PortStreamRequest>: AsyncSequence, Sendable {
         /// Suspends until there is an element; nil after the last.
         public mutating func next(isolation actor: isolated (any Actor)? = #isolation) async throws -> R.Element? {
             let (client, coder) = (stream.client, stream.client.coder)
+            var deadline: ContinuousClock.Instant?
             do {
                 while !isOver {
                     if let element = try batch?.popFirst(coder) { return element }
                     if reading == nil { trace = client.trace(R.known) }
                     let reading = if let reading { reading } else { try await StreamReading(stream, trace) }
                     self.reading = reading
-                    batch = try await reading.nextMessage().map { ReceivedBatch($0) }
+                    // A batch without elements does not extend the wait.
+                    if deadline == nil { deadline = stream.idleTimeout.map { .now + $0 } }
+                    batch = try await reading.nextMessage(before: deadline).map { ReceivedBatch($0) }
                     isOver = batch == nil
                 }
             } catch {
                 (isOver, reading, batch) = (true, nil, nil)
-                let failure = client.failure(of: R.self, error)
+                let failure = error is StreamReading.TimedOut ? stream.idleError : client.failure(of: R.self, error)
                 trace?.end(.failure(failure))
                 throw failure
             }
@@ -61,22 +87,44 @@ public struct ReplyStream<R: PortStreamRequest>: AsyncSequence, Sendable {
             return nil
         }
     }
+
+    private var idleError: any Error {
+        StreamIdleTimeout(request: R.knownName, service: client.serviceName, timeout: idleTimeout ?? .zero)
+    }
 }
 
 /// A request for a stream, and the port for its elements. The release ends both.
+///
+/// The stream's own messages say how it ends, and so that nothing is missing. The server replies to the request when this
+/// side needs the port no more; so a request that ends before the stream says that the server has ended, or is older
+/// than that rule, and the rest of the stream is on its way or lost.
 private final class StreamReading: Sendable {
     /// The queue limit in batches, of the server and of this process each.
     private static let queueLimit = 8
 
     private let port: MachPort
     private let server: RemoteMessagePort
-    private let failure: Failure
+    private let state: State
     private let asking: Task<Void, Never>
 
-    /// Why no more messages come. Those that have come are taken first.
-    private final class Failure: Sendable {
-        let error = Lock<(any Error)?>(nil)
+    private final class State: Sendable {
+        /// How the request has ended.
+        let requestEnd = Lock<RequestEnd?>(nil)
+        /// Whether the stream's own end has come.
+        let isComplete = Lock(false)
     }
+
+    private enum RequestEnd {
+        /// The server has sent all.
+        case replied
+        case failed(any Error)
+    }
+
+    /// No message has come before the deadline.
+    struct TimedOut: Error {}
+
+    /// How long messages may be on their way after the end of their request, while a reader waits.
+    private static let (transitAfterReply, transitAfterFailure) = (Duration.seconds(1), Duration.milliseconds(100))
 
     /// Returns when the server has begun.
     init<R: PortStreamRequest>(_ stream: ReplyStream<R>, _ trace: (any AskedRequestTrace)?) async throws {
@@ -85,64 +133,88 @@ private final class StreamReading: Sendable {
         let port = try remote.makePort(queueLimit: Self.queueLimit)
         var message = try client.message(R.messageID, stream.request, trace)
         message.components.append(.port(port.sendRight))
-        let failure = Failure()
+        let state = State()
         let server = remote
         self.port = port
-        self.failure = failure
+        self.state = state
         self.server = server
         asking = Task { [message, right = port.sendRight] in
-            guard let error = await Self.failure(of: message, client, server) else { return }
-            failure.error.withLock { $0 = error }
-            try? await right.send(MachPort.Message(id: StreamMessage.requestFailed.rawValue))
+            let end = await Self.end(of: message, client, server)
+            state.requestEnd.withLock { $0 = end }
+            try? await right.send(MachPort.Message(id: StreamMessage.requestEnded.rawValue))
         }
         // The first message has no elements.
         do {
-            _ = try await nextMessage(before: deadline)
-        } catch PortError.receiveTimedOut {
+            _ = try await nextMessage(before: deadline, hasBegun: false)
+        } catch is TimedOut {
             throw PortError.receiveTimedOut(port: server.identity)
         }
     }
 
-    /// Asks for the stream, and waits for its end. The reply follows the stream's own end.
-    private static func failure(
+    /// Asks for the stream, and waits for the end of the request.
+    private static func end(
         of request: MachPort.Message, _ client: RequestClient, _ server: RemoteMessagePort
-    ) async -> (any Error)? {
+    ) async -> RequestEnd {
         do {
             let reply = try await client.ask(request, .seconds(1 << 40), false)
-            if reply.id == StreamMessage.end.rawValue { return nil }
-            return PortError.failed(port: server.identity, RequestFailure("the server replied, and sent no stream"))
+            if reply.id == StreamMessage.end.rawValue { return .replied }
+            let failure = RequestFailure("the server replied, and sent no stream")
+            return .failed(PortError.failed(port: server.identity, failure))
         } catch {
-            return error
+            return .failed(error)
         }
     }
 
     deinit {
-        asking.cancel()
+        // The server replies to the request of a complete stream, which so counts as answered.
+        if !state.isComplete.withLock({ $0 }) { asking.cancel() }
         port.invalidate()
     }
 
     /// The next elements; nil after the end.
     nonisolated(nonsending) func nextMessage(
-        before deadline: ContinuousClock.Instant? = nil
+        before deadline: ContinuousClock.Instant?, hasBegun: Bool = true
     ) async throws -> MachPort.Message? {
-        // The news of a failure may have overtaken elements.
-        let error = failure.error.withLock { $0 }
-        let message: MachPort.Message
-        do {
-            message = try await port.receive(before: error == nil ? deadline : .now)
-        } catch {
-            throw self.failure.error.withLock { $0 } ?? error
+        while true {
+            let requestEnd = state.requestEnd.withLock { $0 }
+            let message: MachPort.Message
+            do {
+                message = try await port.receive(before: Self.limit(deadline, requestEnd, hasBegun))
+            } catch PortError.receiveTimedOut {
+                switch requestEnd {
+                case .failed(let error): throw error
+                case .replied where !server.isValid: throw PortError.becameInvalid(port: server.identity)
+                case .replied, nil: if let deadline, deadline <= .now { throw TimedOut() }
+                }
+                continue
+            }
+            switch StreamMessage(rawValue: message.id) {
+            case .elements: return message
+            case .end:
+                state.isComplete.withLock { $0 = true }
+                return nil
+            case .failure:
+                state.isComplete.withLock { $0 = true }
+                let bytes = message.components.compactMap { if case .bytes(let bytes) = $0 { bytes } else { nil } }
+                throw PortError.failed(port: server.identity, RequestFailure(components: bytes))
+            case .requestEnded: continue
+            case nil:
+                throw PortError.failed(
+                    port: server.identity, RequestFailure("the server sent a message that is none of a stream"))
+            }
         }
-        switch StreamMessage(rawValue: message.id) {
-        case .elements: return message
-        case .end: return nil
-        case .failure:
-            let bytes = message.components.compactMap { if case .bytes(let bytes) = $0 { bytes } else { nil } }
-            throw PortError.failed(port: server.identity, RequestFailure(components: bytes))
-        case .requestFailed: return try await nextMessage(before: deadline)
-        case nil:
-            throw PortError.failed(
-                port: server.identity, RequestFailure("the server sent a message that is none of a stream"))
+    }
+
+    /// Up to when to wait for a message.
+    private static func limit(
+        _ deadline: ContinuousClock.Instant?, _ requestEnd: RequestEnd?, _ hasBegun: Bool
+    ) -> ContinuousClock.Instant? {
+        let limit: ContinuousClock.Instant
+        switch requestEnd {
+        case nil: return deadline
+        case .failed: limit = hasBegun ? .now + transitAfterFailure : .now
+        case .replied: limit = .now + transitAfterReply
         }
+        return deadline.map { min($0, limit) } ?? limit
     }
 }

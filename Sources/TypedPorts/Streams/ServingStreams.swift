@@ -3,14 +3,15 @@ import Ports
 extension RequestServer {
     /// Has a handler answer the requests of a type with the elements of a sequence. A slow asker slows the sequence
     /// down: no more than some batches of elements wait. An asker that is gone, or iterates no further, cancels the
-    /// handler's task. The asker gets what the handler or the sequence throws after all elements before.
+    /// handler's task. The asker gets what the handler or the sequence throws after all elements before. The request is
+    /// in progress until its asker has taken all elements, or is gone.
     public func handle<R: PortStreamRequest, Elements: AsyncSequence & Sendable>(
         _ type: R.Type = R.self, _ handler: @escaping @Sendable (R) async throws -> Elements
     ) where Elements.Element == R.Element {
         handle(type) { request, _ in try await handler(request) }
     }
 
-    /// As the form without the message port's request, which tells the sender.
+    /// The same, with a handler that gets also the message port's request, which tells the sender.
     public func handle<R: PortStreamRequest, Elements: AsyncSequence & Sendable>(
         _ type: R.Type = R.self, _ handler: @escaping @Sendable (R, MessagePortRequest) async throws -> Elements
     ) where Elements.Element == R.Element {
@@ -20,29 +21,56 @@ extension RequestServer {
             guard case .port(let right)? = message.message.components.last else {
                 throw RequestFailure("the request for a stream has no port to send to")
             }
+            let reader = StreamReader(right: right, request: message)
             // No elements: the news that the server has taken the request.
-            try await right.send(StreamBatch().message)
+            try await reader.send(StreamBatch().message)
+            var last = MachPort.Message(id: StreamMessage.end.rawValue)
             do {
-                try await StreamWriter(to: right, coder).send(all: try await handler(request, message))
-                try await right.send(MachPort.Message(id: StreamMessage.end.rawValue))
-            } catch is StreamWriter.PortFailed {
-                // The asker iterates no further, or is gone.
-                throw CancellationError()
+                try await StreamWriter(to: reader, coder).send(all: try await handler(request, message))
+            } catch let error as StreamWriter.SendFailed {
+                throw error.reason
             } catch let error as R.Failure {
                 HandledRequestTrace.current?.noteError(error)
-                try await right.send(stream: RequestFailure(error, coder))
+                last = .failure(RequestFailure(error, coder))
             } catch {
                 HandledRequestTrace.current?.noteError(error)
-                // In the stream, behind the elements: the reply takes another way, and could overtake them.
-                try await right.send(stream: error as? RequestFailure ?? RequestFailure(String(describing: error)))
+                last = .failure(error as? RequestFailure ?? RequestFailure(String(describing: error)))
             }
+            // Also a failure travels in the stream, behind the elements: the reply takes another way.
+            try await reader.send(last)
+            // A reply sent now could overtake the elements, and nobody would notice the end of a server that still has
+            // some of them.
+            await reader.isDone()
             return MachPort.Message(id: StreamMessage.end.rawValue)
         }
     }
 }
 
-extension MachPort.SendRight {
-    fileprivate nonisolated(nonsending) func send(stream failure: RequestFailure) async throws {
-        try await send(MachPort.Message(id: StreamMessage.failure.rawValue, failure.components.map { .bytes($0) }))
+/// The reader of a stream, as its server sees it.
+struct StreamReader: Sendable {
+    let right: MachPort.SendRight
+    let request: MessagePortRequest
+
+    /// - Throws: `PortError`; `CancellationError` also when the reader is gone, because then no handler has failed.
+    nonisolated(nonsending) func send(_ message: MachPort.Message) async throws {
+        do {
+            try await right.send(message)
+        } catch {
+            throw request.isCancelled || !right.isValid ? CancellationError() : error
+        }
+    }
+
+    /// Waits until the reader has taken all or is gone, or the task is cancelled.
+    nonisolated(nonsending) func isDone() async {
+        let (ends, continuation) = AsyncStream.makeStream(of: Void.self)
+        let watch = InvalidationWatch(right) { continuation.finish() }
+        defer { watch.cancel() }
+        for await _ in ends {}
+    }
+}
+
+extension MachPort.Message {
+    fileprivate static func failure(_ failure: RequestFailure) -> Self {
+        Self(id: StreamMessage.failure.rawValue, failure.components.map { .bytes($0) })
     }
 }

@@ -8,8 +8,8 @@ enum StreamMessage: UInt32 {
     case end
     /// The handler failed: the components are those of a `RequestFailure`.
     case failure
-    /// From the asker to itself: the request has failed, and no more is to come.
-    case requestFailed
+    /// From the asker to itself: the request has ended.
+    case requestEnded
 }
 
 /// Elements on their way out.
@@ -18,7 +18,8 @@ struct StreamBatch: Sendable {
     private var attachments = Attachments()
     private var attached = (count: 0, bytes: 0)
 
-    /// A batch of so many bytes, or attachments, takes no more elements. A larger one would not be faster.
+    /// A batch of this size in bytes, or with this number of attachments, takes no more elements. A larger one would
+    /// not be faster.
     private static let (fullSize, fullCount) = (32 << 10, 256)
 
     var isEmpty: Bool { bytes.isEmpty }

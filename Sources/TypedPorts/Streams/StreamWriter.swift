@@ -17,23 +17,25 @@ final class StreamWriter: Sendable {
         var isFull: Bool { batch.isFull || mustEmpty }
     }
 
-    private let right: MachPort.SendRight
+    private let reader: StreamReader
     private let coder: any MessageCoder
     private let limit: Int
     private let state = Lock(State())
 
-    init(to right: MachPort.SendRight, _ coder: any MessageCoder) {
-        self.right = right
+    init(to reader: StreamReader, _ coder: any MessageCoder) {
+        self.reader = reader
         self.coder = coder
         // Some room for the sizes of the components.
-        limit = right.messageLimit - 8 * Attachments.largestCount
+        limit = reader.right.messageLimit - 8 * Attachments.largestCount
     }
 
-    /// The port takes no more elements, most often because the asker is gone.
-    struct PortFailed: Error {}
+    /// Nothing more can be sent. The reason is that of ``StreamReader/send(_:)``.
+    struct SendFailed: Error {
+        let reason: any Error
+    }
 
     /// Sends all elements, and waits until they have found room at the port.
-    /// - Throws: The sequence's error, when all elements before have been sent; ``PortFailed``.
+    /// - Throws: The sequence's error, when all elements before have been sent; ``SendFailed``.
     func send<Elements: AsyncSequence & Sendable>(all elements: Elements) async throws
     where Elements.Element: Encodable & Sendable {
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -85,10 +87,11 @@ final class StreamWriter: Sendable {
 
     private func sendBatches() async throws {
         do {
-            while let batch = await nextBatch() { try await right.send(batch.message) }
+            while let batch = await nextBatch() { try await reader.send(batch.message) }
         } catch {
-            change { $0.failure = PortFailed() }
-            throw PortFailed()
+            let failure = SendFailed(reason: error)
+            change { $0.failure = failure }
+            throw failure
         }
     }
 
