@@ -372,4 +372,43 @@ import Testing
                 "nameInUse", "nameInUse", "nameInUse", "nameInUse", "nameInUse", "none",
             ])
     }
+
+    // MARK: Restoration
+
+    /// Does something at the moment when the registry asks for its right.
+    private final class InterruptedPort: RegisteredPort {
+        let id: PortID
+        private let path: String
+        let interruption = Shared<(@Sendable () throws -> Void)?>(nil)
+
+        init(_ number: UInt64, in path: String) {
+            id = PortID(incarnation: PortRuntime.shared.incarnation, number: number)
+            self.path = path
+        }
+
+        func exposedRight() throws(PortError) -> WireRight {
+            do { try interruption.withLock { $0.take() }?() } catch { Issue.record(error) }
+            return WireRight(id: id, queueLimit: 1, limit: 1, path: path)
+        }
+        func tookName(_ name: String, in directory: RegistryDirectory) {}
+    }
+
+    @Test(arguments: [false, true])
+    func `nobody has removed the entry of a name that its port gives up meanwhile`(_ goesToOther: Bool) throws {
+        let ports = (1...2).map { InterruptedPort($0, in: sandbox.path) }
+        let registry = Registry(PortRuntime.shared.control) { number in ports.first { $0.id.number == number } }
+        let directory = try registry.directory(sandbox.path)
+        defer { registry.close(before: .now + .seconds(1)) }
+        try directory.give("mine", to: ports[0])
+        // The entry is away, so there is something to restore.
+        #expect(unlink("\(try sandbox.folder("mine"))/\(ports[0].id.file)") == 0)
+        ports[0].interruption.withLock {
+            $0 = {
+                try directory.unregister("mine", from: ports[0].id)
+                if goesToOther { try directory.give("mine", to: ports[1]) }
+            }
+        }
+        #expect(try directory.restore("mine") == .unneeded)
+        #expect(try directory.entry("mine")?.right.id == (goesToOther ? ports[1].id : nil))
+    }
 }

@@ -78,18 +78,33 @@ extension RegistryDirectory {
         return own.withLock { $0.suspects.isDisjoint(with: suspects) }
     }
 
-    private func restore(_ file: String) throws(PortError) {
-        // The name may have been given up since.
-        guard let entry = own.withLock({ $0.names[file] }), try readValid(file)?.right.id != entry.right.id else {
-            return
-        }
+    /// What has become of an entry that may be gone.
+    enum Restoration: Equatable { case unneeded, restored, nameTaken }
+
+    /// Other threads of this process may give the name up, or renew its entry, at any moment of this call.
+    @discardableResult
+    func restore(_ file: String) throws(PortError) -> Restoration {
+        guard let entry = own.withLock({ $0.names[file] }), try isMissing(entry, file) else { return .unneeded }
         let cause = "somebody has removed the entry of “\(entry.name)” from \(path)"
         do throws(PortError) {
-            try renew(file)
+            guard try renew(file, where: { entry throws(PortError) in try isMissing(entry, file) }) else {
+                return .unneeded
+            }
             log.warning("\(cause): it is restored")
+            return .restored
         } catch .nameInUse(_, let port) {
-            own.withLock { if $0.names[file]?.right.id == entry.right.id { $0.names[file] = nil } }
+            let isOwn = own.withLock { own in
+                guard own.names[file]?.right.id == entry.right.id else { return false }
+                own.names[file] = nil
+                return true
+            }
+            guard isOwn else { return .unneeded }
             log.warning("\(cause): \(port.ownerText) has the name now")
+            return .nameTaken
         }
+    }
+
+    private func isMissing(_ entry: NameEntry, _ file: String) throws(PortError) -> Bool {
+        try readValid(file)?.right.id != entry.right.id
     }
 }

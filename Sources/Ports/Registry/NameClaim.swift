@@ -48,16 +48,22 @@ extension RegistryDirectory {
         insist("nobody can find “\(name)” in \(path) any more") { if $0.isCurrent(at: $0.path) { try $0.renew(file) } }
     }
 
-    func renew(_ file: String) throws(PortError) {
+    /// - Parameter isNeeded: Asked while no thread of this process changes a name.
+    /// - Returns: Whether the entry was written; false when the port has given the name up, too.
+    @discardableResult
+    func renew(
+        _ file: String, where isNeeded: (NameEntry) throws(PortError) -> Bool = { _ in true }
+    ) throws(PortError) -> Bool {
         guard let entry = own.withLock({ $0.names[file] }), let port = registry.findPort(entry.right.id.number) else {
-            return
+            return false
         }
         try open()
         let renewed = NameEntry(name: entry.name, right: try port.exposedRight())
-        try changing.withLock { _ throws(PortError) in
-            guard own.withLock({ $0.names[file] }) == entry else { return }
+        return try changing.withLock { _ throws(PortError) in
+            guard own.withLock({ $0.names[file] }) == entry, try isNeeded(entry) else { return false }
             own.withLock { $0.names[file] = renewed }
             try claim(renewed, file, inPlaceOfFormer: true)
+            return true
         }
     }
 
