@@ -54,7 +54,7 @@ extension PortRuntime {
             guard let found = answer ?? port.look(isComplete: false).statistics else { continue }
             counters.ports += 1
             counters.waiting += found.waiting
-            for name in port.registeredNames {
+            for name in port.serviceNames {
                 counters.named[name] = PortCounters.Port(
                     id: port.id, received: found.received, waiting: found.waiting, dropped: port.malformedCount)
             }

@@ -14,10 +14,12 @@ struct List: ParsableCommand {
             lose their middle. The commands info and doctor tell more.
             """)
 
+    @Flag(help: "Show the names of the library's own, too, such as those that launched workers check in by.")
+    var all = false
     @OptionGroup var output: JSONFlag
 
     func run() throws {
-        let found = try PortNameServer.shared.registrations()
+        let found = try PortNameServer.shared.registrations(includingInternal: all)
         let looks = try Look.all(found)
         if output.isJSON { return print("\(JSON.array(looks.map(\.json)))") }
         guard !found.isEmpty else {

@@ -76,4 +76,31 @@ import Testing
         }
         #expect(stuck.sendRight.channel.waiterCount <= 4100)
     }
+
+    @Test func `the name that workers check in by is no service, whatever others call theirs`() async throws {
+        let runtime = PortRuntime(directory: sandbox.path)
+        let name = try runtime.checkInDesk.registeredName(runtime.nameServer)
+        let port = try MachPort(nameServer: sandbox.names)
+        // Nobody's services disappear because of their names.
+        let similar = "check-in.\(Incarnation.random())"
+        try sandbox.names.register(port, name: similar)
+        #expect(try sandbox.names.names() == [similar])
+        #expect(try sandbox.names.registrations().map(\.name) == [similar])
+        let all = try sandbox.names.registrations(includingInternal: true)
+        #expect(Dictionary(uniqueKeysWithValues: all.map { ($0.name, $0.isService) }) == [name: false, similar: true])
+        #expect(try await sandbox.names.map().ports.map(\.names) == [[similar]])
+        let watch = try PortNameWatch(sandbox.names)
+        guard case .came(let registration)? = try await watch.next(before: .patience) else {
+            Issue.record("nothing came")
+            return
+        }
+        #expect(registration.name == similar)
+        // It is found all the same, and stays what it is when its entry is written again.
+        #expect(try await sandbox.names.port(forName: name, before: .patience).isValid)
+        let directory = try runtime.nameServer.registryDirectory()
+        #expect(try directory.renew(NameEntry.fileName(for: name)))
+        #expect(try sandbox.names.registration(forName: name)?.isService == false)
+        #expect(await runtime.counters().named.isEmpty)
+        withExtendedLifetime(port) {}
+    }
 }

@@ -89,4 +89,10 @@ import Testing
         #expect(ProcessStatus.startTime(of: getpid()) ?? 0 > 0)
         #expect(ProcessStatus.startTime(of: -1) == nil)
     }
+
+    @Test func `an entry says whether its name is a service's`() throws {
+        let sent = NameEntry(name: "x", right: Self.right, isService: false)
+        #expect(try entry(sent.bytes) == sent)
+        #expect(try entry(NameEntry(name: "x", right: Self.right).bytes).isService)
+    }
 }

@@ -390,7 +390,7 @@ import Testing
             do { try interruption.withLock { $0.take() }?() } catch { Issue.record(error) }
             return WireRight(id: id, queueLimit: 1, limit: 1, path: path)
         }
-        func tookName(_ name: String, in directory: RegistryDirectory) {}
+        func took(_ entry: NameEntry, in directory: RegistryDirectory) {}
     }
 
     @Test(arguments: [false, true])

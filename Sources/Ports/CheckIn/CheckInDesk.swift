@@ -25,7 +25,7 @@ final class CheckInDesk: Sendable {
     func registeredName(_ nameServer: PortNameServer) throws(PortError) -> String {
         let name = "check-in.\(nameServer.runtime.incarnation)"
         // Each time: somebody may have removed the directory.
-        try nameServer.register(port(nameServer), name: name)
+        try nameServer.registerInternal(port(nameServer), name: name)
         return name
     }
 

@@ -7,7 +7,8 @@ import RunLoops
 ///     let watch = try PortNameWatch(.shared)
 ///     while let change = try watch.next() { print(change) }
 ///
-/// The names that exist at the beginning are reported first. A name that existed for a moment may not be reported.
+/// The names that exist at the beginning are reported first. A name that existed for a moment may not be reported, and
+/// names of the library's own are not.
 /// A watch takes a control connection to each owner. All watches of one directory share an inotify instance.
 public final class PortNameWatch: Sendable {
     /// A change of a name.
@@ -126,7 +127,7 @@ public final class PortNameWatch: Sendable {
         let entries = try directory.entries()
         let (known, gone) = (state.held, state.gone)
         (state.held, state.gone) = ([:], [])
-        for entry in entries {
+        for entry in entries where entry.isService {
             if !gone.contains(entry.right.id), let held = stillHeld(known[entry.name], entry) {
                 state.held[entry.name] = held
             } else {

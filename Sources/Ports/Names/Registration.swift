@@ -7,6 +7,11 @@ extension PortNameServer {
         try registryDirectory().give(name, to: port.receiver)
     }
 
+    /// Gives a port of the library's own a name that no list of services shows.
+    func registerInternal(_ port: MachPort, name: String) throws(PortError) {
+        try registryDirectory().give(name, to: port.receiver, isService: false)
+    }
+
     /// Takes a name from a port of this process. Nothing happens when the port does not have the name.
     /// The corresponding method is NSPortNameServer's `removePortForName:`.
     public func remove(_ port: MachPort, name: String) throws(PortError) {
@@ -15,14 +20,19 @@ extension PortNameServer {
         port.receiver.gaveUpName(name, in: directory)
     }
 
-    /// All names, in no order, also those of dead owners.
+    /// All names of services, in no order, also those of dead owners.
     /// - Throws: ``PortError``: an error of the directory, also when an entry cannot be read now.
-    public func names() throws(PortError) -> [String] { try registryDirectory().entries().map(\.name) }
+    public func names() throws(PortError) -> [String] {
+        try registryDirectory().entries().filter(\.isService).map(\.name)
+    }
 
     /// The registrations of live owners, in no order.
+    /// - Parameter includingInternal: Whether to include the names of the library's own, such as the one that launched
+    ///   workers check in by.
     /// - Throws: ``PortError``: an error of the directory, also when an entry cannot be read now.
-    public func registrations() throws(PortError) -> [Registration] {
-        try registryDirectory().entries(ofLive: true).map(Registration.init)
+    public func registrations(includingInternal: Bool = false) throws(PortError) -> [Registration] {
+        let entries = try registryDirectory().entries(ofLive: true)
+        return entries.filter { includingInternal || $0.isService }.map(Registration.init)
     }
 
     /// The registration of a name; nil when nobody has it.
@@ -58,6 +68,8 @@ extension PortNameServer {
         public let byteLimit: Int?
         /// The largest message that the port takes, in bytes.
         public let messageLimit: Int
+        /// False for a name of the library's own, such as the one that launched workers check in by.
+        public let isService: Bool
 
         init(_ entry: NameEntry) {
             name = entry.name
@@ -69,6 +81,7 @@ extension PortNameServer {
             queueLimit = Int(entry.right.queueLimit)
             byteLimit = entry.right.byteLimit == 0 ? nil : entry.right.byteLimit
             messageLimit = entry.right.limit
+            isService = entry.isService
         }
     }
 }

@@ -59,10 +59,11 @@ extension Receiver {
         }
     }
 
-    func tookName(_ name: String, in directory: RegistryDirectory) {
-        state.withLock { $0.names.insert(RegisteredName(directory: directory, name: name)) }
-        tell(name)
-        if !isValid { directory.abandon(name, of: id) }
+    func took(_ entry: NameEntry, in directory: RegistryDirectory) {
+        let name = RegisteredName(directory: directory, name: entry.name, isService: entry.isService)
+        state.withLock { $0.names.insert(name) }
+        tell(entry.name)
+        if !isValid { directory.abandon(entry.name, of: id) }
     }
 
     func gaveUpName(_ name: String, in directory: RegistryDirectory) {

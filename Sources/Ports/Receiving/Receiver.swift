@@ -352,8 +352,8 @@ final class Receiver: LocalPort, RegisteredPort {
 
     var totals: PortTotals { state.withLock { PortTotals(taken: $0.counts.taken, malformed: $0.malformedCount) } }
 
-    /// The registered names of the port.
-    var registeredNames: [String] { state.withLock { $0.names.elements.map(\.name) } }
+    /// The registered names of the port, without those of the library's own.
+    var serviceNames: [String] { state.withLock { $0.names.elements.filter(\.isService).map(\.name) } }
 
     func note(sent count: Int, by sender: Incarnation) { state.withLock { $0.counts.note(sent: count, by: sender) } }
 

@@ -2,6 +2,8 @@
 struct RegisteredName: Hashable {
     let directory: RegistryDirectory
     let name: String
+    /// False for a name of the library's own.
+    var isService = true
 
     static func == (one: Self, other: Self) -> Bool { one.directory === other.directory && one.name == other.name }
     func hash(into hasher: inout Hasher) { hasher.combine(name) }

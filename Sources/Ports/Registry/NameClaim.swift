@@ -5,15 +5,15 @@ import RunLoops
 
 extension RegistryDirectory {
     /// Gives the name to a port of ours, unless a live port has it.
-    func give(_ name: String, to port: any RegisteredPort) throws(PortError) {
+    func give(_ name: String, to port: any RegisteredPort, isService: Bool = true) throws(PortError) {
         let file = try NameEntry.fileName(for: name)
         try open()
-        let entry = NameEntry(name: name, right: try port.exposedRight())
+        let entry = NameEntry(name: name, right: try port.exposedRight(), isService: isService)
         try changing.withLock { _ throws(PortError) in
             try claim(entry, file)
             own.withLock { $0.names[file] = entry }
         }
-        port.tookName(name, in: self)
+        port.took(entry, in: self)
         watchOwnEntries()
     }
 
@@ -29,7 +29,7 @@ extension RegistryDirectory {
                 return own.names[file] == entry
             }
             guard isFree else { continue }
-            port.tookName(entry.name, in: other)
+            port.took(entry, in: other)
             other.renew(file, entry.name)
         }
         watchOwnEntries()
@@ -58,7 +58,7 @@ extension RegistryDirectory {
             return false
         }
         try open()
-        let renewed = NameEntry(name: entry.name, right: try port.exposedRight())
+        let renewed = NameEntry(name: entry.name, right: try port.exposedRight(), isService: entry.isService)
         return try changing.withLock { _ throws(PortError) in
             guard own.withLock({ $0.names[file] }) == entry, try isNeeded(entry) else { return false }
             own.withLock { $0.names[file] = renewed }

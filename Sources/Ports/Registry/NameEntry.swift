@@ -10,12 +10,15 @@ struct NameEntry: Sendable, Equatable {
     /// The start of the owner's process, in clock ticks after the machine's start: it tells a pid from its reuse.
     let startTime: UInt64
     let right: WireRight
+    /// False for a name of the library's own, which no list of services shows.
+    let isService: Bool
     /// The time of the registration, in seconds since 1970.
     var since = 0
 
-    init(name: String, right: WireRight) {
+    init(name: String, right: WireRight, isService: Bool = true) {
         self.name = name
         self.right = right
+        self.isService = isService
         pid = getpid()
         startTime = ProcessStatus.startTime(of: pid) ?? 0
     }
@@ -60,7 +63,7 @@ struct NameEntry: Sendable, Equatable {
             bytes \(right.byteLimit)
             directory \(Self.percentEncoded(right.path))
 
-            """.utf8)
+            """.utf8) + (isService ? [] : Array("role library\n".utf8))
     }
 
     init(_ bytes: [UInt8], path: String) throws(PortError) {
@@ -86,6 +89,7 @@ struct NameEntry: Sendable, Equatable {
             id: PortID(incarnation: try fact("process") { Incarnation($0) }, number: try fact("port") { UInt64($0) }),
             queueLimit: try fact("queue") { UInt32($0) }, limit: try fact("limit") { Int($0) },
             byteLimit: try fact("bytes") { Int($0) }, path: try fact("directory", Self.percentDecoded))
+        isService = facts["role"] == nil
         guard (try? Self.fileName(for: name)) != nil, right.limit >= 0, right.byteLimit >= 0,
             WireRight.isDirectory(right.path.utf8)
         else { throw malformed }

@@ -7,7 +7,7 @@ protocol RegisteredPort: AnyObject, Sendable {
     /// Lets other processes connect to the port, and returns the right for them.
     func exposedRight() throws(PortError) -> WireRight
     /// The port has the name, and gives it up with its end.
-    func tookName(_ name: String, in directory: RegistryDirectory)
+    func took(_ entry: NameEntry, in directory: RegistryDirectory)
 }
 
 /// The registry directories that a runtime uses.
