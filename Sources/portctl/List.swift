@@ -20,7 +20,9 @@ struct List: ParsableCommand {
 
     func run() throws {
         let found = try PortNameServer.shared.registrations(includingInternal: all)
-        let looks = try Look.all(found)
+        // A directory that is full or read-only has names to show, though no port for an answer can be made there.
+        let looks = try Look.all(found, needsAnswers: false)
+        if let failure = looks.lazy.compactMap(\.ownFailure).first { Portctl.report("cannot ask owners: \(failure)") }
         if output.isJSON { return print("\(JSON.array(looks.map(\.json)))") }
         guard !found.isEmpty else {
             return Portctl.report("no names in \(PortNameServer.shared.path) (see PORTS_DIRECTORY)")
@@ -66,7 +68,7 @@ struct Info: ParsableCommand {
         guard let found = try PortNameServer.shared.registration(forName: port.name) else {
             throw PortError.nameNotFound(port.name, directory: PortNameServer.shared.path)
         }
-        let look = try Look.all([found], observing: observe.duration, timeout: .seconds(5))[0]
+        let look = try Look.all([found], observing: observe.duration, timeout: .seconds(5), needsAnswers: false)[0]
         let statistics = look.statistics
         if output.isJSON { return print("\(look.json)") }
         let (state, named) = (Style(state: look.state), time(found.since))

@@ -12,15 +12,17 @@ struct Look: Sendable {
     /// Whether the owner has not answered in time.
     private(set) var isSilent = false
     /// What portctl itself has none of, such as descriptors.
-    private var ownFailure: PortError?
+    private(set) var ownFailure: PortError?
     /// Whether the owner answers as many others as it takes.
     private var isBusy = false
 
     /// Looks at all names at the same time, so that an owner that does not answer keeps nothing else from being shown.
+    /// - Parameter needsAnswers: False for a command that has something to show without them: then the looks say what is
+    ///   lacking.
     /// - Throws: `PortError`, when this process lacks what it needs to ask any of them.
     static func all(
         _ registrations: [PortNameServer.Registration], observing duration: Duration = .milliseconds(200),
-        timeout: Duration = .seconds(2)
+        timeout: Duration = .seconds(2), needsAnswers: Bool = true
     ) throws -> [Look] {
         let looks = try awaited {
             await PortNameServer.shared.askOwners(of: registrations) { registration, isSilent in
@@ -30,7 +32,9 @@ struct Look: Sendable {
             }
         }
         // Nothing is known of the owners then.
-        if let failure = looks.first?.ownFailure, looks.allSatisfy({ $0.ownFailure != nil }) { throw failure }
+        if needsAnswers, let failure = looks.first?.ownFailure, looks.allSatisfy({ $0.ownFailure != nil }) {
+            throw failure
+        }
         return looks.sorted { $0.registration.name < $1.registration.name }
     }
 

@@ -71,6 +71,7 @@ struct Monitor: ParsableCommand {
         while !lines.wait(until: min(end, .now + .seconds(1))), !end.hasPassed { endUnread() }
         // What is cancelled ends, too.
         let haveEnded = lines.areAllSourcesEnded
+        lines.end()
         for task in tasks { task.cancel() }
         if !output.isJSON { for name in names { Portctl.report("“\(name)”: \(lines.tally(of: name).text)") } }
         if haveEnded { throw ExitCode(4) }
@@ -103,6 +104,7 @@ private final class Lines: Sendable {
     }
     var areAllSourcesEnded: Bool { state.withLock { $0.sources == 0 } }
     func wait(until deadline: MonotonicInstant) -> Bool { over.wait(until: deadline) }
+    private var isOver: Bool { wait(until: .distantPast) }
 
     func tally(of name: String) -> Tally { state.withLock { $0.tallies[name] ?? Tally() } }
 
@@ -113,7 +115,10 @@ private final class Lines: Sendable {
             // What is in progress, or stuck, shows nothing. A look takes time that no event waits for.
             if nextLook.hasPassed {
                 nextLook = .now + .seconds(30)
-                Task { if let trouble = await Look.trouble(of: name) { Portctl.report("“\(name)”: \(trouble)") } }
+                Task {
+                    // The end of portctl itself leaves the look without an answer.
+                    if let trouble = await Look.trouble(of: name), !isOver { Portctl.report("“\(name)”: \(trouble)") }
+                }
             }
             do {
                 guard let event = try await monitor.next(before: .now + .seconds(1)) else { return }

@@ -456,4 +456,34 @@ import Testing
         let script = registry.portctl("--generate-completion-script", shell)
         #expect(script.status == 0 && script.output.contains("portctl"))
     }
+
+    @Test func `names in a directory that nobody may write to are listed, and why their owners are not asked`() throws {
+        let server = try registry.serve("served")
+        let readOnly =
+            #"d="$PORTS_DIRECTORY"; mount --bind "$d" "$d" && mount -o remount,bind,ro "$d" && exec "$0" "$@""#
+        func portctl(_ words: String) -> Outcome {
+            registry.shell("unshare --map-root-user --mount sh -c '\(readOnly)' \"$0\" \(words)")
+        }
+        let list = portctl("list")
+        #expect(list.status == 0 && list.errors.contains("cannot ask owners: ") && list.errors.contains("Read-only"))
+        let row = list.output.split(separator: "\n").last?.split(separator: " ").map(String.init) ?? []
+        #expect(row.prefix(2) == ["served", "\(server.pid)"] && row.contains("?"), "\(list.output)")
+        let info = portctl("info served")
+        #expect(info.status == 0 && info.output.contains("owner     process \(server.pid)"), "\(info)")
+        #expect(info.output.contains("portctl cannot ask its owner: "), "\(info)")
+    }
+
+    @Test func `a monitor that has shown its count says nothing of an owner that answers`() throws {
+        _ = try registry.serve("clock")
+        for _ in 0..<3 {
+            let shown = registry.start("monitor", "clock", "--count", "1")
+            try shown.waitsForError("monitoring clock")
+            #expect(registry.portctl("send", "clock", "--id", "5", "hello").status == 0)
+            let outcome = shown.outcome
+            #expect(outcome.status == 0)
+            #expect(
+                outcome.errors == "portctl: monitoring clock\nportctl: “clock”: 1 message, 5 bytes\n"
+                    || !outcome.errors.contains("answer"), "\(outcome.errors)")
+        }
+    }
 }
