@@ -15,7 +15,7 @@ struct Client {
             let right = try PortNameServer.shared.waitForPort(forName: serviceName)
             do {
                 try use(RemoteMessagePort(right))
-            } catch PortError.isInvalid, PortError.becameInvalid, PortError.unanswered {
+            } catch PortError.isInvalid, PortError.becameInvalid, PortError.refused, PortError.unanswered {
                 say("\(title): whoever had it is gone.")
             } catch PortError.sendTimedOut, PortError.receiveTimedOut {
                 say("\(title): whoever has it is there, but does not answer. I try again.")
