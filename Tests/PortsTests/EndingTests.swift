@@ -95,4 +95,24 @@ import Testing
         withExtendedLifetime(server) {}
         return (before, meanwhile)
     }
+
+    @Test func `a port whose askers are stopped ends before their replies could leave`() throws {
+        let pids = Shared<[pid_t]>([])
+        let port = try LocalMessagePort(name: "test", nameServer: sandbox.names) { _, data in
+            guard let pid = data?.withUnsafeBytes({ $0.loadUnaligned(as: pid_t.self) }) else { return nil }
+            kill(pid, SIGSTOP)
+            pids.withLock { $0.append(pid) }
+            return data
+        }
+        let thread = try RunLoopThread()
+        try port.schedule(in: thread.loop)
+        let askers = (0..<2).map { _ in Child("ask", in: sandbox) }
+        #expect(waitUntil { pids.withLock { $0.count } == 2 })
+        let taken = port.taken
+        #expect(port.finish(before: .patience))
+        // A reply is given up after ten seconds: none was, yet.
+        #expect(!taken.isEmpty)
+        for asker in askers { asker.kill() }
+        thread.stop()
+    }
 }

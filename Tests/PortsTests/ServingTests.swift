@@ -180,21 +180,22 @@ import Testing
 
     @Test func `senders are done when all were told and each is done, also those that come later`() {
         let senders = (0..<3).map { _ in Incarnation.random() }
-        var finish = FinishingPorts.Finish()
-        finish.tellers = 1
-        finish.insert(senders[0])
-        finish.senders.remove(senders[0])
-        #expect(finish.noteDone() == nil, "the second is not told yet")
-        finish.insert(senders[1])
-        finish.tellers = 0
-        #expect(finish.noteDone() == nil)
-        finish.senders.remove(senders[1])
-        let areDone = finish.noteDone()
-        #expect(areDone != nil && areDone === finish.areDone)
-        finish.insert(senders[2])
-        #expect(finish.noteDone() == nil && areDone !== finish.areDone)
-        finish.senders.remove(senders[2])
-        #expect(finish.noteDone() === finish.areDone)
+        var state = FinishState()
+        func isDone(_ effects: [FinishState.Effect]) -> Bool {
+            effects.contains { effect in
+                if case .done(let done) = effect { done === state.areDone(1) } else { false }
+            }
+        }
+        state.begin(1, TakenRequests())
+        _ = state.tell(senders[0], 1, at: .now)
+        #expect(!isDone(state.finished(senders[0], 1)), "the second is not told yet")
+        _ = state.tell(senders[1], 1, at: .now)
+        #expect(!isDone(state.tellersEnd(1)))
+        #expect(isDone(state.finished(senders[1], 1)))
+        let areDone = state.areDone(1)
+        _ = state.tell(senders[2], 1, at: .now)
+        #expect(areDone !== state.areDone(1))
+        #expect(isDone(state.finished(senders[2], 1)))
     }
 
     @Test func `a port that finishes waits for rights, not for ever, and on any thread`() async throws {
@@ -259,7 +260,7 @@ import Testing
         }
         func watchers() -> [ControlConnection] { owner.control.watchers(of: port.id.number) }
         #expect(await waitUntil { watchers().count == 2 })
-        owner.finishing.begin(port.id.number)
+        owner.finishing.begin(port.id.number, TakenRequests())
         func areDone() -> Bool { owner.finishing.areDone(port.id.number)?.value != nil }
         // Nobody takes what is before the probes, and each is sent for some time only.
         #expect(

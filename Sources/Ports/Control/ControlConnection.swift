@@ -170,5 +170,5 @@ final class ControlConnection: Sendable {
         }
     }
 
-    func cut() { shutdown(socket.descriptor, Int32(SHUT_RDWR)) }
+    func cut() { socket.cut() }
 }

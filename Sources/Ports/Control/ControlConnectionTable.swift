@@ -278,6 +278,9 @@ final class ControlConnectionTable: Sendable {
             && connections.allSatisfy { !$0.socket.hasHungUp && !ProcessStatus.isEnding($0.pid) }
     }
 
+    /// Whether the process reads nothing: it is stopped, or hangs.
+    func isDeaf(_ peer: Incarnation) -> Bool { connections(to: peer).allSatisfy(\.socket.hasUnread) }
+
     /// A process has not answered in time. A dead one's connections may be open in a child before its exec.
     func noteSilence(of peer: Incarnation) {
         for connection in connections(to: peer) where ProcessStatus.isEnding(connection.pid) { connection.cut() }

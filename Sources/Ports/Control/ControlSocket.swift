@@ -11,6 +11,11 @@ final class ControlSocket: Sendable {
     deinit { if !Fork.isChild { crl_unforked_close(descriptor) } }
 
     var hasHungUp: Bool { crl_has_hung_up(descriptor) }
+    /// Whether the peer has not read everything that was sent.
+    var hasUnread: Bool { LocalSocket.hasUnread(descriptor) }
+
+    /// Ends the connection: whoever waits for packets learns it as the end.
+    func cut() { shutdown(descriptor, Int32(SHUT_RDWR)) }
 
     func duplicate() -> ControlSocket? {
         let copy = crl_unforked_duplicate(descriptor)

@@ -8,6 +8,8 @@ extension LocalMessagePort {
     /// that was taken counts until its reply has left, or its right to reply is released. Messages that want no reply do
     /// not count, and those that wait are dropped. Any thread may call this method but one that is to reply. A handler
     /// that has replied and goes on is waited for, too, up to the deadline, as ``MachPort/invalidate()`` does.
+    /// Processes that are stopped get a second for the ends of all ports together: after that, no reply to them and no
+    /// message of them is waited for.
     /// - Returns: False when the deadline came before all replies. The port is invalid all the same.
     @available(*, noasync, message: "it blocks; `await` it in an async function, not at the top of main.swift")
     @discardableResult
@@ -17,7 +19,7 @@ extension LocalMessagePort {
         let deadline = MonotonicInstant(deadline)
         defer { end(waitsUntil: deadline) }
         let areDone = taken.areDone.wait(until: deadline) != nil
-        _ = senders?.wait(until: min(deadline, .now + Self.senderPatience))
+        _ = senders?.wait(until: min(deadline, .now + FinishState.patience))
         return areDone
     }
 
@@ -31,12 +33,9 @@ extension LocalMessagePort {
         defer { end(waitsUntil: nil) }
         let (deadline, housekeeping) = (MonotonicInstant(deadline), port.receiver.context.housekeeping)
         let areDone = (try? await taken.areDone.value(before: deadline, on: housekeeping)) != nil
-        _ = try? await senders?.value(before: min(deadline, .now + Self.senderPatience), on: housekeeping)
+        _ = try? await senders?.value(before: min(deadline, .now + FinishState.patience), on: housekeeping)
         return areDone
     }
-
-    /// How long the last requests may be on their way. A stopped sender does not hold up the end.
-    private static let senderPatience = Duration.seconds(1)
 
     /// Set when no request is on its way any more. Also senders that came while replies were waited for have one.
     private var senders: Promise<Void>? { port.runtime.finishing.areDone(port.id.number) }
@@ -58,6 +57,6 @@ extension LocalMessagePort {
         port.receiver.setHandlers(.init(message: { $0.refuse() }))
         let loop = try? port.receiver.context.housekeeping.loop()
         if let loop { try? port.receiver.schedule(in: loop, forMode: .default) }
-        port.runtime.finishing.begin(port.id.number)
+        port.runtime.finishing.begin(port.id.number, taken)
     }
 }

@@ -1,77 +1,151 @@
 import RunLoopLocks
+import RunLoops
 
 /// The ports of a runtime whose owners wait for the last messages of all senders: so none is lost with the port's socket,
 /// and each request gets its answer.
 ///
 /// The owner tells each sender that the port finishes. The sender sends nothing more, sends a drain probe behind its last
-/// message, and says when the port has answered the probe.
+/// message, and says when the port has answered the probe. A sender that is stopped reads nothing, and is given up.
 final class FinishingPorts: Sendable {
-    struct Finish {
-        var senders: Set<Incarnation> = []
-        /// Those who are telling the senders: until all are told, not all can be done.
-        var tellers = 0
-        private(set) var areDone = Promise<Void>()
-        private var isDone = false
-
-        mutating func insert(_ sender: Incarnation) {
-            senders.insert(sender)
-            if isDone { (areDone, isDone) = (Promise(), false) }
-        }
-
-        mutating func noteDone() -> Promise<Void>? {
-            isDone = isDone || senders.isEmpty && tellers == 0
-            return isDone ? areDone : nil
-        }
-    }
-
     private let control: ControlConnectionTable
-    private let ports = Lock<[UInt64: Finish]>([:])
+    private let state = Lock(FinishState())
 
     init(_ control: ControlConnectionTable) { self.control = control }
 
-    /// Tells the senders.
-    func begin(_ number: UInt64) {
+    /// Tells the senders. The port has taken these requests.
+    func begin(_ number: UInt64, _ taken: TakenRequests) {
         // Those that come from now on are told when they do.
-        ports.withLock { $0[number, default: Finish()].tellers += 1 }
+        state.withLock { $0.begin(number, taken) }
         for sender in control.watchers(of: number) { tell(sender, number) }
-        end(number) { $0.tellers -= 1 }
+        end { $0.tellersEnd(number) }
     }
 
-    /// Set when all that are senders now have sent their last message, and the port has taken it. Nil when the port does
-    /// not finish.
-    func areDone(_ number: UInt64) -> Promise<Void>? { ports.withLock { $0[number]?.areDone } }
+    /// Set when all that are senders now have sent their last message, and the port has taken it, or are given up. Nil when
+    /// the port does not finish.
+    func areDone(_ number: UInt64) -> Promise<Void>? { state.withLock { $0.areDone(number) } }
 
     /// Tells a new sender that the port finishes, if it does.
     func watched(_ number: UInt64, by sender: ControlConnection) {
-        if ports.withLock({ $0[number] != nil }) { tell(sender, number) }
+        if state.withLock({ $0.isFinishing(number) }) { tell(sender, number) }
     }
 
     private func tell(_ sender: ControlConnection, _ number: UInt64) {
         // An older library would not know the packet.
         guard sender.minor >= 2 else { return }
-        _ = ports.withLock { $0[number]?.insert(sender.incarnation) }
+        let peer = sender.incarnation
+        let now = MonotonicInstant.now
+        guard let end = state.withLock({ $0.tell(peer, number, at: now) }) else { return }
+        giveUp(peer, number, after: now.duration(to: end))
         sender.send(.finishing(number))
         // Its end may have been told before it was inserted, and is not told again.
-        if !control.isConnected(to: sender.incarnation) { finished(number, by: sender.incarnation) }
+        if !control.isConnected(to: peer) { finished(number, by: peer) }
+    }
+
+    /// Gives the sender up if it reads nothing. What was just sent to one that is alive is perhaps not read yet: looks again.
+    private func giveUp(_ sender: Incarnation, _ number: UInt64, after delay: Duration, looks: Int = 3) {
+        control.housekeeping.perform(after: max(.zero, delay)) { [weak self] in
+            guard let self, state.withLock({ $0.isAwaited(sender, number) }), control.isDeaf(sender) else { return }
+            if looks > 1 { return giveUp(sender, number, after: .milliseconds(10), looks: looks - 1) }
+            end { $0.giveUp(sender, number) }
+        }
     }
 
     /// The port has taken all messages of the sender.
-    func finished(_ number: UInt64, by sender: Incarnation) { end(number) { $0.senders.remove(sender) } }
+    func finished(_ number: UInt64, by sender: Incarnation) { end { $0.finished(sender, number) } }
 
-    func connectionEnded(_ sender: Incarnation) {
-        for number in ports.withLock({ Array($0.keys) }) { finished(number, by: sender) }
+    func connectionEnded(_ sender: Incarnation) { end { $0.connectionEnded(sender) } }
+
+    func remove(_ number: UInt64) { state.withLock { $0.remove(number) } }
+
+    /// Since when a process that was given up has not answered.
+    func silence(of sender: Incarnation) -> MonotonicInstant? { state.withLock { $0.silence(of: sender) } }
+
+    private func end(_ change: (inout FinishState) -> [FinishState.Effect]) {
+        for effect in state.withLock({ change(&$0) }) {
+            switch effect {
+            case .done(let areDone): areDone.set(())
+            case .silence(let taken, let sender, let isSilent): taken.note(sender, isSilent: isSilent)
+            }
+        }
+    }
+}
+
+/// The decisions of ``FinishingPorts``.
+struct FinishState {
+    /// What is to be done after the lock.
+    enum Effect: Sendable {
+        /// All senders have finished, or are given up.
+        case done(Promise<Void>)
+        /// The sender reads its replies, or does not.
+        case silence(TakenRequests, of: Incarnation, Bool)
     }
 
-    func remove(_ number: UInt64) { ports.withLock { $0[number] = nil } }
+    private struct Finish {
+        var senders: Set<Incarnation> = []
+        /// Those who are telling the senders: until all are told, not all can be done.
+        var tellers = 0
+        let taken: TakenRequests
+        var areDone = Promise<Void>()
+        var isDone = false
+    }
 
-    private func end(_ number: UInt64, _ change: (inout Finish) -> Void) {
-        let areDone = ports.withLock { ports -> Promise<Void>? in
-            guard var port = ports[number] else { return nil }
-            change(&port)
-            let areDone = port.noteDone()
-            ports[number] = port
-            return areDone
-        }
-        areDone?.set(())
+    /// How long a sender may take for its last messages. Many ports that end one after another give a process that is
+    /// stopped this time once.
+    static let patience = Duration.seconds(1)
+
+    private var ports: [UInt64: Finish] = [:]
+    private var unanswered: [Incarnation: MonotonicInstant] = [:]
+    private var silent: Set<Incarnation> = []
+
+    func silence(of sender: Incarnation) -> MonotonicInstant? { silent.contains(sender) ? unanswered[sender] : nil }
+    func isFinishing(_ number: UInt64) -> Bool { ports[number] != nil }
+    func isAwaited(_ sender: Incarnation, _ number: UInt64) -> Bool { ports[number]?.senders.contains(sender) == true }
+    func areDone(_ number: UInt64) -> Promise<Void>? { ports[number]?.areDone }
+
+    mutating func begin(_ number: UInt64, _ taken: TakenRequests) {
+        ports[number, default: Finish(taken: taken)].tellers += 1
+    }
+
+    mutating func tellersEnd(_ number: UInt64) -> [Effect] { change(number) { $0.tellers -= 1 } }
+
+    /// - Returns: When the sender may be given up; nil when the port does not finish.
+    mutating func tell(_ sender: Incarnation, _ number: UInt64, at now: MonotonicInstant) -> MonotonicInstant? {
+        guard var port = ports[number] else { return nil }
+        port.senders.insert(sender)
+        if port.isDone { (port.areDone, port.isDone) = (Promise(), false) }
+        ports[number] = port
+        let since = unanswered[sender] ?? now
+        unanswered[sender] = since
+        return since + Self.patience
+    }
+
+    mutating func finished(_ sender: Incarnation, _ number: UInt64) -> [Effect] {
+        noteAlive(sender)
+        let silences = ports[number].map { [Effect.silence($0.taken, of: sender, false)] } ?? []
+        return silences + change(number) { $0.senders.remove(sender) }
+    }
+
+    mutating func giveUp(_ sender: Incarnation, _ number: UInt64) -> [Effect] {
+        // A sender that has finished reads, and gets its replies.
+        guard let port = ports[number], port.senders.contains(sender) else { return [] }
+        silent.insert(sender)
+        return [.silence(port.taken, of: sender, true)] + change(number) { $0.senders.remove(sender) }
+    }
+
+    private mutating func noteAlive(_ sender: Incarnation) { (unanswered[sender], _) = (nil, silent.remove(sender)) }
+
+    mutating func connectionEnded(_ sender: Incarnation) -> [Effect] {
+        noteAlive(sender)
+        return ports.keys.flatMap { number in change(number) { $0.senders.remove(sender) } }
+    }
+
+    mutating func remove(_ number: UInt64) { ports[number] = nil }
+
+    private mutating func change(_ number: UInt64, _ body: (inout Finish) -> Void) -> [Effect] {
+        guard var port = ports[number] else { return [] }
+        body(&port)
+        port.isDone = port.isDone || port.senders.isEmpty && port.tellers == 0
+        ports[number] = port
+        return port.isDone ? [.done(port.areDone)] : []
     }
 }

@@ -35,7 +35,18 @@ final class TakenRequests: Sendable {
         /// The handlers of each `serve` in progress.
         var slots: [Slots] = []
 
+        /// Processes that do not read: replies to them may never leave.
+        var silent: Set<Incarnation> = []
+
         var isEmpty: Bool { free.count == entries.count }
+
+        var isDone: Bool {
+            guard isFinishing, !isEmpty else { return isFinishing }
+            return !silent.isEmpty
+                && entries.allSatisfy { entry in
+                    entry.map { $0.isReplying && silent.contains($0.asker.incarnation) } ?? true
+                }
+        }
 
         mutating func add(_ entry: Entry) -> Place {
             if let place = free.popLast() {
@@ -48,7 +59,7 @@ final class TakenRequests: Sendable {
     }
 
     private let state = Lock(State())
-    /// Set when the port takes no more requests, and none waits for its reply.
+    /// Set when the port takes no more requests, and none waits for its reply but those of processes that do not read.
     let areDone = Promise<Void>()
 
     /// - Returns: Nil when the port takes no more requests.
@@ -66,7 +77,7 @@ final class TakenRequests: Sendable {
     private static let mostKept = 1024
 
     func setReplying(_ place: Place, _ isReplying: Bool) {
-        state.withLock { $0.entries[place]?.isReplying = isReplying }
+        change { $0.entries[place]?.isReplying = isReplying }
     }
 
     var isFinishing: Bool { state.withLock { $0.isFinishing } }
@@ -74,10 +85,15 @@ final class TakenRequests: Sendable {
     /// Takes no more requests.
     func finish() { change { $0.isFinishing = true } }
 
+    /// Whether the process reads nothing, so that the port's end does not wait for replies to it.
+    func note(_ asker: Incarnation, isSilent: Bool) {
+        change { state in if isSilent { state.silent.insert(asker) } else { state.silent.remove(asker) } }
+    }
+
     private func change(_ change: (inout State) -> Void) {
         let isDone = state.withLock { state in
             change(&state)
-            return state.isFinishing && state.isEmpty
+            return state.isDone
         }
         if isDone { areDone.set(()) }
     }

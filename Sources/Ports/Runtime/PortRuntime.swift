@@ -124,15 +124,20 @@ public final class PortRuntime: Sendable {
         guard !isClosed.exchange(true, ordering: .relaxed) else { return }
         let bound = flushMilliseconds.load(ordering: .relaxed)
         let deadline = MonotonicInstant.now + .milliseconds(bound)
+        /// For a process that is stopped, the time since the end of a port counts, too.
+        func end(of channel: SendChannel) -> MonotonicInstant {
+            let silence = finishing.silence(of: channel.id.incarnation)
+            return silence.map { min(deadline, $0 + .milliseconds(bound)) } ?? deadline
+        }
         // The housekeeping thread sends posted frames, so it must not wait for them.
-        while channels.all.contains(where: \.mustFlush), !housekeeping.isCurrent, !deadline.hasPassed {
+        while !housekeeping.isCurrent, channels.all.contains(where: { $0.mustFlush && !end(of: $0).hasPassed }) {
             usleep(500)
         }
         let zeroMQ = channels.sockets.close()
         channels.waitForBells()
         // First, so that no message is handled whose reply could not leave.
         for port in ports.all { port.close() }
-        channels.close(before: deadline, linger: Int32(clamping: bound))
+        channels.close(before: end)
         if let zeroMQ {
             // A thread of its own, which is left behind at the deadline.
             let thread = try? RunLoopThread(name: "ports end") { _ in zeroMQ.terminate() }

@@ -4,23 +4,32 @@ import RunLoops
 // The end of a runtime's channels: sent messages are safe when their ports have read them.
 
 extension ChannelTable {
-    /// Ends all channels, and waits until the ports have read what was sent. libzmq may use the milliseconds to flush.
-    func close(before deadline: MonotonicInstant, linger milliseconds: Int32) {
+    /// Ends all channels, and waits until the ports have read what was sent, for each up to the channel's deadline. libzmq
+    /// may use as much time to flush.
+    func close(before deadline: (SendChannel) -> MonotonicInstant) {
         let open = all
         let paths = open.map { $0.stopSending() }
         let found = Dictionary(grouping: LocalSocket.connections(to: Set(paths.compactMap(\.self))), by: \.path)
         var leaving: [LeavingChannel] = []
         for (channel, path) in zip(open, paths) {
             let connections = path.flatMap { found[$0] } ?? []
-            if connections.isEmpty { channel.close(linger: milliseconds) }
-            leaving += connections.map { LeavingChannel(channel: channel, connection: $0) }
+            let end = deadline(channel)
+            if connections.isEmpty { channel.close(linger: end.milliseconds) }
+            leaving += connections.map { LeavingChannel(channel: channel, connection: $0, deadline: end) }
         }
-        while !leaving.isEmpty, !deadline.hasPassed {
-            leaving = leaving.compactMap { $0.next(linger: milliseconds) }
+        while true {
+            leaving = leaving.compactMap { $0.next() }
+            if leaving.isEmpty { return }
             // The kernel has no event for what we wait for.
             usleep(500)
         }
-        for one in leaving { one.end(linger: milliseconds) }
+    }
+}
+
+extension MonotonicInstant {
+    /// The time until then, for libzmq.
+    fileprivate var milliseconds: Int32 {
+        Int32(clamping: max(0, Int(MonotonicInstant.now.duration(to: self) / .milliseconds(1))))
     }
 }
 
@@ -28,26 +37,32 @@ extension ChannelTable {
 private struct LeavingChannel {
     let channel: SendChannel
     var connection: LocalSocket.Connection
+    let deadline: MonotonicInstant
     var isClosed = false
 
-    /// The channel after its next step; nil when the port has read everything, or the connection has ended.
-    consuming func next(linger milliseconds: Int32) -> Self? {
+    /// The channel after its next step; nil when the port has read everything, the connection has ended, or the time is
+    /// over.
+    consuming func next() -> Self? {
+        if deadline.hasPassed {
+            end()
+            return nil
+        }
         // Without a descriptor to keep it by, the connection stays open until another one has ended.
         if connection.keep() {
             if !isClosed, connection.hasUnread { return self }
             // At the end of a socket libzmq writes once more, and loses what the kernel does not take.
-            if !isClosed { channel.close(linger: milliseconds) }
+            if !isClosed { channel.close(linger: deadline.milliseconds) }
             isClosed = true
         }
         // libzmq closes its descriptor after the last byte. A receiver with a full queue loses unread bytes at the end
         // of the connection.
         if connection.isOpen || connection.hasUnread { return self }
-        end(linger: milliseconds)
+        end()
         return nil
     }
 
-    func end(linger milliseconds: Int32) {
-        channel.close(linger: milliseconds)
+    func end() {
+        channel.close(linger: deadline.milliseconds)
         connection.drop()
     }
 }

@@ -68,12 +68,15 @@ enum LocalSocket {
         }
 
         /// Whether the peer has bytes to read from a connection that is kept.
-        var hasUnread: Bool {
-            var count: Int32 = 0
-            return ioctl(copy, UInt(TIOCOUTQ), &count) == 0 && count > 0
-        }
+        var hasUnread: Bool { LocalSocket.hasUnread(copy) }
 
         func drop() { close(copy) }
+    }
+
+    /// Whether the peer has not read everything that was sent.
+    static func hasUnread(_ descriptor: Int32) -> Bool {
+        var count: Int32 = 0
+        return ioctl(descriptor, UInt(TIOCOUTQ), &count) == 0 && count > 0
     }
 
     static func connections(to paths: Set<String>) -> [Connection] {
