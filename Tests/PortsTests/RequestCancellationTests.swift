@@ -161,4 +161,28 @@ import Testing
         #expect(!accepted.isCancelled(request(0)) && accepted.isCancelled(request(39_999)))
         #expect((0..<40_000 as Range<UInt64>).count { accepted.isCancelled(request($0)) } == 16_384)
     }
+
+    @Test func `cancellations of processes that are gone take a bounded room`() {
+        var cancelled = CancelledRequests()
+        func request(_ asker: Incarnation, _ number: UInt64) -> AcceptedRequests.ID {
+            .init(asker: asker, number: number)
+        }
+        let askers = (0..<1000).map { _ in Incarnation.random() }
+        for asker in askers {
+            for number in 0..<100 as Range<UInt64> { cancelled.insert(request(asker, number)) }
+            cancelled.askerIsGone(asker)
+            cancelled.askerIsGone(asker)
+        }
+        // The newest of the last: their requests may still wait at a port.
+        let kept = askers.suffix(CancelledRequests.mostGone)
+        #expect(askers.filter { cancelled.contains(request($0, 99)) } == Array(kept))
+        #expect((0..<100 as Range<UInt64>).count { cancelled.contains(request(askers[999], $0)) } == 64)
+        for asker in kept { for number in 0..<100 as Range<UInt64> { cancelled.remove(request(asker, number)) } }
+        #expect(cancelled.isEmpty)
+        // A process that comes back has its room again.
+        for number in 0..<100 as Range<UInt64> { cancelled.insert(request(askers[0], number)) }
+        #expect(cancelled.contains(request(askers[0], 0)))
+        cancelled.forget(askers[0])
+        #expect(cancelled.isEmpty)
+    }
 }

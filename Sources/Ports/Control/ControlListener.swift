@@ -46,9 +46,17 @@ final class ControlListener: Sendable {
         // A caller that has hung up must take no room from the next ones.
         if caller.hasHungUp { return }
         guard connections.hasRoom else { return connections.refuse(credentials, "there are too many connections") }
-        // The end of the runtime releases the source, and with it the caller's socket.
+        // Of thousands of callers a second, those that have said hello must leave nothing behind for these seconds.
+        let patience = ThreadRunLoop.Timer(after: .seconds(5)) { _ in
+            // This process may have been stopped meanwhile. What has come is read next.
+            guard crl_poll(caller.descriptor, -1, 0) <= 0 else { return }
+            connections.refuse(credentials, "it sent no hello")
+            caller.cut()
+        }
+        // The end of the runtime releases source and timer, and with them the caller's socket.
         let hello = ThreadRunLoop.Source1(descriptor: caller.descriptor, duplicates: false) { turn in
             turn.source.invalidate()
+            patience.invalidate()
             connections.callers.subtract(1, ordering: .relaxed)
             // A connection whose caller has hung up would prove nothing.
             if !caller.hasHungUp { connections.accept(caller) }
@@ -58,13 +66,7 @@ final class ControlListener: Sendable {
             return connections.refuse(credentials, "no descriptor is left")
         }
         connections.callers.add(1, ordering: .relaxed)
-        connections.housekeeping.perform(after: .seconds(5)) { [weak hello] in
-            // This process may have been stopped meanwhile. What has come is read next.
-            guard let hello, hello.isValid, crl_poll(hello.descriptor, -1, 0) <= 0 else { return }
-            hello.invalidate()
-            connections.callers.subtract(1, ordering: .relaxed)
-            connections.refuse(credentials, "it sent no hello")
-        }
+        _ = try? loop.add(patience)
     }
 
     deinit { close() }

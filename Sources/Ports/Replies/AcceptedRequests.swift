@@ -1,4 +1,3 @@
-import DequeModule
 import RunLoopLocks
 import Synchronization
 
@@ -15,36 +14,17 @@ final class AcceptedRequests: Sendable {
         var handlers: [@Sendable () -> Void]
     }
 
-    /// The cancelled requests of one asker.
-    private struct Cancelled {
-        var numbers: Set<UInt64> = []
-        /// In the order of their arrival, also those whose requests have ended.
-        var order: Deque<UInt64> = []
-    }
-
     private struct State {
-        var cancelled: [Incarnation: Cancelled] = [:]
+        var cancelled = CancelledRequests()
         var watched = PendingTable<ID, Watched>()
         var monitored = MonitoredRequests()
 
         var isEmpty: Bool { cancelled.isEmpty && watched.isEmpty && monitored.isEmpty }
-
-        func isCancelled(_ request: ID) -> Bool {
-            cancelled[request.asker]?.numbers.contains(request.number) ?? false
-        }
-
-        mutating func remove(_ request: ID) {
-            cancelled[request.asker]?.numbers.remove(request.number)
-            if cancelled[request.asker]?.numbers.isEmpty == true { cancelled[request.asker] = nil }
-        }
     }
 
     private let state = Lock(State())
     /// Whether there is anything to remove, so that most requests end without the lock.
     private let isUsed = Atomic(false)
-
-    /// The most cancellations of one asker that are remembered: they may come before the request, or after its reply.
-    private static let mostCancelled = 16_384
 
     /// Whether no cancellation and no handler waits.
     var isEmpty: Bool { !isUsed.load(ordering: .acquiring) }
@@ -59,20 +39,13 @@ final class AcceptedRequests: Sendable {
     }
 
     func isCancelled(_ request: ID) -> Bool {
-        isUsed.load(ordering: .acquiring) && state.withLock { $0.isCancelled(request) }
+        isUsed.load(ordering: .acquiring) && state.withLock { $0.cancelled.contains(request) }
     }
 
     /// The asker says that the request needs no reply.
     func cancel(_ request: ID) {
         let (watched, monitor) = change { state in
-            var cancelled = state.cancelled.removeValue(forKey: request.asker) ?? Cancelled()
-            if cancelled.numbers.insert(request.number).inserted {
-                cancelled.order.append(request.number)
-                if cancelled.order.count > Self.mostCancelled {
-                    cancelled.numbers.remove(cancelled.order.removeFirst())
-                }
-            }
-            state.cancelled[request.asker] = cancelled
+            state.cancelled.insert(request)
             return (state.watched.remove(request), state.monitored.handler(of: request))
         }
         monitor?(.cancelled)
@@ -82,7 +55,7 @@ final class AcceptedRequests: Sendable {
     /// Calls the handler when the request is cancelled, or its asker's port is gone.
     func onCancel(_ request: ID, replyPort: SendChannel, _ handler: @escaping @Sendable () -> Void) {
         let isCancelled = change { state in
-            if state.isCancelled(request) { return true }
+            if state.cancelled.contains(request) { return true }
             var watched = state.watched.remove(request) ?? Watched(port: replyPort.id, handlers: [])
             watched.handlers.append(handler)
             state.watched.add(watched, request)
@@ -106,7 +79,7 @@ final class AcceptedRequests: Sendable {
         guard isUsed.load(ordering: .acquiring), !Fork.isChild else { return }
         // Released after the lock: the handlers may hold the last reference to anything.
         let (_, handler) = change { state in
-            state.remove(request)
+            state.cancelled.remove(request)
             return (state.watched.remove(request), state.monitored.remove(request))
         }
         handler?(end)
@@ -123,5 +96,8 @@ final class AcceptedRequests: Sendable {
     }
 
     /// The asker's process is dead.
-    func forget(_ asker: Incarnation) { _ = change { $0.cancelled.removeValue(forKey: asker) } }
+    func forget(_ asker: Incarnation) { change { $0.cancelled.forget(asker) } }
+
+    /// The last connection to the asker's process has ended.
+    func askerIsGone(_ asker: Incarnation) { if !isEmpty { change { $0.cancelled.askerIsGone(asker) } } }
 }

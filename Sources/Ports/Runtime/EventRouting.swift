@@ -68,6 +68,7 @@ extension PortRuntime: RuntimeEvents {
     func connectionEnded(_ peer: ControlConnection, isLast: Bool) {
         controlConnectionChanged(peer.incarnation)
         guard isLast else { return }
+        accepted.askerIsGone(peer.incarnation)
         statistics.connectionEnded(peer)
         finishing.connectionEnded(peer.incarnation)
     }

@@ -24,7 +24,7 @@ struct Desk {
 
     /// Waits for a child's report, and gives the port to reach it at.
     func report() throws -> MachPort.SendRight {
-        let message = try port.receive(before: .patience)
+        let message = try port.receive(before: Scale.patience)
         guard message.id == 1, let right = message.replyPort else {
             throw PortError.unavailable(reason: "message \(message.id) is no report")
         }
