@@ -74,6 +74,57 @@ import TypedPorts
         #expect(try encoded([inner]) == hex("8182 46 a16178820102 07"))
     }
 
+    @Test func `a container of another value than the innermost throws`() throws {
+        let value = Probe { encoder in
+            var container = encoder.unkeyedContainer()
+            var nested = container.nestedUnkeyedContainer()
+            // The containers themselves are being changed meanwhile.
+            let (sameContainer, sameNested) = (container, nested)
+            try container.encode(
+                Probe { inner in
+                    for same in [sameContainer, sameNested] {
+                        var same = same
+                        #expect(throws: EncodingError.self) { try same.encode(1) }
+                    }
+                    var own = inner.unkeyedContainer()
+                    try own.encode(2)
+                })
+            try nested.encode(3)
+        }
+        #expect(try encoded(value) == hex("82 8103 8102"))
+    }
+
+    @Test func `a value alone stays one when it is left`() throws {
+        let value = Probe { encoder in
+            var container = encoder.unkeyedContainer()
+            var single = container.superEncoder().singleValueContainer()
+            try single.encode(1)
+            try container.encode(2)
+            #expect(throws: EncodingError.self) { try single.encode(3) }
+        }
+        #expect(try encoded(value) == hex("820102"))
+    }
+
+    @Test func `a value whose error is caught leaves no trace`() throws {
+        struct Failure: Error {}
+        let failing = Probe { encoder in
+            var container = encoder.container(keyedBy: Key.self)
+            try container.encode([1], forKey: .first)
+            throw Failure()
+        }
+        let value = Probe { encoder in
+            var container = encoder.container(keyedBy: Key.self)
+            #expect(throws: Failure.self) { try container.encode(failing, forKey: .first) }
+            var nested = container.nestedUnkeyedContainer(forKey: .second)
+            #expect(throws: Failure.self) { try nested.encode(failing) }
+            #expect(nested.count == 0)
+            var single = nested.superEncoder().singleValueContainer()
+            #expect(throws: Failure.self) { try single.encode(failing) }
+            try single.encode(7)
+        }
+        #expect(try encoded(value) == hex("a1 66 7365636f6e64 8107"))
+    }
+
     @Test func `bytes that turn out to be part of an array become numbers`() throws {
         let value = Probe { encoder in
             var container = encoder.unkeyedContainer()

@@ -104,7 +104,8 @@ extension CBORWriter {
 
     /// Writes bytes that are elements of an array: as a byte string in place of the array, if they are all of it.
     func writeBytes(_ elements: some Sequence<UInt8>, in id: Int) throws {
-        guard current.id == id || enter(id), current.kind == .array, current.count == 0 else {
+        guard current.id == id else { return try write(into: id) { try writeBytes(elements, in: id) } }
+        guard current.kind == .array, current.count == 0 else {
             for element in elements { try writeElement(in: id) { write(.unsigned, UInt64(element)) } }
             return
         }

@@ -16,8 +16,13 @@ struct CBORMapSearch {
     var number: UInt64 = 0
     /// The offset of the entry behind that one; 0: not known yet.
     var next = 0
-    /// Whether all entries up to that one were asked for: then the next one with a key is the first with that key.
+    /// Whether all entries up to that one were asked for: then the next one with a key that was not asked for is the first
+    /// with that key.
     var isInOrder = true
+    /// A bit for each key that was found in order. Keys may share one.
+    var asked: UInt64 = 0
+    /// Whether no key comes twice, as far as is known.
+    var areKeysUnique = false
     /// Whether the entry was asked for; the first one may not have been.
     var isFound = false
     /// How many more bytes may be looked through from the first entry on. Without such a bound, a type with many keys would
@@ -53,10 +58,15 @@ extension CBORReader {
 
     /// The different keys of a map that the type knows.
     func keys<Key: CodingKey>(_: Key.Type, _ search: CBORMapSearch.ID) throws -> [Key] {
-        let head = searches[try position(of: search)].head
-        var names: Set<String> = []
+        let position = try position(of: search)
+        let head = searches[position].head
+        var (names, areUnique) = ([] as Set<String>, true)
         var keys: [Key] = []
-        func isNew(_ name: String) -> Bool { head.number == 1 || names.insert(name).inserted }
+        func isNew(_ name: String) -> Bool {
+            let isNew = head.number == 1 || names.insert(name).inserted
+            if !isNew { areUnique = false }
+            return isNew
+        }
         try entries(of: head) { (offset, _) throws(Malformed) in
             if let number = try integerKey(at: offset) {
                 if isNew(String(number)), let key = Key(intValue: number) { keys.append(key) }
@@ -64,6 +74,7 @@ extension CBORReader {
                 keys.append(key)
             }
         }
+        searches[position].areKeysUnique = areUnique
         return keys
     }
 
@@ -90,7 +101,10 @@ extension CBORReader {
         let (entry, count) = (searches[position].entry, searches[position].number)
         if isEnd(at: entry, of: head, after: count) { return nil }
         if try isKey(name, number, at: entry) {
-            searches[position].isFound = true
+            if !searches[position].isFound {
+                searches[position].isFound = true
+                searches[position].asked = Self.bit(of: name)
+            }
             return try end(ofItemAt: entry)
         }
         guard searches[position].isFound else { return try scannedValue(of: name, number, position) }
@@ -100,12 +114,27 @@ extension CBORReader {
             searches[position].next = next
         }
         if !isEnd(at: next, of: head, after: count + 1), try isKey(name, number, at: next) {
+            let value = try end(ofItemAt: next)
+            let bit = Self.bit(of: name)
+            if searches[position].asked & bit != 0, !searches[position].areKeysUnique {
+                // The key may have been asked for, and the entry may be the second one with it.
+                let first = try scannedValue(of: name, number, position)
+                if first != value || searches[position].index != nil { return first }
+                searches[position].isInOrder = true
+            }
+            searches[position].asked |= bit
             searches[position].entry = next
             searches[position].number = count + 1
             searches[position].next = 0
-            return try end(ofItemAt: next)
+            return value
         }
         return try scannedValue(of: name, number, position)
+    }
+
+    /// The bit that stands for a key in ``CBORMapSearch/asked``.
+    @inline(__always) private static func bit(of name: UnsafeBufferPointer<UInt8>) -> UInt64 {
+        guard let first = name.first, let last = name.last else { return 1 }
+        return 1 << UInt64((Int(first) &* 7 &+ Int(last) &* 31 &+ name.count &* 13) & 63)
     }
 
     /// Looks at all entries from the first on.

@@ -1,5 +1,5 @@
-/// Writes items one behind the other. An array or a map is open, and gets its length or its break, until its value ends or
-/// something is written around it.
+/// Writes items one behind the other. An array or a map stays open until its value ends or something is written around it,
+/// and then gets its length or its break.
 final class CBORWriter: CBORPooled {
     static let pool = CBORPool<CBORWriter>()
 
@@ -13,8 +13,6 @@ final class CBORWriter: CBORPooled {
         var kind: Kind
         /// The offset of the first byte.
         var start: Int
-        /// The offset behind the last item, before the break. Only closed levels have an end.
-        var end = 0
         /// The number of entries.
         var count = 0
         /// The offset of the last key.
@@ -27,9 +25,15 @@ final class CBORWriter: CBORPooled {
     /// The innermost open level, and those around it.
     @exclusivity(unchecked) var current = Level(id: 0, kind: .scalar, start: 0)
     @exclusivity(unchecked) var outer: [Level] = []
-    /// Levels whose value is still being encoded, though something was written behind them.
-    @exclusivity(unchecked) var closed: [Level] = []
     @exclusivity(unchecked) var depth = 0
+    /// The containers of values that are being encoded, behind which something was written. In order of their ids.
+    @exclusivity(unchecked) var left: [LeftContainer] = []
+    /// The later entries of ``left``.
+    @exclusivity(unchecked) var parts: [LatePart] = []
+    /// The part that is being written; -1 for none.
+    @exclusivity(unchecked) var part = -1
+    /// The id of the first level of the innermost value. Only its own levels may be written to.
+    @exclusivity(unchecked) private(set) var valueID = 0
     /// What happened where nothing can be thrown.
     @exclusivity(unchecked) var fault: (any Error)?
     @exclusivity(unchecked) private var lastID = 0
@@ -41,7 +45,8 @@ final class CBORWriter: CBORPooled {
         if fault != nil { fault = nil }
         // Empty after a success. The room for a usual number of levels is kept.
         if !outer.isEmpty { outer = [] }
-        if !closed.isEmpty { closed = [] }
+        if !left.isEmpty { (left, parts) = ([], []) }
+        valueID = 0
     }
 
     // MARK: Values
@@ -51,9 +56,11 @@ final class CBORWriter: CBORPooled {
         if bytes.capacity == 0 { bytes.reserveCapacity(128) }
         if writeDirectly(value) { return }
         current = Level(id: newID(), kind: .slot, start: bytes.count)
+        valueID = current.id
         try value.encode(to: CBOREncoder(writer: .passUnretained(self), id: current.id))
         endLevels(downTo: 0)
         closeCurrent()
+        if !left.isEmpty { joinParts() }
         if let fault { throw fault }
     }
 
@@ -63,12 +70,40 @@ final class CBORWriter: CBORPooled {
     }
 
     private func encodeByItself<Value: Encodable>(_ value: Value) throws {
-        guard depth < depthLimit else { throw tooDeep(value) }
-        let (levels, closedLevels) = (outer.count, closed.count)
-        pushLevel(.slot)
-        try value.encode(to: CBOREncoder(writer: .passUnretained(self), id: current.id))
+        let (start, levels, around, depth) = (bytes.count, outer.count, valueID, depth)
+        do {
+            guard depth < depthLimit else { throw tooDeep(value) }
+            valueID = pushLevel(.slot)
+            try value.encode(to: CBOREncoder(writer: .passUnretained(self), id: valueID))
+        } catch {
+            removeEntry(from: start, inside: levels)
+            (self.depth, valueID) = (depth, around)
+            throw error
+        }
         endLevels(downTo: levels)
-        if closed.count > closedLevels { closed.removeLast(closed.count - closedLevels) }
+        if !left.isEmpty { joinParts() }
+        valueID = around
+    }
+
+    /// Removes what the innermost value has written before it failed, and its key: the value around it may catch the error
+    /// and go on.
+    private func removeEntry(from start: Int, inside levels: Int) {
+        // Not if it is too deep.
+        if outer.count > levels {
+            current = outer[levels]
+            outer.removeLast(outer.count - levels)
+            if !left.isEmpty { dropParts() }
+        }
+        var start = start
+        switch current.kind {
+        case .map:
+            start = current.key
+            current.count -= 1
+        case .array: current.count -= 1
+        case .scalar: current.kind = .slot
+        case .slot, .bytes: break
+        }
+        bytes.removeLast(bytes.count - start)
     }
 
     /// The error of a container or a value that is one too many inside others.
@@ -102,7 +137,7 @@ final class CBORWriter: CBORPooled {
     }
 
     /// Writes the length or the break of the innermost level.
-    @inline(__always) private func closeCurrent() {
+    @inline(__always) func closeCurrent() {
         switch current.kind {
         case .array, .map:
             depth -= 1
@@ -126,10 +161,13 @@ final class CBORWriter: CBORPooled {
 
     /// Makes the level an array or a map. May be called again for the same kind.
     func open(_ kind: Level.Kind, _ id: Int) {
-        guard current.id == id || enter(id) else { return openClosed(kind, id) }
+        reach(id) { [self] in openCurrent(kind) }
+    }
+
+    private func openCurrent(_ kind: Level.Kind) {
         if current.kind == kind { return }
         if kind == .array, current.kind == .bytes { return }
-        guard current.kind == .slot else { return setFault("a value asks for containers of different kinds") }
+        guard current.kind == .slot else { return setFault(Self.otherKind) }
         current.kind = kind
         depth += 1
         // An encoder outside of this one would go on for ever; this one refuses the next value.
@@ -137,73 +175,80 @@ final class CBORWriter: CBORPooled {
         bytes.append((kind == .array ? CBORMajor.array : .map).byte(0))
     }
 
-    func setFault(_ sentence: String) { fault = fault ?? error("", sentence) }
+    static let otherKind = "a value asks for containers of different kinds"
 
-    /// Makes an open level the innermost one. Those inside it are closed, but may get more. Returns false for a level that
-    /// is not open.
-    func enter(_ id: Int) -> Bool {
-        guard let index = outer.lastIndex(where: { $0.id == id }) else { return false }
-        while outer.count > index {
-            var level = current
-            level.end = bytes.count
-            popLevel()
-            // An empty slot is written as an empty map, which is its placeholder.
-            if level.kind == .slot { level.end += 1 }
-            closed.append(level)
-        }
-        return true
+    private func setFault(_ sentence: String) { fault = fault ?? error("", sentence) }
+
+    /// As ``write(into:_:)``, for what cannot throw.
+    @inline(__always) private func reach(_ id: Int, _ body: () -> Void) {
+        if current.id == id { return body() }
+        do { try write(into: id, body) } catch { fault = fault ?? error }
     }
 
     // MARK: Entries
 
     /// Writes an entry of a map.
     @inline(__always) func write(_ key: some CodingKey, in id: Int, _ body: () throws -> Void) throws {
-        guard current.id == id || enter(id) else {
-            return try insert(into: id) { [self] in
-                write(text: key.stringValue)
+        guard current.id == id else {
+            return try write(into: id) { [self] in
+                beginEntry(key)
                 try body()
             }
         }
+        beginEntry(key)
+        try body()
+    }
+
+    @inline(__always) private func beginEntry(_ key: some CodingKey) {
         current.count += 1
         current.key = bytes.count
         write(text: key.stringValue)
-        try body()
     }
 
     /// Writes an element of an array.
     @inline(__always) func writeElement(in id: Int, _ body: () throws -> Void) throws {
-        guard current.id == id || enter(id) else { return try insert(into: id, body) }
+        guard current.id == id else {
+            return try write(into: id) { [self] in
+                beginElement()
+                try body()
+            }
+        }
+        beginElement()
+        try body()
+    }
+
+    @inline(__always) private func beginElement() {
         if current.kind == .bytes { makeArray() }
         current.count += 1
-        try body()
     }
 
     /// Writes the only item of a slot.
     @inline(__always) func writeSingle(in id: Int, _ body: () throws -> Void) throws {
-        guard current.id == id || enter(id) else { return try insert(into: id, body) }
-        guard current.kind == .slot else { throw error("", "a value asks for containers of different kinds") }
-        current.kind = .scalar
+        guard current.id == id else {
+            return try write(into: id) { [self] in
+                try fillSlot()
+                try body()
+            }
+        }
+        try fillSlot()
         try body()
+    }
+
+    @inline(__always) private func fillSlot() throws {
+        guard current.kind == .slot else { throw error("", Self.otherKind) }
+        current.kind = .scalar
     }
 
     /// Begins an entry or an element that is an encoder or a container. Returns the id of its level.
     func nest(_ kind: Level.Kind, key: (some CodingKey)?, in id: Int) -> Int {
-        guard current.id == id || enter(id) else { return nestClosed(kind, key: key, in: id) }
-        if current.kind == .bytes { makeArray() }
-        current.count += 1
-        if let key {
-            current.key = bytes.count
-            write(text: key.stringValue)
+        // The id of no level, if the container cannot be used any more.
+        var nested = 0
+        reach(id) { [self] in
+            if let key { beginEntry(key) } else { beginElement() }
+            nested = pushLevel(.slot)
+            if kind != .slot { openCurrent(kind) }
         }
-        let level = pushLevel(.slot)
-        if kind != .slot { open(kind, level) }
-        return level
-    }
-
-    /// The number of entries of a level.
-    func count(of id: Int) -> Int {
-        if current.id == id { return current.count }
-        return (outer.last { $0.id == id } ?? closed.last { $0.id == id })?.count ?? 0
+        return nested
     }
 
     func newID() -> Int {
