@@ -133,6 +133,14 @@ import TypedPorts
         #expect(throws: DecodingError.self) { try decoded(Int.self, hex("f93e00")) }
         #expect(throws: DecodingError.self) { try decoded(Int.self, hex("f97e00")) }
         #expect(throws: DecodingError.self) { try decoded(Double.self, hex("1bffffffffffffffff")) }
+        #expect(try decoded(Float.self, hex("1a01000000")) == 16_777_216)
+        #expect(try decoded(Float16.self, hex("3907ff")) == -2048)
+        for item in ["1a01000001", "3a01000000"] {
+            #expect(throws: DecodingError.self) { try decoded(Float.self, hex(item)) }
+        }
+        for item in ["190801", "390800", "1a00010000"] {
+            #expect(throws: DecodingError.self) { try decoded(Float16.self, hex(item)) }
+        }
     }
 
     @Test func `bytes may be an array, and an array of bytes may be bytes`() throws {

@@ -98,6 +98,29 @@ import TypedPorts
         }
     }
 
+    @Test(arguments: [true, false]) func `JSON in other encodings has the same limit`(_ hasMark: Bool) throws {
+        func bytes<Unit: FixedWidthInteger>(_ units: [Unit]) -> [[UInt8]] {
+            let units = hasMark ? [0xFEFF] + units : units
+            return [
+                units.flatMap { unit in withUnsafeBytes(of: unit.littleEndian) { Array($0) } },
+                units.flatMap { unit in withUnsafeBytes(of: unit.bigEndian) { Array($0) } },
+            ]
+        }
+        func encodings(_ text: String) -> [[UInt8]] {
+            bytes(Array(text.utf16)) + bytes(text.unicodeScalars.map(\.value))
+                + [(hasMark ? [0xEF, 0xBB, 0xBF] : []) + Array(text.utf8)]
+        }
+        // U+2222 and U+5B5B have bytes of a quote and of brackets.
+        for bytes in encodings("[[\"\u{2222}\u{5B5B}é👍\",\"]\"]]") {
+            #expect(try decoded([[String]].self, bytes, JSONCoder(depthLimit: 2)) == [["\u{2222}\u{5B5B}é👍", "]"]])
+            #expect(throws: DecodingError.self) { try decoded([[String]].self, bytes, JSONCoder(depthLimit: 1)) }
+        }
+        for deep in encodings("[\"\u{2222}\"," + String(repeating: "[", count: 100_000)) {
+            #expect(throws: DecodingError.self) { try decoded(Anything.self, deep, JSONCoder()) }
+            #expect(throws: DecodingError.self) { try decoded(Anything.self, deep + [0], JSONCoder()) }
+        }
+    }
+
     @Test(arguments: RoundTripTests.coders)
     func `a value that is too deep cannot be encoded, and comes back before`(_ coder: any MessageCoder) throws {
         var tree = Choice.none

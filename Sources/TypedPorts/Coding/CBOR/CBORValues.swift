@@ -17,7 +17,7 @@ extension CBORReader {
         if Value.self == String.self { return cast(try string(at: offset)) }
         if Value.self == Int.self { return cast(try integer(Int.self, at: offset)) }
         if Value.self == Bool.self { return cast(try bool(at: offset)) }
-        if Value.self == Double.self { return cast(try double(at: offset)) }
+        if Value.self == Double.self { return cast(try floating(Double.self, at: offset)) }
         if Value.self == Float.self { return cast(try floating(Float.self, at: offset)) }
         if Value.self == Float16.self { return cast(try floating(Float16.self, at: offset)) }
         if Value.self == Int32.self { return cast(try integer(Int32.self, at: offset)) }
@@ -116,22 +116,19 @@ extension CBORReader {
         }
     }
 
-    private func double(at offset: Int) throws -> Double {
-        if let number = try floatingItem(at: offset) { return number }
+    private func floating<Number: BinaryFloatingPoint>(_ type: Number.Type, at offset: Int) throws -> Number {
+        if let item = try floatingItem(at: offset) {
+            let number = Number(item)
+            if number.isFinite || !item.isFinite { return number }
+            throw error("the number does not fit in \(type)", at: offset)
+        }
         let head = try untaggedHead(at: offset)
         switch head.major {
-        case .unsigned: if let number = Double(exactly: head.number) { return number }
-        case .negative: if let number = Double(exactly: ~Int128(head.number)) { return number }
-        default: throw mismatch(Double.self, at: offset)
+        case .unsigned: if let number = Number(exactly: head.number) { return number }
+        case .negative: if let number = Number(exactly: ~Int128(head.number)) { return number }
+        default: throw mismatch(type, at: offset)
         }
-        throw error("the integer does not fit in Double", at: offset)
-    }
-
-    private func floating<Number: BinaryFloatingPoint>(_ type: Number.Type, at offset: Int) throws -> Number {
-        let double = try double(at: offset)
-        let number = Number(double)
-        guard number.isFinite || !double.isFinite else { throw error("the number does not fit in \(type)", at: offset) }
-        return number
+        throw error("the integer does not fit in \(type)", at: offset)
     }
 
     // MARK: Errors
