@@ -78,8 +78,31 @@ import Testing
         thread.stop()
     }
 
+    @Test func `a message with an invalid right inside fails at once`() async throws {
+        let (server, serving, runtime) = try server(1)
+        let other = try MachPort(nameServer: sandbox.names)
+        other.invalidate()
+        let store = NamedMessagePort("store", nameServer: sandbox.names)
+        let message = MachPort.Message(id: 1, [.port(other.sendRight)])
+        await #expect(throws: PortError.isInvalid(port: other.identity)) {
+            _ = try await store.request(message, timeout: .seconds(1 << 40))
+        }
+        let error = await Helper { () -> PortError? in
+            do throws(PortError) {
+                _ = try store.request(message, timeout: .seconds(1 << 40))
+                return nil
+            } catch { return error }
+        }.ended()
+        #expect(error == .isInvalid(port: other.identity))
+        #expect(try await store.request(MachPort.Message(id: 1)).data == [1])
+        server.invalidate()
+        try await serving.value
+        withExtendedLifetime(runtime) {}
+    }
+
     @Test func `which errors another attempt may follow`() throws {
         let port = PortIdentity(PortID(incarnation: .random(), number: 1))
+        let other = PortIdentity(PortID(incarnation: .random(), number: 1))
         func follows(_ error: PortError, isSent: Bool, mayRepeat: Bool = false) -> Bool {
             var attempts = Attempts(mayRepeat: mayRepeat)
             return (try? attempts.pause(after: error, isSent: isSent, from: port.id, before: .now + .seconds(9))) != nil
@@ -94,6 +117,10 @@ import Testing
             .messageTooLarge(port: port, size: 2, limit: 1), .replyTooLarge(port: port, size: 2, limit: 1),
         ] {
             #expect(!follows(error, isSent: true, mayRepeat: true))
+        }
+        // Of a port inside the message.
+        for error in [PortError.isInvalid(port: other), .becameInvalid(port: other)] {
+            #expect(!follows(error, isSent: false, mayRepeat: true))
         }
     }
 }

@@ -116,6 +116,8 @@ struct Attempts {
     ) throws(PortError) -> Duration {
         let isOver =
             switch error {
+            // A right inside the message cannot be sent, and would not reach another owner either.
+            case _ where error.port?.id != port: true
             case .refused: false
             case .isInvalid, .becameInvalid, .connectionLost, .cannotConnect: isSent && !mayRepeat
             default: true

@@ -152,7 +152,7 @@ public final class ReplyRight: Sendable {
 
     private static func noteUnsent(_ error: any Error, to asker: SendChannel) {
         switch error as? PortError {
-        case .isInvalid, .becameInvalid:
+        case .isInvalid(let port) where port.id == asker.id, .becameInvalid(let port) where port.id == asker.id:
             log.debug("nobody waits for the reply to \(asker.identity) any more: its asker has given up, or ended")
         default:
             log.info(
