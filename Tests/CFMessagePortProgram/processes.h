@@ -16,8 +16,15 @@ static void noteEnd(CFMessagePortRef port, void *info) {
     CFRunLoopWakeUp(watchingLoop);
 }
 
-static int serve(CFStringRef name) {
-    CFMessagePortRef port = CFMessagePortCreateLocal(NULL, name, serveOthers, NULL, NULL);
+// The port ends with its first request.
+static CFDataRef answerAndEnd(CFMessagePortRef port, SInt32 id, CFDataRef data, void *info) {
+    CFMessagePortInvalidate(port);
+    CFRunLoopStop(CFRunLoopGetCurrent());
+    return CFDataCreateCopy(NULL, data);
+}
+
+static int serve(CFStringRef name, CFMessagePortCallBack callBack) {
+    CFMessagePortRef port = CFMessagePortCreateLocal(NULL, name, callBack, NULL, NULL);
     if (!port) return 3;
     schedule(port, kCFRunLoopDefaultMode);
     puts("ready");
@@ -64,7 +71,9 @@ static int run_as_other(const char *what, const char *name, const char *program)
     CFStringRef text = CFStringCreateWithCString(NULL, name, kCFStringEncodingUTF8);
     int status = 3;
     if (!strcmp(what, "serve")) {
-        status = serve(text);
+        status = serve(text, serveOthers);
+    } else if (!strcmp(what, "end")) {
+        status = serve(text, answerAndEnd);
     } else {
         CFMessagePortRef remote = CFMessagePortCreateRemote(NULL, text);
         if (remote) {

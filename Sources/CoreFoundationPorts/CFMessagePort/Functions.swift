@@ -80,7 +80,8 @@ func sendMessagePortRequest(
         if let replyMode {
             let bytes = try body.request(
                 id: id, data, sendTimeout: sendTimeout, replyTimeout: replyTimeout, mode: replyMode)
-            reply?.pointee = bytes.map { .passRetained($0.cfData) }
+            // On macOS, an asker gets data also of a reply without any.
+            reply?.pointee = .passRetained((bytes ?? []).cfData)
         } else {
             try body.send(id: id, data, timeout: sendTimeout)
         }
@@ -96,4 +97,12 @@ func createMessagePortSource(
     _ allocator: CFAllocator?, _ port: CFMessagePort, _ order: CFIndex
 ) -> Unmanaged<CFRunLoopSource>? {
     port.body.makeSource(port, order: order).map { .passRetained($0) }
+}
+
+/// CoreFoundation for Linux lacks this function, which macOS has.
+@usableFromInline
+@_cdecl("CFGetRetainCount")
+func retainCount(_ object: UnsafeRawPointer) -> CFIndex {
+    // Objects of CoreFoundation are objects of Swift's runtime here.
+    Int(Unmanaged<AnyObject>.fromOpaque(object)._withUnsafeGuaranteedRef { _getRetainCount($0) })
 }

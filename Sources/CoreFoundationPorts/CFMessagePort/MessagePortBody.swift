@@ -25,6 +25,9 @@ final class MessagePortBody: @unchecked Sendable {
         var callBack: CFMessagePortInvalidationCallBack?
         /// A dispatch queue keeps its port, as a run loop does.
         var keptByQueue: CFMessagePort?
+        /// Whether the program has invalidated a remote port. The end of the port's owner does not end requests: their
+        /// replies may be on the way.
+        var endsRequests = false
         /// Wake the threads that wait for replies.
         var waiters: [ObjectIdentifier: @Sendable () -> Void] = [:]
     }
@@ -60,19 +63,29 @@ final class MessagePortBody: @unchecked Sendable {
         guard state.withLock({ $0.isValid }) else { return false }
         let isSourceValid = sourceLock.withLock { _ in source.map(CFRunLoopSourceIsValid) ?? true }
         if port.isValid, isSourceValid { return true }
-        invalidate(instance)
+        end(instance)
         return false
     }
 
     private func invalidateInstance() {
-        if let instance { invalidate(instance) }
+        if let instance { end(instance) }
     }
 
-    /// Ends the port, with its callback on this thread. The call does not wait for a callout on another thread.
+    /// Ends the port, as the program wishes.
     func invalidate(_ instance: CFMessagePort) {
+        let waiters = state.withLock { state in
+            state.endsRequests = isRemote
+            return isRemote ? state.waiters.values.map(\.self) : []
+        }
+        end(instance)
+        for wake in waiters { wake() }
+    }
+
+    /// Ends the port, with its callback on this thread. The call does not wait for callouts.
+    private func end(_ instance: CFMessagePort) {
         let ended: State? = state.withLock { state in
             guard state.isValid else { return nil }
-            defer { (state.isValid, state.keptByQueue, state.waiters) = (false, nil, [:]) }
+            defer { (state.isValid, state.keptByQueue) = (false, nil) }
             return state
         }
         guard let ended else { return }
@@ -84,7 +97,6 @@ final class MessagePortBody: @unchecked Sendable {
         case .remote: ended.callBack?(instance, nil)
         }
         if let source = sourceLock.withLock({ _ in source }) { CFRunLoopSourceInvalidate(source) }
-        for wake in ended.waiters.values { wake() }
     }
 
     /// The names of ports of this kind.

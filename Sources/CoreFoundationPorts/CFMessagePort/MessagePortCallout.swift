@@ -35,7 +35,8 @@ final class MessagePortCallout: @unchecked Sendable {
         guard let body, let instance = body.instance, body.state.withLock({ $0.isValid }) else { return }
         let context = context
         let info = context.retain.map { $0(context.info).map { .init(mutating: $0) } } ?? context.info
-        let data = request.data.map(\.cfData)
+        // On macOS, a callback always gets data.
+        let data = (request.data ?? []).cfData
         let answer = callBack?(instance, Int32(bitPattern: request.id), data, info)?.takeRetainedValue()
         if context.retain != nil { context.release?(info) }
         guard let right = request.replyRight else { return }

@@ -29,15 +29,10 @@ extension MessagePortBody {
             of: remote, id: UInt32(bitPattern: id), data.map(Array.init(_:)), before: .init(after: sendTimeout),
             whenDone: wait.wake)
         // An invalidation on another thread ends the wait.
-        let isValid = state.withLock { state in
-            if state.isValid { state.waiters[ObjectIdentifier(wait)] = wait.wake }
-            return state.isValid
-        }
+        state.withLock { $0.waiters[ObjectIdentifier(wait)] = wait.wake }
         defer { state.withLock { $0.waiters[ObjectIdentifier(wait)] = nil } }
-        if isValid {
-            wait.run(until: .init(after: replyTimeout)) { !reply.isDone && state.withLock { $0.isValid } }
-        }
-        if !reply.isDone, !state.withLock({ $0.isValid }) { throw .becameInvalid(port: remote.identity) }
+        wait.run(until: .init(after: replyTimeout)) { !reply.isDone && state.withLock { !$0.endsRequests } }
+        if !reply.isDone, state.withLock({ $0.endsRequests }) { throw .becameInvalid(port: remote.identity) }
         return try reply.data()
     }
 }

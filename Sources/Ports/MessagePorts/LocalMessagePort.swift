@@ -152,8 +152,9 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
     /// As ``MachPort/invalidate()``. The corresponding CF function is `CFMessagePortInvalidate`.
     public func invalidate() { port.invalidate() }
 
-    /// Makes the port invalid without waiting for a message that another thread is handling.
-    package func invalidateAtOnce() { port.receiver.invalidate(waitsUntil: nil) }
+    /// Makes the port invalid without waiting for messages that are being handled. Askers learn the end after their replies,
+    /// also when the handler itself calls this method.
+    package func invalidateAtOnce() { port.receiver.invalidate(waitsUntil: nil, keepsOwnTurn: true) }
 
     /// As ``MachPort/onInvalidation(_:)``. The corresponding CF function is `CFMessagePortSetInvalidationCallBack`.
     public func onInvalidation(_ handler: @escaping @Sendable () -> Void) { port.onInvalidation(handler) }

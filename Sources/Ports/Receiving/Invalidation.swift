@@ -9,7 +9,8 @@ extension Receiver {
     /// Makes the port invalid, for good. See ``MachPort/invalidate()``.
     /// - Parameter deadline: Up to when the call waits for a message that another thread is handling, where it can; nil
     ///   for no wait.
-    func invalidate(waitsUntil deadline: MonotonicInstant? = .distantFuture) {
+    /// - Parameter keepsOwnTurn: Whether peers learn the end after the calling thread's turn, and so after its reply.
+    func invalidate(waitsUntil deadline: MonotonicInstant? = .distantFuture, keepsOwnTurn: Bool = false) {
         // In a forked child, the port, its names and its sockets are the parent's.
         guard state.withLockUnlessForked({ $0.lifecycle.invalidate() }) == true else { return }
         wakeWaiters()
@@ -20,14 +21,15 @@ extension Receiver {
         // Otherwise a handler that waits for room in this port would never end.
         channel.end(.invalid)
         for held in names.elements { held.directory.abandon(held.name, of: id) }
-        if waitForOtherTurns(deadline) { finish() }
+        // No thread has the id 0.
+        if waitForTurns(ofOthersThan: keepsOwnTurn ? 0 : crl_thread_id(), deadline) { finish() }
     }
 
     /// - Returns: False when the last turn will call `finish` instead.
-    private func waitForOtherTurns(_ deadline: MonotonicInstant?) -> Bool {
+    private func waitForTurns(ofOthersThan thread: Int32, _ deadline: MonotonicInstant?) -> Bool {
         let turnsEnded = Promise<Void>()
         let isLater = state.withLock { state in
-            state.lifecycle.finishLater(on: crl_thread_id(), hasEnded: { crl_thread_has_ended($0) }) {
+            state.lifecycle.finishLater(on: thread, hasEnded: { crl_thread_has_ended($0) }) {
                 turnsEnded.set(())
             }
         }

@@ -6,4 +6,11 @@
 
 #include <CoreFoundation/CFMessagePort.h>
 
+CF_EXTERN_C_BEGIN
+
+/* The number of references to an object, for looking at it while debugging. */
+CF_EXPORT CFIndex CFGetRetainCount(CFTypeRef cf);
+
+CF_EXTERN_C_END
+
 #endif
