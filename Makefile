@@ -3,28 +3,46 @@
 SWIFT ?= swift
 PREFIX ?= /usr/local
 SHELL := /bin/bash
+# A build that shows that it goes on.
+BUILD = .ci/progress $(SWIFT) build
 FORMATTED := Package.swift .ci/floors.swift Sources Tests Examples Benchmarks/Package.swift Benchmarks/Sources
 
 .PHONY: help run test test-tsan test-asan examples other-loops install install-portctl install-library soak soak-ports fuzz bench bench-all bench-check docs docs-preview format lint clean \
 	dependencies
 
+define HELP
+Begin
+  make run           build wordcount, and count the words of this repository
+  make test          build everything, and run all examples and all tests
+  make examples      run the examples, and compare their output
+  make other-loops   run the examples in poll, GLib and SwiftNIO
+  make docs-preview  build the documentation, and show it in a browser
+
+Install
+  make install       portctl and the CFMessagePort functions for C,
+                     in /usr/local, or in PREFIX=<folder>
+
+Change something
+  make format        lay out the source text
+  make lint          check the layout, and the floors of Sources/Ports
+  make docs          build the documentation in .build/documentation
+  make test-tsan     run the tests under the thread sanitizer
+  make test-asan     run the tests under the address sanitizer
+  make clean         remove all that was built
+
+Take your time
+  make bench         measure beside libzmq, sockets and others: 3 minutes
+  make bench-all     the same beside sd-bus, libqb and grpc-swift
+  make bench-check   count the instructions of a message with valgrind
+  make soak          50,000 scripts beside CFRunLoop, then load:
+                     SOAK_MINUTES=<number>, half an hour by default
+  make fuzz          feed random bytes to each decoder:
+                     FUZZ_SECONDS=<number>, a minute each by default
+endef
+export HELP
+
 help:
-	@echo "make run      build, and count the words of this repository with worker threads, then with processes"
-	@echo "make test     build, and run all tests and small examples"
-	@echo "make test-tsan, make test-asan  run all tests under the thread sanitizer, the address sanitizer"
-	@echo "make examples run all small examples, and compare what they print with what they should"
-	@echo "make other-loops  run the examples in poll, GLib's loop and SwiftNIO's, and compare what they print"
-	@echo "make install  install portctl, its completions, and the library of CFMessagePort for C in PREFIX, or $(PREFIX)"
-	@echo "make soak     play 50,000 generated scripts on our run loop and on Foundation's, and compare; then load ports"
-	@echo "              for half an hour, or SOAK_MINUTES"
-	@echo "make fuzz     try to break what decodes other processes' bytes, FUZZ_SECONDS=60 for each of five"
-	@echo "make bench    measure ports and the run loop beside what people would use instead, for some three minutes"
-	@echo "make bench-all  the same with more peers between processes: sd-bus, libqb, grpc-swift, SocketPort"
-	@echo "make bench-check  count the instructions and allocations of a message with valgrind, and fail if they have grown"
-	@echo "make docs     build the documentation, in .build/documentation; make docs-preview serves it to a browser"
-	@echo "make format   lay the source text out"
-	@echo "make lint     check the layout of the source text, and that in Sources/Ports every use of a type points down"
-	@echo "make clean    remove what was built"
+	@echo "$$HELP"
 
 # Installs packages if pkg-config does not find a library.
 REQUIRE = if ! pkg-config --exists $(1) 2>/dev/null; then \
@@ -48,7 +66,8 @@ dependencies:
 	@$(call REQUIRE,libzmq,libzmq3-dev pkg-config)
 
 run: dependencies
-	@$(SWIFT) build -c release --product wordcount
+	@[ -d .build/release ] || echo "Building wordcount: the first build takes two to three minutes on two processors."
+	@$(BUILD) -c release --product wordcount
 	@echo; echo "wordcount --summary Sources Examples Tests"
 	@"$$($(SWIFT) build -c release --show-bin-path)/wordcount" --summary Sources Examples Tests
 
@@ -56,11 +75,12 @@ run: dependencies
 # without, and fetches the last two for who names their traits. A release build, as some bugs show only there.
 COMPANIONS = -c release --package-path Tests/Companions --scratch-path .build/services
 test: dependencies
-	@$(SWIFT) build --build-tests
+	@[ -d .build/debug ] || echo "Building the library, the examples and the tests: the first build takes several minutes."
+	@$(BUILD) --build-tests
 	@$(MAKE) --no-print-directory examples
 	@set -o pipefail; $(SWIFT) test --skip-build --parallel --disable-xctest 2>&1 | tee .build/test.log || { \
 		echo; echo "what failed, again:"; grep '✘' .build/test.log; exit 1; }
-	@$(SWIFT) build --build-tests $(COMPANIONS)
+	@$(BUILD) --build-tests $(COMPANIONS)
 	@$(SWIFT) run --skip-build $(COMPANIONS) service-check
 	@$(SWIFT) test --skip-build --disable-xctest $(COMPANIONS)
 	@$(MAKE) --no-print-directory other-loops
@@ -75,12 +95,12 @@ test-tsan test-asan: export ASAN_OPTIONS ?= allocator_may_return_null=1:detect_l
 
 TSAN = --sanitize thread -Xswiftc -DTHREAD_SANITIZER --scratch-path .build/tsan
 test-tsan: dependencies
-	@$(SWIFT) build --build-tests $(TSAN)
+	@$(BUILD) --build-tests $(TSAN)
 	@$(SWIFT) test --skip-build --no-parallel --disable-xctest $(TSAN)
 
 ASAN = --sanitize address --scratch-path .build/asan
 test-asan: dependencies
-	@$(SWIFT) build --build-tests $(ASAN)
+	@$(BUILD) --build-tests $(ASAN)
 	@$(SWIFT) test --skip-build --no-parallel --disable-xctest $(ASAN)
 
 # Runs programs, and compares what they print. The command of Examples/IdleWork is idle-work, and
@@ -97,7 +117,7 @@ COMPARE = failed=; \
 
 # Those in C are compiled as their users do it.
 examples: dependencies
-	@$(SWIFT) build
+	@$(BUILD)
 	@bin=$$($(SWIFT) build --show-bin-path); set -e; \
 	$(MAKE) --no-print-directory install-library LIBRARY="$$bin/libCFPorts.so" DESTDIR= PREFIX="$$bin/c"; \
 	export PKG_CONFIG_PATH="$$bin/c/lib/pkgconfig"; \
@@ -109,14 +129,14 @@ examples: dependencies
 OTHER_LOOPS = --package-path Examples/OtherLoops --scratch-path .build/other-loops
 other-loops: dependencies
 	@$(call REQUIRE,glib-2.0,libglib2.0-dev)
-	@$(SWIFT) build $(OTHER_LOOPS)
+	@$(BUILD) $(OTHER_LOOPS)
 	@bin=$$($(SWIFT) build $(OTHER_LOOPS) --show-bin-path); $(call COMPARE,Examples/OtherLoops/Sources/*/expected.txt)
 
 install: install-portctl install-library
 
 # With Swift's libraries inside: it runs where there is no Swift, but it needs libzmq.
 install-portctl: dependencies
-	@$(SWIFT) build -c release --scratch-path .build/install --static-swift-stdlib -Xlinker -s \
+	@$(BUILD) -c release --scratch-path .build/install --static-swift-stdlib -Xlinker -s \
 		--product portctl
 	@bin=$$($(SWIFT) build -c release --scratch-path .build/install --show-bin-path)/portctl; \
 	to="$(DESTDIR)$(PREFIX)"; share="$$to/share"; set -e; \
@@ -136,7 +156,7 @@ TOOLCHAIN = $$($(SWIFT) -print-target-info | sed -n 's|.*"runtimeResourcePath": 
 install-library: dependencies
 	@library="$(LIBRARY)"; set -e; \
 	if [ -z "$$library" ]; then \
-		$(SWIFT) build -c release --product CFPorts -Xlinker -s -Xlinker -soname=libCoreFoundationPorts.so; \
+		$(BUILD) -c release --product CFPorts -Xlinker -s -Xlinker -soname=libCoreFoundationPorts.so; \
 		library="$$($(SWIFT) build -c release --show-bin-path)/libCFPorts.so"; \
 	fi; \
 	to="$(DESTDIR)$(PREFIX)"; \
@@ -149,13 +169,13 @@ install-library: dependencies
 # ORACLE_SEED=<number> starts from another seed than 0. The long forms of the tests of load take some minutes, and
 # SOAK_MINUTES=<number> says how long all of them mixed go on after that.
 soak: dependencies
-	@$(SWIFT) build --build-tests
+	@$(BUILD) --build-tests
 	@ORACLE_SCRIPTS=50000 $(SWIFT) test --skip-build --disable-xctest --filter GeneratedScriptTests
 	@$(MAKE) --no-print-directory soak-ports
 
 LOAD_TESTS := PortsTests\.(Load|Kill|Liveness|NameScale|BackPressure|NameRace|Ending|Exit|HostileInput|Limit|Connection|Process)Tests
 soak-ports: dependencies
-	@$(SWIFT) build --build-tests
+	@$(BUILD) --build-tests
 	@SOAK=1 $(SWIFT) test --skip-build --disable-xctest --no-parallel --filter '$(LOAD_TESTS)'
 	@SOAK=1 $(SWIFT) test --skip-build --disable-xctest --no-parallel --filter 'PortsTests\.SoakTests'
 
@@ -184,7 +204,7 @@ fuzz: dependencies
 
 # BENCH="ports --only 'round trip' --rounds 3 --json now.json --compare before.json" hands options over.
 bench: dependencies
-	@$(SWIFT) build -c release --package-path Benchmarks --product bench
+	@$(BUILD) -c release --package-path Benchmarks --product bench
 	@"$$($(SWIFT) build -c release --package-path Benchmarks --show-bin-path)/bench" $(BENCH)
 
 # A build of its own, as what else `bench` is made of changes with the peers. The output names those that are missing.
@@ -215,7 +235,7 @@ bench-all: dependencies
 # Builds only what the check needs. UPDATE=--update keeps the new counts.
 bench-check: dependencies
 	@if ! command -v valgrind >/dev/null; then echo "error: install valgrind to count instructions" >&2; exit 1; fi
-	@$(SWIFT) build -c release --package-path Benchmarks --product instructions
+	@$(BUILD) -c release --package-path Benchmarks --product instructions
 	@Benchmarks/check-instructions \
 		"$$($(SWIFT) build -c release --package-path Benchmarks --show-bin-path)/instructions" $(UPDATE)
 
