@@ -246,12 +246,13 @@ docs: dependencies
 	@SWIFT_PORTS_DOCS=1 $(SWIFT) package --enable-all-traits --scratch-path .build/docs --allow-writing-to-directory .build/documentation \
 		generate-documentation --enable-experimental-combined-documentation $(DOCUMENTED:%=--target %) \
 		--warnings-as-errors --output-path .build/documentation
+	@.ci/documentation-root .build/documentation $(DOCUMENTED)
 	@echo "To look at the documentation, run make docs-preview."
 
 # For this machine alone; DOCS_PORT=<number> takes another port.
 DOCS_PORT ?= 8080
 docs-preview: docs
-	@echo "http://localhost:$(DOCS_PORT)/documentation/swiftportsguide"
+	@echo "http://localhost:$(DOCS_PORT)/"
 	@python3 -m http.server $(DOCS_PORT) --bind 127.0.0.1 --directory .build/documentation
 
 format:

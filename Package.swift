@@ -157,7 +157,8 @@ let package = Package(
         .testTarget(
             name: "MovingOverTests",
             dependencies: ["loadd-corefoundation", "loadd-ports", "loadd-typedports", "OwnThread", "TestSupport"]),
-        .testTarget(name: "ReadmeTests", dependencies: ["noted", "notes", "OwnThread", "TestSupport"]),
+        .testTarget(
+            name: "ReadmeTests", dependencies: ["dictionary", "noted", "notes", "OwnThread", "TestSupport"]),
     ],
     swiftLanguageModes: [.v6]
 )
@@ -171,7 +172,8 @@ for (folder, command, dependencies) in [
     ("ResidentThread", "resident-thread", ports), ("CommonModes", "common-modes", ["RunLoops"]),
     ("IdleWork", "idle-work", ["RunLoops"]), ("StallMonitor", "stall-monitor", ["RunLoops"]),
     ("Transaction", "transaction", ["RunLoops"]), ("SocketServer", "socket-server", ["RunLoops"]),
-    ("LoaderThread", "loader-thread", ports),
+    ("Scrolling", "scrolling", ["RunLoops"]), ("MainQueue", "main-queue", ["RunLoops"]),
+    ("EventQueue", "event-queue", ["RunLoops"]), ("LoaderThread", "loader-thread", ports),
     ("Hello", "hello", ports), ("MachPortCheckIn", "mach-port-check-in", ports), ("NamedPort", "named-port", ports),
     ("MessagePorts", "message-ports", ports), ("NameService", "name-service", ports + [argumentParser]),
     ("RunLoopMessagePort", "run-loop-message-port", ["CoreFoundationPorts"]),

@@ -1,15 +1,14 @@
 import CoreFoundationPorts
 import Foundation
 
-// A message port of CoreFoundation, as Swift programs for macOS use it: a thread serves the port, and the main thread
-// asks. Only the import of CoreFoundationPorts is new.
+// A message port of CoreFoundation, as Swift programs for macOS use it. Only the import of CoreFoundationPorts is new.
 
 enum Upper {
     static var name: CFString { "com.example.upper" }
 
     /// Answers with the text in upper case, and ends the port when there is none.
     static let answer: CFMessagePortCallBack = { port, id, data, info in
-        guard let data else {
+        guard let data, CFDataGetLength(data) > 0 else {
             CFMessagePortInvalidate(port)
             return nil
         }
@@ -19,6 +18,7 @@ enum Upper {
     }
 }
 
+print("A thread serves a CFMessagePort in its CFRunLoop: its callback returns the text in upper case.")
 let semaphore = DispatchSemaphore(value: 0)
 Thread { [semaphore] in
     var context = CFMessagePortContext()
@@ -32,6 +32,7 @@ Thread { [semaphore] in
 }.start()
 semaphore.wait()
 
+print("The main thread finds the port by its name, and sends three requests. The replies:")
 guard let port = CFMessagePortCreateRemote(nil, Upper.name) else { fatalError("nobody has the name") }
 for (id, word) in ["one", "two", "three"].enumerated() {
     let data = CFDataCreate(nil, Array(word.utf8), word.utf8.count)
@@ -39,8 +40,9 @@ for (id, word) in ["one", "two", "three"].enumerated() {
     let result = CFMessagePortSendRequest(port, Int32(id), data, 1, 10, CFRunLoopMode.defaultMode, &reply)
     guard result == kCFMessagePortSuccess, let reply = reply?.takeRetainedValue() else { fatalError("\(result)") }
     let bytes = UnsafeBufferPointer(start: CFDataGetBytePtr(reply), count: CFDataGetLength(reply))
-    print(String(decoding: bytes, as: UTF8.self))
+    print("   " + String(decoding: bytes, as: UTF8.self))
 }
+print("A message without data ends the port, and with it the thread's loop.")
 CFMessagePortSendRequest(port, 0, nil, 1, 0, nil, nil)
 semaphore.wait()
 print("The port is valid: \(CFMessagePortIsValid(port))")

@@ -6,8 +6,7 @@ struct ReadmeTests {
     @Test func `the README's program is the one that is built`() throws {
         let readme = try Repository.text("README.md")
         let example = try Repository.text("Examples/Hello/main.swift")
-        let program = try #require(readme.firstRange(of: /```swift\n([^`]*)```/))
-        #expect(readme[program] == "```swift\n\(example)```")
+        #expect(readme.contains("```swift\n\(example)```"))
         #expect(example.split(separator: "\n").count < 30)
     }
 
