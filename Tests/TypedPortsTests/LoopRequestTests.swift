@@ -113,20 +113,25 @@ import Testing
         #expect(numbers == Array(0..<10))
     }
 
-    @Test func `handlers run loops in their turn`() async throws {
-        let numbers = try await run { client in
+    @Test func `a loop that a handler runs gets the values that follow`() async throws {
+        let numbers = await Helper { () -> [Int] in
+            let (loop, added) = (ThreadRunLoop.current, Latch())
             var numbers: [Int] = []
-            _ = try? client.stream(
-                Count(to: 10),
-                onElement: { number in
-                    numbers.append(number)
-                    // The elements that follow come in here.
-                    if number == 2 { try? ThreadRunLoop.current.run() }
-                }, onEnd: { _ in numbers.append(-1) })
-            try? ThreadRunLoop.current.run()
+            let handler = ThreadRunLoop.local { (number: Int) in
+                numbers.append(number)
+                if number == 2 { try? loop.run() }
+            }
+            let delivery = try? LoopDelivery<Int>(in: loop, forMode: .default, label: "numbers", handler)
+            delivery?.start {
+                for number in 0..<10 { await delivery?.add(number, isLast: number == 9) }
+                added.open()
+            }
+            // All values wait, and the source is signalled once for them.
+            guard added.wait(until: .patience) else { return [] }
+            try? loop.run()
             return numbers
-        }
-        #expect(numbers == Array(0..<10) + [-1])
+        }.ended()
+        #expect(numbers == Array(0..<10))
     }
 
     @Test func `the end of a thread gives up what its loop waits for`() async throws {

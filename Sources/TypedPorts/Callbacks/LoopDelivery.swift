@@ -89,15 +89,19 @@ final class LoopDelivery<Value: Sendable>: Sendable {
         let count = state.withLock { $0.values.count }
         for _ in 0..<count {
             var producer: CheckedContinuation<Void, Never>?
+            var rest: ThreadRunLoop.Source0?
             let (value, isLast) = state.withLock { state -> (Value?, Bool) in
                 guard !state.values.isEmpty else { return (nil, false) }
                 let value = state.values.removeFirst()
                 if state.values.count < Self.limit / 2 { producer = state.producer.take() }
+                if !state.values.isEmpty { rest = state.source }
                 return (value, state.hasLast && state.values.isEmpty)
             }
             producer?.resume()
             guard let value else { return }
             if isLast { end() }
+            // A loop that the handler runs finds the rest by the signal, as this call has used up the earlier ones.
+            rest?.signal()
             handler(value)
         }
         // Values that came meanwhile have signalled the source.
