@@ -68,7 +68,7 @@ struct Portctl: ParsableCommand {
         case .nameNotFound: 2
         case .sendTimedOut, .receiveTimedOut: 3
         case .isInvalid, .becameInvalid: 4
-        case .unanswered, .refused, .failed, .replyTooLarge: 5
+        case .unanswered, .refused, .failed, .serverBusy, .replyTooLarge: 5
         default: 1
         }
     }

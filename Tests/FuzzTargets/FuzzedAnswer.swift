@@ -93,7 +93,7 @@ package enum FuzzedAnswer {
                     pid: 8, program: "/bin/y", sent: 10, recently: 1, taken: 1, sinceEmpty: 10, hasEnded: false),
                 .init(pid: 7, program: nil, sent: 90, recently: 9, taken: 4, sinceEmpty: 80, hasEnded: true),
             ], awaited: [.init(port: "1.2", title: "port “x”", replies: 1, senders: 2)],
-            handlers: .init(count: 2, limit: 100), requestCount: 1, lastingCount: 1,
+            handlers: .init(count: 2, limit: 100, fullLane: "jobs"), requestCount: 1, lastingCount: 1,
             requests: [
                 .init(
                     id: 7, name: "Lookup", pid: 8, program: "y", age: .seconds(3), mayLast: false,

@@ -406,6 +406,19 @@ import Testing
             full.trouble
                 == "4 messages wait, and none was taken in a look of 0.3 s: all 100 handlers are at work; "
                 + "the oldest request in progress: Lookup of x (pid 8), taken 61.0 s ago")
+
+        // A lane has no room, so nothing is taken, though others have handlers left.
+        for (lane, text) in [("jobs", "the lane “jobs”"), ("", "requests without a lane")] {
+            let handlers = PortService.Handlers(count: 2, limit: 102, fullLane: lane)
+            let blocked = service(
+                waiting: 4, handlers: handlers, requestCount: 9, requests: [request(.milliseconds(600))])
+            #expect(blocked.condition == .busy)
+            let stuck = service(waiting: 4, handlers: handlers, requestCount: 9, requests: [request(.seconds(3))])
+            #expect(stuck.condition == .stuck)
+            let reason = "all handlers of \(text) are at work, and no more requests may wait for them; the oldest"
+            #expect(stuck.trouble?.contains(reason) == true)
+            #expect(PortService.Handlers(bytes: handlers.bytes) == handlers)
+        }
     }
 
     @Test func `a flood is told by its sender, also when that has ended`() throws {

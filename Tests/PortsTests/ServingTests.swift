@@ -170,11 +170,11 @@ import Testing
             return nil
         }
         let asking = (0..<2).map { _ in Task { await error { _ = try await remote.request(id: 1) } } }
-        #expect(await waitUntil { server.taken.slots.first?.used == 2 })
+        #expect(await waitUntil { server.taken.lanes.first?.look.count == 2 })
         #expect(await !server.finish(before: .now + .milliseconds(20)))
         try await serving.value
         for asker in asking { #expect(await asker.value != nil) }
-        #expect(server.taken.slots.isEmpty)
+        #expect(server.taken.lanes.isEmpty)
         withExtendedLifetime(kept) {}
     }
 

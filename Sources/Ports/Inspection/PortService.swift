@@ -109,8 +109,15 @@ public struct PortService: Sendable, Hashable {
     public struct Handlers: Sendable, Hashable {
         /// Those at work; a `RequestServer` counts its streams apart.
         public let count: Int
-        /// The most at a time: `atMost`.
+        /// The most at a time: `atMost`, and the limits of the lanes in use.
         public let limit: Int
+        /// The name of a lane that has no room, so that nothing more is taken; nil while requests are taken. Empty for the
+        /// requests without a lane.
+        public let fullLane: String?
+
+        init(count: Int, limit: Int, fullLane: String? = nil) {
+            (self.count, self.limit, self.fullLane) = (count, limit, fullLane)
+        }
     }
 
     /// The owner's process, as the kernel tells the process that asks; 0 when the kernel does not say.
@@ -237,7 +244,7 @@ extension PortService {
     }
 
     /// Whether no handler is left for another request.
-    var isFull: Bool { handlers.map { $0.count >= $0.limit } ?? false }
+    var isFull: Bool { handlers.map { $0.fullLane != nil || $0.count >= $0.limit } ?? false }
 
     /// How long a message has been handled, at least.
     var handlingTime: Duration {

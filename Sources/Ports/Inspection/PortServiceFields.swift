@@ -126,10 +126,12 @@ extension PortService.Handlers: Fields {
     init(from reader: inout FieldReader) {
         count = reader.count()
         limit = reader.count()
+        fullLane = reader.list(of: String.self).first
     }
 
     func write(to writer: inout FieldWriter) {
         for number in [count, limit] { writer.write(number) }
+        writer.write(fullLane.map { [$0] } ?? [])
     }
 }
 

@@ -49,6 +49,15 @@ extension PortService.Request: CustomStringConvertible {
     }
 }
 
+extension PortService.Handlers {
+    /// Why nothing more is taken.
+    fileprivate var fullText: String {
+        guard let fullLane, count < limit else { return "all \(limit) handlers are at work" }
+        let lane = fullLane.isEmpty ? "requests without a lane" : "the lane “\(fullLane.printable)”"
+        return "all handlers of \(lane) are at work, and no more requests may wait for them"
+    }
+}
+
 extension PortService.Awaited: CustomStringConvertible {
     /// The port, and what is waited for.
     public var description: String {
@@ -191,7 +200,7 @@ extension PortService {
         if isFull, let handlers {
             let oldest =
                 oldestRequest.map { "; the oldest request in progress: \($0)" } ?? oneWay.map { "; \($0)" } ?? ""
-            return "all \(handlers.limit) handlers are at work\(most)\(oldest)\(awaits)"
+            return "\(handlers.fullText)\(most)\(oldest)\(awaits)"
         }
         let taker =
             loops.first { $0.serves && $0.busyFor != nil }?.description ?? takers.first ?? "a thread handles a message"

@@ -22,12 +22,13 @@ struct RequestsInProgress {
 
     init(_ taken: TakenRequests?, _ inspector: Inspector, inHand note: MessageInHand.Note?) {
         guard let taken else { return }
-        let slots = taken.slots
-        servingTasks = slots.count { $0.used < $0.count }
-        if !slots.isEmpty {
+        let looks = taken.lanes.map(\.look)
+        servingTasks = looks.count { $0.fullLane == nil }
+        if !looks.isEmpty {
             handlers = PortService.Handlers(
-                count: slots.reduce(0) { $0 + $1.used },
-                limit: slots.reduce(0) { $0 + min($1.count, FieldReader.mostCount) })
+                count: looks.reduce(0) { $0 + $1.count },
+                limit: looks.reduce(0) { $0 + min($1.limit, FieldReader.mostCount) },
+                fullLane: servingTasks == 0 ? looks.first?.fullLane : nil)
         }
         var (due, others): ([Known], [Known]) = ([], [])
         var (askers, last): ([PortID: Int], Known?) = ([:], nil)

@@ -69,6 +69,15 @@ public final class ReplyRight: Sendable {
         try once(.failed) { () throws(PortError) in try post(message, kind: .failure) }
     }
 
+    /// Tells the asker that nobody has handled the request, so that it can ask again.
+    func refuse() {
+        guard (try? use()) != nil else { return }
+        asker.tell(.refused(request))
+        asker.channels.refusedCount.add(1, ordering: .relaxed)
+        noteSent(.unanswered)
+        taken.end(place)
+    }
+
     /// Sends the reply. The call blocks its thread while the asker has no room, until the deadline.
     /// - Throws: ``PortError`` when the reply was not sent.
     @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")

@@ -57,42 +57,64 @@ extension LocalMessagePort {
     public func serveMessages(
         atMost limit: Int = 100, _ handler: @escaping @Sendable (MessagePortRequest) async throws -> MachPort.Message
     ) async throws(PortError) {
-        try await serveMessages(atMost: limit, lasting: nil, handler)
+        try PortError.check("atMost", limit, in: 1...Int.max)
+        try await serveMessages(in: RequestLane(atMost: limit, whenFull: .wait), lasting: nil, handler)
     }
 
     /// Serves requests that may last beside the others: they have a limit of their own, above which they fail.
-    /// - Parameter lastingLimit: Nil for the same limit, and no failures.
+    /// - Parameters:
+    ///   - lane: The lane of requests whose kind has none.
+    ///   - lastingLimit: Nil for the same limit, and no failures.
     package func serveMessages(
-        atMost limit: Int, lasting lastingLimit: Int?,
+        in lane: RequestLane, lasting lastingLimit: Int?,
         _ handler: @escaping @Sendable (MessagePortRequest) async throws -> MachPort.Message
     ) async throws(PortError) {
-        try PortError.check("atMost", limit, in: 1...Int.max)
         try PortError.check("streams", lastingLimit ?? 0, in: 0...Int.max)
-        let slots = Slots(limit)
-        let lastingSlots = lastingLimit.map(Slots.init) ?? slots
-        taken.add(slots)
+        let lanes = ServingLanes(lane, lasting: lastingLimit.map(RequestLane.lasting(atMost:)))
+        taken.add(lanes)
         // A port that becomes invalid ends the wait for a handler.
         let invalidated = port.receiver.invalidated
-        invalidated.add(slots)
-        defer { invalidated.remove(slots) }
+        invalidated.add(lanes)
+        defer { invalidated.remove(lanes) }
         await withDiscardingTaskGroup { group in
             // Without an iterator, which would count as one more task that serves the port.
             var requests = requests
             while true {
-                await slots.wait()
+                await lanes.wait()
                 guard let request = await requests.next() else { break }
-                let slots = taken.kind(of: request.id)?.mayLast == true ? lastingSlots : slots
-                let hasSlot = slots.take()
-                group.addTask {
-                    await request.answer(at: self) { request in
-                        if hasSlot { return try await handler(request) }
-                        throw RequestFailure(fault: "the server already answers \(slots.count) requests of this kind")
+                let arrival = lanes.arrive(taken.kind(of: request.id), request.id) {
+                    ServingLanes.Work(
+                        answer: { await request.answer(at: self, handler) }, refuse: { request.replyRight?.refuse() })
+                }
+                switch arrival {
+                case .start(let lane):
+                    group.addTask {
+                        await request.answer(at: self, handler)
+                        // The handler's place goes to the next request of the lane.
+                        while let next = lanes.end(lane, isLast: Task.isCancelled) { await next.answer() }
                     }
-                    if hasSlot { slots.giveBack() }
+                case .wait(let lane, let ticket):
+                    // Requests that nobody waits for any more must not keep others from being taken.
+                    request.onCancel { [weak lanes] in lanes?.withdraw(lane, ticket) }
+                case .refuse(let limit): request.refuse(limit: limit)
                 }
             }
-            taken.remove(slots)
+            taken.remove(lanes)
             group.cancelAll()
+            // Nobody has handled these: their askers can ask a successor.
+            lanes.refuseWaiting()
+        }
+    }
+}
+
+extension MessagePortRequest {
+    /// Tells the asker that its lane is full.
+    fileprivate func refuse(limit: Int) {
+        guard let replyRight else { return }
+        do throws(PortError) {
+            try replyRight.fail(with: RequestFailure(busy: limit))
+        } catch {
+            replyRight.noteUnsent(error)
         }
     }
 }

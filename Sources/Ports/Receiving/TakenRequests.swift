@@ -32,8 +32,8 @@ final class TakenRequests: Sendable {
         /// By the numbers of their handlers.
         var oneWay: [Int: OneWay] = [:]
         var oneWayCount = 0
-        /// The handlers of each `serve` in progress.
-        var slots: [Slots] = []
+        /// Those of each `serve` in progress.
+        var lanes: [ServingLanes] = []
 
         /// Processes that do not read: replies to them may never leave.
         var silent: Set<Incarnation> = []
@@ -111,7 +111,14 @@ final class TakenRequests: Sendable {
     // MARK: Kinds
 
     func kind(of subject: UInt32) -> RequestKind? { state.withLock { $0.kinds[subject] } }
-    func setKind(_ kind: RequestKind, of subject: UInt32) { state.withLock { $0.kinds[subject] = kind } }
+
+    func setKind(_ kind: RequestKind, of subject: UInt32) {
+        let lanes = state.withLock { state in
+            state.kinds[subject] = kind
+            return state.lanes
+        }
+        if kind.lane != nil { for lanes in lanes { lanes.takeAhead() } }
+    }
 
     // MARK: Handlers
 
@@ -131,7 +138,15 @@ final class TakenRequests: Sendable {
         _ = state.withLock { $0.oneWay.removeValue(forKey: number) }
     }
 
-    var slots: [Slots] { state.withLock { $0.slots } }
-    func add(_ slots: Slots) { state.withLock { $0.slots.append(slots) } }
-    func remove(_ slots: Slots) { state.withLock { $0.slots.removeAll { $0 === slots } } }
+    var lanes: [ServingLanes] { state.withLock { $0.lanes } }
+
+    func add(_ lanes: ServingLanes) {
+        let hasLanes = state.withLock { state in
+            state.lanes.append(lanes)
+            return state.kinds.values.contains { $0.lane != nil }
+        }
+        if hasLanes { lanes.takeAhead() }
+    }
+
+    func remove(_ lanes: ServingLanes) { state.withLock { $0.lanes.removeAll { $0 === lanes } } }
 }

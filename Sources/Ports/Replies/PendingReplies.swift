@@ -137,6 +137,8 @@ extension PortError {
                     let (size, limit): (UInt64, UInt64) = (bytes.little(at: 0), bytes.little(at: 8))
                     return .replyTooLarge(port: port, size: Int(clamping: size), limit: Int(clamping: limit))
                 }
+            case .busy where bytes.count == 2 && bytes[1].count == 8:
+                .serverBusy(port: port, limit: Int(clamping: bytes[1].withUnsafeBytes { $0.little(at: 0) as UInt64 }))
             case let id:
                 .failed(port: port, RequestFailure(components: bytes, isUnknownRequest: id == .unknownRequest))
             }

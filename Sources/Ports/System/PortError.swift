@@ -25,6 +25,9 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
     case refused(port: PortIdentity)
     /// The server's handler failed, and says why.
     case failed(port: PortIdentity, RequestFailure)
+    /// The server handles as many requests of this kind as it may, and lets no more wait. Nobody has handled the request:
+    /// ask again later. See ``RequestLane/WhenFull/refuse``.
+    case serverBusy(port: PortIdentity, limit: Int)
     /// The reply was larger than this process takes; both in bytes. ``PortRuntime/setReplyLimit(_:)`` raises the limit.
     case replyTooLarge(port: PortIdentity, size: Int, limit: Int)
     /// The request has a reply already; the port is the asker's.
@@ -75,7 +78,7 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
         switch self {
         case .sendTimedOut(let port), .receiveTimedOut(let port), .isInvalid(let port), .becameInvalid(let port),
             .ownQueueFull(let port), .servedOnlyHere(let port), .unanswered(let port), .refused(let port),
-            .failed(let port, _),
+            .failed(let port, _), .serverBusy(let port, _),
             .replyTooLarge(let port, _, _), .alreadyAnswered(let port), .messageTooLarge(let port, _, _),
             .cannotConnect(let port, _), .connectionLost(let port), .busy(let port), .ownerTooOld(let port),
             .nameInUse(_, let port):
@@ -120,6 +123,8 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
             "\(port) did not handle the request: it takes none, or has ended (then ask for its name again)"
         case .failed(let port, let failure) where failure.isUnknownRequest: "\(port) cannot answer: \(failure.text)"
         case .failed(let port, let failure): "the handler of \(port) failed: \(failure.text)"
+        case .serverBusy(let port, let limit):
+            "\(port) already handles \(limit) requests of this kind, and lets no more wait: ask again later"
         case .replyTooLarge(let port, let size, let limit):
             "the reply of \(port) has \(size) bytes, and the limit is \(limit): raise this process's limit with setReplyLimit"
         case .alreadyAnswered(let port): "\(port) has the reply already: a request gets one reply"

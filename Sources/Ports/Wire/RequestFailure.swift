@@ -24,6 +24,13 @@ public struct RequestFailure: Error, Hashable, Sendable, CustomStringConvertible
         (self.id, isFault) = (id, true)
     }
 
+    /// Makes the failure of a request whose lane is full.
+    init(busy limit: Int) {
+        self.init(
+            fault: "the server already handles \(limit) requests of this kind, and lets no more wait",
+            data: withUnsafeBytes(of: UInt64(limit).littleEndian, Array.init), id: .busy)
+    }
+
     /// The sentence.
     public var description: String { text }
 
@@ -45,5 +52,7 @@ public struct RequestFailure: Error, Hashable, Sendable, CustomStringConvertible
         case replyTooLarge
         /// As `failed`: the server has no handler for the request, and the data says which it has.
         case unknownRequest
+        /// As `failed`: the server handles as many requests of the kind as it may. The data is that number, a UInt64.
+        case busy
     }
 }

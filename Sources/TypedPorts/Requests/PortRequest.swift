@@ -31,9 +31,16 @@ public protocol NamedRequest: Codable, Sendable {
     /// The name by which the server knows the request; unless declared, that of the type with the types around it, such as
     /// `Dictionary.Lookup`.
     static var requestName: String { get }
+
+    /// The lane in which a server handles the request, unless its `handle` names another; nil unless declared: the server
+    /// has one lane for all such requests.
+    static var lane: RequestLane? { get }
 }
 
 extension NamedRequest {
+    /// None.
+    public static var lane: RequestLane? { nil }
+
     /// The type's name without its module; of a type inside a function, the last part alone.
     public static var requestName: String {
         let name = String(reflecting: Self.self)

@@ -34,6 +34,11 @@ public struct RequestClient: Sendable {
         self.coder = coder
     }
 
+    /// Makes a client of the port that a right sends to: one that came in a message, or by a worker's check-in.
+    public init(_ right: MachPort.SendRight, coder: any MessageCoder = CBORCoder()) {
+        self.init(RemoteMessagePort(right), coder: coder)
+    }
+
     /// Sends a request, and returns the reply; both within the timeout, which includes the wait for a port of the name.
     /// A client of a name sends a request again that surely nobody has handled; with `mayRepeat` also one whose server has
     /// ended and may have handled it.

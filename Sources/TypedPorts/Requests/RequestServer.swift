@@ -34,12 +34,23 @@ public final class RequestServer: Sendable {
 
     private let state = Lock(State())
 
-    /// Makes a server for requests to a port of its own, with a name or without.
-    /// - Throws: `PortError`, as `PortNameServer.register`.
+    /// Makes a server for requests to a port of its own, with a name or without. The limits are those of a `MachPort`.
+    /// - Parameters:
+    ///   - name: The name by which clients find the server.
+    ///   - nameServer: Where the name is registered.
+    ///   - queueLimit: The requests of one client process that wait at the port before further askers wait.
+    ///   - byteLimit: The bytes of one client process's requests that wait; nil for any number, which is faster.
+    ///   - messageLimit: The largest request, in bytes.
+    ///   - coder: Turns requests and replies into bytes; clients need the same one.
+    /// - Throws: `PortError`, as `PortNameServer.register`, and `invalidLimit`.
     public convenience init(
-        name: String? = nil, nameServer: PortNameServer = .shared, coder: any MessageCoder = CBORCoder()
+        name: String? = nil, nameServer: PortNameServer = .shared, queueLimit: Int = 1000, byteLimit: Int? = nil,
+        messageLimit: Int = 64 << 20, coder: any MessageCoder = CBORCoder()
     ) throws(PortError) {
-        self.init(try LocalMessagePort(name: name, nameServer: nameServer), coder: coder)
+        let port = try LocalMessagePort(
+            name: name, nameServer: nameServer, queueLimit: queueLimit, byteLimit: byteLimit, messageLimit: messageLimit
+        )
+        self.init(port, coder: coder)
     }
 
     /// Makes a server for requests to a port, which must have no handler of its own.
@@ -48,31 +59,58 @@ public final class RequestServer: Sendable {
         self.coder = coder
     }
 
+    /// The right to send requests to the server, for clients that do not look up a name: `RequestClient(right)`.
+    public var sendRight: MachPort.SendRight { port.sendRight }
+
     /// Has a handler answer the requests of a type. An asker that gives up cancels the handler's task. The asker gets what
     /// the handler throws: the request's `Failure` as it is, another error as `PortError.failed` with its description.
     /// Each type, and each name of a request, has one handler: a second one stops the process.
+    ///
+    /// A lane limits how many requests of a type, or of several types, are handled at a time, so that the others need not
+    /// wait for them:
+    ///
+    ///     func handleJobs(of server: RequestServer) {
+    ///         struct Import: PortRequest { typealias Reply = Done }
+    ///         struct Status: PortRequest { typealias Reply = String }
+    ///         server.handle(Import.self, in: RequestLane("imports", atMost: 2)) { _ in Done() }
+    ///         server.handle(Status.self, in: RequestLane(atMost: 10)) { _ in "fine" }
+    ///     }
+    ///
+    /// - Parameters:
+    ///   - type: The requests.
+    ///   - lane: Where the requests are handled; nil for the lane that the type names, or that of all other requests.
+    ///   - handler: Returns the reply, or throws.
     public func handle<R: PortRequest>(
-        _ type: R.Type = R.self, _ handler: @escaping @Sendable (R) async throws -> R.Reply
+        _ type: R.Type = R.self, in lane: RequestLane? = nil,
+        _ handler: @escaping @Sendable (R) async throws -> R.Reply
     ) {
-        handle(type) { request, _ in try await handler(request) }
+        handle(type, in: lane) { request, _ in try await handler(request) }
     }
 
     /// As the form without the message port's request, which tells the sender.
     public func handle<R: PortRequest>(
-        _ type: R.Type = R.self, _ handler: @escaping @Sendable (R, MessagePortRequest) async throws -> R.Reply
+        _ type: R.Type = R.self, in lane: RequestLane? = nil,
+        _ handler: @escaping @Sendable (R, MessagePortRequest) async throws -> R.Reply
     ) {
-        add(type) { [coder] request, message in try coder.message(await handler(request, message)) }
+        add(type, in: lane) { [coder] request, message in try coder.message(await handler(request, message)) }
     }
 
     /// Calls the handlers, each in a task of its own and so in no order, until the port is invalid or the calling task is
     /// cancelled. Then handlers that still run are cancelled, and the call returns when all have returned. To end with all
     /// answered that was taken, call ``finish(before:)``.
     /// - Parameters:
-    ///   - limit: The requests in progress. Further ones wait at the port (back-pressure).
-    ///   - streamLimit: The streams in progress. A request for a further one fails.
+    ///   - limit: The requests in progress, of the types that have no lane. Further ones wait at the port (back-pressure).
+    ///     In a server with lanes, as many of them wait in the server as `whenFull` says.
+    ///   - streamLimit: The streams in progress, of the types that have no lane. A request for a further one fails with
+    ///     `PortError.serverBusy`.
+    ///   - whenFull: The fate of further requests of types without a lane.
     /// - Throws: `PortError.invalidLimit`, at once, for a limit below 1, or a negative limit for streams.
-    public func run(atMost limit: Int = 100, streams streamLimit: Int = 1000) async throws(PortError) {
-        try await port.serveMessages(atMost: limit, lasting: streamLimit, answer)
+    public func run(
+        atMost limit: Int = 100, streams streamLimit: Int = 1000, whenFull: RequestLane.WhenFull = .wait
+    ) async throws(PortError) {
+        try PortError.check("atMost", limit, in: 1...Int.max)
+        let lane = RequestLane(atMost: limit, whenFull: whenFull)
+        try await port.serveMessages(in: lane, lasting: streamLimit, answer)
     }
 
     @Sendable func answer(_ request: MessagePortRequest) async throws -> MachPort.Message {
@@ -98,7 +136,7 @@ public final class RequestServer: Sendable {
     package func trace(_ tracing: any RequestTracing) { state.withLock { $0.tracing = tracing } }
 
     /// Ends the server after the requests and streams that were taken, as `LocalMessagePort.finish`, and
-    /// ``run(atMost:streams:)`` returns. A stream without an end lasts until the deadline.
+    /// ``run(atMost:streams:whenFull:)`` returns. A stream without an end lasts until the deadline.
     /// - Returns: False when the deadline or the task's cancellation came first.
     @discardableResult
     public nonisolated(nonsending) func finish(before deadline: ContinuousClock.Instant? = nil) async -> Bool {
@@ -106,7 +144,7 @@ public final class RequestServer: Sendable {
     }
 
     func add<R: NamedRequest>(
-        _ type: R.Type, isStream: Bool = false,
+        _ type: R.Type, in lane: RequestLane?, isStream: Bool = false,
         _ handler: @escaping @Sendable (R, MessagePortRequest) async throws -> MachPort.Message
     ) {
         let coder = coder
@@ -119,7 +157,8 @@ public final class RequestServer: Sendable {
                     }
                 }, forKey: R.messageID)
         }
-        port.setKind(RequestKind(name: R.requestName, mayLast: isStream), ofRequests: R.messageID)
+        port.setKind(
+            RequestKind(name: R.requestName, mayLast: isStream, lane: lane ?? R.lane), ofRequests: R.messageID)
         if let former {
             preconditionFailure(
                 former.request.name == R.requestName

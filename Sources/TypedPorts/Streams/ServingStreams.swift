@@ -6,17 +6,19 @@ extension RequestServer {
     /// handler's task. The asker gets what the handler or the sequence throws after all elements before. The request is
     /// in progress until its asker has taken all elements, or is gone.
     public func handle<R: PortStreamRequest, Elements: AsyncSequence & Sendable>(
-        _ type: R.Type = R.self, _ handler: @escaping @Sendable (R) async throws -> Elements
+        _ type: R.Type = R.self, in lane: RequestLane? = nil,
+        _ handler: @escaping @Sendable (R) async throws -> Elements
     ) where Elements.Element == R.Element {
-        handle(type) { request, _ in try await handler(request) }
+        handle(type, in: lane) { request, _ in try await handler(request) }
     }
 
     /// The same, with a handler that gets also the message port's request, which tells the sender.
     public func handle<R: PortStreamRequest, Elements: AsyncSequence & Sendable>(
-        _ type: R.Type = R.self, _ handler: @escaping @Sendable (R, MessagePortRequest) async throws -> Elements
+        _ type: R.Type = R.self, in lane: RequestLane? = nil,
+        _ handler: @escaping @Sendable (R, MessagePortRequest) async throws -> Elements
     ) where Elements.Element == R.Element {
         let coder = coder
-        add(type, isStream: true) { request, message in
+        add(type, in: lane, isStream: true) { request, message in
             // The last component, behind the attachments of the request.
             guard case .port(let right)? = message.message.components.last else {
                 throw RequestFailure("the request for a stream has no port to send to")
