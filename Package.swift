@@ -130,7 +130,10 @@ let package = Package(
             path: "Tests/TypedPortsTestHelper"),
         .testTarget(
             name: "TypedPortsTests",
-            dependencies: ["TypedPorts", "Ports", "TypedPortsTestHelper", "FuzzTargets", "OwnThread", "TestSupport"]),
+            dependencies: [
+                "TypedPorts", "Ports", "TypedPortsTestHelper", "FuzzTargets", "PortsTestHelper", "workers", "OwnThread",
+                "TestSupport",
+            ]),
         .testTarget(
             name: "CoreFoundationPortsTests",
             dependencies: ["CoreFoundationPorts", "Ports", "OwnThread", "TestSupport"]),
@@ -178,6 +181,7 @@ for (folder, command, dependencies) in [
     ("MessagePorts", "message-ports", ports), ("NameService", "name-service", ports + [argumentParser]),
     ("RunLoopMessagePort", "run-loop-message-port", ["CoreFoundationPorts"]),
     ("Dictionary", "dictionary", ports + ["TypedPorts"]), ("Tally", "tally", ["RunLoops", "TypedPorts"]),
+    ("Workers", "workers", ports + ["TypedPorts"]),
     ("FoundationMachPorts", "foundation-mach-ports", ["FoundationPorts"]),
     ("FoundationMessagePorts", "foundation-message-ports", ["FoundationPorts"]),
     ("FoundationGuest", "foundation-guest", ["FoundationPorts", "RunLoops"]),

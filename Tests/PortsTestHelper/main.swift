@@ -219,6 +219,13 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
         }
         while true { pause() }
 
+    case "launch":
+        // A parent of a worker, whose pid it writes.
+        let worker = try WorkerProcess.launch(.init(arguments[0], Array(arguments.dropFirst())))
+        print(worker.pid)
+        fflush(nil)
+        while true { pause() }
+
     case "grandchild":
         // Another process wants to check in in this one's place.
         var pid: pid_t = 0

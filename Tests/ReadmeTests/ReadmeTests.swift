@@ -38,6 +38,10 @@ struct ReadmeTests {
             ["NotesRequests/Requests", "noted/Notebook", "noted/Daemon", "notes/Client"].map { "Examples/Notes/\($0)" }
         ),
         (
+            "SwiftPortsGuide/SwiftPortsGuide.docc/WorkerProcesses",
+            ["Requests", "Worker", "Parent"].map { "Examples/Workers/\($0)" }
+        ),
+        (
             "TypedPorts/TypedPorts.docc/TypedPorts",
             ["Requests", "Server", "Client"].map { "Examples/Dictionary/\($0)" }
         ),

@@ -59,13 +59,17 @@ public struct CheckIn: Sendable {
     @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public func complete(
         with port: MachPort, before deadline: ContinuousClock.Instant? = .now + .seconds(10)
+    ) throws(CheckInError) -> MachPort.SendRight { try complete(with: port.receiver, before: deadline) }
+
+    private func complete(
+        with receiver: Receiver, before deadline: ContinuousClock.Instant?
     ) throws(CheckInError) -> MachPort.SendRight {
         let end = MonotonicInstant(deadline)
         let answer = try checkingIn { () throws(PortError) in
-            try desk.send(request(port), before: deadline)
+            try desk.send(request(receiver), before: deadline)
             while true {
                 do throws(PortError) {
-                    return MachPort.Message(try port.receiver.receive(before: answerLimit(end)))
+                    return MachPort.Message(try receiver.receive(before: answerLimit(end)))
                 } catch {
                     try checkLauncher(error, end)
                 }
@@ -78,13 +82,17 @@ public struct CheckIn: Sendable {
     /// have let the worker in all the same.
     public nonisolated(nonsending) func complete(
         with port: MachPort, before deadline: ContinuousClock.Instant? = .now + .seconds(10)
+    ) async throws -> MachPort.SendRight { try await complete(with: port.receiver, before: deadline) }
+
+    private nonisolated(nonsending) func complete(
+        with receiver: Receiver, before deadline: ContinuousClock.Instant?
     ) async throws -> MachPort.SendRight {
         let end = MonotonicInstant(deadline)
         do {
-            try await desk.send(request(port), before: deadline)
+            try await desk.send(request(receiver), before: deadline)
             while true {
                 do {
-                    let answer = try await port.receiver.receive(before: answerLimit(end))
+                    let answer = try await receiver.receive(before: answerLimit(end))
                     return try parent(in: MachPort.Message(answer))
                 } catch let error as PortError {
                     try checkLauncher(error, end)
@@ -95,9 +103,10 @@ public struct CheckIn: Sendable {
         }
     }
 
-    private func request(_ port: MachPort) -> MachPort.Message {
+    private func request(_ receiver: Receiver) -> MachPort.Message {
         let number = withUnsafeBytes(of: number.littleEndian) { Array($0) }
-        return MachPort.Message(id: Self.messageID, [.bytes(number)], replyPort: port.sendRight)
+        let right = MachPort.SendRight(receiver.channel)
+        return MachPort.Message(id: Self.messageID, [.bytes(number)], replyPort: right)
     }
 
     /// The launcher's end is looked for now and then.

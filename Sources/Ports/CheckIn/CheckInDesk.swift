@@ -29,6 +29,14 @@ final class CheckInDesk: Sendable {
         return name
     }
 
+    /// The right that a worker gets: without a port of the launcher's, one that shows the end of the launcher's process.
+    func parent(
+        _ port: MachPort.SendRight?, _ nameServer: PortNameServer
+    ) throws(PortError) -> MachPort.SendRight {
+        if let port { return port }
+        return try self.port(nameServer).sendRight
+    }
+
     private func port(_ nameServer: PortNameServer) throws(PortError) -> MachPort {
         let loop = try nameServer.runtime.housekeeping.loop()
         return try state.withLock { (state) throws(PortError) in

@@ -20,12 +20,13 @@ public final class WorkerProcess: Sendable {
     ///     try port.schedule(in: .main)
     ///     let worker = try WorkerProcess.launch(.init("/usr/bin/indexer", ["--quick"]), port: port.sendRight)
     ///
-    /// `CheckIn.complete(with:before:)` gives `port` to the worker. The name server's directory is the one for the
-    /// check-in, and the worker's default.
+    /// `CheckIn.complete(with:before:)` gives `port` to the worker. Without a port of yours, the worker gets a right that
+    /// tells it of this process's end, and takes no requests. The name server's directory is the one for the check-in, and
+    /// the worker's default.
     /// - Throws: ``CheckInError``.
     @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public static func launch(
-        _ configuration: Configuration, port: MachPort.SendRight, nameServer: PortNameServer = .shared,
+        _ configuration: Configuration, port: MachPort.SendRight? = nil, nameServer: PortNameServer = .shared,
         before deadline: ContinuousClock.Instant? = .now + .seconds(10)
     ) throws(CheckInError) -> WorkerProcess {
         let worker = try start(configuration, port: port, nameServer: nameServer)
@@ -36,7 +37,7 @@ public final class WorkerProcess: Sendable {
     /// Starts a program as the form that blocks does, suspending the task. Throws also `CancellationError`: the worker is
     /// killed.
     public nonisolated(nonsending) static func launch(
-        _ configuration: Configuration, port: MachPort.SendRight, nameServer: PortNameServer = .shared,
+        _ configuration: Configuration, port: MachPort.SendRight? = nil, nameServer: PortNameServer = .shared,
         before deadline: ContinuousClock.Instant? = .now + .seconds(10)
     ) async throws -> WorkerProcess {
         try Task.checkCancellation()
@@ -54,13 +55,16 @@ public final class WorkerProcess: Sendable {
     /// ``onCheckIn(_:)`` report the check-in.
     /// - Throws: ``CheckInError``: `notLaunched`, or `port`.
     public static func start(
-        _ configuration: Configuration, port: MachPort.SendRight, nameServer: PortNameServer = .shared
+        _ configuration: Configuration, port: MachPort.SendRight? = nil, nameServer: PortNameServer = .shared
     ) throws(CheckInError) -> WorkerProcess {
         try checkingIn(Fork.check)
-        let expectation = CheckInExpectation("worker “\(configuration.executable)”", pid: nil, parent: port)
         let desk = nameServer.runtime.checkInDesk
-        let (name, checkIn) = try checkingIn { () throws(PortError) in
-            (try desk.registeredName(nameServer), try desk.expect(expectation, nameServer))
+        let worker = "worker “\(configuration.executable)”"
+        let (name, expectation, checkIn) = try checkingIn { () throws(PortError) in
+            let name = try desk.registeredName(nameServer)
+            let parent = try desk.parent(port, nameServer)
+            let expectation = CheckInExpectation(worker, pid: nil, parent: parent)
+            return (name, expectation, try desk.expect(expectation, nameServer))
         }
         let variables = [
             CheckIn.variable: "\(String(checkIn.number, radix: 16)) \(name)", "PORTS_DIRECTORY": nameServer.path,

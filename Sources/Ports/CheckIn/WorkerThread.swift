@@ -14,11 +14,11 @@ public final class WorkerThread: Sendable {
     /// Starts a thread, and returns when the thread has checked in. A thread that is late is stopped.
     ///
     /// The body is called on the thread before its loop runs, checks in as at ``CheckIn``, and schedules the worker's
-    /// port. In return, `CheckIn.complete(with:before:)` gives it `port`.
+    /// port. In return, `CheckIn.complete(with:before:)` gives it `port`; without one, a right that takes no requests.
     /// - Throws: ``CheckInError``.
     @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public static func launch(
-        name: String = "worker", port: MachPort.SendRight, nameServer: PortNameServer = .shared,
+        name: String = "worker", port: MachPort.SendRight? = nil, nameServer: PortNameServer = .shared,
         before deadline: ContinuousClock.Instant? = .now + .seconds(10),
         body: @escaping @Sendable (CheckIn) throws -> Void
     ) throws(CheckInError) -> WorkerThread {
@@ -30,7 +30,7 @@ public final class WorkerThread: Sendable {
     /// Starts a thread as the form that blocks does, suspending the task. Throws also `CancellationError`: the thread is
     /// stopped when the body has returned, and its check-in is refused.
     public nonisolated(nonsending) static func launch(
-        name: String = "worker", port: MachPort.SendRight, nameServer: PortNameServer = .shared,
+        name: String = "worker", port: MachPort.SendRight? = nil, nameServer: PortNameServer = .shared,
         before deadline: ContinuousClock.Instant? = .now + .seconds(10),
         body: @escaping @Sendable (CheckIn) throws -> Void
     ) async throws -> WorkerThread {
@@ -50,7 +50,7 @@ public final class WorkerThread: Sendable {
     /// - Throws: ``CheckInError``: `notLaunched`, or `port`.
     @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public static func start(
-        name: String = "worker", port: MachPort.SendRight, nameServer: PortNameServer = .shared,
+        name: String = "worker", port: MachPort.SendRight? = nil, nameServer: PortNameServer = .shared,
         body: @escaping @Sendable (CheckIn) throws -> Void
     ) throws(CheckInError) -> WorkerThread {
         let start = try Start(name, port, nameServer, body)
@@ -63,7 +63,7 @@ public final class WorkerThread: Sendable {
 
     /// Starts a thread as the form that blocks does, suspending the task. A cancellation changes nothing.
     public nonisolated(nonsending) static func start(
-        name: String = "worker", port: MachPort.SendRight, nameServer: PortNameServer = .shared,
+        name: String = "worker", port: MachPort.SendRight? = nil, nameServer: PortNameServer = .shared,
         body: @escaping @Sendable (CheckIn) throws -> Void
     ) async throws -> WorkerThread {
         let start = try Start(name, port, nameServer, body)
@@ -81,13 +81,16 @@ public final class WorkerThread: Sendable {
         let run: @Sendable (ThreadRunLoop) -> Void
 
         init(
-            _ name: String, _ port: MachPort.SendRight, _ nameServer: PortNameServer,
+            _ name: String, _ port: MachPort.SendRight?, _ nameServer: PortNameServer,
             _ body: @escaping @Sendable (CheckIn) throws -> Void
         ) throws(CheckInError) {
             try checkingIn(Fork.check)
             let (desk, worker) = (nameServer.runtime.checkInDesk, "thread “\(name)”")
-            let expectation = CheckInExpectation(worker, pid: getpid(), parent: port)
-            let checkIn = try checkingIn { () throws(PortError) in try desk.expect(expectation, nameServer) }
+            let (expectation, checkIn) = try checkingIn { () throws(PortError) in
+                let parent = try desk.parent(port, nameServer)
+                let expectation = CheckInExpectation(worker, pid: getpid(), parent: parent)
+                return (expectation, try desk.expect(expectation, nameServer))
+            }
             expectation.outcome.whenSet { _ in desk.forget(checkIn) }
             run = { _ in
                 var reason = "it returned without checking in"
