@@ -28,5 +28,47 @@ import Testing
         #expect(diagnostics.contains("`try await` it in an async function, not at the top of main.swift"))
     }
 
+    @Test func `what catches an error compiles in tasks, too, where calls throw any error`() throws {
+        let examples = try Repository.files(in: "Examples", ".swift").map { try (page: $0, text: Repository.text($0)) }
+        let snippets = Self.programs.flatMap(\.snippets).map { (page: $0.page, text: $0.text) }
+        for (page, text) in snippets + examples {
+            #expect(!text.contains(/catch \.\w/), "\(page): name the error's type")
+        }
+        let page = "Sources/SwiftPortsGuide/SwiftPortsGuide.docc/Diagnosing.md"
+        var snippet = try #require(try Snippet.all(of: page).first { $0.text.contains("becameInvalid") })
+        let blocking = snippet.text
+        snippet.text.replace("String) {", with: "String) async {")
+        snippet.text.replace("try RemoteMessagePort", with: "try await RemoteMessagePort")
+        #expect(snippet.text.count == blocking.count + 12)
+        #expect(Program(snippets: [snippet]).diagnostics() == "")
+    }
+
+    @Test(arguments: [
+        ("_ = try await client.request(Words())", "for try await element in client.stream(request)"),
+        ("for try await word in client.stream(Word()) { print(word) }", "try await client.request(request)"),
+    ])
+    func `a request in the wrong form gets an error that says the right one`(line: String, remedy: String) {
+        let program = """
+            import TypedPorts
+            struct Word: PortRequest { typealias Reply = String }
+            struct Words: PortStreamRequest { typealias Element = String }
+            func ask(_ client: RequestClient) async throws {
+                \(line)
+            }
+            """
+        let diagnostics = Program(snippets: [Snippet(text: program, page: "ask", line: 1)]).diagnostics()
+        #expect(diagnostics.contains("is unavailable") && diagnostics.contains(remedy), "\(diagnostics)")
+    }
+
+    @Test func `a stream's request in the wrong form in code that blocks gets an error that says the right one`() {
+        let program = """
+            import TypedPorts
+            struct Words: PortStreamRequest { typealias Element = String }
+            func ask(_ client: RequestClient) throws { _ = try client.request(Words()) }
+            """
+        let diagnostics = Program(snippets: [Snippet(text: program, page: "ask", line: 1)]).diagnostics()
+        #expect(diagnostics.contains("for try await element in client.stream(request)"), "\(diagnostics)")
+    }
+
     @Test func `there are snippets`() { #expect(Self.programs.count > 40) }
 }
