@@ -42,7 +42,9 @@ private struct NoLoop: Problem {
 
     var description: String {
         let state = takers.isEmpty ? "unserved" : "served by " + takers.joined(separator: ", and by ")
-        return "no run loop serves “\(name)”, so there is no timeline: it is \(state); portctl monitor shows its messages"
+        return """
+            no run loop serves “\(name)”, so there is no timeline: it is \(state); portctl monitor shows its messages
+            """
     }
 }
 
