@@ -1,10 +1,14 @@
 import CZeroMQ
 import Glibc
+import RunLoopLocks
 
 /// A context of sockets, for any thread: the scope of inproc addresses, and the I/O thread of the other connections.
 public final class Context: @unchecked Sendable {
-    // Sound: libzmq's contexts are thread-safe.
-    let handle: UnsafeMutableRawPointer
+    // Sound: libzmq's contexts are thread-safe, until `zmq_ctx_term` returns: see `life`.
+    private let handle: UnsafeMutableRawPointer
+    /// Whether the context has ended. libzmq frees a context as soon as its last socket is closed, so that a thread which
+    /// then makes a socket would use freed memory.
+    private let life = Lock(false)
     private let owner = getpid()
     let closed = ClosedSockets()
 
@@ -54,8 +58,22 @@ public final class Context: @unchecked Sendable {
         return (Int(major), Int(minor), Int(patch))
     }
 
-    /// The most sockets of the context.
-    public var maxSockets: Int { Int(zmq_ctx_get(handle, ZMQ_MAX_SOCKETS)) }
+    /// The most sockets of the context; 0 after its end.
+    public var maxSockets: Int { Int(withHandle { zmq_ctx_get($0, ZMQ_MAX_SOCKETS) } ?? 0) }
+
+    /// Makes a socket of libzmq's.
+    /// - Throws: ``ZeroMQError``, also for a context that has ended.
+    func makeSocket(_ kind: Socket.Kind) throws(ZeroMQError) -> UnsafeMutableRawPointer {
+        let (socket, code) =
+            withHandle { (zmq_socket($0, kind.code), zmq_errno()) } ?? (nil, ZeroMQError.contextTerminated)
+        guard let socket else { throw ZeroMQError(call: "zmq_socket", code: code) }
+        return socket
+    }
+
+    /// Calls libzmq, unless the context has ended. The call must not block.
+    private func withHandle<Value>(_ body: (UnsafeMutableRawPointer) -> Value) -> Value? {
+        life.withLock { hasEnded in hasEnded ? nil : body(handle) }
+    }
 
     /// Waits until libzmq has ended the sockets that were closed, at most two seconds. A closed socket holds its descriptor
     /// until then. Sockets that flush, or that have connections to other processes, may take longer.
@@ -65,5 +83,8 @@ public final class Context: @unchecked Sendable {
 
     /// Ends the context. The call blocks until all sockets are closed and have flushed or dropped their messages.
     /// The corresponding C function is `zmq_ctx_term`.
-    public func terminate() { while zmq_ctx_term(handle) != 0, zmq_errno() == EINTR {} }
+    public func terminate() {
+        life.withLock { $0 = true }
+        while zmq_ctx_term(handle) != 0, zmq_errno() == EINTR {}
+    }
 }

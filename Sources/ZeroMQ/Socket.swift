@@ -62,22 +62,18 @@ public struct Socket: ~Copyable, @unchecked Sendable {
     /// - Throws: ``ZeroMQError``; `EMFILE` when the context holds as many sockets as it can, or no descriptor is left.
     public init(_ kind: Kind, in context: Context) throws(ZeroMQError) {
         context.closed.awaitEnd(ifMoreThan: ClosedSockets.most, in: context)
-        if let made = zmq_socket(context.handle, kind.code) {
-            handle = made
-        } else {
-            let error = ZeroMQError.last("zmq_socket")
-            guard error.code == EMFILE, context.awaitClosedSockets(),
-                let made = zmq_socket(context.handle, kind.code)
-            else { throw error }
-            handle = made
+        do throws(ZeroMQError) {
+            handle = try context.makeSocket(kind)
+        } catch {
+            guard error.code == EMFILE, context.awaitClosedSockets() else { throw error }
+            handle = try context.makeSocket(kind)
         }
         self.context = context
     }
 
     /// Makes a socket at once.
     init(atOnce kind: Kind, in context: Context) throws(ZeroMQError) {
-        guard let handle = zmq_socket(context.handle, kind.code) else { throw .last("zmq_socket") }
-        self.handle = handle
+        handle = try context.makeSocket(kind)
         self.context = context
     }
 

@@ -87,6 +87,16 @@ import Testing
         #expect(throws: ZeroMQError.self) { _ = try Frame(count: Int.max / 2) }
     }
 
+    @Test func `threads that make sockets while their context ends get errors`() throws {
+        for _ in 0..<200 {
+            let context = try Context()
+            let threads = (0..<3).map { _ in Helper { while (try? Socket(.pull, in: context)) != nil {} } }
+            context.terminate()
+            for thread in threads { thread.join() }
+            #expect(context.maxSockets == 0)
+        }
+    }
+
     @Test func `a terminated context ends its sockets' calls`() throws {
         let context = try Context()
         var socket: Socket? = try Socket(.pull, in: context)
