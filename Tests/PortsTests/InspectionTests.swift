@@ -469,14 +469,15 @@ import Testing
         let port = try port()
         try sandbox.names.register(port, name: "test")
         let feeder = Child("bytes", "10", "10", in: sandbox)
-        // Without a question to the feeder.
+        // Without a question to the feeder. Its control connection may come after its messages.
         #expect(waitUntil { !port.receiver.look().isEmpty })
+        #expect(waitUntil { !sandbox.names.runtime.control.watchers(of: port.id.number).isEmpty })
         feeder.kill()
         let (right, runtime) = try stranger(to: port)
         #expect(
             waitUntil {
                 let service = try? right.service(observing: .milliseconds(20), before: .patience)
-                return service?.busiestSender?.description == "PortsTestHelper (pid \(feeder.pid)), which has ended,"
+                return service?.busiestSender?.description == "PortsTestHelper (pid \(feeder.pid)), which has ended"
             })
         // Not any more, when its messages were taken.
         while !port.receiver.look().isEmpty { _ = try port.receive(before: .patience) }

@@ -56,7 +56,7 @@ import TypedPortsTestHelper
         return iterators
     }
 
-    @Test(.timeLimit(.minutes(2)))
+    @Test(.timeLimit(.minutes(10)))
     func `streams of a killed server end, with all elements or an error`() async throws {
         let (server, client, runtime) = startServer()
         var iterators = try await pausedStreams(client)
@@ -75,7 +75,7 @@ import TypedPortsTestHelper
         withExtendedLifetime(runtime) {}
     }
 
-    @Test(.timeLimit(.minutes(2)))
+    @Test(.timeLimit(.minutes(10)))
     func `a server with unread elements has not finished at its deadline`() async throws {
         let (server, client, runtime) = startServer()
         var iterators = try await pausedStreams(client)
@@ -88,7 +88,7 @@ import TypedPortsTestHelper
         withExtendedLifetime(runtime) {}
     }
 
-    @Test(.timeLimit(.minutes(2)))
+    @Test(.timeLimit(.minutes(10)))
     func `a server finishes when its readers have all elements`() async throws {
         let (server, client, runtime) = startServer()
         var iterators = try await pausedStreams(client)
@@ -104,7 +104,7 @@ import TypedPortsTestHelper
         withExtendedLifetime(runtime) {}
     }
 
-    @Test(.timeLimit(.minutes(2)))
+    @Test(.timeLimit(.minutes(10)))
     func `a server finishes when its reader is killed`() async throws {
         let (server, client, runtime) = startServer()
         let reader = Child(
@@ -137,7 +137,7 @@ import TypedPortsTestHelper
         return (server, RequestClient("ends", nameServer: other.nameServer), [one, other])
     }
 
-    @Test(.timeLimit(.minutes(2)), arguments: [false, true], [false, true])
+    @Test(.timeLimit(.minutes(10)), arguments: [false, true], [false, true])
     func `finishing waits for a reader that pauses`(_ areTwo: Bool, _ failsAtEnd: Bool) async throws {
         let (server, client, runtimes) = try stand(areTwo: areTwo, queueLimit: 1, byteLimit: 100_000)
         let running = Task { try await server.run() }
@@ -155,7 +155,7 @@ import TypedPortsTestHelper
         withExtendedLifetime(runtimes) {}
     }
 
-    @Test(.timeLimit(.minutes(2)), arguments: [false, true])
+    @Test(.timeLimit(.minutes(10)), arguments: [false, true])
     func `a reader of a server that has ended has all that was sent`(_ areTwo: Bool) async throws {
         let (server, client, runtimes) = try stand(areTwo: areTwo)
         let running = Task { try await server.run() }
@@ -170,7 +170,7 @@ import TypedPortsTestHelper
         withExtendedLifetime(runtimes) {}
     }
 
-    @Test(.timeLimit(.minutes(2)), arguments: [false, true])
+    @Test(.timeLimit(.minutes(10)), arguments: [false, true])
     func `a reader that breaks off ends a handler that waits for it`(_ isCancelled: Bool) async throws {
         let (server, client, runtimes) = try stand(areTwo: true)
         let running = Task { try await server.run() }
@@ -190,7 +190,7 @@ import TypedPortsTestHelper
         withExtendedLifetime(runtimes) {}
     }
 
-    @Test(.timeLimit(.minutes(2)))
+    @Test(.timeLimit(.minutes(10)))
     func `a stream without its rest ends with an error`() async throws {
         let (server, client, runtimes) = try stand(areTwo: true)
         // It replies at once, as older servers do, and its last batches are lost.
@@ -215,7 +215,7 @@ import TypedPortsTestHelper
 
     // MARK: Servers that hang, and readers that break off
 
-    @Test(.timeLimit(.minutes(2)), arguments: [false, true])
+    @Test(.timeLimit(.minutes(10)), arguments: [false, true])
     func `a server that hangs in mid-stream is an error at the idle timeout`(_ areTwo: Bool) async throws {
         struct Slow: PortStreamRequest { typealias Element = Int }
         let (server, client, runtimes) = try stand(areTwo: areTwo)
@@ -239,7 +239,7 @@ import TypedPortsTestHelper
         withExtendedLifetime(runtimes) {}
     }
 
-    @Test(.timeLimit(.minutes(2)), arguments: [false, true])
+    @Test(.timeLimit(.minutes(10)), arguments: [false, true])
     func `a reader that breaks off is no failure of its handler`(_ areTwo: Bool) async throws {
         let (server, client, runtimes) = try stand(areTwo: areTwo)
         let outcomes = Shared<[String]>([])
