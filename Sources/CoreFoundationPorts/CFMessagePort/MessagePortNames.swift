@@ -26,7 +26,10 @@ final class MessagePortNames: Sendable {
         var former: MessagePortBody?
         defer { withExtendedLifetime(former) {} }
         return bodies.withLock { bodies in
-            if let instance = bodies[name]?.instance { return instance }
+            // A port that another thread invalidates stays here for a moment more.
+            if let present = bodies[name], let instance = present.instance, present.state.withLock({ $0.isValid }) {
+                return instance
+            }
             former = bodies.updateValue(body, forKey: name)
             return nil
         }
