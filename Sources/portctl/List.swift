@@ -28,22 +28,30 @@ struct List: ParsableCommand {
             return Portctl.report("no names in \(PortNameServer.shared.path) (see PORTS_DIRECTORY)")
         }
         let isHandling = looks.contains { $0.handling != nil }
-        let titles = ["NAME", "PID", "UID", "NAMED", "STATE", "WAITING", "PROGRAM"] + (isHandling ? ["HANDLING"] : [])
+        // Where there is little room, what is handled matters more than since when, and for whom; `info` has all.
+        let isNarrow = terminalWidth.map { $0 < 120 && isHandling } ?? false
+        let about = isNarrow ? [] : ["UID", "NAMED"]
+        let titles = ["NAME", "PID"] + about + ["STATE", "WAITING", "PROGRAM"] + (isHandling ? ["HANDLING"] : [])
         // A person wants to see what is wrong, a program finds the names in their order.
         let isShort = terminalWidth != nil
         let shown = !isShort ? looks : looks.sorted { $0.rank < $1.rank }
-        print(
-            Table(
-                rows: [titles]
-                    + shown.map { look in
-                        let found = look.registration
-                        return [
-                            printable(found.name), "\(found.pid)", "\(found.uid)",
-                            isShort ? shortTime(found.since) : time(found.since), look.state,
-                            look.statistics.map { "\($0.waiting)" } ?? "?", found.shownProgram,
-                        ] + (isHandling ? [look.handling.map(printable) ?? "-"] : [])
-                    }, stateColumn: 4, whole: 1...5))
+        let rows = shown.map { look -> [String] in
+            let found = look.registration
+            var row = [printable(found.name), "\(found.pid)"]
+            if !isNarrow { row += ["\(found.uid)", isShort ? shortTime(found.since) : time(found.since)] }
+            row += [look.state, look.statistics.map { "\($0.waiting)" } ?? "?"]
+            row.append(isNarrow ? found.shownProgram.lastComponent : found.shownProgram)
+            if isHandling { row.append(look.handling.map(printable) ?? "-") }
+            return row
+        }
+        let state = 2 + about.count
+        print(Table(rows: [titles] + rows, stateColumn: state, whole: 1...(state + 1)))
     }
+}
+
+extension String {
+    /// What follows the last slash.
+    fileprivate var lastComponent: String { split(separator: "/").last.map(String.init) ?? self }
 }
 
 struct Info: ParsableCommand {

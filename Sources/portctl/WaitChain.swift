@@ -1,3 +1,5 @@
+import Ports
+
 /// The ports from one in trouble to its root, each of which waits for the next.
 struct WaitChain {
     /// A port in trouble.
@@ -15,22 +17,32 @@ struct WaitChain {
     /// Where the ports of the deadlock begin; nil for none.
     let deadlockStart: Int?
 
+    /// Follows all that each port waits for. A deadlock counts before a root.
     /// - Returns: Nil for a port that waits for no other in trouble.
     init?(from id: String, in troubled: [String: Port]) {
-        guard var last = troubled[id] else { return nil }
-        var ports = [last]
-        while true {
+        guard let first = troubled[id] else { return nil }
+        var seen: Set = [id]
+        var toRoot: [Port]?
+
+        func deadlock(behind path: [Port], _ last: Port) -> (ports: [Port], start: Int)? {
             let next = last.awaited.compactMap { troubled[$0] }
-            if let start = ports.firstIndex(where: { port in next.contains { $0.id == port.id } }) {
-                (self.ports, deadlockStart) = (ports, start)
-                return
+            if next.isEmpty, path.count > 1, toRoot == nil { toRoot = path }
+            for port in next {
+                if let start = path.firstIndex(where: { $0.id == port.id }) { return (path, start) }
             }
-            guard let first = next.first else { break }
-            ports.append(first)
-            last = first
+            for port in next where seen.insert(port.id).inserted {
+                if let found = deadlock(behind: path + [port], port) { return found }
+            }
+            return nil
         }
-        if ports.count == 1 { return nil }
-        (self.ports, deadlockStart) = (ports, nil)
+
+        if let found = deadlock(behind: [first], first) {
+            (ports, deadlockStart) = (found.ports, found.start)
+        } else if let toRoot {
+            (ports, deadlockStart) = (toRoot, nil)
+        } else {
+            return nil
+        }
     }
 
     var root: Port? { deadlockStart == nil ? ports.last : nil }
@@ -54,14 +66,35 @@ struct WaitChain {
 }
 
 extension WaitChain {
-    /// The ports in trouble, by their ids. Of one that is flooded, what its process waits for may be another port's matter.
+    /// The ports in trouble, by their ids.
     static func troubled(_ looks: [Look]) -> [String: Port] {
-        let ports = looks.filter { $0.trouble != nil }.map { look in
-            let waits = ["stuck", "slow"].contains(look.state) ? look.service?.awaited ?? [] : []
-            return Port(
-                id: look.registration.port.id.description, name: printable(look.registration.name),
-                state: look.state == "?" ? "silent" : look.state, awaited: waits.map(\.port))
-        }
-        return Dictionary(ports.map { ($0.id, $0) }) { first, _ in first }
+        byID(
+            looks.filter { $0.trouble != nil }.map { look in
+                Port(
+                    id: look.registration.port.id.description, name: look.registration.name,
+                    state: look.state == "?" ? "silent" : look.state, service: look.service)
+            })
+    }
+
+    /// The ports in trouble, by their ids.
+    static func troubled(_ ports: [PortMap.NamedPort]) -> [String: Port] {
+        byID(
+            ports.filter { $0.service?.trouble != nil || $0.service == nil }.map { port in
+                Port(
+                    id: port.id, name: port.names.joined(separator: ", "),
+                    state: port.service?.condition.rawValue ?? "silent", service: port.service)
+            })
+    }
+
+    private static func byID(_ ports: [Port]) -> [String: Port] {
+        Dictionary(ports.map { ($0.id, $0) }) { first, _ in first }
+    }
+}
+
+extension WaitChain.Port {
+    /// Of a port that is flooded, what its process waits for may be another port's matter.
+    fileprivate init(id: String, name: String, state: String, service: PortService?) {
+        let waits = ["stuck", "slow"].contains(state) ? service?.awaited ?? [] : []
+        self.init(id: id, name: printable(name), state: state, awaited: waits.map(\.port))
     }
 }

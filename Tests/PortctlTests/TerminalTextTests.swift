@@ -67,5 +67,11 @@ import Testing
         #expect(behind.text == "“a” waits for “b”, “b” waits for “c”, “c” waits for “b”: a deadlock")
         let own = try #require(WaitChain(from: "a", in: ports(["a": ["a"]])))
         #expect(own.text == "“a” waits for “a”: a deadlock")
+        // Also behind the second port that one waits for, and behind a way that was followed before.
+        let second = try #require(WaitChain(from: "a", in: ports(["a": ["b", "c"], "b": ["x"], "c": ["a"]])))
+        #expect(second.text == "“a” waits for “c”, “c” waits for “a”: a deadlock")
+        let crossed = ports(["a": ["b", "c"], "b": ["d"], "c": ["d", "e"], "d": [], "e": ["c"]])
+        let behindSeen = try #require(WaitChain(from: "a", in: crossed))
+        #expect(behindSeen.text == "“a” waits for “c”, “c” waits for “e”, “e” waits for “c”: a deadlock")
     }
 }

@@ -155,7 +155,7 @@ struct MapPage {
             <summary><i class="dot \(port.state.rawValue)"></i><span class="name">\(escaped(port.name))</span>\
             <span class="count">\(counts.joined(separator: ", "))</span>\(badge(port.state))</summary>
             \(lines.joined(separator: "\n"))
-            \(senders.isEmpty ? "<p class=\"quiet\">Nobody has sent to it.</p>" : "<p class=\"quiet\">Senders, with their messages:</p><ul>\(senders.joined())</ul>")
+            \(senders.isEmpty ? "<p class=\"quiet\">\((port.received ?? 0) > 0 ? "Its senders have ended." : "Nobody has sent to it.")</p>" : "<p class=\"quiet\">Senders, with their messages:</p><ul>\(senders.joined())</ul>")
             </details>
             """
     }

@@ -61,10 +61,11 @@ struct PortDrawing {
 
 extension PortDrawing {
     init(_ map: PortMap) {
+        let waits = WaitChain.troubled(map.ports)
         processes = map.processes.map { process in
             Process(
                 pid: Int(process.pid), program: (process.program ?? "") + (process.hasEnded ? " (ended)" : ""),
-                ports: map.ports.filter { $0.owner == process.pid }.map(Port.init))
+                ports: map.ports.filter { $0.owner == process.pid }.map { Port($0, waits: waits) })
         }
         edges = map.edges.map { edge in
             let waits = [
@@ -79,7 +80,8 @@ extension PortDrawing {
 }
 
 extension PortDrawing.Port {
-    init(_ port: PortMap.NamedPort) {
+    /// - Parameter waits: All ports in trouble.
+    init(_ port: PortMap.NamedPort, waits: [String: WaitChain.Port]) {
         id = port.id
         name = port.names.joined(separator: ", ")
         guard let service = port.service else {
@@ -95,8 +97,12 @@ extension PortDrawing.Port {
                 ? "Unserved" + takers.map { "; not served by \($0)" }.joined() + "."
                 : "Served by " + takers.joined(separator: "; ") + "."
         ]
-        if state == .busy { details.append("A message is being handled, and no other waits.") }
-        details += service.handling.map { "Handling \($0)." }
+        let inHand = service.handling.map { "Handling \($0)." } + service.requests.map { "In progress: \($0)." }
+        details += state == .busy && inHand.isEmpty ? ["A message is being handled, and no other waits."] : inHand
         (trouble, remedy) = (service.trouble, service.remedy)
+        if trouble != nil, let chain = WaitChain(from: port.id, in: waits) {
+            trouble? += "; \(chain.text)"
+            remedy = chain.remedy
+        }
     }
 }
