@@ -41,13 +41,13 @@ let metronome = DispatchSource.makeTimerSource(queue: DispatchQueue(label: "metr
 metronome.setEventHandler { @Sendable in ticks.signal() }
 metronome.schedule(deadline: .now() + .milliseconds(5), repeating: .milliseconds(5))
 var fired = 0
-loop.addTimer(after: .milliseconds(5), repeats: true) { timer in
-    fired += 1
-    print("   The callout has returned: the loop's timer fires.")
-    timer.invalidate()
-    loop.stop()
-}
 loop.addTimer(after: .milliseconds(1)) { _ in
+    loop.addTimer(after: .milliseconds(5), repeats: true) { timer in
+        fired += 1
+        print("   The callout has returned: the loop's timer fires.")
+        timer.invalidate()
+        loop.stop()
+    }
     metronome.activate()
     for _ in 1...5 { ticks.wait() }
     print("   During one callout the dispatch timer has fired 5 times, and the loop's timer \(fired) times.")

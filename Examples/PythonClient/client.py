@@ -4,7 +4,7 @@
 Speaks the wire format of swift-ports with Python's standard library alone. The page Wire format explains each step.
 """
 
-import os, secrets, select, shutil, socket, struct, sys, urllib.parse
+import os, re, secrets, select, shutil, socket, struct, sys
 
 NAME, REQUEST = "com.example.dictionary", "Lookup"
 
@@ -19,8 +19,14 @@ def directory():
     return f"/tmp/ports-{os.geteuid()}"
 
 
+def file_name(name):
+    """The name's folder. A longer one than 200 characters ends in a digest, which this client leaves out."""
+    encoded = re.sub(rb"[^A-Za-z0-9._-]", lambda byte: b"%%%02x" % byte[0][0], name.encode()).decode()
+    return re.sub(r"^\.", "%2e", encoded)
+
+
 def entry(registry, name):
-    folder = f"{registry}/names/{urllib.parse.quote(name, safe='.-_')}"
+    folder = f"{registry}/names/{file_name(name)}"
     try:
         with open(f"{folder}/{os.listdir(folder)[0]}", encoding="utf-8") as file:
             return dict(line.split(" ", 1) for line in file.read().splitlines())
@@ -163,11 +169,14 @@ def ask(word):
             if listeners[1] in ready:
                 replies, _ = listeners[1].accept()
                 shake_hands(replies, b"PULL")
-                kind, message_id, _, found = components(read_frame(replies)[1])
+                kind, message_id, number, found = components(read_frame(replies)[1])
+                if number != 1:
+                    sys.exit("the reply is not for this request")
                 if kind == 2:
                     print(decode_text(found[0]))
                     return
-                sys.exit(f"the request has failed: {found[0].decode()}")
+                # Of a reply that is too large come the sizes, as numbers.
+                sys.exit("the reply is too large" if message_id == 1 else f"the request has failed: {found[0].decode()}")
             packet = control.recv(1024)
             if not packet:
                 sys.exit("the server has ended")

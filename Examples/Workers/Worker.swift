@@ -4,7 +4,7 @@ import TypedPorts
 
 /// Answers the parent's requests until SIGTERM, or until the parent has ended.
 func work() async throws {
-    // Ctrl-C in a terminal signals a whole process group: the parent's, which then ends its workers in order.
+    // Ctrl-C in a terminal signals a whole process group. The worker leaves its parent's: it ends after the parent.
     setpgid(0, 0)
     // First: until the sequence is made, SIGTERM ends the process at once.
     let signals = try SignalSequence([SIGTERM])

@@ -7,6 +7,9 @@ struct Client {
     static func main() async {
         let words = Array(CommandLine.arguments.dropFirst())
         let notes = RequestClient(serviceName)
+        if (try? await RemoteMessagePort(name: serviceName)) == nil {
+            fputs("notes: no daemon is running; waiting for one\n", stderr)
+        }
         do {
             if words == ["--follow"] {
                 for try await note in notes.stream(NewNotes()) { print("new: \(note)") }
