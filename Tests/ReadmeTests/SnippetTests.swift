@@ -46,6 +46,7 @@ import Testing
     @Test(arguments: [
         ("_ = try await client.request(Words())", "for try await element in client.stream(request)"),
         ("for try await word in client.stream(Word()) { print(word) }", "try await client.request(request)"),
+        ("for try await _ in client.stream(Word(), idleTimeout: .seconds(1)) {}", "try await client.request(request)"),
     ])
     func `a request in the wrong form gets an error that says the right one`(line: String, remedy: String) {
         let program = """
@@ -64,10 +65,16 @@ import Testing
         let program = """
             import TypedPorts
             struct Words: PortStreamRequest { typealias Element = String }
-            func ask(_ client: RequestClient) throws { _ = try client.request(Words()) }
+            func ask(_ client: RequestClient) throws {
+                _ = try client.request(Words())
+                try client.request(Words()) { print($0) }
+            }
             """
         let diagnostics = Program(snippets: [Snippet(text: program, page: "ask", line: 1)]).diagnostics()
-        #expect(diagnostics.contains("for try await element in client.stream(request)"), "\(diagnostics)")
+        let remedy = "write `try client.stream(request, onElement: { … }, onEnd: { … })`"
+        #expect(diagnostics.contains("ask:4:20: error") && diagnostics.contains("ask:5:16: error"), "\(diagnostics)")
+        #expect(diagnostics.contains(remedy + ", or `for try await element in client.stream(request)` in a task"))
+        #expect(diagnostics.contains(remedy + "\n"), "\(diagnostics)")
     }
 
     @Test func `there are snippets`() { #expect(Self.programs.count > 40) }

@@ -3,7 +3,7 @@ import RunLoops
 // These forms never compile. The error says which form to write.
 
 extension RequestClient {
-    /// A stream has many elements: iterate ``stream(_:timeout:)``.
+    /// A stream has many elements: iterate ``stream(_:timeout:idleTimeout:)``.
     @available(
         *, unavailable,
         message:
@@ -13,15 +13,27 @@ extension RequestClient {
         _ request: R, timeout: Duration = .seconds(10), mayRepeat: Bool = false
     ) async throws -> R.Element { fatalError("unavailable") }
 
-    /// A stream has many elements: iterate ``stream(_:timeout:)``.
+    /// A stream has many elements: iterate ``stream(_:timeout:idleTimeout:)``.
     @available(
         *, unavailable,
         message:
-            "the reply to a PortStreamRequest is many elements: write `for try await element in client.stream(request)`"
+            "the reply to a PortStreamRequest is many elements: write `try client.stream(request, onElement: { … }, onEnd: { … })`, or `for try await element in client.stream(request)` in a task"
     )
     public func request<R: PortStreamRequest>(
         _ request: R, timeout: Duration = .seconds(10), mayRepeat: Bool = false, replyMode: ThreadRunLoop.Mode? = nil
     ) throws -> R.Element { fatalError("unavailable") }
+
+    /// A stream has many elements: take them by ``stream(_:timeout:idleTimeout:forMode:onElement:onEnd:)``.
+    @available(
+        *, unavailable,
+        message:
+            "the reply to a PortStreamRequest is many elements: write `try client.stream(request, onElement: { … }, onEnd: { … })`"
+    )
+    @discardableResult
+    public func request<R: PortStreamRequest>(
+        _ request: R, timeout: Duration = .seconds(10), mayRepeat: Bool = false,
+        forMode mode: ThreadRunLoop.Mode = .default, onReply: @escaping (Result<R.Element, any Error>) -> Void
+    ) throws(RunLoopError) -> LoopRequest { fatalError("unavailable") }
 
     /// A request that is no stream has one reply.
     @available(
@@ -29,6 +41,18 @@ extension RequestClient {
         message: "a PortRequest has one reply: write `try await client.request(request)`"
     )
     public func stream<R: PortRequest>(
-        _ request: R, timeout: Duration = .seconds(10)
+        _ request: R, timeout: Duration = .seconds(10), idleTimeout: Duration? = nil
     ) -> AsyncThrowingStream<R.Reply, any Error> { fatalError("unavailable") }
+
+    /// A request that is no stream has one reply.
+    @available(
+        *, unavailable,
+        message: "a PortRequest has one reply: write `try client.request(request) { reply in … }`"
+    )
+    @discardableResult
+    public func stream<R: PortRequest>(
+        _ request: R, timeout: Duration = .seconds(10), idleTimeout: Duration? = nil,
+        forMode mode: ThreadRunLoop.Mode = .default, onElement: @escaping (R.Reply) -> Void,
+        onEnd: @escaping ((any Error)?) -> Void
+    ) throws(RunLoopError) -> LoopRequest { fatalError("unavailable") }
 }
