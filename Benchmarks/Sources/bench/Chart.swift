@@ -38,7 +38,7 @@ struct Chart {
                     height="\(Self.line - 6)" rx="2"/>
 
                     """
-                let value = formatted(median, digits: panel.unit.digits)
+                let value = panel.unit.isRate ? rounded(median) : formatted(median, digits: panel.unit.digits)
                 body += text(value, x: Self.labels + length + 6, y: y + 13, class: "value")
                 y += Self.line
             }
@@ -65,6 +65,11 @@ struct Chart {
             \(body)</svg>
 
             """
+    }
+
+    /// A rate with the digits that another run would have, too.
+    private func rounded(_ rate: Double) -> String {
+        rate < 1e6 ? "\(formatted(rate / 1e3, digits: 0)) thousand" : "\(formatted(rate / 1e6, digits: 1)) million"
     }
 
     private func text(_ text: String, x: Int, y: Int, class style: String) -> String {
