@@ -164,6 +164,12 @@ public final class ThreadRunLoop: Sendable {
     /// Queues a block for the next pass in one of the modes; name at least one mode. Blocks run in the order they were
     /// queued, and do not count as handled sources. Any thread may call it; a call from another thread wakes the loop.
     /// The corresponding CF function is `CFRunLoopPerformBlock`, which leaves the wake-up to its caller.
+    ///
+    /// A block that changes a captured variable is no `@Sendable` one. For the calling thread's own loop, make one of it:
+    ///
+    ///     var count = 0
+    ///     try ThreadRunLoop.current.perform(ThreadRunLoop.local { count += 1 })
+    ///
     /// - Throws: ``RunLoopError/loopEnded`` when the loop's thread has ended, and `forked`: the block is not performed,
     ///   as are blocks that still wait when the thread ends.
     public func perform(

@@ -94,7 +94,7 @@ extension ThreadRunLoop {
         contract(!modes.isEmpty, Self.noMode)
         let request = PerformRequest(owner: owner, in: ownedRequests, body)
         let reference = LoopReference(request)
-        let timer = Timer(after: delay) { _ in reference.call.perform() }
+        let timer = Timer(after: delay, label: "perform(after:)") { _ in reference.call.perform() }
         request.isCalled(by: timer)
         try give(request, modes) { mode throws(RunLoopError) in try add(timer, forMode: mode) }
         return request
