@@ -61,7 +61,7 @@ let package = Package(
         .target(
             name: "PortsMetrics",
             dependencies: [
-                "Ports", "RunLoopLocks",
+                "TypedPorts", "Ports", "RunLoopLocks",
                 .product(name: "CoreMetrics", package: "swift-metrics", condition: .when(traits: ["Metrics"])),
             ]),
         .target(

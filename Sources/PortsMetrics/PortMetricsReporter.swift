@@ -31,9 +31,11 @@
             metrics = Lock(ReportedMetrics(factory))
         }
 
-        /// Reports at once, and again after each interval, until the task is cancelled.
+        /// Reports at once, and again after each interval, until the task is cancelled; then once more.
         public func run() async {
             repeat { await report() } while (try? await Task.sleep(for: interval)) != nil
+            // A task of its own, because a cancelled one does not wait for the senders' answers.
+            await Task { await report() }.value
         }
 
         /// Reports once.
@@ -53,7 +55,7 @@
             throws(PortError)
         {}
 
-        /// Reports until the task is cancelled: with the package trait “Metrics”.
+        /// Reports until the task is cancelled, and once more then: with the package trait “Metrics”.
         public func run() async {}
 
         /// Reports once: with the package trait “Metrics”.

@@ -12,7 +12,7 @@
             _ message: MachPort.Message, operation: String, timeout: Duration = .seconds(10),
             tracer: (any Tracer)? = nil
         ) async throws -> MachPort.Message {
-            let asked = PortTracer(tracer).asked(SpanSubject(operation, name ?? sendRight.description))
+            let asked = PortTracer(tracer).asked(SpanSubject(operation, name))
             return try await asked.reply { try await request(asked.message(message), timeout: timeout) }
         }
 
@@ -22,7 +22,7 @@
             _ message: MachPort.Message, operation: String, timeout: Duration = .seconds(10),
             replyMode: ThreadRunLoop.Mode? = nil, tracer: (any Tracer)? = nil
         ) throws -> MachPort.Message {
-            let asked = PortTracer(tracer).asked(SpanSubject(operation, name ?? sendRight.description))
+            let asked = PortTracer(tracer).asked(SpanSubject(operation, name))
             return try asked.reply {
                 try request(asked.message(message), timeout: timeout, replyMode: replyMode)
             }

@@ -35,7 +35,7 @@
     }
 
     /// The span of an asker.
-    final class AskedSpan: AskedRequestTrace {
+    final class AskedSpan: AskedRequestObserver {
         let context: [UInt8]?
         private let span: any Span
         private let subject: SpanSubject
@@ -59,7 +59,7 @@
     extension Span {
         func note(_ error: any Error) {
             recordError(error)
-            attributes["error.type"] = "\(type(of: error))"
+            attributes["error.type"] = errorType(error)
             setStatus(SpanStatus(code: .error, message: "\(error)"))
         }
     }

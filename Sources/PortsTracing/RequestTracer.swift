@@ -5,37 +5,33 @@
     import TypedPorts
 
     /// Makes the spans of a typed client or server.
-    final class RequestTracer: RequestTracing {
+    final class RequestTracer: RequestObserver {
         private let tracer: PortTracer
         /// Each made once, as that takes longer than a tracer's span.
         private let subjects = Lock<[UInt32: SpanSubject]>([:])
 
         init(_ tracer: (any Tracer)?) { self.tracer = PortTracer(tracer) }
 
-        func asking(_ request: KnownRequest, of service: String) -> any AskedRequestTrace {
+        func asking(_ request: KnownRequest, of service: String?) -> any AskedRequestObserver {
             tracer.asked(subject(request, service))
         }
 
         func handling(
-            _ request: KnownRequest, of service: String, _ message: MessagePortRequest, isStream: Bool,
+            _ request: KnownRequest, of service: String?, _ message: MessagePortRequest, isStream: Bool,
             _ handler: @Sendable (MessagePortRequest) async throws -> MachPort.Message
         ) async throws -> MachPort.Message {
             let component = message.message.componentCount - (isStream ? 2 : 1)
             let span = tracer.handled(subject(request, service), message.message, component).span
             defer { span.end() }
             do {
-                return try await ServiceContext.$current.withValue(span.context) {
-                    guard isStream else { return try await handler(message) }
-                    let trace = HandledRequestTrace { span.note($0) }
-                    return try await HandledRequestTrace.$current.withValue(trace) { try await handler(message) }
-                }
+                return try await ServiceContext.$current.withValue(span.context) { try await handler(message) }
             } catch {
                 span.note(error)
                 throw error
             }
         }
 
-        private func subject(_ request: KnownRequest, _ service: String) -> SpanSubject {
+        private func subject(_ request: KnownRequest, _ service: String?) -> SpanSubject {
             if let subject = subjects.withLock({ $0[request.id] }), subject.service == service { return subject }
             let subject = SpanSubject(request.name, service)
             subjects.withLock { $0[request.id] = subject }

@@ -16,11 +16,7 @@
         init(_ request: String, _ service: String?) {
             self.service = service
             name = service.map { "\($0)/\(request)" } ?? request
-            var attributes: [String: SpanAttribute] = [
-                "rpc.system": .string("swift-ports"), "rpc.method": .string(request),
-            ]
-            if let service { attributes["rpc.service"] = .string(service) }
-            self.attributes = SpanAttributes(attributes)
+            attributes = SpanAttributes(["rpc.system.name": .string("swift-ports"), "rpc.method": .string(name)])
         }
 
         /// Gives the attributes to a span that somebody keeps. All at once, as each change of a span's attributes may copy them.

@@ -9,7 +9,7 @@ import TypedPorts
         /// - Parameter tracer: Makes the spans; nil for the one that `InstrumentationSystem` has when a request is made.
         public func traced(by tracer: (any Tracer)? = nil) -> RequestClient {
             var client = self
-            client.tracing = RequestTracer(tracer)
+            client.observers.tracer = RequestTracer(tracer)
             return client
         }
     }
@@ -18,6 +18,8 @@ import TypedPorts
         /// Has requests that come from now on handled in spans. A span's parent is the asker's, if the asker is traced, and
         /// `ServiceContext.current` in the handler is the span's.
         /// - Parameter tracer: Makes the spans; nil for the one that `InstrumentationSystem` has when a request comes.
-        public func trace(by tracer: (any Tracer)? = nil) { trace(RequestTracer(tracer)) }
+        public func trace(by tracer: (any Tracer)? = nil) {
+            observe { $0.tracer = RequestTracer(tracer) }
+        }
     }
 #endif

@@ -231,7 +231,7 @@ import TypedPortsTestHelper
         for number in 0..<3 { #expect(try await iterator.next() == number) }
         let error = StreamIdleTimeout(request: Slow.requestName, service: "ends", timeout: .milliseconds(300))
         await #expect(throws: error) { try await iterator.next() }
-        #expect(error.description.contains("the stream Slow of ends sent no element for 0.3 seconds"))
+        #expect(error.description.contains("the stream \(Slow.requestName) of ends sent no element for 0.3 seconds"))
         #expect(try await iterator.next() == nil)
         #expect(await waitUntil { isEnded.withLock { $0 } })
         #expect(await server.finish(before: .patience))

@@ -20,7 +20,7 @@ public struct RequestClient: Sendable {
 
     private let target: Target
     let coder: any MessageCoder
-    package var tracing: (any RequestTracing)?
+    package var observers = RequestObservers()
 
     /// Makes a client of whichever port has the name, as `NamedMessagePort`.
     public init(_ name: String, nameServer: PortNameServer = .shared, coder: any MessageCoder = CBORCoder()) {
@@ -85,10 +85,19 @@ public struct RequestClient: Sendable {
         }
     }
 
+    /// The name of the server's port, or the port in words.
     var serviceName: String {
         switch target {
         case .named(let named): named.name
         case .port(let port): port.name ?? port.sendRight.description
+        }
+    }
+
+    /// The name of the server's port, if it has one.
+    var portName: String? {
+        switch target {
+        case .named(let named): named.name
+        case .port(let port): port.name
         }
     }
 

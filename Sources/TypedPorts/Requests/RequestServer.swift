@@ -23,13 +23,15 @@ public final class RequestServer: Sendable {
         let request: KnownRequest
         let isStream: Bool
         let call: Handler
+        /// The handler's error as it travels.
+        let failure: @Sendable (any Error) -> any Error
     }
 
     let coder: any MessageCoder
 
     private struct State {
         var handlers: [UInt32: Entry] = [:]
-        var tracing: (any RequestTracing)?
+        var observers = RequestObservers()
     }
 
     private let state = Lock(State())
@@ -114,13 +116,16 @@ public final class RequestServer: Sendable {
     }
 
     @Sendable func answer(_ request: MessagePortRequest) async throws -> MachPort.Message {
-        let (entry, tracing) = state.withLock { [id = request.id] state in (state.handlers[id], state.tracing) }
+        let (entry, observers) = state.withLock { [id = request.id] state in (state.handlers[id], state.observers) }
         guard let entry else {
             throw unknownRequest(request.id)
         }
-        guard let tracing else { return try await entry.call(request) }
-        return try await tracing.handling(
-            entry.request, of: port.name ?? port.description, request, isStream: entry.isStream, entry.call)
+        do {
+            return try await observers.handling(
+                entry.request, of: port.name, request, isStream: entry.isStream, entry.call)
+        } catch {
+            throw entry.failure(error)
+        }
     }
 
     private func unknownRequest(_ id: UInt32) -> RequestFailure {
@@ -132,8 +137,8 @@ public final class RequestServer: Sendable {
             id: .unknownRequest)
     }
 
-    /// Has requests traced that come from now on.
-    package func trace(_ tracing: any RequestTracing) { state.withLock { $0.tracing = tracing } }
+    /// Changes who is told of the requests that come from now on.
+    package func observe(_ change: (inout RequestObservers) -> Void) { state.withLock { change(&$0.observers) } }
 
     /// Ends the server after the requests and streams that were taken, as `LocalMessagePort.finish`, and
     /// ``run(atMost:streams:whenFull:)`` returns. A stream without an end lasts until the deadline.
@@ -150,12 +155,11 @@ public final class RequestServer: Sendable {
         let coder = coder
         let former = state.withLock { state in
             state.handlers.updateValue(
-                Entry(request: R.known, isStream: isStream) { message in
-                    let request = try message.decode(R.self, with: coder)
-                    do { return try await handler(request, message) } catch let error as R.Failure {
-                        throw RequestFailure(error, coder)
-                    }
-                }, forKey: R.messageID)
+                Entry(
+                    request: R.known, isStream: isStream,
+                    call: { message in try await handler(try message.decode(R.self, with: coder), message) },
+                    failure: { error in (error as? R.Failure).map { RequestFailure($0, coder) } ?? error }),
+                forKey: R.messageID)
         }
         port.setKind(
             RequestKind(name: R.requestName, mayLast: isStream, lane: lane ?? R.lane), ofRequests: R.messageID)

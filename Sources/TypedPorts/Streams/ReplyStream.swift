@@ -57,7 +57,7 @@ public struct ReplyStream<R: PortStreamRequest>: AsyncSequence, Sendable {
         private var reading: StreamReading?
         private var batch: ReceivedBatch<R.Element>?
         private var isOver = false
-        private var trace: (any AskedRequestTrace)?
+        private var observer: (any AskedRequestObserver)?
 
         fileprivate init(stream: ReplyStream) { self.stream = stream }
 
@@ -68,8 +68,8 @@ public struct ReplyStream<R: PortStreamRequest>: AsyncSequence, Sendable {
             do {
                 while !isOver {
                     if let element = try batch?.popFirst(coder) { return element }
-                    if reading == nil { trace = client.trace(R.known) }
-                    let reading = if let reading { reading } else { try await StreamReading(stream, trace) }
+                    if reading == nil { observer = client.observer(of: R.known) }
+                    let reading = if let reading { reading } else { try await StreamReading(stream, observer) }
                     self.reading = reading
                     // A batch without elements does not extend the wait.
                     if deadline == nil { deadline = stream.idleTimeout.map { .now + $0 } }
@@ -79,11 +79,11 @@ public struct ReplyStream<R: PortStreamRequest>: AsyncSequence, Sendable {
             } catch {
                 (isOver, reading, batch) = (true, nil, nil)
                 let failure = error is StreamReading.TimedOut ? stream.idleError : client.failure(of: R.self, error)
-                trace?.end(.failure(failure))
+                observer?.end(.failure(failure))
                 throw failure
             }
             reading = nil
-            trace?.end(.success(nil))
+            observer?.end(.success(nil))
             return nil
         }
     }
@@ -127,11 +127,11 @@ private final class StreamReading: Sendable {
     private static let (transitAfterReply, transitAfterFailure) = (Duration.seconds(1), Duration.milliseconds(100))
 
     /// Returns when the server has begun.
-    init<R: PortStreamRequest>(_ stream: ReplyStream<R>, _ trace: (any AskedRequestTrace)?) async throws {
+    init<R: PortStreamRequest>(_ stream: ReplyStream<R>, _ observer: (any AskedRequestObserver)?) async throws {
         let (client, deadline) = (stream.client, ContinuousClock.now + stream.timeout)
         let remote = try await client.port(before: deadline)
         let port = try remote.makePort(queueLimit: Self.queueLimit)
-        var message = try client.message(R.messageID, stream.request, trace)
+        var message = try client.message(R.messageID, stream.request, observer)
         message.components.append(.port(port.sendRight))
         let state = State()
         let server = remote

@@ -26,23 +26,21 @@ extension RequestServer {
             let reader = StreamReader(right: right, request: message)
             // No elements: the news that the server has taken the request.
             try await reader.send(StreamBatch().message)
-            var last = MachPort.Message(id: StreamMessage.end.rawValue)
+            var failure: (any Error)?
             do {
                 try await StreamWriter(to: reader, coder).send(all: try await handler(request, message))
             } catch let error as StreamWriter.SendFailed {
                 throw error.reason
-            } catch let error as R.Failure {
-                HandledRequestTrace.current?.noteError(error)
-                last = .failure(RequestFailure(error, coder))
             } catch {
-                HandledRequestTrace.current?.noteError(error)
-                last = .failure(error as? RequestFailure ?? RequestFailure(String(describing: error)))
+                failure = error
             }
             // Also a failure travels in the stream, behind the elements: the reply takes another way.
-            try await reader.send(last)
+            let end = failure.map { StreamMessage.failure(of: R.self, $0, coder) }
+            try await reader.send(end ?? MachPort.Message(id: StreamMessage.end.rawValue))
             // A reply sent now could overtake the elements, and nobody would notice the end of a server that still has
             // some of them.
             await reader.isDone()
+            if let failure { throw failure }
             return MachPort.Message(id: StreamMessage.end.rawValue)
         }
     }
@@ -71,8 +69,14 @@ struct StreamReader: Sendable {
     }
 }
 
-extension MachPort.Message {
-    fileprivate static func failure(_ failure: RequestFailure) -> Self {
-        Self(id: StreamMessage.failure.rawValue, failure.components.map { .bytes($0) })
+extension StreamMessage {
+    /// The message that ends a stream with an error.
+    fileprivate static func failure<R: PortStreamRequest>(
+        of type: R.Type, _ error: any Error, _ coder: any MessageCoder
+    ) -> MachPort.Message {
+        let failure =
+            (error as? R.Failure).map { RequestFailure($0, coder) } ?? (error as? RequestFailure)
+            ?? RequestFailure(String(describing: error))
+        return MachPort.Message(id: Self.failure.rawValue, failure.components.map { .bytes($0) })
     }
 }

@@ -3,6 +3,18 @@ import MetricsTestKit
 import Ports
 import PortsMetrics
 import Testing
+import TypedPorts
+
+private struct Halve: PortRequest {
+    typealias Reply = Int
+    enum Failure: Error, Codable { case odd }
+    let number: Int
+}
+
+private struct Count: PortStreamRequest {
+    typealias Element = Int
+    let limit: Int
+}
 
 @Suite struct MetricsTests {
     private let folder = FileManager.default.temporaryDirectory.appendingPathComponent(
@@ -52,6 +64,75 @@ import Testing
         while try metrics.expectMeter("ports.count").values.count < 3 { await Task.yield() }
         reporting.cancel()
         await reporting.value
+    }
+
+    @Test func `a reporter that is cancelled reports once more`() async throws {
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let (owner, asker) = (PortRuntime(directory: folder.path), PortRuntime(directory: folder.path))
+        let port = try MachPort(nameServer: owner.nameServer)
+        try owner.nameServer.register(port, name: "measured")
+        let right = try await asker.nameServer.port(forName: "measured", before: .now + .seconds(30))
+        let reporter = try PortMetricsReporter(runtime: owner, every: .seconds(1000), factory: metrics)
+        let reporting = Task { await reporter.run() }
+        while try metrics.expectMeter("ports.count").values.isEmpty { await Task.yield() }
+        for _ in 0..<3 { try await right.send(MachPort.Message()) }
+        _ = try await port.receive()
+        reporting.cancel()
+        await reporting.value
+        #expect(try metrics.expectCounter("ports.named.received", named).totalValue == 1)
+        // The senders were asked, too.
+        #expect(try metrics.expectMeter("ports.named.waiting", named).values.last == 2)
+    }
+
+    @Test func `requests are timed at both ends, by their type and the type of their error`() async throws {
+        let server = try RequestServer()
+        server.handle(Halve.self) { request in
+            if request.number == 13 { throw CancellationError() }
+            guard request.number.isMultiple(of: 2) else { throw Halve.Failure.odd }
+            return request.number / 2
+        }
+        server.handle(Count.self) { request in
+            AsyncThrowingStream { continuation in
+                for number in 0..<request.limit { continuation.yield(number) }
+                continuation.finish(throwing: request.limit == 13 ? Halve.Failure.odd : nil)
+            }
+        }
+        let theirs = TestMetrics()
+        server.measure(by: theirs)
+        async let serving: Void = server.run()
+        let client = RequestClient(server.sendRight).measured(by: metrics)
+        for number in [2, 4] { _ = try await client.request(Halve(number: number), timeout: .seconds(30)) }
+        await #expect(throws: Halve.Failure.odd) {
+            try await client.request(Halve(number: 3), timeout: .seconds(30))
+        }
+        await #expect(throws: PortError.self) { try await client.request(Halve(number: 13), timeout: .seconds(30)) }
+        for try await _ in client.stream(Count(limit: 3), timeout: .seconds(30)) {}
+        await #expect(throws: PortError.self) {
+            for try await _ in client.stream(Count(limit: 13), timeout: .seconds(30)) {}
+        }
+        // Given up in the middle.
+        for try await _ in client.stream(Count(limit: 100_000), timeout: .seconds(30)) { break }
+        // Handlers of streams end a moment later.
+        await server.finish()
+        try await serving
+
+        let failures = ["CancellationError", "Halve.Failure"]
+        let errors = ["", "PortError.unanswered"] + failures
+        #expect(counts(metrics, "rpc.client.call.duration", "Halve", errors) == [2, 1, 0, 1])
+        #expect(counts(theirs, "rpc.server.call.duration", "Halve", [""] + failures) == [2, 1, 1])
+        #expect(counts(metrics, "rpc.client.call.duration", "Count", ["", "PortError.failed"]) == [2, 1])
+        #expect(counts(theirs, "rpc.server.call.duration", "Count", [""] + failures) == [1, 1, 1])
+        for timer in metrics.timers + theirs.timers {
+            #expect(timer.values.allSatisfy { $0 > 0 && $0 < 60_000_000_000 })
+            #expect(timer.displayUnit == .seconds)
+        }
+    }
+
+    private func counts(_ metrics: TestMetrics, _ label: String, _ method: String, _ errors: [String]) -> [Int] {
+        errors.map { error in
+            let dimensions = [("rpc.system.name", "swift-ports"), ("rpc.method", method), ("error.type", error)]
+            return (try? metrics.expectTimer(label, dimensions))?.values.count ?? 0
+        }
     }
 
     @Test(arguments: [Duration.zero, .seconds(-1), .microseconds(999), .seconds(86_401)])

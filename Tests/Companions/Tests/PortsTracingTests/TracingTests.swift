@@ -55,7 +55,7 @@ private let patience = Duration.seconds(30)
         #expect(Set([whole, asker, handler, inner].map(\.trace)).count == 1)
         #expect(
             asker.attributes == [
-                "rpc.system": "swift-ports", "rpc.service": "traced", "rpc.method": "Double", "peer.pid": peer.pid,
+                "rpc.system.name": "swift-ports", "rpc.method": "traced/Double", "peer.pid": peer.pid,
                 "network.transport": "unix",
             ])
         #expect(handler.attributes["peer.pid"] == "\(getpid())")
@@ -70,10 +70,12 @@ private let patience = Duration.seconds(30)
         let span = try #require(tracer.finishedSpans.first)
         #expect(span.status?.code == .error)
         #expect(SpanFacts(span).errors == ["negative"])
-        #expect(SpanFacts(span).attributes["rpc.method"] == "Double")
+        #expect(SpanFacts(span).attributes["rpc.method"] == "traced/Double")
+        #expect(SpanFacts(span).attributes["error.type"] == "Double.Failure")
         let handler = try #require(theirs.first { $0.name == "traced/Double" })
         #expect(handler.parent == span.spanID && handler.errors.count == 1)
-        #expect(handler.attributes["error.type"] == "RequestFailure")
+        #expect(handler.errors == ["negative"])
+        #expect(handler.attributes["error.type"] == "Double.Failure")
     }
 
     @Test func `a stream has spans from its request to its end`() async throws {
@@ -114,6 +116,23 @@ private let patience = Duration.seconds(30)
         #expect(try await traced.client.request(Double(3), timeout: patience) == 6)
         let spans = try await traced.client.request(Spans(), timeout: patience)
         #expect(spans.first { $0.name == "traced/Double" }?.parent == nil)
+    }
+
+    @Test func `a port without a name gives its spans no name that holds a process's id`() async throws {
+        let tracer = InMemoryTracer()
+        let server = try RequestServer()
+        server.handle(Double.self) { 2 * $0.number }
+        server.trace(by: tracer)
+        async let serving: Void = server.run()
+        let client = RequestClient(server.sendRight).traced(by: tracer)
+        #expect(try await client.request(Double(4), timeout: patience) == 8)
+        let remote = RemoteMessagePort(server.sendRight)
+        _ = try? await remote.tracedRequest(MachPort.Message(), operation: "odd", timeout: patience, tracer: tracer)
+        server.port.invalidate()
+        try await serving
+        let spans = tracer.finishedSpans.map(SpanFacts.init)
+        #expect(spans.map(\.name).sorted() == ["Double", "Double", "odd"])
+        #expect(Set(spans.map { $0.attributes["rpc.method"] }) == ["Double", "odd"])
     }
 
     @Test func `a plain request carries the context as one more component, which withSpan takes off`() async throws {
@@ -194,7 +213,7 @@ private let patience = Duration.seconds(30)
         await #expect(throws: PortError.self) { try await asking.value }
 
         let spans = tracer.finishedSpans.map(SpanFacts.init)
-        #expect(spans.map { $0.attributes["error.type"] } == [nil, "CancellationError", "PortError"])
+        #expect(spans.map { $0.attributes["error.type"] } == [nil, "CancellationError", "PortError.becameInvalid"])
         #expect(tracer.activeSpans.isEmpty)
     }
 

@@ -1,0 +1,124 @@
+// What the modules PortsTracing and PortsMetrics add to requests. Without them, nobody is told and nothing is added.
+
+/// Follows requests from their askers to their handlers.
+package protocol RequestObserver: AnyObject, Sendable {
+    /// A request is about to be sent. The service is the name of the port, if it has one.
+    func asking(_ request: KnownRequest, of service: String?) -> any AskedRequestObserver
+
+    /// Calls the handler of a request. What the asker's observer has sent is the message's last component; in a stream's
+    /// request the last but one, before the port for the elements.
+    func handling(
+        _ request: KnownRequest, of service: String?, _ message: MessagePortRequest, isStream: Bool,
+        _ handler: @Sendable (MessagePortRequest) async throws -> MachPort.Message
+    ) async throws -> MachPort.Message
+}
+
+/// Follows one request from before it is sent until its end. The release ends it, too.
+package protocol AskedRequestObserver: AnyObject, Sendable {
+    /// What travels with the request.
+    var context: [UInt8]? { get }
+
+    /// Ends the request, unless it has ended.
+    func end(_ outcome: Result<MachPort.Message?, any Error>)
+}
+
+/// The observers of a client or a server.
+package struct RequestObservers: Sendable {
+    package var tracer: (any RequestObserver)?
+    package var meter: (any RequestObserver)?
+
+    func asking(_ request: KnownRequest, of service: @autoclosure () -> String?) -> (any AskedRequestObserver)? {
+        switch (tracer, meter) {
+        case (nil, nil): nil
+        case (let observer?, nil), (nil, let observer?): observer.asking(request, of: service())
+        case (let tracer?, let meter?):
+            PairedObserver(meter.asking(request, of: service()), tracer.asking(request, of: service()))
+        }
+    }
+
+    func handling(
+        _ request: KnownRequest, of service: String?, _ message: MessagePortRequest, isStream: Bool,
+        _ handler: @escaping @Sendable (MessagePortRequest) async throws -> MachPort.Message
+    ) async throws -> MachPort.Message {
+        guard let outer = meter ?? tracer else { return try await handler(message) }
+        guard let tracer, meter != nil else {
+            return try await outer.handling(request, of: service, message, isStream: isStream, handler)
+        }
+        return try await outer.handling(request, of: service, message, isStream: isStream) { message in
+            try await tracer.handling(request, of: service, message, isStream: isStream, handler)
+        }
+    }
+}
+
+/// Tells two observers of one request.
+private final class PairedObserver: AskedRequestObserver {
+    private let meter, tracer: any AskedRequestObserver
+
+    init(_ meter: any AskedRequestObserver, _ tracer: any AskedRequestObserver) {
+        (self.meter, self.tracer) = (meter, tracer)
+    }
+
+    var context: [UInt8]? { tracer.context }
+
+    func end(_ outcome: Result<MachPort.Message?, any Error>) {
+        meter.end(outcome)
+        tracer.end(outcome)
+    }
+}
+
+/// The kind of an error, for metrics and traces: a word without the error's values, so that there are few.
+package func errorType(_ error: any Error) -> String {
+    // Private types, and those inside functions, have a context without a name, which differs from build to build.
+    let parts = String(reflecting: type(of: error)).split(separator: ".").filter { !$0.hasPrefix("(unknown context") }
+    // Without the module.
+    let name = parts.dropFirst().joined(separator: ".")
+    guard error is PortError, let kind = Mirror(reflecting: error).children.first?.label else { return name }
+    return "\(name).\(kind)"
+}
+
+/// A request of a client until its reply.
+struct AskedRequest<R: PortRequest> {
+    let message: MachPort.Message
+    private let client: RequestClient
+    private let observer: (any AskedRequestObserver)?
+
+    init(_ request: R, of client: RequestClient) throws {
+        self.client = client
+        let known = R.known
+        observer = client.observer(of: known)
+        do {
+            message = try client.message(known.id, request, observer)
+        } catch {
+            observer?.end(.failure(error))
+            throw error
+        }
+    }
+
+    func value(of reply: MachPort.Message) throws -> R.Reply {
+        let value = try client.coder.decode(R.Reply.self, from: reply)
+        observer?.end(.success(reply))
+        return value
+    }
+
+    /// What the request throws for an error.
+    func failure(_ error: any Error) -> any Error {
+        let failure = client.failure(of: R.self, error)
+        observer?.end(.failure(failure))
+        return failure
+    }
+}
+
+extension RequestClient {
+    func observer(of request: KnownRequest) -> (any AskedRequestObserver)? {
+        observers.asking(request, of: portName)
+    }
+
+    /// The message of a request, with its observer's context behind the attachments.
+    func message(
+        _ id: UInt32, _ request: some NamedRequest, _ observer: (any AskedRequestObserver)?
+    ) throws -> MachPort.Message {
+        var message = try coder.message(id: id, request)
+        if let context = observer?.context { message.components.append(.bytes(context)) }
+        return message
+    }
+}
