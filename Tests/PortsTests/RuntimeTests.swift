@@ -157,6 +157,62 @@ import Testing
         }
     }
 
+    /// The news of an end may wait behind the search for lost connections.
+    @Test func `the connection to a port that is ending is not lost`() throws {
+        let (one, other) = (runtime(), runtime())
+        let port = try registered(one)
+        let right = try other.nameServer.port(forName: "test")
+        try right.send(MachPort.Message(), before: .patience)
+        let path = try #require(right.channel.usedPath)
+        for connection in LocalSocket.connections(to: [path]) { shutdown(connection.original, Int32(SHUT_RDWR)) }
+        #expect(waitUntil { LocalSocket.connections(to: [path]).isEmpty })
+        // As the end of a port leaves it for a moment.
+        #expect(rename(path, path + "x") == 0)
+        #expect(!right.channel.dropLostConnection())
+        #expect(right.channel.missedSince() != nil)
+        #expect(rename(path + "x", path) == 0)
+        #expect(right.channel.dropLostConnection())
+        #expect(right.channel.missedSince() == nil)
+        port.invalidate()
+    }
+
+    @Test func `one look at the descriptors serves all that miss their connections`() throws {
+        let (one, other) = (runtime(), runtime())
+        let port = try registered(one)
+        let right = try other.nameServer.port(forName: "test")
+        try right.send(MachPort.Message(), before: .patience)
+        let (path, sockets) = (try #require(right.channel.usedPath), ConnectedSockets())
+        let start = MonotonicInstant.now
+        guard case .connected(let found) = sockets.connection(to: path, since: start) else {
+            Issue.record("not connected")
+            return
+        }
+        #expect(found.isOpen)
+        // Seen by the same look, also later.
+        guard case .notConnected = sockets.connection(to: path + "0", since: start) else {
+            Issue.record("connected")
+            return
+        }
+        // A look that began before a socket was connected says nothing of that, and there is a next one.
+        var unknown = 0
+        let isSeen = waitUntil {
+            let since = MonotonicInstant.now
+            for _ in 0..<50 {
+                switch sockets.connection(to: path, since: since) {
+                case .connected: return unknown > 0
+                case .unknown: unknown += 1
+                case .notConnected: Issue.record("not connected")
+                }
+            }
+            return false
+        }
+        #expect(isSeen)
+        port.invalidate()
+        #expect(waitUntil { !found.isOpen })
+        #expect(
+            waitUntil { if case .notConnected = sockets.connection(to: path, since: start) { true } else { false } })
+    }
+
     @Test func `all that wait for room are told that the connection is lost`() throws {
         let (one, other) = (runtime(), runtime())
         let port = try MachPort(queueLimit: 5, nameServer: one.nameServer)

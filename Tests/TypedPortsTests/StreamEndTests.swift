@@ -191,6 +191,23 @@ import TypedPortsTestHelper
     }
 
     @Test(.timeLimit(.minutes(10)))
+    func `a stream whose server has ended, and has no successor, names what is missing`() async throws {
+        let (server, client, runtimes) = try stand(areTwo: true)
+        let running = Task { try await server.run() }
+        #expect(try await client.port(before: .patience).isValid)
+        server.port.invalidate()
+        try await running.value
+        var iterator = client.stream(Elements(count: 1), timeout: .milliseconds(50)).makeAsyncIterator()
+        do {
+            _ = try await iterator.next()
+            Issue.record("an element of nobody")
+        } catch PortError.nameNotFound(let name, _) {
+            #expect(name == "ends")
+        }
+        withExtendedLifetime(runtimes) {}
+    }
+
+    @Test(.timeLimit(.minutes(10)))
     func `a stream without its rest ends with an error`() async throws {
         let (server, client, runtimes) = try stand(areTwo: true)
         // It replies at once, as older servers do, and its last batches are lost.

@@ -63,18 +63,19 @@ extension Receiver {
     private func finish() {
         refuseQueued()
         var former = Handlers()
+        // First: a sender whose connection is missing looks whether the port is still there.
+        state.withLock { $0.exposedIn }?.removeSocket(of: id)
         let socket = state.withLock { $0.socket.take() }
         if let socket { SocketFactory.close(socket, channel.takeBell(), of: id) }
-        let (exposedIn, queue, tapped) = state.withLock { state in
+        let (queue, tapped) = state.withLock { state in
             state.lifecycle.finish()
             swap(&state.handlers, &former)
             state.waiters.removeAll { $0 === state.queue }
             defer { (state.queue, state.tapped) = (nil, nil) }
-            return (state.exposedIn, state.queue, state.tapped)
+            return (state.queue, state.tapped)
         }
         withExtendedLifetime(tapped) {}
         queue?.stop()
-        exposedIn?.removeSocket(of: id)
         context.ports.remove(self)
         channel.invalidate()
         context.control.tellInvalidated(id.number)

@@ -30,6 +30,7 @@ final class ChannelTable: Sendable {
     private let formerlySent = Atomic(0)
     let control: ControlConnectionTable
     let connections: ConnectionCache
+    let connectedSockets = ConnectedSockets()
     private let state = Lock(State())
 
     init(_ control: ControlConnectionTable) {

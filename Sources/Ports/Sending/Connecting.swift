@@ -1,3 +1,4 @@
+import Glibc
 import RunLoops
 import ZeroMQ
 
@@ -12,20 +13,43 @@ extension SendChannel {
         !isLocal && state.withLock { $0.queue.mayHaveSent && $0.socket != nil } ? socketPath : nil
     }
 
+    /// Since when the connection of a socket that has sent something is missed; nil for no such socket, or when the
+    /// connection that was found before is open.
+    func missedSince() -> MonotonicInstant? {
+        guard usedPath != nil, state.withLock({ $0.connection })?.isOpen != true else { return nil }
+        return state.withLock { state in
+            let since = state.missedSince ?? .now
+            state.missedSince = since
+            return since
+        }
+    }
+
+    /// How long the end of a port may take to arrive, when its socket is not there any more.
+    private static let endPatience = Duration.seconds(10)
+
     /// Closes the socket if its connection has ended, which libzmq does not say: a receiver without memory for a message
     /// ends it. Then the next send connects again.
     ///
     /// - Returns: Whether the connection was lost: this sender has to be told, and all that wait.
     func dropLostConnection() -> Bool {
         let count = sentCount
-        guard let path = usedPath, state.withLock({ $0.connection })?.isOpen != true else { return false }
-        let found = LocalSocket.connections(to: [path]).first
-        state.withLock { $0.connection = found }
+        guard let since = missedSince(), let path = usedPath else { return false }
+        switch channels.connectedSockets.connection(to: path, since: since) {
+        case .unknown: return false
+        case .connected(let found):
+            state.withLock { ($0.connection, $0.missedSince) = (found, nil) }
+            return false
+        case .notConnected: state.withLock { $0.connection = nil }
+        }
+        // A port that ends removes the path before its connections, and the news may wait for this very thread.
+        guard access(path, F_OK) == 0 || (since + Self.endPatience).hasPassed else { return false }
         // Asked last: a process that is killed begins to exit before the kernel closes its sockets.
-        guard found == nil, channels.control.isAlive(id.incarnation) else { return false }
+        guard channels.control.isAlive(id.incarnation) else { return false }
         let waiters = state.withLock { state -> [any Waiter]? in
-            guard state.queue.loseConnection(sentCount: count) else { return nil }
+            // Another thread may have made another socket.
+            guard state.missedSince == since, state.queue.loseConnection(sentCount: count) else { return nil }
             state.socket = nil
+            state.missedSince = nil
             return state.queue.waiters
         }
         guard let waiters else { return false }
@@ -104,6 +128,7 @@ extension SendChannel {
         state.withLock { state in
             guard state.queue.lifecycle == .unconnected else { return }
             swap(&state.socket, &made)
+            (state.connection, state.missedSince) = (nil, nil)
             state.queue.connect(origin: owner.ownOrigin)
         }
         log.debug("opened a socket to \(identity)")

@@ -37,10 +37,8 @@ extension SendChannel {
 
     /// Closes the connections that are lost. The others are closed in a later round.
     static func closeLost(_ channels: [SendChannel]) {
-        // One look for all: it asks for all descriptors.
-        let open = Set(LocalSocket.connections(to: Set(channels.compactMap(\.usedPath))).map(\.path))
-        for channel in channels {
-            guard let path = channel.usedPath, !open.contains(path), channel.dropLostConnection() else { continue }
+        // All are missed before the first look, which then serves all.
+        for channel in channels.filter({ $0.missedSince() != nil }) where channel.dropLostConnection() {
             channel.channels.connections.closed(channel)
         }
     }

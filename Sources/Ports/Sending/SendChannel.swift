@@ -30,6 +30,8 @@ final class SendChannel: Sendable {
         var socket: Socket?
         /// The socket's connection, once somebody has looked for it: that asks for all descriptors.
         var connection: LocalSocket.Connection?
+        /// Since when the socket has been looked for without its connection; nil once that was found.
+        var missedSince: MonotonicInstant?
         /// When a sender without time left has last looked whether the owner and the connection are there.
         var lastLook = MonotonicInstant.distantPast
         weak var localPort: (any LocalPort)?

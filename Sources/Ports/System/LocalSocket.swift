@@ -59,7 +59,7 @@ enum LocalSocket {
         private(set) var copy: Int32 = -1
 
         /// Whether libzmq has its descriptor. The number may be another file's by now.
-        var isOpen: Bool { peerPath(of: original).map(name) == name(of: path) }
+        var isOpen: Bool { peerPath(of: original).map(end) == end(of: path) }
 
         /// Keeps the connection after libzmq has closed its descriptor. False when no descriptor is left.
         mutating func keep() -> Bool {
@@ -81,18 +81,28 @@ enum LocalSocket {
 
     static func connections(to paths: Set<String>) -> [Connection] {
         guard !paths.isEmpty else { return [] }
-        var numbers = (Folder.files(in: "/proc/self/fd") ?? []).compactMap { Int32($0) }
-        // Without /proc, or a descriptor for it. The limit may have been lowered below numbers in use, or be huge.
-        if numbers.isEmpty { numbers = Array(0..<Int32(min(max(Descriptor.limit, 1 << 16), 1 << 20))) }
-        let wanted = Dictionary(paths.map { (name(of: $0), $0) }) { path, _ in path }
-        return numbers.compactMap { number in
-            guard let peer = peerPath(of: number), let path = wanted[name(of: peer)] else { return nil }
-            return Connection(path: path, original: number)
+        let wanted = Dictionary(paths.map { (end(of: $0), $0) }) { path, _ in path }
+        return connected().compactMap { socket in
+            wanted[socket.end].map { Connection(path: $0, original: socket.number) }
         }
     }
 
+    /// All sockets that are connected to a path, with the ends of the paths.
+    static func connected() -> [(end: String, number: Int32)] {
+        var numbers = (Folder.files(in: "/proc/self/fd") ?? []).compactMap { Int32($0) }
+        // Without /proc, or a descriptor for it. The limit may have been lowered below numbers in use, or be huge.
+        if numbers.isEmpty { numbers = Array(0..<Int32(min(max(Descriptor.limit, 1 << 16), 1 << 20))) }
+        return numbers.compactMap { number in peerPath(of: number).map { (end(of: $0), number) } }
+    }
+
     /// A process and a port, which no other socket has. What leads there is the owner's way to the directory.
-    private static func name(of path: String) -> String { path.split(separator: "/").suffix(2).joined(separator: "/") }
+    static func end(of path: String) -> String {
+        let slash = UInt8(ascii: "/")
+        guard let last = path.utf8.lastIndex(of: slash), let former = path.utf8[..<last].lastIndex(of: slash) else {
+            return path
+        }
+        return String(path[path.utf8.index(after: former)...])
+    }
 
     private static func peerPath(of descriptor: Int32) -> String? {
         var address = sockaddr_un()

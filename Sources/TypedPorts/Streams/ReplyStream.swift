@@ -147,6 +147,8 @@ private final class StreamReading: Sendable {
         do {
             _ = try await nextMessage(before: deadline, hasBegun: false)
         } catch is TimedOut {
+            // The port may have ended meanwhile. Its successor has the request then, or nobody has the name.
+            let server = server.isValid ? server : try await client.port(before: deadline)
             throw PortError.receiveTimedOut(port: server.identity)
         }
     }
