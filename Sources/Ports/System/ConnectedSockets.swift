@@ -16,8 +16,8 @@ final class ConnectedSockets: Sendable {
 
     private let last = Lock(Snapshot())
 
-    /// Looks rest so many times as long as they take.
-    private static let rest = 20.0
+    /// The pause after a look, as a multiple of the time that it took.
+    private static let pause = 20.0
 
     enum Answer {
         case connected(LocalSocket.Connection)
@@ -35,7 +35,7 @@ final class ConnectedSockets: Sendable {
                 guard last.next <= now else { return .unknown }
                 let found = Dictionary(LocalSocket.connected().map { ($0.end, $0.number) }) { first, _ in first }
                 let end = MonotonicInstant.now
-                let next = end + .seconds(Self.rest * (now.duration(to: end) / .seconds(1)))
+                let next = end + .seconds(Self.pause * (now.duration(to: end) / .seconds(1)))
                 last = Snapshot(begin: now, next: next, found: found)
             }
             guard let number = last.found[LocalSocket.end(of: path)] else { return .notConnected }

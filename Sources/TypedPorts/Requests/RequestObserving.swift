@@ -1,12 +1,12 @@
-// What the modules PortsTracing and PortsMetrics add to requests. Without them, nobody is told and nothing is added.
+// The modules PortsTracing and PortsMetrics observe requests. Without them, nothing is added to a request.
 
 /// Follows requests from their askers to their handlers.
 package protocol RequestObserver: AnyObject, Sendable {
     /// A request is about to be sent. The service is the name of the port, if it has one.
     func asking(_ request: KnownRequest, of service: String?) -> any AskedRequestObserver
 
-    /// Calls the handler of a request. What the asker's observer has sent is the message's last component; in a stream's
-    /// request the last but one, before the port for the elements.
+    /// Calls the handler of a request. The context of the asker's observer is the message's last component; in a stream's
+    /// request it is the last but one, before the port for the elements.
     func handling(
         _ request: KnownRequest, of service: String?, _ message: MessagePortRequest, isStream: Bool,
         _ handler: @Sendable (MessagePortRequest) async throws -> MachPort.Message
@@ -15,7 +15,7 @@ package protocol RequestObserver: AnyObject, Sendable {
 
 /// Follows one request from before it is sent until its end. The release ends it, too.
 package protocol AskedRequestObserver: AnyObject, Sendable {
-    /// What travels with the request.
+    /// The bytes that travel with the request.
     var context: [UInt8]? { get }
 
     /// Ends the request, unless it has ended.
@@ -100,7 +100,7 @@ struct AskedRequest<R: PortRequest> {
         return value
     }
 
-    /// What the request throws for an error.
+    /// The error that the request throws in place of this one.
     func failure(_ error: any Error) -> any Error {
         let failure = client.failure(of: R.self, error)
         observer?.end(.failure(failure))
