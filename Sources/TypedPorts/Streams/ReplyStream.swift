@@ -28,8 +28,8 @@ public struct StreamIdleTimeout: Error, Hashable, CustomStringConvertible {
 
     /// A sentence that names the stream and the remedy.
     public var description: String {
-        "the stream \(request) of \(service) sent no element for \(timeout): the server hangs, which `portctl list` shows, "
-            + "or its elements come further apart: then ask with a longer idleTimeout"
+        "the stream \(request) of \(service) sent no element for \(timeout): its handler hangs, or its elements come "
+            + "further apart: then ask with a longer idleTimeout"
     }
 }
 
