@@ -47,7 +47,9 @@ extension RequestClient {
     /// The handler is any closure. It is never called inside this method, and not when the loop's thread ends first, which
     /// gives the request up.
     /// - Parameters:
+    ///   - request: The request that the server's handler gets.
     ///   - timeout: As that of the form for tasks.
+    ///   - mayRepeat: As that of the form for tasks.
     ///   - mode: The mode of the loop in which the handler is called.
     ///   - onReply: Gets what the form for tasks returns or throws, but `CancellationError`.
     /// - Returns: The request, to cancel it.
@@ -89,6 +91,7 @@ extension RequestClient {
     /// The handlers are any closures. They are never called inside this method, and no more when the loop's thread ends,
     /// which gives the stream up.
     /// - Parameters:
+    ///   - request: The request that the server's handler gets.
     ///   - timeout: As that of the form for tasks.
     ///   - idleTimeout: As that of the form for tasks.
     ///   - mode: The mode of the loop in which the handlers are called.
