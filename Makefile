@@ -24,7 +24,7 @@ Install
 
 Change something
   make format        lay out the source text
-  make lint          check the layout, and the floors of Sources/Ports
+  make lint          check the layout, and the floors of the modules
   make docs          build the documentation in .build/documentation
   make test-tsan     run the tests under the thread sanitizer
   make test-asan     run the tests under the address sanitizer
@@ -260,7 +260,7 @@ format:
 
 lint:
 	@$(SWIFT) format lint --strict -r $(FORMATTED)
-	@$(SWIFT) .ci/floors.swift Sources/Ports
+	@$(SWIFT) .ci/floors.swift
 
 clean:
 	@rm -rf .build Benchmarks/.build

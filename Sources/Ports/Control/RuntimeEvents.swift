@@ -14,6 +14,8 @@ protocol RuntimeEvents: AnyObject, Sendable {
     func channelBecameInvalid(_ port: PortID)
     /// News of requests inside the runtime, as if it had come from a peer.
     func received(_ message: ControlMessage, from incarnation: Incarnation)
+    /// A port of this runtime has refused a request.
+    func requestRefused(_ number: UInt64, of asker: Incarnation)
 
     /// Whether a process may be alive though the address of its control socket leads nowhere.
     func mayBeAlive(_ address: ControlAddress) -> Bool

@@ -41,8 +41,8 @@ final class PortRecording: Sendable {
     private func send(_ parts: ArraySlice<RecordingPart>, _ answer: InspectionAnswer) {
         guard let part = parts.first else { return answer.end(.last) }
         answer.send(.part, part.bytes) { isSent in
-            guard isSent, let runtime = answer.asker.runtime else { return }
-            try? runtime.housekeeping.perform { self.send(parts.dropFirst(), answer) }
+            guard isSent, answer.asker.isValid else { return }
+            try? answer.asker.channels.housekeeping.perform { self.send(parts.dropFirst(), answer) }
         }
     }
 }

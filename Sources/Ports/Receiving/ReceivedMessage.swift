@@ -75,6 +75,6 @@ enum ReceivedMessage: Sendable {
         guard header.kind == .request, let replyChannel else { return }
         replyChannel.channels.refusedCount.add(1, ordering: .relaxed)
         replyChannel.tell(.refused(header.request))
-        replyChannel.runtime?.accepted.refused(header.request, of: replyChannel.id.incarnation)
+        replyChannel.channels.control.events?.requestRefused(header.request, of: replyChannel.id.incarnation)
     }
 }

@@ -47,6 +47,8 @@ extension PortRuntime: RuntimeEvents {
         }
     }
 
+    func requestRefused(_ number: UInt64, of asker: Incarnation) { accepted.refused(number, of: asker) }
+
     func processDied(_ address: ControlAddress) {
         control.forgetNews(for: address.incarnation)
         accepted.forget(address.incarnation)
