@@ -48,15 +48,16 @@ let package = Package(
                 .product(name: "HeapModule", package: "swift-collections"),
             ]
         ),
+        .target(name: "CBOR", dependencies: ["RunLoopLocks"]),
         .target(
             name: "Ports",
             dependencies: [
-                "RunLoops", "RunLoopLocks", "ZeroMQ", "CRunLoopShims", "CAcceptGuard",
+                "CBOR", "RunLoops", "RunLoopLocks", "ZeroMQ", "CRunLoopShims", "CAcceptGuard",
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "Logging", package: "swift-log", condition: .when(traits: ["Ports"])),
             ]
         ),
-        .target(name: "TypedPorts", dependencies: ["Ports", "RunLoopLocks"]),
+        .target(name: "TypedPorts", dependencies: ["CBOR", "Ports", "RunLoopLocks"]),
         // Off unless a package names their traits: without, they say so where they are used.
         .target(
             name: "PortsMetrics",

@@ -1,3 +1,4 @@
+import CBOR
 import Ports
 
 /// Encodes values as CBOR (RFC 8949): compact, fast, and known in most languages.
@@ -17,7 +18,7 @@ public struct CBORCoder: MessageCoder {
     public let depthLimit: Int
 
     /// Makes a coder with a depth limit of 64.
-    public init() { depthLimit = 64 }
+    public init() { depthLimit = CBOR.usualDepthLimit }
 
     /// Makes a coder that encodes and decodes so many arrays, maps and tags inside one another: at most 512, as each takes
     /// room on the stack.
@@ -31,30 +32,16 @@ public struct CBORCoder: MessageCoder {
     public func encode<Value: Encodable>(
         _ value: Value, into bytes: inout [UInt8], attachments: inout Attachments
     ) throws {
-        try CBORWriter.pool.use { writer in
-            try writer._withUnsafeGuaranteedRef { writer in
-                swap(&writer.bytes, &bytes)
-                swap(&writer.attachments, &attachments)
-                defer {
-                    swap(&writer.bytes, &bytes)
-                    swap(&writer.attachments, &attachments)
-                }
-                try writer.encodeRoot(value, depthLimit: depthLimit)
-            }
-        }
+        try CBOR.encode(value, into: &bytes, depthLimit: depthLimit) { attachments.userInfo }
     }
 
     /// Decodes the value that is all of these bytes.
     public func decode<Value: Decodable>(
         _ type: Value.Type, from bytes: RawSpan, attachments: Attachments
     ) throws -> Value {
-        try bytes.withUnsafeBytes { bytes in
-            try CBORReader.pool.use { reader in
-                try reader._withUnsafeGuaranteedRef { reader in
-                    reader.begin(bytes, attachments)
-                    return try reader.decodeRoot(type, depthLimit: depthLimit)
-                }
-            }
+        try CBOR.decode(type, from: bytes, depthLimit: depthLimit) {
+            var attachments = attachments
+            return attachments.userInfo
         }
     }
 }

@@ -37,7 +37,7 @@ final class CBORReader: CBORPooled {
     }
 
     @exclusivity(unchecked) private var bytes = UnsafeRawBufferPointer(start: nil, count: 0)
-    @exclusivity(unchecked) private(set) var attachments = Attachments()
+    @exclusivity(unchecked) private var makeUserInfo: (() -> [CodingUserInfoKey: Any])?
     /// The number of the use.
     @exclusivity(unchecked) private(set) var generation: UInt32 = 0
     /// Of the maps that are being read: the last ones of the innermost value.
@@ -45,19 +45,21 @@ final class CBORReader: CBORPooled {
     /// How many more bytes may be looked through to name the places of errors.
     @exclusivity(unchecked) var pathBudget = 0
 
-    func begin(_ bytes: UnsafeRawBufferPointer, _ attachments: Attachments) {
+    func begin(_ bytes: UnsafeRawBufferPointer, _ userInfo: (() -> [CodingUserInfoKey: Any])? = nil) {
         self.bytes = bytes
-        self.attachments = attachments
+        makeUserInfo = userInfo
         pathBudget = max(1 << 20, 4 * bytes.count)
     }
 
     func end() {
         bytes = UnsafeRawBufferPointer(start: nil, count: 0)
-        attachments = Attachments()
+        makeUserInfo = nil
         generation &+= 1
         // The room for a usual number of maps is kept.
         if searches.capacity > 64 { searches = [] } else { while !searches.isEmpty { searches.removeLast() } }
     }
+
+    var userInfo: [CodingUserInfoKey: Any] { makeUserInfo?() ?? [:] }
 
     // MARK: Heads
 

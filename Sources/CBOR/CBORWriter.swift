@@ -21,7 +21,7 @@ final class CBORWriter: CBORPooled {
 
     // Without the checks for exclusive access: nothing here is called while another part of it runs.
     @exclusivity(unchecked) var bytes: [UInt8] = []
-    @exclusivity(unchecked) var attachments = Attachments()
+    @exclusivity(unchecked) var makeUserInfo: (() -> [CodingUserInfoKey: Any])?
     /// The innermost open level, and those around it.
     @exclusivity(unchecked) var current = Level(id: 0, kind: .scalar, start: 0)
     @exclusivity(unchecked) var outer: [Level] = []
@@ -42,6 +42,7 @@ final class CBORWriter: CBORPooled {
     func end() {
         current = Level(id: 0, kind: .scalar, start: 0)
         depth = 0
+        makeUserInfo = nil
         if fault != nil { fault = nil }
         // Empty after a success. The room for a usual number of levels is kept.
         if !outer.isEmpty { outer = [] }
@@ -111,7 +112,7 @@ final class CBORWriter: CBORPooled {
         error(value, "more than \(depthLimit) arrays and maps lie inside one another")
     }
 
-    var userInfo: [CodingUserInfoKey: Any] { attachments.userInfo }
+    var userInfo: [CodingUserInfoKey: Any] { makeUserInfo?() ?? [:] }
 
     func error(_ value: Any, _ sentence: String) -> EncodingError {
         .invalidValue(value, .init(codingPath: path, debugDescription: sentence))

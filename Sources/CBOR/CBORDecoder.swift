@@ -26,10 +26,7 @@ struct CBORDecoder: Decoder {
     let offset: Int
 
     var codingPath: [any CodingKey] { reader.path(to: offset) }
-    var userInfo: [CodingUserInfoKey: Any] {
-        guard var attachments = try? reader({ $0.attachments }) else { return [:] }
-        return attachments.userInfo
-    }
+    var userInfo: [CodingUserInfoKey: Any] { (try? reader { $0.userInfo }) ?? [:] }
 
     func container<Key: CodingKey>(keyedBy type: Key.Type) throws -> KeyedDecodingContainer<Key> {
         KeyedDecodingContainer(try reader { try CBORKeyedDecodingContainer($0, offset) })

@@ -1,5 +1,3 @@
-import Ports
-
 /// Single items.
 extension CBORWriter {
     /// Writes what has an item of its own, without the value's `encode(to:)`. Returns false for other values.
@@ -138,7 +136,7 @@ extension CBORWriter {
             case .map:
                 let reader = CBORReader()
                 let text = bytes.withUnsafeBytes { bytes in
-                    reader.begin(bytes, Attachments())
+                    reader.begin(bytes)
                     defer { reader.end() }
                     return try? reader.text(at: level.key)
                 }
