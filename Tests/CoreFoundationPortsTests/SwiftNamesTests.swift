@@ -29,13 +29,15 @@ import Testing
     @Test func `a flag that a function sets is a DarwinBoolean`() {
         var shouldFreeInfo: DarwinBoolean = true
         let port = CFMessagePortCreateLocal(kCFAllocatorDefault, nil, nil, nil, &shouldFreeInfo)
-        #expect(port != nil && !shouldFreeInfo.boolValue)
+        #expect(port != nil)
+        #expect(!shouldFreeInfo.boolValue)
     }
 
     @Test func `strings are made of other values, and objects go into sets`() {
         let number = 7
         let name = "com.example.\(number)" as CFString
-        #expect(String(name) == "com.example.7" && name == "com.example.7" as CFString)
+        #expect(String(name) == "com.example.7")
+        #expect(name == "com.example.7" as CFString)
         #expect(Set([name, "com.example.7", "other"]).count == 2)
         #expect(CFRunLoopMode.defaultMode == kCFRunLoopDefaultMode)
         #expect(Set([CFRunLoopGetCurrent(), CFRunLoopGetCurrent()]).count == 1)

@@ -259,7 +259,8 @@ import Testing
             })
         runLoop { count == 5 * each }
         for sender in senders { #expect(sender.value() == true) }
-        #expect(count == 5 * each && isOrdered)
+        #expect(count == 5 * each)
+        #expect(isOrdered)
         withExtendedLifetime(peer) {}
         port.invalidate()
     }

@@ -59,7 +59,8 @@ import Testing
         #expect(port != NSMachPort())
         let other = MessagePort(right)
         #expect(other !== port)
-        #expect(other == port && other.hash == port.hash)
+        #expect(other == port)
+        #expect(other.hash == port.hash)
         #expect(!NSMachPort(machPort: 7).isValid)
         #expect(port.copy() as? Port == port)
     }
@@ -75,7 +76,8 @@ import Testing
         #expect(sender.send(1))
         _ = RunLoop.current.run(mode: .default, before: .now + 10)
         #expect(count == 1)
-        #expect(NSMachPort(end.sendRight) === port && sender == port)
+        #expect(NSMachPort(end.sendRight) === port)
+        #expect(sender == port)
         port.invalidate()
     }
 
@@ -90,7 +92,8 @@ import Testing
                 }
             }
             let ports = threads.map { $0.value() }
-            #expect(end.isValid && ports[0] === ports[1])
+            #expect(end.isValid)
+            #expect(ports[0] === ports[1])
             end.invalidate()
         }
     }
@@ -168,7 +171,8 @@ import Testing
     @Test func `messages wait for a delegate`() {
         let port = NSMachPort()
         RunLoop.current.add(port, forMode: .default)
-        #expect(port.send(1) && port.send(2))
+        #expect(port.send(1))
+        #expect(port.send(2))
         _ = RunLoop.current.run(mode: .default, before: .now + 0.01)
         var received: [UInt32] = []
         do {

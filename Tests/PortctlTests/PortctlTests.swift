@@ -13,7 +13,8 @@ import Testing
         #expect(registry.portctl("list") == Outcome(0, "", registry.noNames))
         #expect(registry.portctl("list", "--json") == Outcome(0, "[]\n"))
         let outcome = registry.portctl("info", "nobody")
-        #expect(outcome.status == 2 && outcome.output == "")
+        #expect(outcome.status == 2)
+        #expect(outcome.output == "")
         #expect(
             outcome.errors == "portctl: nobody has registered the name “nobody” in \(registry.path): "
                 + "is its server running, with the same directory?\n")
@@ -24,7 +25,8 @@ import Testing
         let list = registry.portctl("list")
         let rows = list.output.split(separator: "\n").map { $0.split(separator: " ").map(String.init) }
         #expect(rows.map(\.first) == ["NAME", "a\\nname", "b"])
-        #expect(rows[1][1] == "\(servers[1].pid)" && rows[2][1] == "\(servers[0].pid)")
+        #expect(rows[1][1] == "\(servers[1].pid)")
+        #expect(rows[2][1] == "\(servers[0].pid)")
         #expect(rows[1].last?.hasSuffix("/PortsTestHelper") == true)
 
         let infos = try #require(try registry.json("list", "--json") as? [[String: Any]])
@@ -46,7 +48,8 @@ import Testing
         let rows = registry.portctl("list").output.split(separator: "\n").map { $0.split(separator: " ") }
         #expect(rows.map { $0[$0.count - 2] } == ["WAITING", "3", "0"])
         let info = try #require(try registry.json("info", "stuck", "--json") as? [String: Any])
-        #expect(info["waiting"] as? Int == 3 && info["received"] as? Int == 0)
+        #expect(info["waiting"] as? Int == 3)
+        #expect(info["received"] as? Int == 0)
 
         let top = registry.start("top", "--json", "--interval", "0.1")
         try top.waits(for: #""name":"swift""#)
@@ -66,7 +69,8 @@ import Testing
         // An owner that does not answer keeps nothing else from being shown.
         stuck.signal(SIGSTOP)
         let table = registry.portctl("top", "--count", "1").output.split(separator: "\n")
-        #expect(table.count == 3 && table.contains { $0.hasPrefix("stuck ") && $0.contains(" ? ") })
+        #expect(table.count == 3)
+        #expect(table.contains { $0.hasPrefix("stuck ") && $0.contains(" ? ") })
         #expect(registry.portctl("top", "--count", "0").status == 64)
     }
 
@@ -93,9 +97,8 @@ import Testing
             "\(doctor.output)")
         #expect(line("stuck").hasPrefix("error    “stuck” is stuck: 1 message waits, and none was taken in a look of "))
         #expect(line("flooded").hasPrefix("warning  “flooded” is flooded: "))
-        #expect(
-            line("stuck").contains("has been busy for at least ")
-                && line("stuck").contains("now in source of descriptor"))
+        #expect(line("stuck").contains("has been busy for at least "))
+        #expect(line("stuck").contains("now in source of descriptor"))
         #expect(line("flooded").contains("(pid \(flood.child.pid)) has sent"))
         #expect(line("well") == "")
         let findings = try registry.json("doctor", "--json", status: 1) as? [[String: Any]]
@@ -109,7 +112,8 @@ import Testing
         let info = registry.portctl("info", "stuck").output
         #expect(
             info.contains("\nserved    by the loop of thread \(stuck.pid) “PortsTestHelper”, in mode default: it runs"))
-        #expect(info.contains("\nstate     stuck\n") && info.contains("\nremedy    "))
+        #expect(info.contains("\nstate     stuck\n"))
+        #expect(info.contains("\nremedy    "))
         #expect(registry.portctl("info", "nobody").output.contains("\nserved    no: the port is unserved\n"))
 
         stuck.signal(SIGSTOP)
@@ -132,8 +136,10 @@ import Testing
         let findings = try #require(try registry.json("doctor", "--json", status: 1) as? [[String: Any]])
         let found = Dictionary(
             uniqueKeysWithValues: findings.compactMap { f in (f["name"] as? String).map { ($0, f) } })
-        #expect(found["a"]?["root"] as? String == "c" && found["b"]?["root"] as? String == "c", "\(findings)")
-        #expect(found["c"]?["root"] is NSNull && found["a"]?["deadlock"] as? Bool == false)
+        #expect(found["a"]?["root"] as? String == "c", "\(findings)")
+        #expect(found["b"]?["root"] as? String == "c", "\(findings)")
+        #expect(found["c"]?["root"] is NSNull)
+        #expect(found["a"]?["deadlock"] as? Bool == false)
         let text = found["a"]?["text"] as? String ?? ""
         #expect(text.hasSuffix("“a” waits for “b”, “b” waits for “c”: the root is “c”, which is stuck"), "\(text)")
         #expect(found["a"]?["remedy"] as? String == "look at “c” first")
@@ -145,9 +151,8 @@ import Testing
         #expect(registry.portctl("send", "x") == Outcome(0))
         #expect(waitUntil { ["x", "y"].allSatisfy(isStuck) })
         let doctor = registry.portctl("doctor")
-        #expect(
-            doctor.status == 1 && doctor.output.contains("; “x” waits for “y”, “y” waits for “x”: a deadlock\n"),
-            "\(doctor.output)")
+        #expect(doctor.status == 1, "\(doctor.output)")
+        #expect(doctor.output.contains("; “x” waits for “y”, “y” waits for “x”: a deadlock\n"), "\(doctor.output)")
     }
 
     @Test func `messages are shown as they pass`() throws {
@@ -164,12 +169,13 @@ import Testing
         #expect(
             outcome.errors.contains("“clock”: 2 requests of 2 processes: 1 reply, 1 unanswered, the slowest after "))
         let start = #/\d\d:\d\d:\d\d\.\d{6}  clock  /#
-        try #require(lines.count == 4 && lines.allSatisfy { $0.prefixMatch(of: start) != nil }, "\(lines)")
-        #expect(
-            lines[0].contains("#1 request id 98, 0 bytes, of portctl (pid ")
-                && lines[1].contains("#1 unanswered id 98 after "))
+        try #require(lines.count == 4, "\(lines)")
+        try #require(lines.allSatisfy { $0.prefixMatch(of: start) != nil }, "\(lines)")
+        #expect(lines[0].contains("#1 request id 98, 0 bytes, of portctl (pid "))
+        #expect(lines[1].contains("#1 unanswered id 98 after "))
         #expect(lines[2].contains("#2 request id 5, 5 bytes, of portctl (pid "))
-        #expect(lines[3].contains("#2 reply id 5 after ") && lines[3].hasSuffix(" ms"))
+        #expect(lines[3].contains("#2 reply id 5 after "))
+        #expect(lines[3].hasSuffix(" ms"))
 
         // The other one may not have begun.
         #expect(
@@ -180,10 +186,13 @@ import Testing
             })
         let object = try #require(
             try JSONSerialization.jsonObject(with: Data(json.outcome.output.utf8)) as? [String: Any])
-        #expect(object["event"] as? String == "request" && object["size"] as? Int == 3 && object["id"] as? Int == 7)
+        #expect(object["event"] as? String == "request")
+        #expect(object["size"] as? Int == 3)
+        #expect(object["id"] as? Int == 7)
         try program.waits(for: "#2 reply id 5")
         server.signal(SIGKILL)
-        #expect(program.outcome.errors.contains("the port “clock” has ended") && program.outcome.status == 4)
+        #expect(program.outcome.errors.contains("the port “clock” has ended"))
+        #expect(program.outcome.status == 4)
         #expect(registry.portctl("monitor", "nobody").status == 2)
         #expect(registry.portctl("monitor").status == 64)
     }
@@ -196,7 +205,8 @@ import Testing
         try shown.waitsForError("“nobody”: ")
         shown.child.signal(SIGINT)
         let outcome = shown.outcome
-        #expect(outcome.status == 0 && outcome.output == "")
+        #expect(outcome.status == 0)
+        #expect(outcome.output == "")
         let lines = outcome.errors.split(separator: "\n")
         try #require(lines.count >= 3, "\(lines)")
         #expect(lines.last == "portctl: “nobody”: no messages")
@@ -214,7 +224,8 @@ import Testing
         #expect(waitUntil { look("list").contains(" slow ") })
         let request = "a request of id 97 of portctl (pid \(asker.child.pid)), taken "
         let info = look("info", "slow")
-        #expect(info.contains("\nrequests  \(request)") && info.contains("\nstate     slow\n"), "\(info)")
+        #expect(info.contains("\nrequests  \(request)"), "\(info)")
+        #expect(info.contains("\nstate     slow\n"), "\(info)")
         let doctor = registry.portctl("doctor")
         #expect(doctor.status == 0)
         #expect(doctor.output.contains("warning  “slow” is slow: 1 request is in progress: \(request)"))
@@ -224,7 +235,8 @@ import Testing
         let looks = try #require(try registry.json("list", "--json") as? [[String: Any]])
         let service = try #require(looks.first?["service"] as? [String: Any])
         let requests = try #require(service["requests"] as? [[String: Any]])
-        #expect(service["requestCount"] as? Int == 1 && requests.first?["id"] as? Int == 97)
+        #expect(service["requestCount"] as? Int == 1)
+        #expect(requests.first?["id"] as? Int == 97)
         asker.child.signal(SIGKILL)
         #expect(waitUntil { look("info", "slow").contains(", not waited for any more\n") })
     }
@@ -265,7 +277,8 @@ import Testing
         server.wait()
         #expect(registry.portctl("list") == Outcome(0, "", registry.noNames))
         let doctor = registry.portctl("doctor")
-        #expect(doctor.status == 0 && doctor.output.contains("warning  leftovers: 1 name of killed processes\n"))
+        #expect(doctor.status == 0)
+        #expect(doctor.output.contains("warning  leftovers: 1 name of killed processes\n"))
         // The doctor's port has swept; the next one is killed for the command itself.
         let other = try registry.serve("other")
         other.signal(SIGKILL)
@@ -312,7 +325,9 @@ import Testing
     ])
     func `wrong usage has its own status`(_ arguments: [String]) throws {
         let outcome = registry.start(arguments).outcome
-        #expect(outcome.status == 64 && outcome.output == "" && outcome.errors.contains("Usage: portctl"))
+        #expect(outcome.status == 64)
+        #expect(outcome.output == "")
+        #expect(outcome.errors.contains("Usage: portctl"))
     }
 
     @Test(arguments: ["-1", "soon", "--json"])
@@ -325,16 +340,19 @@ import Testing
     @Test func `standard streams that are closed are errors, and no way to the owner`() throws {
         _ = try registry.serve("echo")
         let unwritten = registry.shell(#""$0" request echo hello >&-"#)
-        #expect(unwritten.status == 1 && unwritten.errors.contains("standard output"))
+        #expect(unwritten.status == 1)
+        #expect(unwritten.errors.contains("standard output"))
         let unread = registry.shell(#""$0" request echo - <&-"#)
-        #expect(unread.status == 1 && unread.errors.contains("standard input"))
+        #expect(unread.status == 1)
+        #expect(unread.errors.contains("standard input"))
         #expect(registry.portctl("request", "echo", "hello") == Outcome(0, "hello"))
     }
 
     @Test func `more data than the port takes is not read to its end`() throws {
         _ = try registry.serve("echo")
         let outcome = registry.shell(#""$0" send echo - </dev/zero"#)
-        #expect(outcome.status == 1 && outcome.errors.contains("too large for “echo”"))
+        #expect(outcome.status == 1)
+        #expect(outcome.errors.contains("too large for “echo”"))
     }
 
     @Test func `an owner that is stopped is late`() throws {
@@ -342,7 +360,8 @@ import Testing
         server.signal(SIGSTOP)
         for command in ["request", "send", "ping"] {
             let outcome = registry.portctl(command, "echo", "--timeout", "0.1")
-            #expect(outcome.status == 3 && outcome.errors.contains("in time"), "\(command): \(outcome)")
+            #expect(outcome.status == 3, "\(command): \(outcome)")
+            #expect(outcome.errors.contains("in time"), "\(command): \(outcome)")
         }
         server.signal(SIGCONT)
         #expect(registry.portctl("request", "echo", "hello") == Outcome(0, "hello"))
@@ -352,23 +371,28 @@ import Testing
         _ = try registry.serve("echo")
         let outcome = registry.shell(#"set -o pipefail; "$0" watch | head -n 1"#)
         // Whoever runs the tests may have had the signal ignored.
-        #expect([1, 128 + SIGPIPE].contains(outcome.status) && outcome.output.contains("echo"))
+        #expect([1, 128 + SIGPIPE].contains(outcome.status))
+        #expect(outcome.output.contains("echo"))
     }
 
     @Test func `a ping shows round trips`() throws {
         let server = try registry.serve("echo")
         let ping = registry.portctl("ping", "echo", "--count", "3", "--interval", "0")
-        #expect(ping.status == 0 && ping.errors == "")
+        #expect(ping.status == 0)
+        #expect(ping.errors == "")
         let lines = ping.output.components(separatedBy: "\n")
-        #expect(lines.count == 9 && lines[0] == "PING echo: process \(server.pid)")
+        try #require(lines.count == 9)
+        #expect(lines[0] == "PING echo: process \(server.pid)")
         let answer = /answer of process (\d+): seq=(\d) time=\d+\.\d{3} ms/
         for (number, line) in lines[1...3].enumerated() {
             let match = try #require(try answer.wholeMatch(in: line))
-            #expect(match.1 == "\(server.pid)" && match.2 == "\(number + 1)")
+            #expect(match.1 == "\(server.pid)")
+            #expect(match.2 == "\(number + 1)")
         }
         #expect(lines[6] == "3 sent, 3 answered, 0% lost")
         let json = registry.portctl("ping", "echo", "-c", "1", "--json").output.split(separator: "\n")
-        #expect(json.count == 2 && json[1].hasPrefix(#"{"sent":1,"answered":1,"min":"#))
+        try #require(json.count == 2)
+        #expect(json[1].hasPrefix(#"{"sent":1,"answered":1,"min":"#))
         #expect(registry.portctl("ping", "nobody").status == 2)
     }
 
@@ -378,12 +402,14 @@ import Testing
         try first.waits(for: "seq=1")
         first.child.signal(SIGINT)
         let outcome = first.outcome
-        #expect(outcome.status == 0 && outcome.output.contains("1 sent, 1 answered, 0% lost"))
+        #expect(outcome.status == 0)
+        #expect(outcome.output.contains("1 sent, 1 answered, 0% lost"))
         let second = registry.start("ping", "echo", "-i", "0.01")
         try second.waits(for: "seq=1")
         server.signal(SIGKILL)
         let end = second.outcome
-        #expect(end.status == 4 && end.output.contains("ping statistics"))
+        #expect(end.status == 4)
+        #expect(end.output.contains("ping statistics"))
     }
 
     // MARK: The system
@@ -422,7 +448,8 @@ import Testing
         let fifo = "\(registry.path)/../fifo"
         let read = registry.shell(
             "mkfifo '\(fifo)' && { cat '\(fifo)' & timeout 60 \"$0\" map -o '\(fifo)' >&2; wait; }")
-        #expect(read.status == 0 && read.output.contains("</html>"), "\(read.errors)")
+        #expect(read.status == 0, "\(read.errors)")
+        #expect(read.output.contains("</html>"), "\(read.errors)")
         #expect(registry.portctl("ping", "served", "-n", "1").status == 0)
         #expect(registry.portctl("monitor", "served", "--min-size=-1").status == 64)
     }
@@ -454,7 +481,8 @@ import Testing
     @Test(arguments: ["bash", "zsh", "fish"])
     func `shells can complete it`(_ shell: String) throws {
         let script = registry.portctl("--generate-completion-script", shell)
-        #expect(script.status == 0 && script.output.contains("portctl"))
+        #expect(script.status == 0)
+        #expect(script.output.contains("portctl"))
     }
 
     @Test func `names in a directory that nobody may write to are listed, and why their owners are not asked`() throws {
@@ -465,11 +493,15 @@ import Testing
             registry.shell("unshare --map-root-user --mount sh -c '\(readOnly)' \"$0\" \(words)")
         }
         let list = portctl("list")
-        #expect(list.status == 0 && list.errors.contains("cannot ask owners: ") && list.errors.contains("Read-only"))
+        #expect(list.status == 0)
+        #expect(list.errors.contains("cannot ask owners: "))
+        #expect(list.errors.contains("Read-only"))
         let row = list.output.split(separator: "\n").last?.split(separator: " ").map(String.init) ?? []
-        #expect(row.prefix(2) == ["served", "\(server.pid)"] && row.contains("?"), "\(list.output)")
+        #expect(row.prefix(2) == ["served", "\(server.pid)"], "\(list.output)")
+        #expect(row.contains("?"), "\(list.output)")
         let info = portctl("info served")
-        #expect(info.status == 0 && info.output.contains("owner     process \(server.pid)"), "\(info)")
+        #expect(info.status == 0, "\(info)")
+        #expect(info.output.contains("owner     process \(server.pid)"), "\(info)")
         #expect(info.output.contains("portctl cannot ask its owner: "), "\(info)")
     }
 

@@ -78,6 +78,7 @@ extension Run {
 
     /// Waits until it has written something.
     func waits(for expected: String) throws {
-        try #require(waitUntil { text.contains(expected) || !child.isRunning } && text.contains(expected))
+        try #require(waitUntil { text.contains(expected) || !child.isRunning })
+        try #require(text.contains(expected))
     }
 }

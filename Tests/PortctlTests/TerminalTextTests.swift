@@ -10,7 +10,8 @@ import Testing
     @Test func `a long name loses its middle, and keeps its ends`() {
         #expect(shortened("com.example.index", to: 17) == "com.example.index")
         #expect(shortened("com.example.index", to: 11) == "com.e…index")
-        #expect(shortened("com.example.index", to: 1) == "…" && shortened("x", to: 0) == "")
+        #expect(shortened("com.example.index", to: 1) == "…")
+        #expect(shortened("x", to: 0) == "")
         for width in 1...12 {
             #expect(columns(of: shortened("目录服务的名称很长", to: width)) <= width)
         }
@@ -24,12 +25,15 @@ import Testing
             ["x", "1", "served", "/bin/x"],
         ]
         let table = Table(rows: rows, stateColumn: 2, whole: 1...2)
-        #expect(table.lines()[1].contains(rows[1][0]) && table.lines()[1].hasSuffix(rows[1][3]))
+        #expect(table.lines()[1].contains(rows[1][0]))
+        #expect(table.lines()[1].hasSuffix(rows[1][3]))
         for width in 1...90 {
             #expect(table.lines(toWidth: width).allSatisfy { columns(of: $0) <= width })
         }
         let lines = table.lines(toWidth: 60)
-        #expect(lines[1].contains("unserved") && lines[1].contains("12345") && lines[1].contains("…"))
+        #expect(lines[1].contains("unserved"))
+        #expect(lines[1].contains("12345"))
+        #expect(lines[1].contains("…"))
         let starts = lines.map { line in line.range(of: line == lines[0] ? "STATE" : "ed")?.lowerBound }
         #expect(starts.allSatisfy { $0 != nil })
         #expect(table.lines(isStyled: true)[1].contains("\u{1B}[1;31munserved\u{1B}[0m"))
@@ -54,15 +58,18 @@ import Testing
     @Test func `a chain of waits leads to its root`() throws {
         let ports = ports(["a": ["x", "b"], "b": ["c"], "c": ["x"]])
         let chain = try #require(WaitChain(from: "a", in: ports))
-        #expect(chain.root?.name == "c" && chain.deadlockStart == nil)
+        #expect(chain.root?.name == "c")
+        #expect(chain.deadlockStart == nil)
         #expect(chain.text == "“a” waits for “b”, “b” waits for “c”: the root is “c”, which is stuck")
         #expect(chain.remedy == "look at “c” first")
-        #expect(WaitChain(from: "c", in: ports) == nil && WaitChain(from: "x", in: ports) == nil)
+        #expect(WaitChain(from: "c", in: ports) == nil)
+        #expect(WaitChain(from: "x", in: ports) == nil)
     }
 
     @Test func `a cycle of waits is a deadlock`() throws {
         let chain = try #require(WaitChain(from: "a", in: ports(["a": ["b"], "b": ["a"]])))
-        #expect(chain.root == nil && chain.text == "“a” waits for “b”, “b” waits for “a”: a deadlock")
+        #expect(chain.root == nil)
+        #expect(chain.text == "“a” waits for “b”, “b” waits for “a”: a deadlock")
         let behind = try #require(WaitChain(from: "a", in: ports(["a": ["b"], "b": ["c"], "c": ["b"]])))
         #expect(behind.text == "“a” waits for “b”, “b” waits for “c”, “c” waits for “b”: a deadlock")
         let own = try #require(WaitChain(from: "a", in: ports(["a": ["a"]])))

@@ -17,7 +17,8 @@ import Testing
             master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK)
             // TIOCSPTLCK and TIOCGPTN: Swift has neither them nor `posix_openpt`.
             var (isLocked, number) = (Int32(0), Int32(0))
-            try #require(ioctl(master, 0x4004_5431, &isLocked) == 0 && ioctl(master, 0x8004_5430, &number) == 0)
+            try #require(ioctl(master, 0x4004_5431, &isLocked) == 0)
+            try #require(ioctl(master, 0x8004_5430, &number) == 0)
             path = "/dev/pts/\(number)"
             resize(rows: rows, columns: columns)
         }
@@ -92,11 +93,13 @@ import Testing
         let top = start(on: screen)
         #expect(screen.waits { $0.count == 1 && $0[0].hasPrefix("NAME") })
         top.signal(SIGTERM)
-        #expect(top.wait() == 0 && screen.flags == before)
+        #expect(top.wait() == 0)
+        #expect(screen.flags == before)
     }
 
     @Test func `the version is that of the package`() {
         let outcome = registry.portctl("--version")
-        #expect(outcome.status == 0 && outcome.output.wholeMatch(of: /0\.\d+\.\d+\n/) != nil)
+        #expect(outcome.status == 0)
+        #expect(outcome.output.wholeMatch(of: /0\.\d+\.\d+\n/) != nil)
     }
 }

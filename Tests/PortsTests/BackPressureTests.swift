@@ -123,7 +123,8 @@ import Testing
             mostHeap = max(mostHeap, figures[1])
         }
         let heap = try hoarder.figures()[1]
-        #expect(mostAccepted >= limit && mostAccepted <= 2 * limit + between)
+        #expect(mostAccepted >= limit)
+        #expect(mostAccepted <= 2 * limit + between)
         #expect(mostHeap <= (limit + 2) * cost + 256 << 10)
         #expect(heap <= senders * ((limit + 2) * costAtReceiver + 256 << 10))
         Scale.show(

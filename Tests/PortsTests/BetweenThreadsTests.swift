@@ -206,6 +206,7 @@ import Testing
             try port.sendRight.send(MachPort.Message([.port(port.sendRight)], replyPort: port.sendRight))
             port.onInvalidation { isReleased.withLock { $0 = true } }
         }
-        #expect(isReleased.withLock { $0 } && channel == nil)
+        #expect(isReleased.withLock { $0 })
+        #expect(channel == nil)
     }
 }

@@ -82,7 +82,8 @@ import Testing
         }
         for (number, size) in sizes.enumerated() {
             let message = try port.receive(before: .patience)
-            #expect(message.id == UInt32(number) && message.bytes?.count == size)
+            #expect(message.id == UInt32(number))
+            #expect(message.bytes?.count == size)
         }
         #expect(sender.value() == .some(nil))
     }

@@ -351,7 +351,9 @@ import Testing
         try #require(connection.isReadable(before: .now + .seconds(2)))
         #expect(connection.receive() == Samples.packet(.watch(2)))
         connection.send(Samples.packet(.invalidated(2)))
-        #expect(told.wait(until: .patience) && first.isValid && !second.isValid)
+        #expect(told.wait(until: .patience))
+        #expect(first.isValid)
+        #expect(!second.isValid)
     }
 
     @Test func `an owner that hangs up after each hello is called once a second`() throws {
@@ -366,7 +368,8 @@ import Testing
             count += 1
         }
         // The first is at once, and so is the one after a connection was cut.
-        #expect((1...3).contains(count) && right.isValid)
+        #expect((1...3).contains(count))
+        #expect(right.isValid)
     }
 
     /// Takes the next call at the listener, and the caller's hello.
@@ -389,7 +392,8 @@ import Testing
         connection.send(Samples.hello(right.id.incarnation))
         #expect(connection.receive() == Samples.packet(.watch(1)))
         connection.send(Samples.packet(.invalidated(1)))
-        #expect(told.wait(until: .patience) && !right.isValid)
+        #expect(told.wait(until: .patience))
+        #expect(!right.isValid)
     }
 
     @Test func `of two connections the second is asked what the first was, when that ends`() throws {
@@ -413,7 +417,9 @@ import Testing
         first = nil
         #expect(second.receive() == Samples.packet(.watch(2)))
         second.send(Samples.packet(.invalidated(2)))
-        #expect(told.wait(until: .patience) && right.isValid && !other.isValid)
+        #expect(told.wait(until: .patience))
+        #expect(right.isValid)
+        #expect(!other.isValid)
         withExtendedLifetime(port) {}
     }
 
@@ -460,7 +466,8 @@ import Testing
             }
             expectRead(try peer(at: path))
         }
-        #expect(!listener.isReadable(before: .now) && right.isValid)
+        #expect(!listener.isReadable(before: .now))
+        #expect(right.isValid)
         withExtendedLifetime(port) {}
     }
 
@@ -481,7 +488,8 @@ import Testing
         }
         #expect(wasCalled.wait(until: .patience))
         try PortRuntime.shared.housekeeping.loop().perform { passed.open() }
-        #expect(passed.wait(until: .now + .seconds(5)) && !told.wait(until: .distantPast))
+        #expect(passed.wait(until: .now + .seconds(5)))
+        #expect(!told.wait(until: .distantPast))
         mayEnd.open()
         #expect(told.wait(until: .patience))
         withExtendedLifetime((thread, right)) {}
@@ -500,7 +508,8 @@ import Testing
         #expect(isThere.wait(until: .patience))
         right.onInvalidation {}
         goesOn.open()
-        #expect(ended.wait(until: .patience) && error.withLock { $0 } == "isInvalid")
+        #expect(ended.wait(until: .patience))
+        #expect(error.withLock { $0 } == "isInvalid")
     }
 
     @Test func `an owner of another version is said to be`() throws {
@@ -509,7 +518,8 @@ import Testing
         let error = portError { try right.send(MachPort.Message(), before: .patience) }
         #expect(kind(error) == "incompatibleVersion")
         #expect(error?.description.contains("version 7") == true)
-        #expect(answered.value() == true && right.isValid)
+        #expect(answered.value() == true)
+        #expect(right.isValid)
     }
 
     @Test func `an owner that is too old for questions gets none`() throws {
@@ -537,14 +547,16 @@ import Testing
         let (listener, right) = try stand()
         let answered = answer(listener, Samples.hello(.random()))
         #expect(errorKind { try right.send(MachPort.Message(), before: .patience) } == "isInvalid")
-        #expect(answered.value() == true && !right.isValid)
+        #expect(answered.value() == true)
+        #expect(!right.isValid)
     }
 
     @Test func `an owner that refuses is not one that is gone`() throws {
         let (listener, right) = try stand()
         let answered = answer(listener, nil)
         #expect(errorKind { try right.send(MachPort.Message(), before: .patience) } == "cannotConnect")
-        #expect(answered.value() == true && right.isValid)
+        #expect(answered.value() == true)
+        #expect(right.isValid)
     }
 
     @Test func `a process that is gone from one directory is not gone from another`() {
@@ -557,14 +569,16 @@ import Testing
                         path: path)))
         }
         PortRuntime.shared.processDied(rights[0].channel.controlAddress)
-        #expect(!rights[0].isValid && rights[1].isValid)
+        #expect(!rights[0].isValid)
+        #expect(rights[1].isValid)
     }
 
     @Test func `an owner that does not answer is waited for until the deadline`() throws {
         let (listener, right) = try stand()
         let began = ContinuousClock.now
         #expect(errorKind { try right.send(MachPort.Message(), before: .distantPast) } == "cannotConnect")
-        #expect(began.duration(to: .now) >= .seconds(1) && right.isValid)
+        #expect(began.duration(to: .now) >= .seconds(1))
+        #expect(right.isValid)
         withExtendedLifetime(listener) {}
     }
 
@@ -579,7 +593,8 @@ import Testing
         let right = rightToNobody()
         let told = Latch()
         right.onInvalidation { told.open() }
-        #expect(told.wait(until: .patience) && !right.isValid)
+        #expect(told.wait(until: .patience))
+        #expect(!right.isValid)
         #expect(errorKind { try right.send(MachPort.Message()) } == "isInvalid")
     }
 
@@ -607,7 +622,8 @@ import Testing
             let hello = try #require(peer.receive()?.withUnsafeBytes { ControlHello($0) })
             peers.append((peer, hello.origin))
         }
-        #expect(Set(peers.map(\.origin)).count == 3 && !peers.contains { $0.origin == 0 })
+        #expect(Set(peers.map(\.origin)).count == 3)
+        #expect(!peers.contains { $0.origin == 0 })
         for (peer, origin) in peers {
             try send(2, from: origin, to: port)
             for _ in 0..<2 { #expect(peer.receive() == Samples.packet(.credit(port.id.number, bytes: 120))) }
@@ -643,7 +659,8 @@ import Testing
         var origins = Origins { _, attempt in UInt32(attempt) }
         #expect(incarnations.map { origins.number(of: .init(incarnation: $0, pid: 1)) } == [1, 2])
         origins.remove(incarnations[0])
-        #expect(origins.owner(of: 1) == nil && origins.owner(of: 2)?.incarnation == incarnations[1])
+        #expect(origins.owner(of: 1) == nil)
+        #expect(origins.owner(of: 2)?.incarnation == incarnations[1])
         #expect(origins.number(of: .init(incarnation: .random(), pid: 1)) == 1)
     }
 

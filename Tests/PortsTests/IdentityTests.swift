@@ -22,7 +22,8 @@ import Testing
         func text(name: String? = nil, owner: ProcessIdentity? = nil) -> String {
             "\(PortIdentity(id, name: name, owner: owner))"
         }
-        #expect(text() == "port 3 of \(process)" && text() == "\(id)")
+        #expect(text() == "port 3 of \(process)")
+        #expect(text() == "\(id)")
         #expect(text(name: "clock") == "port “clock” of \(process)")
         #expect(text(owner: owner) == "port 3 of clockd (pid 4711)")
         #expect(text(name: "clock", owner: owner) == "port “clock” of clockd (pid 4711)")
@@ -46,7 +47,8 @@ import Testing
 
     @Test func `a port of this process knows its owner and its name, whoever asks`() throws {
         let port = try MachPort(nameServer: sandbox.names)
-        #expect(port.identity.pid == getpid() && port.identity.name == nil)
+        #expect(port.identity.pid == getpid())
+        #expect(port.identity.name == nil)
         #expect(
             port.identity.program
                 == Descriptor.text(of: "/proc/self/comm")?.split(separator: "\n").first.map(String.init)
@@ -101,11 +103,14 @@ import Testing
         let dead = errors(of: right)
         #expect(dead.map { kind($0) } == ["messageTooLarge", "isInvalid", "isInvalid"])
         for error in alive + dead {
-            #expect(error.port?.id == right.id && error.port?.name == "owned" && error.port?.pid == child.pid)
+            #expect(error.port?.id == right.id)
+            #expect(error.port?.name == "owned")
+            #expect(error.port?.pid == child.pid)
             #expect(error.port?.program == "PortsTestHelper")
             #expect(error.description.contains(text("owned", child)))
         }
-        #expect("\(right)" == text("owned", child) && "\(RemoteMessagePort(right))" == text("owned", child))
+        #expect("\(right)" == text("owned", child))
+        #expect("\(RemoteMessagePort(right))" == text("owned", child))
     }
 
     @Test func `a request in progress says whose end it met`() throws {
@@ -116,7 +121,8 @@ import Testing
         #expect(waitUntil { (try? remote.sendRight.statistics().waiting) == 1 })
         child.kill()
         let error = try #require(asker.value() ?? nil)
-        #expect(kind(error) == "becameInvalid" && error.description.contains(text("owned", child)))
+        #expect(kind(error) == "becameInvalid")
+        #expect(error.description.contains(text("owned", child)))
         asker.join()
     }
 
@@ -125,7 +131,8 @@ import Testing
         #expect(waitUntil { (try? sandbox.names.registration(forName: "held"))??.pid == child.pid })
         child.stop()
         let error = portError { _ = try sandbox.names.port(forName: "held", before: .now + .milliseconds(20)) }
-        #expect(kind(error) == "cannotConnect" && error?.description.contains(text("held", child)) == true)
+        #expect(kind(error) == "cannotConnect")
+        #expect(error?.description.contains(text("held", child)) == true)
     }
 
     @Test func `whoever holds a right learns a new name`() throws {
@@ -145,6 +152,7 @@ import Testing
         let error = portError { try sandbox.names.register(port, name: "held") }
         let subject = "the name “held” belongs to PortsTestHelper (pid \(child.pid))"
         #expect(error?.description == subject + ": end that process, or use another name")
-        #expect(error?.port?.name == "held" && error?.port?.pid == child.pid)
+        #expect(error?.port?.name == "held")
+        #expect(error?.port?.pid == child.pid)
     }
 }

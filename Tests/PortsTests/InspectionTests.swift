@@ -31,10 +31,20 @@ import Testing
         #expect(waitUntil { (try? right.service(before: .patience).loops.first?.isWaiting) == true })
         let service = try right.service(before: .patience)
         let loop = try #require(service.loops.first)
-        #expect(service.loops.count == 1 && loop.threadName == "the server" && loop.modes == ["default"])
-        #expect(loop.running == ["default"] && loop.serves && loop.busyFor == nil && loop.callout == nil)
-        #expect(service.hasHandler && service.queue == nil && service.observed == .zero && service.pid == getpid())
-        #expect(service.condition == .served && service.trouble == nil && service.remedy == nil)
+        #expect(service.loops.count == 1)
+        #expect(loop.threadName == "the server")
+        #expect(loop.modes == ["default"])
+        #expect(loop.running == ["default"])
+        #expect(loop.serves)
+        #expect(loop.busyFor == nil)
+        #expect(loop.callout == nil)
+        #expect(service.hasHandler)
+        #expect(service.queue == nil)
+        #expect(service.observed == .zero)
+        #expect(service.pid == getpid())
+        #expect(service.condition == .served)
+        #expect(service.trouble == nil)
+        #expect(service.remedy == nil)
         // The own process asks as others do.
         #expect(try port.sendRight.service(before: .patience).loops == service.loops)
         withExtendedLifetime(runtime) {}
@@ -53,7 +63,8 @@ import Testing
         let start = loops.activity(of: thread.loop).passStart
         let end = MonotonicInstant.now + .milliseconds(200)
         waitUntil { end.hasPassed }
-        #expect(start != nil && loops.activity(of: thread.loop).passStart == start)
+        #expect(start != nil)
+        #expect(loops.activity(of: thread.loop).passStart == start)
         mayGoOn.open()
         thread.stop()
     }
@@ -65,8 +76,11 @@ import Testing
         try port.sendRight.send(MachPort.Message())
         let (right, runtime) = try stranger(to: port)
         let service = try right.service(observing: .milliseconds(20), before: .patience)
-        #expect(service.loops.map(\.modes) == [["other"]] && service.loops.first?.serves == false)
-        #expect(service.condition == .unserved && service.waiting == 1 && service.handled == 0)
+        #expect(service.loops.map(\.modes) == [["other"]])
+        #expect(service.loops.first?.serves == false)
+        #expect(service.condition == .unserved)
+        #expect(service.waiting == 1)
+        #expect(service.handled == 0)
         #expect(service.trouble?.contains("it runs in another mode, default") == true)
         withExtendedLifetime(runtime) {}
         thread.stop()
@@ -79,12 +93,16 @@ import Testing
         for _ in 0..<3 { try right.send(MachPort.Message(), before: .patience) }
         #expect(waitUntil { (try? right.statistics().waiting) == 3 })
         let service = try right.service(observing: .milliseconds(20), before: .patience)
-        #expect(service.takers.isEmpty && service.condition == .unserved && service.waiting == 3)
-        #expect(service.senders.map(\.sent) == [3] && service.senders.first?.pid == getpid())
+        #expect(service.takers.isEmpty)
+        #expect(service.condition == .unserved)
+        #expect(service.waiting == 3)
+        #expect(service.senders.map(\.sent) == [3])
+        #expect(service.senders.first?.pid == getpid())
         // With a loop, and no handler.
         let thread = try served(port)
         let other = try right.service(observing: .milliseconds(20), before: .patience)
-        #expect(other.condition == .unserved && other.trouble?.contains("no handler") == true)
+        #expect(other.condition == .unserved)
+        #expect(other.trouble?.contains("no handler") == true)
         withExtendedLifetime(runtime) {}
         thread.stop()
     }
@@ -102,8 +120,12 @@ import Testing
         #expect(began.wait(until: .patience))
         let service = try right.service(observing: .milliseconds(20), before: .patience)
         let message = try #require(service.handling.first)
-        #expect(service.handling.count == 1 && message.id == 7 && !message.isRequest && message.isOlder)
-        #expect(message.pid == getpid() && message.program == ProcessIdentity.own.program)
+        #expect(service.handling.count == 1)
+        #expect(message.id == 7)
+        #expect(!message.isRequest)
+        #expect(message.isOlder)
+        #expect(message.pid == getpid())
+        #expect(message.program == ProcessIdentity.own.program)
         #expect(service.condition == (service.handlingTime < PortService.longHandling ? .busy : .stuck))
         // Who asks again learns of all the time since.
         let again = try right.service(observing: .milliseconds(20), before: .patience)
@@ -142,10 +164,15 @@ import Testing
         let (right, runtime) = try stranger(to: port)
         let service = try right.service(observing: .milliseconds(50), before: .patience)
         let loop = try #require(service.loops.first)
-        #expect(service.condition == .stuck && service.waiting == 1 && service.received == 1)
-        #expect(loop.serves && loop.callout?.contains("source") == true && !loop.isWaiting)
+        #expect(service.condition == .stuck)
+        #expect(service.waiting == 1)
+        #expect(service.received == 1)
+        #expect(loop.serves)
+        #expect(loop.callout?.contains("source") == true)
+        #expect(!loop.isWaiting)
         #expect(loop.busyFor ?? .zero >= .milliseconds(50))
-        #expect(loop.isBusyForLonger && loop.description.contains("busy for at least "))
+        #expect(loop.isBusyForLonger)
+        #expect(loop.description.contains("busy for at least "))
         // Who asks again learns of all the time since.
         let again = try right.service(observing: .milliseconds(50), before: .patience)
         #expect(again.loops.first?.busyFor ?? .zero >= .milliseconds(100))
@@ -159,7 +186,8 @@ import Testing
         let queue = try MachPort { _ in }
         try queue.setQueue(DispatchQueue(label: "com.example.queue"))
         let service = try await queue.sendRight.service()
-        #expect(service.queue?.label == "com.example.queue" && service.condition == .served)
+        #expect(service.queue?.label == "com.example.queue")
+        #expect(service.condition == .served)
 
         let other = try MachPort()
         let descriptor = try PortDescriptor(other)
@@ -176,7 +204,9 @@ import Testing
         let thread = Helper { () -> Bool in (try? taken.receive(before: .patience)) != nil }
         #expect(await waitUntil { taken.receiver.state.withLock { $0.waiters.count } == 1 })
         let waited = try await taken.sendRight.service()
-        #expect(waited.waitingThreads == 1 && waited.condition == .served && waited.takers.count == 1)
+        #expect(waited.waitingThreads == 1)
+        #expect(waited.condition == .served)
+        #expect(waited.takers.count == 1)
         try await taken.sendRight.send(MachPort.Message())
         #expect(thread.value() == true)
     }
@@ -198,8 +228,11 @@ import Testing
         while service.senders.first?.recently == 0, !deadline.hasPassed {
             service = try right.service(observing: .milliseconds(300), before: .patience)
         }
-        #expect(service.condition == .flooded && service.handled > 0 && service.waiting >= 5)
-        #expect(service.senders.first?.recently ?? 0 > 0 && service.trouble?.contains("(pid \(getpid()))") == true)
+        #expect(service.condition == .flooded)
+        #expect(service.handled > 0)
+        #expect(service.waiting >= 5)
+        #expect(service.senders.first?.recently ?? 0 > 0)
+        #expect(service.trouble?.contains("(pid \(getpid()))") == true)
         stop.withLock { $0 = true }
         #expect(flood.value() == true)
         withExtendedLifetime(runtime) {}
@@ -217,7 +250,8 @@ import Testing
         try port.sendRight.send(MachPort.Message())
         #expect(began.wait(until: .patience))
         let loop = try #require(try port.sendRight.service(observing: .milliseconds(20), before: .patience).loops.first)
-        #expect(loop.busyFor ?? .zero >= .milliseconds(20) && !loop.isBusyForLonger)
+        #expect(loop.busyFor ?? .zero >= .milliseconds(20))
+        #expect(!loop.isBusyForLonger)
         mayEnd.open()
         thread.stop()
     }
@@ -236,11 +270,14 @@ import Testing
         try await right.send(MachPort.Message())
         #expect(await waitUntil { began.withLock { $0 } == 1 })
         let busy = try await right.service(observing: .milliseconds(20))
-        #expect(busy.iteratingTasks == 1 && busy.waitingTasks == 0 && busy.condition == .busy)
+        #expect(busy.iteratingTasks == 1)
+        #expect(busy.waitingTasks == 0)
+        #expect(busy.condition == .busy)
         #expect(busy.takers == ["a task that handles a message in `for await`"])
         try await right.send(MachPort.Message())
         let stuck = try await right.service(observing: .milliseconds(20))
-        #expect(stuck.condition == .stuck && stuck.trouble?.contains("a task that handles a message") == true)
+        #expect(stuck.condition == .stuck)
+        #expect(stuck.trouble?.contains("a task that handles a message") == true)
         opener.finish()
         #expect(await waitUntil { began.withLock { $0 } == 2 })
         task.cancel()
@@ -257,24 +294,31 @@ import Testing
         #expect(try await right.service(observing: .milliseconds(20)).condition == .unserved)
         _ = try await port.receive(before: .patience)
         let busy = try await right.service(observing: .milliseconds(20))
-        #expect(busy.isReceiverAway && busy.condition == .busy && !busy.isUnserved && busy.trouble == nil)
-        #expect(busy.takers.count == 1 && busy.takers[0].hasPrefix("a thread or task that has taken a message"))
+        #expect(busy.isReceiverAway)
+        #expect(busy.condition == .busy)
+        #expect(!busy.isUnserved)
+        #expect(busy.trouble == nil)
+        #expect(busy.takers.count == 1)
+        #expect(busy.takers.first?.hasPrefix("a thread or task that has taken a message") == true)
 
         try await right.send(MachPort.Message())
         let stuck = try await right.service(observing: .milliseconds(20))
-        #expect(stuck.condition == .stuck && stuck.trouble?.contains("`receive(before:)`") == true)
+        #expect(stuck.condition == .stuck)
+        #expect(stuck.trouble?.contains("`receive(before:)`") == true)
         #expect(stuck.remedy?.contains("`receive(before:)`") == true)
         _ = try await port.receive(before: .patience)
         // One that has asked in vain has nothing to do.
         await #expect(throws: PortError.self) { try await port.receive(before: .now) }
         let unserved = try await right.service(observing: .milliseconds(20))
-        #expect(!unserved.isReceiverAway && unserved.condition == .unserved)
+        #expect(!unserved.isReceiverAway)
+        #expect(unserved.condition == .unserved)
 
         // A task in `for await` that has ended has nothing to do either.
         try await right.send(MachPort.Message())
         for await _ in port.messages { break }
         let ended = try await right.service(observing: .milliseconds(20))
-        #expect(!ended.isReceiverAway && ended.isUnserved)
+        #expect(!ended.isReceiverAway)
+        #expect(ended.isUnserved)
         // A port that was read once, and is in a loop now, has no receiver.
         try await right.send(MachPort.Message())
         _ = try await port.receive(before: .patience)
@@ -315,7 +359,8 @@ import Testing
 
     @Test func `the sender of the messages that wait is to blame, not one that has sent a few meanwhile`() {
         func trouble(_ service: PortService, _ pid: Int32) -> String {
-            #expect(service.condition == .flooded && service.busiestSender?.pid == pid)
+            #expect(service.condition == .flooded)
+            #expect(service.busiestSender?.pid == pid)
             return service.trouble ?? ""
         }
         // A burst that is over, or waits for room.
@@ -339,7 +384,8 @@ import Testing
         let unasked = (8...9).map { sender($0, sent: 0, sinceEmpty: 20_000, hasEnded: true) }
         #expect(flooded(by: unasked[0]).busiestSender?.pid == 8)
         let unknown = flooded(by: unasked[0], unasked[1])
-        #expect(unknown.busiestSender == nil && unknown.remedy?.contains("have that process") == false)
+        #expect(unknown.busiestSender == nil)
+        #expect(unknown.remedy?.contains("have that process") == false)
         #expect(
             trouble(flooded(by: unasked[0], unasked[1], sender(7, sent: 20_000, hasEnded: true)), 7).contains(
                 "x (pid 7)"))
@@ -347,15 +393,17 @@ import Testing
 
     @Test func `a handler is stuck when others wait, or after some time`() {
         #expect(service(busyFor: .milliseconds(900)).condition == .busy)
-        #expect(service(busyFor: .milliseconds(900)).trouble == nil && service(busyFor: .zero).remedy == nil)
+        #expect(service(busyFor: .milliseconds(900)).trouble == nil)
+        #expect(service(busyFor: .zero).remedy == nil)
         let stuck = service(busyFor: .seconds(2))
-        #expect(
-            stuck.condition == .stuck && stuck.trouble?.hasPrefix("a message is being handled, and for 2.0 s") == true)
+        #expect(stuck.condition == .stuck)
+        #expect(stuck.trouble?.hasPrefix("a message is being handled, and for 2.0 s") == true)
         #expect(service(observed: .seconds(2)).condition == .stuck)
         #expect(service(busyFor: .milliseconds(900), waiting: 1).condition == .stuck)
         #expect(service(busyFor: .seconds(9), handled: 1).condition == .served)
         let idle = service(waiting: 1, queue: .init(label: "q", isBusy: false))
-        #expect(idle.condition == .stuck && idle.trouble?.hasSuffix("the dispatch queue “q”") == true)
+        #expect(idle.condition == .stuck)
+        #expect(idle.trouble?.hasSuffix("the dispatch queue “q”") == true)
         let busy = service(waiting: 1, queue: .init(label: "q", isBusy: true))
         #expect(busy.trouble?.hasSuffix("the dispatch queue “q”, which is busy") == true)
     }
@@ -373,7 +421,9 @@ import Testing
         #expect(service(handlers: some, requestCount: 0, requests: [stream]).condition == .busy)
         #expect(service(handlers: .init(count: 0, limit: 100), requests: [stream]).condition == .served)
         let busy = service(handlers: some, requestCount: 3, requests: [stream, request(.milliseconds(1900))])
-        #expect(busy.condition == .busy && busy.trouble == nil && busy.remedy == nil)
+        #expect(busy.condition == .busy)
+        #expect(busy.trouble == nil)
+        #expect(busy.remedy == nil)
         let slow = service(handled: 1, handlers: some, requestCount: 3, requests: [stream, request(.seconds(2))])
         #expect(slow.condition == .slow)
         #expect(slow.trouble == "3 requests are in progress, the oldest: Lookup of x (pid 8), taken 2.0 s ago")
@@ -384,24 +434,29 @@ import Testing
                 == "1 request is in progress: Lookup of x (pid 8), taken 61.0 s ago, not waited for any more")
         #expect(one.remedy?.contains("cancelled") == true)
         let kept = service(busyFor: .zero, handled: 1, requestCount: 1, requests: [request(.seconds(2))])
-        #expect(kept.condition == .slow && kept.remedy?.contains("right to reply") == true)
+        #expect(kept.condition == .slow)
+        #expect(kept.remedy?.contains("right to reply") == true)
 
         // The asker does not take its reply.
         let replying = service(handlers: some, requestCount: 1, requests: [request(.seconds(9), isReplying: true)])
-        #expect(replying.condition == .busy && replying.requests[0].description.contains("reply waits for room"))
+        #expect(replying.condition == .busy)
+        #expect(replying.requests[0].description.contains("reply waits for room"))
         // A flood does not hide it.
         let both = service(
             handled: 1, waiting: 500, handlers: some, requestCount: 99, requests: [request(.seconds(60))])
-        #expect(both.condition == .flooded && both.trouble?.contains("; 99 requests are in progress, the old") == true)
+        #expect(both.condition == .flooded)
+        #expect(both.trouble?.contains("; 99 requests are in progress, the old") == true)
         #expect(both.remedy?.contains("see what its handler awaits") == true)
 
         // No handler is left.
         let short = service(
             waiting: 4, handlers: .init(count: 2, limit: 2), requestCount: 2, requests: [request(.milliseconds(600))])
-        #expect(short.condition == .busy && short.trouble == nil)
+        #expect(short.condition == .busy)
+        #expect(short.trouble == nil)
         let full = service(
             waiting: 4, handlers: .init(count: 100, limit: 100), requestCount: 100, requests: [request(.seconds(61))])
-        #expect(full.condition == .stuck && full.remedy?.contains("`atMost`") == true)
+        #expect(full.condition == .stuck)
+        #expect(full.remedy?.contains("`atMost`") == true)
         #expect(
             full.trouble
                 == "4 messages wait, and none was taken in a look of 0.3 s: all 100 handlers are at work; "
@@ -460,7 +515,8 @@ import Testing
         #expect(waitUntil { port.receiver.look(isComplete: true).statistics.waiting > 0 })
         port.receiver.unaskedSenderDied(ProcessIdentity(pid: 1, program: "ping"))
         let service = try right.service(observing: .milliseconds(20), before: .patience)
-        #expect(service.busiestSender?.pid == getpid() && service.waiting == 50)
+        #expect(service.busiestSender?.pid == getpid())
+        #expect(service.waiting == 50)
         #expect(service.senders.contains { $0.hasEnded && $0.sinceEmpty == 0 })
         withExtendedLifetime(runtime) {}
     }
@@ -499,7 +555,8 @@ import Testing
         let service = try port.sendRight.service(observing: .milliseconds(20), before: .patience)
         #expect(service.condition == .busy)
         let awaited = try #require(service.awaited.first { $0.port == silent.id.description })
-        #expect(awaited.replies == 1 && awaited.title.hasPrefix("port “silent” of "))
+        #expect(awaited.replies == 1)
+        #expect(awaited.title.hasPrefix("port “silent” of "))
         silent.invalidate()
         #expect(answered.wait(until: .patience))
         thread.stop()
@@ -596,10 +653,15 @@ import Testing
             }
         }
         let bytes = Two().bytes
-        #expect(Two(bytes: bytes) == Two() && Two(bytes: bytes + [1, 2, 3]) == Two())
+        #expect(Two(bytes: bytes) == Two())
+        #expect(Two(bytes: bytes + [1, 2, 3]) == Two())
         for count in 0..<bytes.count { _ = Two(bytes: bytes[..<count]) }
         let none = Two(bytes: [])
-        #expect(none.number == 0 && none.text == nil && none.list == [] && none.duration == nil && !none.flag)
+        #expect(none.number == 0)
+        #expect(none.text == nil)
+        #expect(none.list == [])
+        #expect(none.duration == nil)
+        #expect(!none.flag)
         var generator = SplitMix64(seed: drawnSeed())
         for _ in 0..<2000 { _ = Two(bytes: Samples.spoilt([bytes], &generator)) }
     }

@@ -22,7 +22,8 @@ import Testing
             for thread in threads { #expect(thread.value() == true) }
             // The one that came first may still be at it when the others have returned.
             #expect(waitUntil { calls.withLock { $0.count } == 1 && rightCalls.withLock { $0 } == 1 })
-            #expect(!port.isValid && !port.sendRight.isValid)
+            #expect(!port.isValid)
+            #expect(!port.sendRight.isValid)
         }
         let port = try MachPort()
         let caller = Shared<pthread_t?>(nil)
@@ -74,7 +75,8 @@ import Testing
         try RemoteMessagePort(server.sendRight).send(id: 1)
         #expect(isInside.wait(until: .patience))
         if isFinished { server.finish(before: .now + .milliseconds(20)) } else { server.invalidateAtOnce() }
-        #expect(!server.isValid && !isInvalid.isOpen)
+        #expect(!server.isValid)
+        #expect(!isInvalid.isOpen)
         mayEnd.open()
         #expect(isInvalid.wait(until: .patience))
     }
@@ -140,7 +142,8 @@ import Testing
         }
         let second = try served(other)
         try other.sendRight.send(MachPort.Message())
-        #expect(done.wait(until: .patience) && !port.isValid)
+        #expect(done.wait(until: .patience))
+        #expect(!port.isValid)
         goOn.open()
         #expect(waitUntil { trace.withLock { $0.count } == 3 })
         #expect(trace.withLock { $0 } == ["returned", "set before", "set late"])
@@ -238,7 +241,8 @@ import Testing
                 #expect(error == "isInvalid" || error == "becameInvalid")
             }
             #expect(late.withLock { $0 } == 0)
-            #expect(!port.isScheduled(in: first.loop) && !port.isScheduled(in: second.loop))
+            #expect(!port.isScheduled(in: first.loop))
+            #expect(!port.isScheduled(in: second.loop))
             first.stop()
             second.stop()
         }
@@ -323,7 +327,8 @@ import Testing
         port?.onInvalidation { calls.withLock { $0 += 1 } }
         right.onInvalidation { calls.withLock { $0 += 1 } }
         port = nil
-        #expect(calls.withLock { $0 } == 2 && !right.isValid)
+        #expect(calls.withLock { $0 } == 2)
+        #expect(!right.isValid)
     }
 
     @Test func `a loop keeps its port until it is removed`() throws {
@@ -348,7 +353,8 @@ import Testing
         let first = try served(port)
         first.stop()
         #expect(first.join(before: .patience))
-        #expect(port.isValid && !port.isScheduled(in: first.loop))
+        #expect(port.isValid)
+        #expect(!port.isScheduled(in: first.loop))
         try port.sendRight.send(MachPort.Message())
         let second = try served(port)
         #expect(handled.wait(until: .patience))

@@ -13,13 +13,18 @@ struct LaneTableTests {
 
     @Test func `without lanes, nothing is taken that cannot be handled`() {
         var table = table()
-        #expect(table.mayTake && table.handlers == (0, 2))
+        #expect(table.mayTake)
+        #expect(table.handlers == (0, 2))
         #expect(table.arrive(nil, 1) { 1 } == .start(0))
         #expect(table.mayTake)
         #expect(table.arrive(nil, 1) { 2 } == .start(0))
-        #expect(!table.mayTake && table.fullLane == "" && table.handlers == (2, 2))
+        #expect(!table.mayTake)
+        #expect(table.fullLane == "")
+        #expect(table.handlers == (2, 2))
         #expect(table.end(0) == nil)
-        #expect(table.mayTake && table.fullLane == nil && table.handlers == (1, 2))
+        #expect(table.mayTake)
+        #expect(table.fullLane == nil)
+        #expect(table.handlers == (1, 2))
     }
 
     @Test func `with lanes, some wait for their lane, in order, and then nothing is taken`() {
@@ -30,7 +35,9 @@ struct LaneTableTests {
         #expect(table.mayTake)
         // Another id, the same lane.
         #expect(table.arrive(slow, 8) { 3 } == .wait(1, 2))
-        #expect(!table.mayTake && table.fullLane == "slow" && table.handlers == (1, 3))
+        #expect(!table.mayTake)
+        #expect(table.fullLane == "slow")
+        #expect(table.handlers == (1, 3))
         #expect(table.end(1) == 2)
         #expect(table.mayTake)
         #expect(table.end(1) == 3)
@@ -72,7 +79,8 @@ struct LaneTableTests {
         table = self.table(lasting: 1)
         #expect(table.arrive(stream, 1) { 1 } == .start(1))
         #expect(table.arrive(stream, 1) { 2 } == .refuse(limit: 1))
-        #expect(table.mayTake && table.handlers == (0, 2))
+        #expect(table.mayTake)
+        #expect(table.handlers == (0, 2))
         table = self.table()
         #expect(table.arrive(stream, 1) { 1 } == .start(0))
     }
@@ -87,7 +95,8 @@ struct LaneTableTests {
         #expect(table.mayTake)
         #expect(table.end(1, isLast: true) == nil)
         #expect(table.removeWaiting() == [2])
-        #expect(table.removeWaiting() == [] && table.handlers == (0, 3))
+        #expect(table.removeWaiting() == [])
+        #expect(table.handlers == (0, 3))
     }
 
     @Test func `limits beyond all numbers add up`() {

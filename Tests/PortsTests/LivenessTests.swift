@@ -80,7 +80,8 @@ import ZeroMQ
             crl_unforked_close(second)
             close(listener)
         }
-        #expect(told.wait(until: .patience) && !right.isValid)
+        #expect(told.wait(until: .patience))
+        #expect(!right.isValid)
     }
 
     @Test func `what a cut connection has not told of taken bytes holds up no sender`() throws {
@@ -130,8 +131,10 @@ import ZeroMQ
         // What came before is done with when this is.
         #expect(try port.sendRight.statistics().waiting == 0)
         let child = Child("send", "1", in: sandbox)
-        #expect(try port.receive(before: .patience).id == 0 && child.wait() == 0)
-        #expect(right.isValid && calls.withLock { $0 } == 0)
+        #expect(try port.receive(before: .patience).id == 0)
+        #expect(child.wait() == 0)
+        #expect(right.isValid)
+        #expect(calls.withLock { $0 } == 0)
     }
 
     @Test func `a right that was lost is found anew by its port's name`() throws {
@@ -142,7 +145,8 @@ import ZeroMQ
         #expect(errorKind { try lost.send(MachPort.Message()) } == "isInvalid")
         for _ in 0..<3 {
             let found = try RemoteMessagePort(name: "echo", nameServer: sandbox.names)
-            #expect(found.isValid && !lost.isValid)
+            #expect(found.isValid)
+            #expect(!lost.isValid)
             #expect(try found.request(id: 1, [7]) == [7])
         }
         withExtendedLifetime(owner) {}
@@ -163,8 +167,10 @@ import ZeroMQ
             told.open()
         }
         owner.kill()
-        #expect(told.wait(until: .patience) && !right.isValid)
-        #expect(otherTold.wait(until: .patience) && !other.isValid)
+        #expect(told.wait(until: .patience))
+        #expect(!right.isValid)
+        #expect(otherTold.wait(until: .patience))
+        #expect(!other.isValid)
     }
 
     @Test func `a handler may send to a port that its thread has to connect to first`() throws {
@@ -196,7 +202,8 @@ import ZeroMQ
         try right.send(MachPort.Message(replyPort: desk.port.sendRight), before: .patience)
         let child = pid_t(try desk.port.receive(before: .patience).id)
         parent.kill()
-        #expect(parent.wait() == -SIGKILL && kill(child, 0) == 0)
+        #expect(parent.wait() == -SIGKILL)
+        #expect(kill(child, 0) == 0)
         return (right, child)
     }
 

@@ -99,7 +99,8 @@ import Testing
         let senders = (0..<4).map { send(20_000, from: $0, to: port.sendRight) }
         for sender in senders { #expect(sender.value(before: .now + .seconds(60)) == .some(nil)) }
         #expect(ledger.complete.wait(until: .patience))
-        #expect(ledger.isInOrder && ledger.count == 80_000)
+        #expect(ledger.isInOrder)
+        #expect(ledger.count == 80_000)
         thread.stop()
         port.invalidate()
     }
@@ -206,7 +207,9 @@ import Testing
         let components: [MachPort.Message.Component] = [.bytes(Array("hello".utf8)), .port(mine.sendRight), .bytes([])]
         try server.sendRight.send(MachPort.Message(id: 1, components, replyPort: mine.sendRight))
         let answer = try mine.receive(before: .patience)
-        #expect(answer.id == 2 && answer.components == components && answer.replyPort == nil)
+        #expect(answer.id == 2)
+        #expect(answer.components == components)
+        #expect(answer.replyPort == nil)
         #expect(answer.sender == MachPort.Message.Sender(pid: getpid(), uid: geteuid(), gid: getegid()))
         thread.stop()
     }
@@ -220,7 +223,8 @@ import Testing
         #expect(message.sender == nil)
         try port.sendRight.send(message)
         let changed = try port.receive(before: .patience)
-        #expect(changed.id == 5 && changed.components == [.bytes([1, 2]), .port(port.sendRight)])
+        #expect(changed.id == 5)
+        #expect(changed.components == [.bytes([1, 2]), .port(port.sendRight)])
         #expect(changed.replyPort == port.sendRight)
     }
 
@@ -384,7 +388,8 @@ import Testing
         let ledger = Ledger(senders: 4, each: 1000)
         for _ in 0..<4000 { ledger.note(try port.receive(before: .patience)) }
         for sender in senders { #expect(sender.value() == .some(nil)) }
-        #expect(ledger.isInOrder && ledger.count == 4000)
+        #expect(ledger.isInOrder)
+        #expect(ledger.count == 4000)
         #expect(port.sendRight.channel.waiterCount == 0)
     }
 
@@ -407,7 +412,8 @@ import Testing
         for (sender, milliseconds) in zip(senders, [120, 20, 70]) {
             let (error, time) = sender.value() ?? ("none", .zero)
             #expect(error == "sendTimedOut")
-            #expect(time >= .milliseconds(milliseconds) && time < .seconds(10), "\(time)")
+            #expect(time >= .milliseconds(milliseconds), "\(time)")
+            #expect(time < .seconds(10), "\(time)")
         }
         #expect(right.channel.waiterCount == 1)
         while try port.receive(before: .patience).id != 1000 {}
@@ -471,7 +477,8 @@ import Testing
         try makeAndDrop(10_000)
         // Other tests make ports at the same time: not nearly so many.
         let after = (ports: runtime.ports.count, channels: runtime.channels.count)
-        #expect(after.ports - before.ports < 1000 && after.channels - before.channels < 2000)
+        #expect(after.ports - before.ports < 1000)
+        #expect(after.channels - before.channels < 2000)
     }
 
     @Test(arguments: [0, -1, Int.min, Int.max])
@@ -514,7 +521,8 @@ import Testing
 
     @Test func `rights compare by port`() throws {
         let (one, other) = (try MachPort(), try MachPort())
-        #expect(one.sendRight == one.sendRight && one.sendRight != other.sendRight)
+        #expect(one.sendRight == one.sendRight)
+        #expect(one.sendRight != other.sendRight)
         #expect(Set([one.sendRight, other.sendRight, one.sendRight]).count == 2)
         #expect(one.description != other.description)
     }

@@ -15,7 +15,8 @@ import Testing
         let thread = try RunLoopThread()
         try server.schedule(in: thread.loop)
         let remote = RemoteMessagePort(server.sendRight)
-        #expect(server.name == nil && remote.name == nil)
+        #expect(server.name == nil)
+        #expect(remote.name == nil)
         #expect(try remote.request(id: 1, [5]) == [5])
         #expect(try sandbox.names.names() == [])
         thread.stop()
@@ -30,7 +31,8 @@ import Testing
         let loop = ThreadRunLoop.current
         let remote = RemoteMessagePort(server.sendRight)
         for mode: ThreadRunLoop.Mode in ["a", "b"] { try server.schedule(in: loop, forMode: mode) }
-        #expect(server.isScheduled(in: loop, forMode: "a") && server.isScheduled(in: loop, forMode: "b"))
+        #expect(server.isScheduled(in: loop, forMode: "a"))
+        #expect(server.isScheduled(in: loop, forMode: "b"))
         #expect(!server.isScheduled(in: loop))
         for (id, mode) in [(1, "a"), (2, "b")] as [(UInt32, ThreadRunLoop.Mode)] {
             try remote.send(id: id)
@@ -72,10 +74,12 @@ import Testing
             told.withLock { $0.append("local \(pthread_equal(pthread_self(), threadOfEnd) != 0)") }
         }
         remote.onInvalidation { told.withLock { $0.append("remote") } }
-        #expect(server.isValid && remote.isValid)
+        #expect(server.isValid)
+        #expect(remote.isValid)
         server.invalidate()
         server.invalidate()
-        #expect(!server.isValid && !remote.isValid)
+        #expect(!server.isValid)
+        #expect(!remote.isValid)
         #expect(told.withLock { $0.sorted() } == ["local true", "remote"])
         server.onInvalidation { told.withLock { $0.append("late local") } }
         remote.onInvalidation { told.withLock { $0.append("late remote") } }
@@ -87,11 +91,13 @@ import Testing
         let child = Child("serve", "there", in: sandbox)
         let right = try sandbox.names.waitForPort(forName: "there", before: .patience)
         let remote = try RemoteMessagePort(name: "there", nameServer: sandbox.names)
-        #expect(remote.name == "there" && remote.sendRight == right)
+        #expect(remote.name == "there")
+        #expect(remote.sendRight == right)
         let told = Latch()
         remote.onInvalidation { told.open() }
         child.kill()
-        #expect(told.wait(until: .patience) && !remote.isValid)
+        #expect(told.wait(until: .patience))
+        #expect(!remote.isValid)
     }
 
     @Test func `the default name server is that of the process's directory`() throws {

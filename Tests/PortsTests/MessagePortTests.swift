@@ -219,13 +219,16 @@ import Testing
         for number in 0..<(1000 as UInt64) {
             table.add(Counted(reads: reads, id: ports[Int(number / 2)]), number)
         }
-        #expect(table.remove(0)?.id == ports[0] && table.remove(0) == nil)
+        #expect(table.remove(0)?.id == ports[0])
+        #expect(table.remove(0) == nil)
         for port in ports {
             let count = port == ports[0] ? 1 : 2
             #expect(table.count(to: port) == count)
             let removed = table.removeAll(to: port)
-            #expect(removed.count == count && removed.allSatisfy { $0.id == port })
-            #expect(table.count(to: port) == 0 && table.removeAll(to: port).isEmpty)
+            #expect(removed.count == count)
+            #expect(removed.allSatisfy { $0.id == port })
+            #expect(table.count(to: port) == 0)
+            #expect(table.removeAll(to: port).isEmpty)
         }
         #expect((0..<1000).allSatisfy { table[$0] == nil })
         // A few for each request.
@@ -356,7 +359,8 @@ import Testing
         server.onInvalidation { ended.open() }
         server.invalidate()
         #expect(ended.wait(until: .distantPast) || ended.wait(until: .now))
-        #expect(!server.isValid && !remote.isValid)
+        #expect(!server.isValid)
+        #expect(!remote.isValid)
         #expect(errorKind { _ = try RemoteMessagePort(name: "echo", nameServer: sandbox.names) } == "nameNotFound")
         _ = try LocalMessagePort(name: "echo", nameServer: sandbox.names) { _, _ in nil }
         thread.stop()
@@ -447,11 +451,13 @@ import Testing
         try server.schedule(in: thread.loop)
         let remote = try RemoteMessagePort(name: "old", nameServer: sandbox.names)
         try server.rename(to: "new")
-        #expect(server.name == "new" && remote.name == "old")
+        #expect(server.name == "new")
+        #expect(remote.name == "old")
         #expect(errorKind { _ = try RemoteMessagePort(name: "old", nameServer: sandbox.names) } == "nameNotFound")
         let renamed = try RemoteMessagePort(name: "new", nameServer: sandbox.names)
         #expect(renamed.sendRight == remote.sendRight)
-        #expect(try remote.request(id: 1, [1]) == [1] && renamed.request(id: 1, [2]) == [2])
+        #expect(try remote.request(id: 1, [1]) == [1])
+        #expect(try renamed.request(id: 1, [2]) == [2])
         try server.rename(to: "new")
         try server.rename(to: nil)
         #expect(server.name == nil)

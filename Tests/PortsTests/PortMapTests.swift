@@ -17,13 +17,17 @@ import Testing
         for _ in 0..<3 { try await right.send(MachPort.Message()) }
 
         let map = try await sandbox.names.map(observing: .milliseconds(20), before: .patience)
-        #expect(Set(map.processes.map(\.pid)) == [getpid(), child.pid] && map.processes.allSatisfy(\.answers))
+        #expect(Set(map.processes.map(\.pid)) == [getpid(), child.pid])
+        #expect(map.processes.allSatisfy { $0.answers })
         #expect(map.processes.first { $0.pid == child.pid }?.program?.hasSuffix("/PortsTestHelper") == true)
         #expect(map.ports.map(\.names) == [["owned"], ["second", "test"]])
-        #expect(map.ports.map(\.owner) == [child.pid, getpid()] && map.ports[0].id == right.id.description)
-        #expect(map.ports[0].service?.condition == .unserved && map.ports[0].service?.waiting == 3)
+        #expect(map.ports.map(\.owner) == [child.pid, getpid()])
+        #expect(map.ports[0].id == right.id.description)
+        #expect(map.ports[0].service?.condition == .unserved)
+        #expect(map.ports[0].service?.waiting == 3)
         let sent = try #require(map.edges.first { $0.port == map.ports[0].id })
-        #expect(sent.sender == getpid() && sent.sent == 3)
+        #expect(sent.sender == getpid())
+        #expect(sent.sent == 3)
         // The report of the child.
         #expect(map.edges.contains { $0.port == map.ports[1].id && $0.sender == child.pid && $0.sent == 1 })
         #expect(map.edges.count == 2)
@@ -54,7 +58,8 @@ import Testing
         }
         let runtime = PortRuntime(directory: sandbox.path)
         let map = try await runtime.nameServer.map(observing: .milliseconds(100), before: .patience)
-        #expect(map.ports.count == 150 && map.ports.allSatisfy { $0.service != nil })
+        #expect(map.ports.count == 150)
+        #expect(map.ports.allSatisfy { $0.service != nil })
         withExtendedLifetime((ports, runtime)) {}
     }
 

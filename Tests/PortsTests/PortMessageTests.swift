@@ -28,7 +28,8 @@ import Testing
             _ = try ThreadRunLoop.current.runInMode("switchboard", seconds: 20, returnAfterSourceHandled: true)
         }
         let calls = switchboard.calls.withLock { $0 }
-        #expect(calls.map(\.id) == [0, 1] && calls.map(\.port) == ports.map(ObjectIdentifier.init))
+        #expect(calls.map(\.id) == [0, 1])
+        #expect(calls.map(\.port) == ports.map(ObjectIdentifier.init))
         for port in ports { port.invalidate() }
     }
 
@@ -46,7 +47,8 @@ import Testing
         let numbers: [UInt16] = [1, 258]
         try port.sendRight.send(id: 3, bytes: numbers.span.bytes, replyPort: mine.sendRight)
         let message = try port.receive(before: .patience)
-        #expect(message.id == 3 && message.components == [.bytes([1, 0, 2, 1])])
+        #expect(message.id == 3)
+        #expect(message.components == [.bytes([1, 0, 2, 1])])
         #expect(message.replyPort == mine.sendRight)
     }
 
@@ -56,6 +58,8 @@ import Testing
         try first.sendRight.send(MachPort.Message(id: 9, components, replyPort: mine.sendRight))
         try second.sendRight.send(first.receive(before: .patience))
         let message = try second.receive(before: .patience)
-        #expect(message.id == 9 && message.components == components && message.replyPort == mine.sendRight)
+        #expect(message.id == 9)
+        #expect(message.components == components)
+        #expect(message.replyPort == mine.sendRight)
     }
 }

@@ -22,18 +22,31 @@ import Testing
         let components: [MachPort.Message.Component] = [.bytes([1, 2, 3]), .port(other.sendRight), .bytes([])]
         try port.sendRight.send(MachPort.Message(id: 5, components))
         let taken = try #require(try monitor?.next(before: .patience))
-        #expect(taken.kind == .message && taken.id == 5 && taken.number == 1 && taken.duration == nil)
-        #expect(taken.size == 3 && taken.sizes == [3, 0, 0] && taken.ports == 1 && taken.sender == getpid())
-        #expect(taken.program?.isEmpty == false && abs(taken.time - Double(Glibc.time(nil))) < 1000)
+        #expect(taken.kind == .message)
+        #expect(taken.id == 5)
+        #expect(taken.number == 1)
+        #expect(taken.duration == nil)
+        #expect(taken.size == 3)
+        #expect(taken.sizes == [3, 0, 0])
+        #expect(taken.ports == 1)
+        #expect(taken.sender == getpid())
+        #expect(taken.program?.isEmpty == false)
+        #expect(abs(taken.time - Double(Glibc.time(nil))) < 1000)
         let handled = try #require(try monitor?.next(before: .patience))
-        #expect(handled.kind == .handled && handled.number == 1 && handled.duration ?? .zero > .zero)
+        #expect(handled.kind == .handled)
+        #expect(handled.number == 1)
+        #expect(handled.duration ?? .zero > .zero)
 
         // Another handler is seen as the first one was, and a frame as a local message.
         port.setHandler { _ in }
         try right.send(MachPort.Message(id: 6, bytes: [UInt8](repeating: 1, count: 100)), before: .patience)
         let frame = try #require(try monitor?.next(before: .patience))
-        #expect(frame.kind == .message && frame.id == 6 && frame.size == 100 && frame.sender == getpid())
-        #expect(monitor?.lostCount == 0 && isMonitored(port))
+        #expect(frame.kind == .message)
+        #expect(frame.id == 6)
+        #expect(frame.size == 100)
+        #expect(frame.sender == getpid())
+        #expect(monitor?.lostCount == 0)
+        #expect(isMonitored(port))
         monitor = nil
         #expect(waitUntil { !isMonitored(port) && PortRuntime.shared.inspector.openCount == 0 })
         try port.sendRight.send(MachPort.Message())
@@ -84,13 +97,16 @@ import Testing
         #expect(errorKind { _ = try remote.request(id: 4, timeout: .seconds(60)) } == "failed")
         let events = try (0..<8).map { _ in try #require(try monitor.next(before: .patience)) }
         #expect(events.map(\.kind) == [.request, .reply, .request, .unanswered, .request, .reply, .request, .failure])
-        #expect(events.map(\.number) == [1, 1, 2, 2, 3, 3, 4, 4] && events.map(\.id) == [1, 1, 2, 2, 3, 3, 4, 4])
+        #expect(events.map(\.number) == [1, 1, 2, 2, 3, 3, 4, 4])
+        #expect(events.map(\.id) == [1, 1, 2, 2, 3, 3, 4, 4])
         #expect(events.map(\.name) == [nil, nil, nil, nil, nil, nil, "Lookup", "Lookup"])
-        #expect(events[1].duration ?? .zero > .zero && events[5].size == 1)
+        #expect(events[1].duration ?? .zero > .zero)
+        #expect(events[5].size == 1)
         // An asker that gives up is seen before the end of its request.
         #expect(errorKind { _ = try remote.request(id: 5, timeout: .milliseconds(20)) } == "receiveTimedOut")
         let given = try (0..<2).map { _ in try #require(try monitor.next(before: .patience)) }
-        #expect(given.map(\.kind) == [.request, .cancelled] && given.map(\.id) == [5, 5])
+        #expect(given.map(\.kind) == [.request, .cancelled])
+        #expect(given.map(\.id) == [5, 5])
         kept.withLock { $0 = [] }
         #expect(try monitor.next(before: .patience)?.kind == .unanswered)
         thread.stop()
@@ -122,8 +138,9 @@ import Testing
         while seen + monitor.lostCount < count {
             if try #require(try monitor.next(before: .patience)).kind == .message { seen += 1 }
         }
-        #expect(
-            seen + monitor.lostCount == count && seen > 0 && monitor.lostCount > 0, sourceLocation: sourceLocation)
+        #expect(seen + monitor.lostCount == count, sourceLocation: sourceLocation)
+        #expect(seen > 0, sourceLocation: sourceLocation)
+        #expect(monitor.lostCount > 0, sourceLocation: sourceLocation)
     }
 
     @Test func `of a flood some is seen, and the rest is counted`() throws {
@@ -157,7 +174,8 @@ import Testing
         let periods = Int(start.duration(to: .now) / .milliseconds(50)) + 1
         #expect(numbers.count <= 256 * periods, "\(numbers.count) in \(periods) periods")
         // A gap in the numbers shows what was left out.
-        #expect(numbers == numbers.sorted() && Set(numbers).count == numbers.count)
+        #expect(numbers == numbers.sorted())
+        #expect(Set(numbers).count == numbers.count)
         #expect(monitor.lostCount == 0 || (numbers.last ?? 0) > numbers.count)
         thread.stop()
     }
@@ -192,9 +210,8 @@ import Testing
         let port = try MachPort()
         let longest = PortEvent.Filter(
             id: 1, sender: 2, program: String(repeating: "é", count: PortEvent.Filter.mostProgram / 2), minimumSize: 3)
-        #expect(
-            longest.bytes.count <= InspectionQuestion.mostArguments && PortEvent.Filter(bytes: longest.bytes) == longest
-        )
+        #expect(longest.bytes.count <= InspectionQuestion.mostArguments)
+        #expect(PortEvent.Filter(bytes: longest.bytes) == longest)
         _ = try PortMonitor(port.sendRight, filter: longest, before: .patience)
         var longer = longest
         longer.program?.append("x")
@@ -210,9 +227,14 @@ import Testing
         let stream = EventStream(
             .init(), to: InspectionAnswer(to: answers.receiver.channel) {}, runtime.housekeeping
         ) { _ in }
-        #expect(taps[0].add(stream) && taps[0].remove(stream) && !isMonitored(port))
-        #expect(taps[1].add(stream) && !taps[0].remove(stream) && isMonitored(port))
-        #expect(taps[1].remove(stream) && !isMonitored(port))
+        #expect(taps[0].add(stream))
+        #expect(taps[0].remove(stream))
+        #expect(!isMonitored(port))
+        #expect(taps[1].add(stream))
+        #expect(!taps[0].remove(stream))
+        #expect(isMonitored(port))
+        #expect(taps[1].remove(stream))
+        #expect(!isMonitored(port))
     }
 
     @Test func `a port that ends with its runtime leaves no monitor`() throws {

@@ -10,7 +10,8 @@ import Testing
     let sandbox = Sandbox()
 
     @Test func `a process that runs or is stopped is not ending`() throws {
-        #expect(!ProcessStatus.isEnding(getpid()) && !ProcessStatus.isEnding(0))
+        #expect(!ProcessStatus.isEnding(getpid()))
+        #expect(!ProcessStatus.isEnding(0))
         let desk = try Desk(sandbox)
         let child = Child("echo", in: sandbox)
         let right = try desk.report()

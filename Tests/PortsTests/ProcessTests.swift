@@ -66,7 +66,8 @@ import Testing
         remote.sendRight.onInvalidation { ended.open() }
         try remote.send(id: 99)
         #expect(child.wait() == 0)
-        #expect(ended.wait(until: .patience) && !remote.isValid)
+        #expect(ended.wait(until: .patience))
+        #expect(!remote.isValid)
     }
 
     @Test func `a right passes through a second process to a third, and back`() throws {
@@ -80,7 +81,8 @@ import Testing
         // It has come home, and is the right that it was.
         #expect(message.components == [.port(mine.sendRight)])
         let sender = try #require(message.sender)
-        #expect([second.pid, third.pid].contains(sender.pid) && sender.uid == geteuid())
+        #expect([second.pid, third.pid].contains(sender.pid))
+        #expect(sender.uid == geteuid())
     }
 
     // MARK: The end of a process
@@ -195,7 +197,8 @@ import Testing
         let port = try MachPort(nameServer: sandbox.names)
         let worker = try launch("worker", "a", "b c", port: port).get()
         let report = try port.receive(before: .patience)
-        #expect(report.id == 5 && report.bytes == Array(#"["a", "b c"]"#.utf8))
+        #expect(report.id == 5)
+        #expect(report.bytes == Array(#"["a", "b c"]"#.utf8))
         #expect(report.sender?.pid == worker.pid)
         #expect(worker.status == nil)
         let ended = Latch()
@@ -255,7 +258,8 @@ import Testing
                 Issue.record("\(error)")
                 return
             }
-            #expect(pid != worker.pid && uid == geteuid())
+            #expect(pid != worker.pid)
+            #expect(uid == geteuid())
         }
         #expect(worker.waitForExit(before: .patience) == .signaled(SIGKILL))
     }

@@ -12,16 +12,21 @@ import Testing
     @Test func `the last turn of other threads finishes an invalid port`() {
         var lifecycle = ReceiverLifecycle()
         for thread in [1, 2, 2] as [Int32] { #expect(lifecycle.beginTurn(thread) == true) }
-        #expect(lifecycle.hasTurn(2) && !lifecycle.hasTurn(3))
-        #expect(lifecycle.invalidate() && !lifecycle.invalidate() && !lifecycle.isOpen)
+        #expect(lifecycle.hasTurn(2))
+        #expect(!lifecycle.hasTurn(3))
+        #expect(lifecycle.invalidate() == true)
+        #expect(lifecycle.invalidate() == false)
+        #expect(!lifecycle.isOpen)
         #expect(lifecycle.beginTurn(3) == false)
         let finished = Shared(false)
         #expect((lifecycle.finishLater(on: 1, hasEnded: { _ in false }) { finished.withLock { $0 = true } }) == true)
-        #expect(lifecycle.endTurn(2) == nil && lifecycle.endTurn(1) == nil)
+        #expect(lifecycle.endTurn(2) == nil)
+        #expect(lifecycle.endTurn(1) == nil)
         lifecycle.endTurn(2)?()
         #expect(finished.withLock { $0 })
         lifecycle.finish()
-        #expect(lifecycle.endTurn(2) == nil && !lifecycle.beginTurn(1))
+        #expect(lifecycle.endTurn(2) == nil)
+        #expect(lifecycle.beginTurn(1) == false)
     }
 
     @Test func `a thread's own turns, and those of threads that have ended, hold up nobody`() {
@@ -46,11 +51,13 @@ import Testing
         counts.note(sent: 6, by: one)
         counts.senderDied(one, ProcessIdentity(pid: 7, program: "x"))
         #expect(counts.knownSenderCount == 1)
-        #expect(counts.ended.map(\.sinceEmpty) == [6] && counts.ended.first?.sender.program == "x")
+        #expect(counts.ended.map(\.sinceEmpty) == [6])
+        #expect(counts.ended.first?.sender.program == "x")
         #expect(counts.statistics(ownSent: 1, isEmpty: false, now: now) == .init(received: 1, waiting: 13))
         // Whoever has only looked the name up displaces nobody.
         for pid in Int32(100)..<200 { counts.unaskedSenderDied(ProcessIdentity(pid: pid, program: "y")) }
-        #expect(counts.ended.contains { $0.sender.program == "x" } && counts.ended.count == 16)
+        #expect(counts.ended.contains { $0.sender.program == "x" })
+        #expect(counts.ended.count == 16)
     }
 
     @Test func `what does not come to an empty queue for a second is lost`() {
@@ -72,10 +79,12 @@ import Testing
         for _ in 0..<12 { counts.noteTaken() }
         counts.note(sent: 10, by: one)
         _ = counts.statistics(ownSent: 2, isEmpty: true, now: .now)
-        #expect(counts.sinceEmpty(by: one) == 0 && counts.sinceEmpty(ownSent: 2) == 0)
+        #expect(counts.sinceEmpty(by: one) == 0)
+        #expect(counts.sinceEmpty(ownSent: 2) == 0)
         counts.note(sent: 11, by: one)
         counts.note(sent: 5, by: other)
-        #expect(counts.sinceEmpty(by: one) == 1 && counts.sinceEmpty(by: other) == 5)
+        #expect(counts.sinceEmpty(by: one) == 1)
+        #expect(counts.sinceEmpty(by: other) == 5)
         #expect(counts.sinceEmpty(ownSent: 3) == 1)
         // Of those that have ended, only the newest are kept, and none when the queue is empty.
         for pid in 1...100 as ClosedRange<pid_t> {
@@ -83,7 +92,8 @@ import Testing
             counts.note(sent: 1, by: sender)
             counts.senderDied(sender, ProcessIdentity(pid: pid, program: nil))
         }
-        #expect(counts.ended.count == 16 && counts.ended.last?.sender.pid == 100)
+        #expect(counts.ended.count == 16)
+        #expect(counts.ended.last?.sender.pid == 100)
         _ = counts.statistics(ownSent: 3, isEmpty: true, now: .now)
         #expect(counts.ended.isEmpty)
     }
@@ -102,9 +112,13 @@ import Testing
 
     @Test func `credit is returned in eighths of the limit, to each sender its own, and the rest together`() {
         var credit = CreditReturns(byteLimit: 80)
-        #expect(credit.take(9, from: 1) == 0 && credit.take(10, from: 2) == 10 && credit.take(4, from: 3) == 0)
-        #expect(credit.take(1, from: 1) == 10 && credit.count == 1)
-        #expect(credit.returnAll() == [3: 4] && credit.returnAll().isEmpty)
+        #expect(credit.take(9, from: 1) == 0)
+        #expect(credit.take(10, from: 2) == 10)
+        #expect(credit.take(4, from: 3) == 0)
+        #expect(credit.take(1, from: 1) == 10)
+        #expect(credit.count == 1)
+        #expect(credit.returnAll() == [3: 4])
+        #expect(credit.returnAll().isEmpty)
     }
 
     // MARK: Names
@@ -112,17 +126,22 @@ import Testing
     @Test func `a set that knows its newest element names the next newest after a removal`() {
         var set = RecentSet<String>()
         for name in ["a", "b", "a", "c"] { set.insert(name) }
-        #expect(set.elements == ["a", "b", "c"] && set.last == "c")
+        #expect(set.elements == ["a", "b", "c"])
+        #expect(set.last == "c")
         set.remove("b")
         set.remove("none")
-        #expect(set.elements == ["a", "c"] && set.last == "c")
+        #expect(set.elements == ["a", "c"])
+        #expect(set.last == "c")
         set.insert("b")
         set.remove("c")
-        #expect(set.elements == ["a", "b"] && set.last == "b")
+        #expect(set.elements == ["a", "b"])
+        #expect(set.last == "b")
         set.remove("b")
-        #expect(set.elements == ["a"] && set.last == "a")
+        #expect(set.elements == ["a"])
+        #expect(set.last == "a")
         set.remove("a")
-        #expect(set.elements == [] && set.last == nil)
+        #expect(set.elements == [])
+        #expect(set.last == nil)
     }
 
     /// Counts how often two are compared.
@@ -165,7 +184,8 @@ import Testing
         state.begin(1, taken)
         #expect(state.tell(stopped, 1, at: start) == start + .seconds(1))
         #expect(state.tell(live, 1, at: start) == start + .seconds(1))
-        #expect(state.tellersEnd(1).isEmpty && state.isFinishing(1))
+        #expect(state.tellersEnd(1).isEmpty)
+        #expect(state.isFinishing(1))
         #expect(!isDone(1, state.finished(live, 1)))
         #expect(isDone(1, state.giveUp(stopped, 1)))
         // It has finished already.
@@ -176,9 +196,11 @@ import Testing
         state.begin(2, taken)
         #expect(state.tell(stopped, 2, at: later) == start + .seconds(1))
         #expect(state.tell(live, 2, at: later) == later + .seconds(1))
-        #expect(state.silence(of: stopped) == start && state.silence(of: live) == nil)
+        #expect(state.silence(of: stopped) == start)
+        #expect(state.silence(of: live) == nil)
         // It goes on, and tells what it was asked first.
-        #expect(state.finished(stopped, 1).isEmpty && state.silence(of: stopped) == nil)
+        #expect(state.finished(stopped, 1).isEmpty)
+        #expect(state.silence(of: stopped) == nil)
         #expect(state.tell(stopped, 2, at: later) == later + .seconds(1))
         #expect(state.tell(stopped, 3, at: later) == nil)
         _ = state.tellersEnd(2)

@@ -26,8 +26,10 @@ import Testing
         let ticking = recordings.filter { $0.callouts.contains { $0.callout?.label == "tick" } }
         #expect(ticking.count == 1)
         let recording = try #require(ticking.first)
-        #expect(recording.duration >= .milliseconds(100) && recording.dropped == 0)
-        #expect(recording.passes.count > 1 && recording.sleeps.contains { $0.sleep?.wakeUp == .timer })
+        #expect(recording.duration >= .milliseconds(100))
+        #expect(recording.dropped == 0)
+        #expect(recording.passes.count > 1)
+        #expect(recording.sleeps.contains { $0.sleep?.wakeUp == .timer })
         port.invalidate()
         #expect(throws: PortError.self) { try port.sendRight.recordings(for: .zero) }
     }
@@ -108,7 +110,8 @@ import Testing
                 loop: "thread 1", start: .init(nanoseconds: 1), end: .init(nanoseconds: 2), spans: spans, dropped: 4))
         let bytes = part.bytes
         let read = RecordingPart(bytes: bytes)
-        #expect(read.number == 3 && read.recording == part.recording)
+        #expect(read.number == 3)
+        #expect(read.recording == part.recording)
 
         var random = SplitMix64(seed: drawnSeed())
         for _ in 0..<2000 {

@@ -28,7 +28,9 @@ import Testing
         func service() async throws -> PortService { try await right.service(observing: .milliseconds(20)) }
         #expect(await waitUntil { (try? await service().handlers) == .init(count: 0, limit: 2) })
         let idle = try await service()
-        #expect(idle.condition == .served && idle.requests.isEmpty && idle.waitingTasks == 1)
+        #expect(idle.condition == .served)
+        #expect(idle.requests.isEmpty)
+        #expect(idle.waitingTasks == 1)
         #expect(idle.takers == ["tasks, 0 at work, at most 2 at a time"])
 
         let remote = RemoteMessagePort(right)
@@ -38,10 +40,13 @@ import Testing
         #expect(await waitUntil { (try? await service().handlers?.count) == 2 })
         #expect(await waitUntil { (try? await service().waiting) == 1 })
         let full = try await service()
-        #expect(full.requestCount == 2 && full.requests.count == 2 && full.lastingCount == 0)
+        #expect(full.requestCount == 2)
+        #expect(full.requests.count == 2)
+        #expect(full.lastingCount == 0)
         #expect(full.requests.allSatisfy { $0.pid == getpid() && $0.program != nil && $0.name == nil })
         #expect(full.senders.map(\.requests) == [2])
-        #expect(full.requests[0].age >= full.requests[1].age && full.requests.allSatisfy { !$0.isCancelled })
+        #expect(full.requests[0].age >= full.requests[1].age)
+        #expect(full.requests.allSatisfy { !$0.isCancelled })
         #expect(full.condition == (full.requests[0].age < .seconds(2) ? .busy : .stuck))
         opener.finish()
         for asker in askers { _ = try await asker.value }
@@ -66,8 +71,12 @@ import Testing
         #expect(await waitUntil { (try? await service().handling.count) == 1 })
         let busy = try await service()
         let message = try #require(busy.handling.first)
-        #expect(message.id == 9 && message.pid == getpid() && !message.isRequest && !message.isOlder)
-        #expect(busy.requests.isEmpty && busy.condition == (message.age < PortService.longHandling ? .busy : .slow))
+        #expect(message.id == 9)
+        #expect(message.pid == getpid())
+        #expect(!message.isRequest)
+        #expect(!message.isOlder)
+        #expect(busy.requests.isEmpty)
+        #expect(busy.condition == (message.age < PortService.longHandling ? .busy : .slow))
         opener.finish()
         #expect(await waitUntil { (try? await service().handling.isEmpty) == true })
         server.invalidate()
@@ -86,7 +95,9 @@ import Testing
         #expect(waitUntil { !kept.withLock { $0.isEmpty } })
         #expect(waitUntil { (try? right.service(before: .patience).requests.first?.isCancelled) == true })
         let service = try right.service(before: .patience)
-        #expect(service.requestCount == 1 && service.requests.first?.id == 5 && service.handlers == nil)
+        #expect(service.requestCount == 1)
+        #expect(service.requests.first?.id == 5)
+        #expect(service.handlers == nil)
         #expect(service.condition != .served)
         // Released after the lock.
         _ = kept.withLock { $0.removeFirst() }
@@ -108,17 +119,25 @@ import Testing
             taken.forEach { entry, _ in numbers.insert(entry.number) }
             return numbers
         }
-        #expect(numbers() == Set(0..<200) && Set(places).count == 200)
+        #expect(numbers() == Set(0..<200))
+        #expect(Set(places).count == 200)
         taken.setKind(RequestKind(name: "Count", mayLast: true), of: 1)
         let seen = RequestsInProgress(taken, sandbox.names.runtime.inspector, inHand: nil)
-        #expect(seen.count == 100 && seen.lastingCount == 100 && seen.oldest.count == 32 && seen.handlers == nil)
+        #expect(seen.count == 100)
+        #expect(seen.lastingCount == 100)
+        #expect(seen.oldest.count == 32)
+        #expect(seen.handlers == nil)
         #expect(seen.oldest.map(\.id) == [UInt32](repeating: 0, count: 16) + [UInt32](repeating: 1, count: 16))
-        #expect(seen.oldest[16].name == "Count" && seen.oldest[16].mayLast && !seen.oldest[0].mayLast)
+        #expect(seen.oldest[16].name == "Count")
+        #expect(seen.oldest[16].mayLast)
+        #expect(!seen.oldest[0].mayLast)
         // The oldest were the first.
         #expect(zip(seen.oldest, seen.oldest.dropFirst()).allSatisfy { $0.mayLast != $1.mayLast || $0.age >= $1.age })
         taken.setReplying(places[0], true)
         let replying = RequestsInProgress(taken, sandbox.names.runtime.inspector, inHand: nil)
-        #expect(replying.count == 100 && replying.oldest[16].isReplying && !replying.oldest[0].isReplying)
+        #expect(replying.count == 100)
+        #expect(replying.oldest[16].isReplying)
+        #expect(!replying.oldest[0].isReplying)
 
         for place in places.prefix(100).shuffled() { taken.end(place) }
         #expect(numbers() == Set(100..<200))
@@ -128,6 +147,7 @@ import Testing
             #expect(taken.areDone.value == nil)
             taken.end(place)
         }
-        #expect(taken.areDone.value != nil && taken.isEmpty)
+        #expect(taken.areDone.value != nil)
+        #expect(taken.isEmpty)
     }
 }

@@ -24,13 +24,16 @@ import Testing
         let (one, other) = (runtime(), runtime())
         let port = try registered(one)
         let right = try other.nameServer.port(forName: "test")
-        #expect(right == port.sendRight && right.channel !== port.sendRight.channel)
+        #expect(right == port.sendRight)
+        #expect(right.channel !== port.sendRight.channel)
         for number in 0..<1000 as Range<UInt32> { try right.send(MachPort.Message(id: number), before: .patience) }
         for number in 0..<1000 as Range<UInt32> {
             let message = try port.receive(before: .patience)
-            #expect(message.id == number && message.sender?.pid == getpid())
+            #expect(message.id == number)
+            #expect(message.sender?.pid == getpid())
         }
-        #expect(one.control.isConnected(to: other.incarnation) && other.control.isConnected(to: one.incarnation))
+        #expect(one.control.isConnected(to: other.incarnation))
+        #expect(other.control.isConnected(to: one.incarnation))
     }
 
     /// A look takes only one frame, and each further sender makes the descriptor readable again.
@@ -298,7 +301,8 @@ import Testing
         let (right, told) = (try other.nameServer.port(forName: "test"), Latch())
         right.onInvalidation { told.open() }
         (port, one) = (nil, nil)
-        #expect(told.wait(until: .patience) && !right.isValid)
+        #expect(told.wait(until: .patience))
+        #expect(!right.isValid)
         #expect(errorKind { _ = try other.nameServer.port(forName: "test") } == "nameNotFound")
         withExtendedLifetime(port) {}
         #expect(one == nil)
@@ -377,7 +381,8 @@ import Testing
         // Without a bound on refusing, senders hold the port up for as long as they are faster.
         let took = began.duration(to: .now)
         if Scale.isMeasured { #expect(took < .seconds(1)) }
-        #expect(senders.allSatisfy { $0.value() != nil } && !right.isValid)
+        #expect(senders.allSatisfy { $0.value() != nil })
+        #expect(!right.isValid)
     }
 
     @Test func `handshakes with processes that do not answer are few, and end when nobody wants them`() throws {

@@ -29,13 +29,16 @@ import Testing
             #expect(waitUntil { who.contains { target.hasLogged($0, "it belongs to another user") } })
         }
         let seen = try target.seen()
-        #expect(seen.handled == 0 && seen.malformed == 0)
+        #expect(seen.handled == 0)
+        #expect(seen.malformed == 0)
     }
 
     @Test func `a process of another user that poses as an owner hears nothing, and is named`() throws {
         let incarnation = Incarnation.random()
         let folder = sandbox.file("\(incarnation)")
-        #expect(mkdir(folder, 0o777) == 0 && chmod(folder, 0o777) == 0 && chmod(sandbox.path, 0o755) == 0)
+        #expect(mkdir(folder, 0o777) == 0)
+        #expect(chmod(folder, 0o777) == 0)
+        #expect(chmod(sandbox.path, 0o755) == 0)
         let impostor = Child("pose", folder + "/c", in: sandbox)
         #expect(waitUntil { LocalSocket.listening(at: folder + "/c") == .somebody })
         let right = MachPort.SendRight(

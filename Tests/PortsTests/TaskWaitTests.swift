@@ -71,7 +71,8 @@ import Testing
         let numbers = [UInt32](repeating: 7, count: 4)
         try await port.sendRight.send(id: 3, bytes: numbers.span.bytes, replyPort: port.sendRight)
         let message = try await port.receive()
-        #expect(message.id == 3 && message.replyPort == port.sendRight)
+        #expect(message.id == 3)
+        #expect(message.replyPort == port.sendRight)
         #expect(message.withBytes { $0.byteCount } == 16)
         while (try? await port.sendRight.send(bytes: numbers.span.bytes, before: .distantPast)) != nil {}
         let waiting = Task {
@@ -109,7 +110,8 @@ import Testing
             if names.count == 3 { ports[1].invalidate() }
             if names.count == 4 { break }
         }
-        #expect(names.prefix(3).sorted() == ["+0", "+1", "+2"] && names.last == "-1")
+        #expect(names.prefix(3).sorted() == ["+0", "+1", "+2"])
+        #expect(names.last == "-1")
         // Several tasks share what comes.
         let tasks = (0..<4).map { _ in Task { try await watch.next(before: .patience) } }
         for name in ["a", "b", "c", "d"] { try sandbox.names.register(ports[0], name: name) }

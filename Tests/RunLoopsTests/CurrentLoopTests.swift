@@ -10,8 +10,10 @@ import Testing
         let loops = (0..<4).map { _ in
             onThread {
                 let loop = ThreadRunLoop.current
-                #expect(loop.isCurrent && loop === ThreadRunLoop.current)
-                #expect(!ThreadRunLoop.main.isCurrent && loop !== ThreadRunLoop.main)
+                #expect(loop.isCurrent)
+                #expect(loop === ThreadRunLoop.current)
+                #expect(!ThreadRunLoop.main.isCurrent)
+                #expect(loop !== ThreadRunLoop.main)
                 return loop
             }
         }

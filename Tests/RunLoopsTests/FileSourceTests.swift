@@ -49,7 +49,10 @@ import Testing
         }
         let seen = moves.withLock { $0 }
         try #require(seen.count == 4)
-        #expect(seen[0] == seen[1] && seen[2] == seen[3] && seen[0] != seen[2] && seen[0] != 0)
+        #expect(seen[0] == seen[1])
+        #expect(seen[2] == seen[3])
+        #expect(seen[0] != seen[2])
+        #expect(seen[0] != 0)
     }
 
     @Test func `only what was asked for is told, and the end`() throws {

@@ -192,7 +192,8 @@ import Testing
             return (idle, made { try idle.add { withExtendedLifetime(last) {} } })
         }
         #expect(isGone.withLock { $0 })
-        #expect(idle.count == 0 && !request.isPending)
+        #expect(idle.count == 0)
+        #expect(!request.isPending)
         #expect(throws: RunLoopError.loopEnded) { try idle.add { Issue.record("called after the end") } }
         idle.cancelAll()
         request.cancel()

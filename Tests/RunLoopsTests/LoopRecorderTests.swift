@@ -29,7 +29,8 @@ import Testing
             let left = open.dropFirst(span.depth).first
             open.removeLast(max(0, open.count - span.depth))
             #expect(left.map { $0.end <= span.start } ?? true, sourceLocation: sourceLocation)
-            #expect(span.start >= last && span.end >= span.start, sourceLocation: sourceLocation)
+            #expect(span.start >= last, sourceLocation: sourceLocation)
+            #expect(span.end >= span.start, sourceLocation: sourceLocation)
             #expect(span.end <= open.last?.end ?? recording.end, sourceLocation: sourceLocation)
             last = span.start
             open.append(span)
@@ -59,21 +60,30 @@ import Testing
         let index = try #require(recording.spans.firstIndex { $0.callout?.label == "tick" })
         let callout = recording.spans[index]
         #expect(callout.callout == LoopRecording.Callout(.timer, label: "tick"))
-        #expect(callout.duration >= .milliseconds(5) && callout.isOver && callout.depth == 1)
+        #expect(callout.duration >= .milliseconds(5))
+        #expect(callout.isOver)
+        #expect(callout.depth == 1)
         #expect(callout.mode == .default)
         let sleep = recording.spans[index - 1]
-        #expect(sleep.sleep == LoopRecording.Sleep(.timer) && sleep.depth == 1 && sleep.mode == .default)
+        #expect(sleep.sleep == LoopRecording.Sleep(.timer))
+        #expect(sleep.depth == 1)
+        #expect(sleep.mode == .default)
         #expect(sleep.end <= callout.start)
         let pass = recording.spans[index - 2]
-        #expect(pass.activity == .pass && pass.depth == 0 && pass.mode == .default)
-        #expect(pass.start <= sleep.start && pass.end >= callout.end)
+        #expect(pass.activity == .pass)
+        #expect(pass.depth == 0)
+        #expect(pass.mode == .default)
+        #expect(pass.start <= sleep.start)
+        #expect(pass.end >= callout.end)
         #expect(recording.dropped == 0)
         #expect(recording.loop.hasPrefix("thread "))
         #expect("\(recording)".contains("timer “tick”, "))
 
         // The last one goes on.
         let last = try #require(recording.spans.last)
-        #expect(last.sleep == LoopRecording.Sleep() && !last.isOver && last.end == recording.end)
+        #expect(last.sleep == LoopRecording.Sleep())
+        #expect(!last.isOver)
+        #expect(last.end == recording.end)
     }
 
     @Test(arguments: LoopRecording.Callout.Kind.allCases.filter { $0 != .mainQueue })
@@ -131,7 +141,9 @@ import Testing
         let recording = recorder.recording
         expectNested(recording)
         let reasons = recording.sleeps.compactMap { $0.sleep?.wakeUp }
-        #expect(reasons.contains(.wakeUp) && reasons.contains(.source) && reasons.contains(.timeLimit))
+        #expect(reasons.contains(.wakeUp))
+        #expect(reasons.contains(.source))
+        #expect(reasons.contains(.timeLimit))
         #expect(recording.sleeps.first { $0.sleep?.wakeUp == .timeLimit }?.mode == "limited")
         #expect(recording.callouts.contains { $0.callout?.label == "descriptor \(event.descriptor)" })
     }
@@ -143,15 +155,18 @@ import Testing
         }
         let index = try #require(recording.spans.firstIndex { $0.callout?.label == "inner" })
         let inner = recording.spans[index]
-        #expect(inner.mode == "modal" && inner.depth == 3)
+        #expect(inner.mode == "modal")
+        #expect(inner.depth == 3)
         let around = recording.spans[..<index]
         #expect(around.last { $0.depth == 2 }?.activity == .pass)
         #expect(around.last { $0.depth == 2 }?.mode == "modal")
         let outer = try #require(around.last { $0.depth == 1 })
         #expect(outer.callout?.kind == .source || outer.callout?.kind == .block)
-        #expect(outer.mode == .default && outer.end >= inner.end)
+        #expect(outer.mode == .default)
+        #expect(outer.end >= inner.end)
         // The outer run goes on in its own mode.
-        #expect(recording.spans.last?.mode == .default && recording.spans.last?.depth == 1)
+        #expect(recording.spans.last?.mode == .default)
+        #expect(recording.spans.last?.depth == 1)
     }
 
     @Test func `items that have left keep their labels, also where another has got the place of one`() throws {
@@ -180,7 +195,8 @@ import Testing
         #expect(recording.callouts.compactMap(\.callout?.label).last == "499")
         #expect(recording.spans.allSatisfy { $0.start >= recording.start })
         // The block that they ran in has no beginning left.
-        #expect(recording.spans.first?.isBeginningKnown == false && recording.spans.first?.depth == 0)
+        #expect(recording.spans.first?.isBeginningKnown == false)
+        #expect(recording.spans.first?.depth == 0)
     }
 
     @Test func `nothing is recorded after the end of a recording`() throws {
@@ -229,14 +245,19 @@ import Testing
         #expect(before.spans.count == 2)
         let stuck = try #require(before.spans.last)
         #expect(stuck.callout == LoopRecording.Callout(.timer, label: "stuck"))
-        #expect(!stuck.isOver && !stuck.isBeginningKnown && stuck.duration == before.duration)
+        #expect(!stuck.isOver)
+        #expect(!stuck.isBeginningKnown)
+        #expect(stuck.duration == before.duration)
         try thread.loop.perform { hasEnded.open() }
         mayGoOn.open()
         #expect(hasEnded.wait(until: .patience))
         let after = recorder.recording
         expectNested(after)
         let over = try #require(after.callouts.first)
-        #expect(over.callout?.label == "stuck" && over.isOver && !over.isBeginningKnown && over.depth == 1)
+        #expect(over.callout?.label == "stuck")
+        #expect(over.isOver)
+        #expect(!over.isBeginningKnown)
+        #expect(over.depth == 1)
         #expect(after.callouts.count { $0.callout?.label == "stuck" } == 1)
     }
 
@@ -300,7 +321,8 @@ import Testing
         #expect(due.mode == "driven")
         let inside = try #require(recording.passes.first { $0.mode == "inside" })
         let around = recording.spans.last { $0.depth == inside.depth - 1 && $0.start <= inside.start }
-        #expect(around?.sleep != nil && around?.mode == "driven")
+        #expect(around?.sleep != nil)
+        #expect(around?.mode == "driven")
         #expect(recording.spans.last?.mode == .default)
     }
 

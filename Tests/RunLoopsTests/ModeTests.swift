@@ -102,7 +102,8 @@ import Testing
         for loop in [first.loop, .main] {
             try loop.add(timer, forMode: .common)
             try loop.add(observer, forMode: .common)
-            #expect(!loop.contains(timer, forMode: .common) && !loop.contains(observer, forMode: .common))
+            #expect(!loop.contains(timer, forMode: .common))
+            #expect(!loop.contains(observer, forMode: .common))
         }
         timer.invalidate()
         observer.invalidate()

@@ -78,10 +78,16 @@ import Testing
         for items in [former, Items(event.descriptor)] {
             Self.callEverything(loop, items)
             #expect(!items.areIn(loop))
-            #expect(items.timer.isValid && items.observer.isValid && items.source0.isValid && items.source1.isValid)
+            #expect(items.timer.isValid)
+            #expect(items.observer.isValid)
+            #expect(items.source0.isValid)
+            #expect(items.source1.isValid)
         }
-        #expect(loop.currentMode == nil && !loop.isWaiting && !loop.isCurrent)
-        #expect(loop.nextTimerFireDate() == nil && loop.nextTimerFireDate(forMode: "other") == nil)
+        #expect(loop.currentMode == nil)
+        #expect(!loop.isWaiting)
+        #expect(!loop.isCurrent)
+        #expect(loop.nextTimerFireDate() == nil)
+        #expect(loop.nextTimerFireDate(forMode: "other") == nil)
         // Nothing of it is used up: another loop takes them all.
         let thread = try RunLoopThread()
         former.add(to: thread.loop, .default)

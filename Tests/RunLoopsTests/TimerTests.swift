@@ -214,7 +214,8 @@ import Testing
         let theirs = CFRunLoopTimerCreateWithHandler(nil, 0, 10, 0, 0) { _ in }
         let once = ThreadRunLoop.Timer(after: .seconds(10)) { _ in }
         let often = ThreadRunLoop.Timer(after: .seconds(10), repeats: true) { _ in }
-        #expect(once.tolerance == .zero && often.tolerance == .zero)
+        #expect(once.tolerance == .zero)
+        #expect(often.tolerance == .zero)
         for seconds in [3.0, 5, 6, 1000, -1] {
             CFRunLoopTimerSetTolerance(theirs, seconds)
             once.tolerance = .seconds(seconds)

@@ -174,7 +174,8 @@ import TypedPorts
                         let person = Person(id: Int32(number), name: "n\(round)", value: Double(round))
                         let samePerson = try roundTrip(person, coder)
                         let same = try roundTrip(Everything(), coder)
-                        #expect(samePerson == person && same == Everything())
+                        #expect(samePerson == person)
+                        #expect(same == Everything())
                     }
                 }
             }

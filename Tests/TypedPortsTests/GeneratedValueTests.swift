@@ -17,7 +17,8 @@ import TypedPorts
             for hasFailures in [false, true] {
                 let bytes = try encoded([DrawnValue(seed: seed, depth: 3, hasFailures: hasFailures)])
                 let (plain, ours) = (try PlainCBORReader.item(of: bytes), try decoded(PlainItem.self, bytes))
-                #expect(plain == json && ours == json, "value \(seed), hasFailures: \(hasFailures)")
+                #expect(plain == json, "value \(seed), hasFailures: \(hasFailures)")
+                #expect(ours == json, "value \(seed), hasFailures: \(hasFailures)")
             }
         }
     }

@@ -85,7 +85,9 @@ import Testing
         #expect(try await stand.client.request(Status(), timeout: .seconds(60)) == "busy")
         #expect(stand.gate.begun.withLock { $0.count } == 2)
         let seen = try #require(await stand.service())
-        #expect(seen.handlers?.count == 2 && seen.handlers?.limit == 4 && seen.handlers?.fullLane == nil)
+        #expect(seen.handlers?.count == 2)
+        #expect(seen.handlers?.limit == 4)
+        #expect(seen.handlers?.fullLane == nil)
         #expect(seen.waiting == 0)
         #expect(seen.condition == .busy || seen.condition == .slow)
         stand.gate.open()
@@ -103,7 +105,9 @@ import Testing
         #expect(await waitUntil { await stand.service()?.waiting == 7 })
         let seen = try #require(await stand.service())
         #expect(seen.requestCount == 3)
-        #expect(seen.handlers?.count == 1 && seen.handlers?.limit == 101 && seen.handlers?.fullLane == "jobs")
+        #expect(seen.handlers?.count == 1)
+        #expect(seen.handlers?.limit == 101)
+        #expect(seen.handlers?.fullLane == "jobs")
         // Not `stuck` before it is long.
         let age = seen.requests.first?.age ?? .zero
         #expect(seen.condition == (age < .seconds(2) ? .busy : .stuck))
@@ -238,7 +242,8 @@ import Testing
         let names = PortNameServer(directory: folder.path)
         let server = try RequestServer(nameServer: names, queueLimit: 7, byteLimit: 50_000, messageLimit: 4000)
         #expect(server.sendRight.messageLimit == 4000)
-        #expect(server.port.port.queueLimit == 7 && server.port.port.byteLimit == 50_000)
+        #expect(server.port.port.queueLimit == 7)
+        #expect(server.port.port.byteLimit == 50_000)
         struct Text: PortRequest {
             typealias Reply = Done
             var text: String

@@ -88,7 +88,8 @@ struct EndToEndTests {
         try folder.makeDirectory("tree")
         for lines in 1...7 { try folder.makeFile("tree/\(lines)", String(repeating: "a b\n", count: lines * 200)) }
         let outcome = count("--summary", "--threads", "2", "--processes", "3", "tree")
-        #expect(outcome.status == 0 && outcome.errors == "")
+        #expect(outcome.status == 0)
+        #expect(outcome.errors == "")
         #expect(leftovers == [])
         let printed = outcome.output.split(separator: "\n").map { $0.split(separator: " ").joined(separator: " ") }
         #expect(
@@ -118,7 +119,9 @@ struct EndToEndTests {
     @Test func anEmptyDirectoryIsNoError() throws {
         try folder.makeDirectory("none")
         let outcome = count("none")
-        #expect(outcome.status == 0 && outcome.output == "" && outcome.errors == "")
+        #expect(outcome.status == 0)
+        #expect(outcome.output == "")
+        #expect(outcome.errors == "")
     }
 
     @Test func aPathThatIsNoUTF8IsFound() throws {

@@ -37,10 +37,13 @@ import Testing
         var received = Frame()
         let wasSent = try ends.sender.send(&sent)
         let rest = sent.count
-        #expect(wasSent && rest == 0)
+        #expect(wasSent)
+        #expect(rest == 0)
         let hasArrived = try ends.receiver.receive(&received)
         let (arrived, isFollowed) = (received.withUnsafeBytes { Array($0) }, received.isFollowed)
-        #expect(hasArrived && arrived == bytes && !isFollowed)
+        #expect(hasArrived)
+        #expect(arrived == bytes)
+        #expect(!isFollowed)
         let hasMore = try ends.receiver.receive(&received)
         #expect(!hasMore)
     }
@@ -60,11 +63,13 @@ import Testing
         }
         #expect(sent == 2)
         let (full, waiting) = (try ends.sender.events(), try ends.receiver.events())
-        #expect(full == [] && waiting == .receivable)
+        #expect(full == [])
+        #expect(waiting == .receivable)
         var received = Frame()
         while try ends.receiver.receive(&received) { sent -= 1 }
         let events = try ends.sender.events()
-        #expect(sent == 0 && events == .sendable)
+        #expect(sent == 0)
+        #expect(events == .sendable)
     }
 
     @Test func `errors name the call and the cause`() throws {
