@@ -45,15 +45,15 @@ def listen(path, kind):
 # Step 2: the control connection.
 
 def hello(process):
-    return struct.pack("<IBBH16sII", 0x54525053, 1, 2, 0, process, 0, 0)
+    return struct.pack("<IB3x16sII", 0x54525053, 1, process, 0, 0)
 
 
 def connect_control(path, own, owner):
     control = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     control.connect(path)
     control.send(hello(own))
-    magic, major, minor, _, process, origin, _ = struct.unpack("<IBBH16sII", control.recv(256)[:32])
-    if magic != 0x54525053 or major != 1 or process != owner:
+    magic, version, process, origin, _ = struct.unpack("<IB3x16sII", control.recv(256)[:32])
+    if magic != 0x54525053 or version != 1 or process != owner:
         sys.exit("another process, or another version, has the control socket")
     return control, origin
 
@@ -180,7 +180,7 @@ def ask(word):
             packet = control.recv(1024)
             if not packet:
                 sys.exit("the server has ended")
-            if packet[0] in (2, 3, 11):
+            if packet[0] in (2, 3, 9):
                 sys.exit("the port has ended, or the request was dropped or refused")
     finally:
         shutil.rmtree(folder)

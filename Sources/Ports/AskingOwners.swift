@@ -43,25 +43,16 @@ extension MachPort.SendRight {
     public func statistics(before deadline: ContinuousClock.Instant? = .now + .seconds(5)) throws(PortError)
         -> PortStatistics
     {
-        let question = try Question(to: channel, before: deadline)
-        let owner = try channel.connectToOwner(before: question.connectDeadline)
-        let query = try question.runtime.statistics.ask(id, of: owner)
-        defer { question.runtime.statistics.remove(query) }
-        _ = query.answer.wait(until: question.deadline)
-        return try question.check(query)
+        PortStatistics(bytes: try Inspection(of: channel, .statistics, before: deadline).answer())
     }
 
-    /// Asks for the statistics as the form that blocks does, suspending the task. Throws also `CancellationError`.
+    /// Asks for the statistics, suspending the task.
+    /// - Throws: ``PortError``: `receiveTimedOut`, `isInvalid`, `becameInvalid`, `cannotConnect`…; `CancellationError`.
     public nonisolated(nonsending) func statistics(
         before deadline: ContinuousClock.Instant? = .now + .seconds(5)
     ) async throws -> PortStatistics {
         try Task.checkCancellation()
-        let question = try Question(to: channel, before: deadline)
-        let owner = try await channel.connectToOwner(before: question.connectDeadline)
-        let query = try question.runtime.statistics.ask(id, of: owner)
-        defer { question.runtime.statistics.remove(query) }
-        _ = try await query.answer.value(before: question.deadline, on: question.runtime.housekeeping)
-        return try question.check(query)
+        return PortStatistics(bytes: try await Inspection(of: channel, .statistics, before: deadline).answer())
     }
 }
 
@@ -86,12 +77,5 @@ private struct Question {
     func check(_ answer: Void?) throws(PortError) {
         guard answer != nil else { throw channel.noAnswer(.receiveTimedOut(port: channel.identity)) }
         guard channel.isValid else { throw .becameInvalid(port: channel.identity) }
-    }
-
-    func check(_ query: StatisticsCollector.Query) throws(PortError) -> PortStatistics {
-        let answer = query.answer.value
-        try check(answer.map { _ in })
-        guard let statistics = answer ?? nil else { throw .becameInvalid(port: channel.identity) }
-        return statistics
     }
 }

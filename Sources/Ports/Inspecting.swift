@@ -8,21 +8,14 @@ extension MachPort.SendRight {
     ///   - duration: How long the owner looks: zero to ten seconds.
     ///   - deadline: The end of the wait for the answer.
     /// - Throws: ``PortError``: `receiveTimedOut` when the owner does not answer, as one that is stopped; `busy` when
-    ///   it answers as many others as it takes; `ownerTooOld` when its library is; `isInvalid`, `becameInvalid`,
+    ///   it answers as many others as it takes; `isInvalid`, `becameInvalid`,
     ///   `cannotConnect`…
     @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public func service(
         observing duration: Duration = .milliseconds(300),
         before deadline: ContinuousClock.Instant? = .now + .seconds(5)
     ) throws(PortError) -> PortService {
-        let lastAttempt = MonotonicInstant(deadline) - Self.pause
-        while true {
-            do throws(PortError) {
-                return service(try serviceInspection(duration, deadline).answer())
-            } catch .busy where !lastAttempt.hasPassed {
-                _ = Latch().wait(until: .now + Self.pause)
-            }
-        }
+        service(try serviceInspection(duration, deadline).answer())
     }
 
     /// Asks by whom the port is served as the form that blocks does, suspending the task. Throws also
@@ -31,18 +24,8 @@ extension MachPort.SendRight {
         observing duration: Duration = .milliseconds(300),
         before deadline: ContinuousClock.Instant? = .now + .seconds(5)
     ) async throws -> PortService {
-        let lastAttempt = MonotonicInstant(deadline) - Self.pause
-        while true {
-            do {
-                return service(try await serviceInspection(duration, deadline).answer())
-            } catch PortError.busy where !lastAttempt.hasPassed {
-                try await Task.sleep(for: Self.pause)
-            }
-        }
+        service(try await serviceInspection(duration, deadline).answer())
     }
-
-    /// Until the next attempt to ask an owner that answers as many as it takes.
-    private static var pause: Duration { .milliseconds(50) }
 
     private func service(_ bytes: [UInt8]) -> PortService {
         var service = PortService(bytes: bytes)
@@ -73,7 +56,7 @@ final class Inspection: Sendable {
 
     init(
         of channel: SendChannel, _ kind: InspectionKind, before deadline: ContinuousClock.Instant?,
-        _ writeArguments: (inout FieldWriter) -> Void
+        _ writeArguments: (inout FieldWriter) -> Void = { _ in }
     ) throws(PortError) {
         try Fork.check()
         guard channel.isValid, let runtime = channel.runtime else { throw .isInvalid(port: channel.identity) }
@@ -98,16 +81,37 @@ final class Inspection: Sendable {
     /// A live owner needs far less than a second to accept a connection.
     private var connectDeadline: MonotonicInstant { max(deadline, .now + .seconds(1)) }
 
+    /// The time until the next attempt to ask an owner that answers as many as it takes.
+    private static let pause = Duration.milliseconds(50)
+
+    /// Whether the question is repeated until its deadline when the owner is busy.
+    private var mayRepeat: Bool {
+        [InspectionKind.service.rawValue, InspectionKind.statistics.rawValue].contains(question.kind)
+            && !(deadline - Self.pause).hasPassed
+    }
+
     /// The only answer.
     @available(*, noasync)
     func answer() throws(PortError) -> [UInt8] {
-        try begin()
-        return try next().bytes
+        while true {
+            do throws(PortError) {
+                try begin()
+                return try next().bytes
+            } catch .busy where mayRepeat {
+                _ = Latch().wait(until: .now + Self.pause)
+            }
+        }
     }
 
     nonisolated(nonsending) func answer() async throws -> [UInt8] {
-        try await begin()
-        return try await next().bytes
+        while true {
+            do {
+                try await begin()
+                return try await next().bytes
+            } catch PortError.busy where mayRepeat {
+                try await Task.sleep(for: Self.pause)
+            }
+        }
     }
 
     @available(*, noasync)
@@ -140,7 +144,6 @@ final class Inspection: Sendable {
                 runtime.inspector.asked(question, by: runtime.incarnation)
             }
         }
-        guard owner.minor >= 1 else { throw .ownerTooOld(port: channel.identity) }
         // An owner that reads nothing for so long does not answer in time, either.
         guard owner.send(.question(question)) else {
             throw channel.noAnswer(.receiveTimedOut(port: channel.identity))
@@ -157,9 +160,8 @@ final class Inspection: Sendable {
             throw .becameInvalid(port: channel.identity)
         }
         switch InspectionAnswer.Status(rawValue: message.header.id) {
-        case .noPort: throw .becameInvalid(port: channel.identity)
+        case .noPort, nil: throw .becameInvalid(port: channel.identity)
         case .busy: throw .busy(port: channel.identity)
-        case .unknownKind, nil: throw .ownerTooOld(port: channel.identity)
         case .part: return (message.bytes, false)
         case .last: return (message.bytes, true)
         }

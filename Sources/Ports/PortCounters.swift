@@ -45,13 +45,14 @@ extension PortRuntime {
     public nonisolated(nonsending) func counters() async -> PortCounters {
         var counters = PortCounters()
         guard !Fork.isChild else { return counters }
-        let queries = ports.all.compactMap { port in (try? statistics.ask(port.id, of: nil)).map { (port, $0) } }
-        defer { for (_, query) in queries { statistics.remove(query) } }
+        let answers = ports.all.compactMap { port in
+            (try? statistics.statistics(of: port.id.number)).map { (port, $0) }
+        }
         let deadline = MonotonicInstant.now + .seconds(1)
-        for (port, query) in queries {
+        for (port, answer) in answers {
             // A cancelled task, and a busy housekeeping thread, give the senders' last answers.
-            let answer = try? await query.answer.value(before: deadline, on: housekeeping)
-            guard let found = answer ?? port.look(isComplete: false).statistics else { continue }
+            let statistics = try? await answer.value(before: deadline, on: housekeeping)
+            guard let found = statistics ?? port.look(isComplete: false).statistics else { continue }
             counters.ports += 1
             counters.waiting += found.waiting
             for name in port.serviceNames {

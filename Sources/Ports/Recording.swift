@@ -10,7 +10,7 @@ extension MachPort.SendRight {
     ///   - duration: How long the owner records: zero to a minute.
     ///   - deadline: The end of the wait for the recordings, nil for five seconds after their end.
     /// - Throws: ``PortError``: `receiveTimedOut` when the owner does not answer, as one that is stopped; `busy` when it
-    ///   makes four other recordings; `ownerTooOld` when its library is; `isInvalid`, `becameInvalid`, `cannotConnect`…
+    ///   makes four other recordings; `isInvalid`, `becameInvalid`, `cannotConnect`…
     @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public func recordings(
         for duration: Duration = .seconds(5), before deadline: ContinuousClock.Instant? = nil

@@ -8,8 +8,8 @@ struct List: ParsableCommand {
             STATE is served; busy, while a message is handled or waits for its reply, and no other waits; slow, when a request has had no reply \
             for two seconds or more, or a task has handled a message for so long; unserved, when nobody takes the port's \
             messages; stuck, when messages wait and none was taken while portctl looked, or one has been in its handler for two seconds or more; \
-            flooded, when more wait than are soon handled; stopped, when the owner's process is; -, when \
-            the owner's library is too old to answer; or ?, when the owner does not answer. HANDLING, if there is any, is the message \
+            flooded, when more wait than are soon handled; stopped, when the owner's process is; or ?, when \
+            the owner does not answer. HANDLING, if there is any, is the message \
             or the oldest request in a handler, with its sender. At a terminal, ports in trouble come first, and long texts \
             lose their middle. The commands info and doctor tell more.
             """)

@@ -6,9 +6,9 @@ struct Look: Sendable {
     let registration: PortNameServer.Registration
     /// When the owner has answered, or its time was over.
     var time = MonotonicInstant.now
-    /// Nil when the owner does not answer, or its library is too old.
+    /// Nil when the owner does not answer.
     var service: PortService?
-    var statistics: MachPort.Statistics?
+    var statistics: PortStatistics? { service?.statistics }
     /// Whether the owner has not answered in time.
     private(set) var isSilent = false
     /// What portctl itself has none of, such as descriptors.
@@ -52,13 +52,7 @@ struct Look: Sendable {
         let deadline = isStopped ? min(latest, .now + .milliseconds(300)) : latest
         do {
             let right = try await PortNameServer.shared.port(forName: registration.name, before: deadline)
-            do {
-                let service = try await right.service(observing: duration, before: deadline)
-                self.service = service
-                statistics = service.statistics
-            } catch PortError.ownerTooOld {
-                statistics = try await right.statistics(before: deadline)
-            }
+            service = try await right.service(observing: duration, before: deadline)
         } catch PortError.busy {
             isBusy = true
         } catch PortError.receiveTimedOut, PortError.cannotConnect {
@@ -86,7 +80,7 @@ struct Look: Sendable {
 
     /// The condition in a word.
     var state: String {
-        service?.condition.rawValue ?? (statistics != nil ? "-" : isStopped ? "stopped" : "?")
+        service?.condition.rawValue ?? (isStopped ? "stopped" : "?")
     }
 
     /// The oldest message in a handler.
@@ -115,7 +109,6 @@ struct Look: Sendable {
     /// What is wrong, and what to do.
     var trouble: (text: String, remedy: String?)? {
         guard let service else {
-            if statistics != nil { return nil }
             if let ownFailure { return ("portctl cannot ask its owner: \(ownFailure)", nil) }
             let pid = registration.pid
             let owner = registration.port.program.map { "\($0) (pid \(pid))" } ?? "process \(pid)"

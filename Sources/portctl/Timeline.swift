@@ -18,7 +18,6 @@ struct Timeline: ParsableCommand {
     func run() throws {
         if !output.isJSON { try file.check(default: "timeline.html") }
         let right = try port.right(before: .now + .seconds(5))
-        // An old owner does not say, and records all the same.
         if let service = try? right.service(observing: .zero), service.loops.isEmpty {
             throw NoLoop(name: port.name, takers: service.takers)
         }

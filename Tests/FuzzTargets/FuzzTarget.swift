@@ -136,7 +136,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         guard let hello = ControlHello(bytes) else { return nil }
         var copy = [UInt8](repeating: 0, count: ControlHello.size)
         copy.withUnsafeMutableBytes { hello.write(to: $0) }
-        // Another minor version may say more, in what is zero now and at the end.
+        // Another version may say more, in what is zero now and at the end.
         let isSame = copy[..<5].elementsEqual(bytes[..<5]) && copy[8..<28].elementsEqual(bytes[8..<28])
         return isSame ? nil : "encoded, it is another hello"
     }

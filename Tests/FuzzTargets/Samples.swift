@@ -48,18 +48,17 @@ enum Samples {
         return Array(bytes[..<size])
     }
 
-    static func hello(_ incarnation: Incarnation = .random(), major: UInt8 = ControlHello.major) -> [UInt8] {
+    static func hello(_ incarnation: Incarnation = .random(), version: UInt8 = ControlHello.version) -> [UInt8] {
         var bytes = [UInt8](repeating: 0, count: ControlHello.size)
         bytes.withUnsafeMutableBytes { ControlHello(incarnation: incarnation).write(to: $0) }
-        // Of a process that understands nothing more.
-        (bytes[4], bytes[5]) = (major, 0)
+        bytes[4] = version
         return bytes
     }
 
     static let packets =
         [
             .watch(1), .invalidated(.max), .unanswered(5), .credit(1, bytes: .max), .count(2), .sent(3, count: 4),
-            .ask(query: 5, 6), .statistics(query: 7, received: 8, waiting: 9), .drained(1, probe: .max), .probed(2),
+            .drained(1, probe: .max), .probed(2),
             .refused(3), .cancelled(4), .named(5, "com.example.echo"),
             .question(InspectionQuestion(kind: 1, number: 5, answers: right, arguments: [1, 2, 3])),
         ].map(packet) + [hello()]

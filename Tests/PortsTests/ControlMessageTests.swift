@@ -15,8 +15,7 @@ import Testing
 
     @Test(arguments: [
         ControlMessage.watch(1), .invalidated(.max), .unanswered(0x0102_0304_0506_0708), .credit(1, bytes: .max),
-        .count(2), .sent(3, count: 4), .ask(query: 5, 6), .statistics(query: 7, received: 8, waiting: 9),
-        .drained(1, probe: .max), .probed(2), .refused(3), .cancelled(4),
+        .count(2), .sent(3, count: 4),  .drained(1, probe: .max), .probed(2), .refused(3), .cancelled(4),
         .question(InspectionQuestion(kind: 200, number: 5, answers: Samples.right, arguments: [1, 2, 3])),
         .finishing(1), .finished(2), .named(5, "é"), .named(6, String(repeating: "n", count: 255)),
     ])
@@ -26,7 +25,7 @@ import Testing
 
     @Test func `messages of another size or kind are none`() {
         let sizes: [UInt8: Int] = [
-            1: 9, 2: 9, 3: 9, 4: 17, 5: 9, 6: 17, 7: 17, 8: 25, 9: 17, 10: 9, 11: 9, 12: 9, 15: 9, 16: 9,
+            1: 9, 2: 9, 3: 9, 4: 17, 5: 9, 6: 17, 7: 17, 8: 9, 9: 9, 10: 9, 11: 9, 12: 9,
         ]
         for kind in [UInt8](0...255) {
             for size in 0...40 {
@@ -51,7 +50,7 @@ import Testing
     @Test func `a hello of another version says which`() {
         var whole = bytes(of: ControlHello(incarnation: .random()))
         whole[4] = 7
-        #expect(hello(whole)?.major == 7)
+        #expect(hello(whole)?.version == 7)
     }
 
     @Test func `a hello with another beginning is none`() {

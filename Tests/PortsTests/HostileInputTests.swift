@@ -210,9 +210,9 @@ import ZeroMQ
         let caller = try LocalSocket.make(.sequencedPackets)
         defer { close(caller) }
         #expect(LocalSocket.connect(caller, to: target.controlPath) == 0)
-        let hello = Samples.hello(major: 9)
+        let hello = Samples.hello(version: 9)
         #expect(Glibc.send(caller, hello, hello.count, 0) == hello.count)
-        #expect(waitUntil { target.hasLogged("(pid \(getpid()))", "version 9", "version \(ControlHello.major)") })
+        #expect(waitUntil { target.hasLogged("(pid \(getpid()))", "version 9", "version \(ControlHello.version)") })
     }
 
     @Test func `a name's entry of another version is told, and left alone`() throws {

@@ -43,7 +43,7 @@ import Testing
             let caller = try LocalSocket.make(.sequencedPackets)
             defer { close(caller) }
             try #require(waitUntil { LocalSocket.connect(caller, to: target.controlPath) == 0 })
-            let hello = Samples.hello(major: version)
+            let hello = Samples.hello(version: version)
             #expect(Glibc.send(caller, hello, hello.count, Int32(MSG_NOSIGNAL)) == hello.count)
             try #require(crl_poll(caller, -1, MonotonicInstant.patience.timeout) > 0, "version \(version)")
             #expect(recv(caller, &buffer, buffer.count, 0) == ControlHello.size)

@@ -87,17 +87,6 @@ import Testing
         #expect(statistics(after: 3) == .init(received: 5, waiting: 1))
     }
 
-    @Test func `only the owner of a port answers a question about it`() {
-        let (owner, stranger, told) = (Incarnation.random(), Incarnation.random(), Shared<[Int]>([]))
-        let counts = PortRuntime.shared.statistics
-        let query = counts.begin(PortID(incarnation: owner, number: 1))
-        query.answer.whenSet { statistics in told.withLock { $0.append(statistics?.waiting ?? -1) } }
-        defer { counts.remove(query) }
-        counts.answered(query.number, .init(received: 0, waiting: 1), by: stranger)
-        counts.answered(query.number, .init(received: 0, waiting: 2), by: owner)
-        #expect(told.withLock { $0 } == [2])
-    }
-
     @Test func `what other processes have sent counts, of those that are gone too`() throws {
         let port = try MachPort(nameServer: sandbox.names)
         try sandbox.names.register(port, name: "test")

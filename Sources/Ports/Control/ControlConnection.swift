@@ -11,8 +11,6 @@ final class ControlConnection: Sendable {
     let socket: ControlSocket
     /// The number that the peer has given this process, for frames to the peer.
     let ownOrigin: UInt32
-    /// The minor version of the peer's library.
-    let minor: UInt8
 
     private let control: ControlConnectionTable
 
@@ -23,8 +21,6 @@ final class ControlConnection: Sendable {
         var watched: Set<UInt64> = []
         /// Ports of the peer that this runtime watches.
         var asked: Set<UInt64> = []
-        /// How many statistics queries of the peer wait for their answers.
-        var askCount = 0
         var flush: ThreadRunLoop.Source1?
         /// Whether a timer polls, because no descriptor was left to wait with.
         var polls = false
@@ -39,7 +35,6 @@ final class ControlConnection: Sendable {
         self.control = control
         incarnation = hello.incarnation
         ownOrigin = hello.origin
-        minor = hello.minor
     }
 
     /// What the log calls the peer.
@@ -118,7 +113,7 @@ final class ControlConnection: Sendable {
     }
 
     /// Tells a peer that watches the port the port's name.
-    func tell(_ name: String, of number: UInt64) { if minor >= 1 { send(.named(number, name)) } }
+    func tell(_ name: String, of number: UInt64) { send(.named(number, name)) }
 
     /// Reads packets until others have their turn. False at the end of the connection, or after a malformed packet.
     func receive() -> Bool {
@@ -138,25 +133,12 @@ final class ControlConnection: Sendable {
     }
 
     private func handle(_ message: ControlMessage) {
-        let isOneTooMany = state.withLock { state in
-            switch message {
-            case .watch(let number): state.watched.insert(number)
-            case .invalidated(let number): state.asked.remove(number)
-            // While so many queries wait, further ones get no answer.
-            case .ask where state.askCount == 256: return true
-            case .ask: state.askCount += 1
-            default: break
-            }
-            return false
+        switch message {
+        case .watch(let number): _ = state.withLock { $0.watched.insert(number) }
+        case .invalidated(let number): _ = state.withLock { $0.asked.remove(number) }
+        default: break
         }
-        if !isOneTooMany { control.events?.received(message, from: self) }
-    }
-
-    /// Answers a statistics query of the peer. Nil means that there is no such port.
-    func answer(_ query: UInt64, _ statistics: PortStatistics?) {
-        state.withLock { $0.askCount -= 1 }
-        guard let statistics else { return }
-        send(.statistics(query: query, received: UInt64(statistics.received), waiting: UInt64(statistics.waiting)))
+        control.events?.received(message, from: self)
     }
 
     /// - Returns: The packets that were not sent.

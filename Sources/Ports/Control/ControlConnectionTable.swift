@@ -180,10 +180,10 @@ final class ControlConnectionTable: Sendable {
         if isTaken || hello.incarnation == incarnation {
             return refuse(credentials, "its incarnation belongs to another process")
         }
-        guard hello.major == ControlHello.major else {
+        guard hello.version == ControlHello.version else {
             // The caller's own library reports which version is the older one.
             _ = socket.send(ControlHello(incarnation: incarnation))
-            let (theirs, ours) = (hello.major, ControlHello.major)
+            let (theirs, ours) = (hello.version, ControlHello.version)
             let reason = "it speaks version \(theirs) of the control protocol, and this library version \(ours)"
             return refuse(credentials, reason)
         }

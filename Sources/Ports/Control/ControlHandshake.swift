@@ -34,7 +34,7 @@ final class ControlHandshake: Sendable {
             case .dead: throw .isInvalid(port: port)
             case .otherVersion(let theirs, let owner):
                 throw .incompatibleVersion(
-                    what: "\(owner), which owns \(port),", ours: Int(ControlHello.major), theirs: Int(theirs))
+                    what: "\(owner), which owns \(port),", ours: Int(ControlHello.version), theirs: Int(theirs))
             case .noConnection(let reason): throw .cannotConnect(port: port, reason: reason)
             case .failed(let error): throw error
             }
@@ -168,8 +168,8 @@ final class ControlHandshake: Sendable {
         guard case .awaitingHello(let socket, let pid, let answer) = former else { return }
         answer.invalidate()
         switch socket.receiveHello() {
-        case .success(let hello)? where hello.major != ControlHello.major:
-            end(.otherVersion(hello.major, of: ProcessIdentity(pid: pid)))
+        case .success(let hello)? where hello.version != ControlHello.version:
+            end(.otherVersion(hello.version, of: ProcessIdentity(pid: pid)))
         case .success(let hello)? where hello.incarnation == address.incarnation:
             let connection = ControlConnection(socket, hello, pid, connections)
             do throws(PortError) {

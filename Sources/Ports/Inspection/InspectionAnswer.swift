@@ -8,8 +8,6 @@ final class InspectionAnswer: Sendable {
         /// More follows.
         case part
         case last
-        /// The asked process is older than the question.
-        case unknownKind
         case noPort
         /// As many ask the same as the asked process takes.
         case busy

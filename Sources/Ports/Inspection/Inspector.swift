@@ -11,6 +11,8 @@ enum InspectionKind: UInt8 {
     /// Which messages the port takes, until the asker's port for the answers ends. The argument is a ``PortEvent/Filter``;
     /// each part of the answer is a ``PortEvents``, the first without any.
     case monitor = 2
+    /// How many messages the port has taken, and how many wait. The answer is a ``PortStatistics``.
+    case statistics = 4
 }
 
 /// Answers questions about the ports of a runtime, on the housekeeping thread: bounded in number, and without waiting.
@@ -58,9 +60,15 @@ final class Inspector: Sendable {
     func asked(_ question: InspectionQuestion, by asker: Incarnation) {
         guard question.answers.id.incarnation == asker else { return }
         var arguments = FieldReader(question.arguments)
-        let kind = InspectionKind(rawValue: question.kind)
+        // A kind that does not exist gets no answer.
+        guard let kind = InspectionKind(rawValue: question.kind) else { return }
         let duration = kind == .monitor ? .zero : arguments.duration() ?? .zero
-        let effort: Effort = kind != .service ? .stream : duration > Self.shortLook ? .longLook : .shortLook
+        let effort: Effort =
+            switch kind {
+            case .monitor, .recordings: .stream
+            case .service where duration > Self.shortLook: .longLook
+            case .service, .statistics: .shortLook
+            }
         guard let answer = answer(to: question, effort) else { answer(to: question, .refusal)?.end(.busy); return }
         guard let port = context.ports.port(question.number), port.isValid else { return answer.end(.noPort) }
         switch kind {
@@ -70,7 +78,10 @@ final class Inspector: Sendable {
             }
         case .recordings: record(port, for: duration, answer)
         case .monitor: monitor(port, PortEvent.Filter(from: &arguments), answer)
-        case nil: answer.end(.unknownKind)
+        case .statistics:
+            statistics.collect(for: question.number) { found in
+                answer.end(found.statistics == nil ? .noPort : .last, found.statistics?.bytes ?? [])
+            }
         }
     }
 

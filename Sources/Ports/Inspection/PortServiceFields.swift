@@ -183,3 +183,9 @@ extension String: Fields {
     init(from reader: inout FieldReader) { self = reader.text() ?? "" }
     func write(to writer: inout FieldWriter) { writer.write(self) }
 }
+
+extension PortStatistics: Fields {
+    init(from reader: inout FieldReader) { self.init(received: reader.count(), waiting: reader.count()) }
+
+    func write(to writer: inout FieldWriter) { for count in [received, waiting] { writer.write(count) } }
+}

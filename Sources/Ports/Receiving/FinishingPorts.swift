@@ -30,8 +30,6 @@ final class FinishingPorts: Sendable {
     }
 
     private func tell(_ sender: ControlConnection, _ number: UInt64) {
-        // An older library would not know the packet.
-        guard sender.minor >= 2 else { return }
         let peer = sender.incarnation
         let now = MonotonicInstant.now
         guard let end = state.withLock({ $0.tell(peer, number, at: now) }) else { return }

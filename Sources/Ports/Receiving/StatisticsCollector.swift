@@ -25,7 +25,6 @@ final class StatisticsCollector: Sendable {
     }
 
     private struct State {
-        var queries: [UInt64: Query] = [:]
         /// By the number of the port.
         var rounds: [UInt64: Round] = [:]
         /// The ports of this runtime that keep a process's count.
@@ -42,50 +41,21 @@ final class StatisticsCollector: Sendable {
         self.control = control
     }
 
-    struct Query: Sendable {
-        let number: UInt64
-        let port: PortID
-        /// Nil when the port is gone.
+    /// Asks all senders of a port of this runtime.
+    /// - Returns: The statistics, once the senders have answered, or their time is over; nil when the port is gone.
+    func statistics(of port: UInt64) throws(PortError) -> Promise<PortStatistics?> {
         let answer = Promise<PortStatistics?>()
+        // The housekeeping thread receives the senders' answers.
+        try control.housekeeping.perform { self.collect(for: port) { answer.set($0.statistics) } }
+        return answer
     }
 
-    /// Asks the port's owner; nil for a port of this runtime. The caller removes the query.
-    func ask(_ port: PortID, of owner: ControlConnection?) throws(PortError) -> Query {
-        let query = begin(port)
-        if let owner {
-            owner.send(.ask(query: query.number, port.number))
-        } else {
-            // The housekeeping thread receives the senders' answers.
-            try control.housekeeping.perform { self.collect(for: port.number) { query.answer.set($0.statistics) } }
-        }
-        return query
+    /// Forgets which senders a port of this runtime has counted.
+    func portBecameInvalid(_ port: UInt64) {
+        state.withLock { state in for sender in state.counted.keys { state.counted[sender]?.remove(port) } }
     }
 
-    func begin(_ port: PortID) -> Query {
-        state.withLock { state in
-            state.last += 1
-            let query = Query(number: state.last, port: port)
-            state.queries[query.number] = query
-            return query
-        }
-    }
-
-    func remove(_ query: Query) { _ = state.withLock { $0.queries.removeValue(forKey: query.number) } }
-
-    func answered(_ query: UInt64, _ statistics: PortStatistics, by incarnation: Incarnation) {
-        guard let query = state.withLock({ $0.queries[query] }), query.port.incarnation == incarnation else { return }
-        query.answer.set(statistics)
-    }
-
-    func portBecameInvalid(_ port: PortID, isOwn: Bool) {
-        let queries = state.withLock { state in
-            if isOwn { for sender in state.counted.keys { state.counted[sender]?.remove(port.number) } }
-            return state.queries.values.filter { $0.port == port }
-        }
-        for query in queries { query.answer.set(nil) }
-    }
-
-    // MARK: Being asked, on the housekeeping thread
+    // MARK: On the housekeeping thread
 
     /// Asks all senders, and reports the statistics when all have answered or their time is over.
     func collect(for port: UInt64, tell: @escaping Tell) {

@@ -3,7 +3,7 @@ extension PortRuntime: RuntimeEvents {
     func channelBecameInvalid(_ port: PortID) {
         replies.pending.portBecameInvalid(port)
         accepted.portBecameInvalid(port)
-        statistics.portBecameInvalid(port, isOwn: port.incarnation == incarnation)
+        if port.incarnation == incarnation { statistics.portBecameInvalid(port.number) }
         registry.notePortInvalidated()
     }
 
@@ -32,11 +32,6 @@ extension PortRuntime: RuntimeEvents {
         case .credit(let number, let bytes): channel(number)?.returnCredit(Int(clamping: bytes))
         case .count(let number): peer.send(.sent(number, count: UInt64(channel(number)?.acceptedCount ?? 0)))
         case .sent(let number, let count): statistics.sent(Int(clamping: count), to: number, by: sender)
-        case .ask(let query, let number):
-            statistics.collect(for: number) { [weak peer] in peer?.answer(query, $0.statistics) }
-        case .statistics(let query, let received, let waiting):
-            let answer = PortStatistics(received: Int(clamping: received), waiting: Int(clamping: waiting))
-            statistics.answered(query, answer, by: sender)
         case .drained(let number, let probe): channel(number)?.drained(probe)
         case .probed(let number): ports.port(number)?.answerProbesSoon()
         case .question(let question): inspector.asked(question, by: sender)

@@ -41,9 +41,7 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
     case connectionLost(port: PortIdentity)
     /// As many processes monitor the port, or record its owner's loops, as its owner takes.
     case busy(port: PortIdentity)
-    /// The library in the owner's process is older than the question, and cannot answer.
-    case ownerTooOld(port: PortIdentity)
-    /// The other side speaks another major version.
+    /// The other side speaks another version.
     case incompatibleVersion(what: String, ours: Int, theirs: Int)
     /// Nobody has registered the name.
     case nameNotFound(String, directory: String)
@@ -80,7 +78,7 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
             .ownQueueFull(let port), .servedOnlyHere(let port), .unanswered(let port), .refused(let port),
             .failed(let port, _), .serverBusy(let port, _),
             .replyTooLarge(let port, _, _), .alreadyAnswered(let port), .messageTooLarge(let port, _, _),
-            .cannotConnect(let port, _), .connectionLost(let port), .busy(let port), .ownerTooOld(let port),
+            .cannotConnect(let port, _), .connectionLost(let port), .busy(let port),
             .nameInUse(_, let port):
             port
         case .incompatibleVersion, .nameNotFound, .badName, .untrustedDirectory, .directory, .pathTooLong,
@@ -134,8 +132,6 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
         case .connectionLost(let port): "messages on their way to \(port) were lost: send again what has to arrive"
         case .busy(let port):
             "the owner of \(port) answers, or is monitored or recorded by, as many as it takes: try again when one has ended"
-        case .ownerTooOld(let port):
-            "the owner of \(port) was built with an older swift-ports, which cannot answer: rebuild and restart the owner"
         case .incompatibleVersion(let what, let ours, let theirs):
             "\(what) has version \(theirs), and this library speaks version \(ours): update the older of the two"
         case .nameNotFound(let name, let directory):

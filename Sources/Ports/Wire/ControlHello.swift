@@ -1,38 +1,32 @@
 /// The first packet in each direction of a control connection, little-endian:
 ///
 ///     0   magic     UInt32    "SPRT"
-///     4   major     UInt8     the major version
-///     5   minor     UInt8     the minor version, and two zero bytes
+///     4   version   UInt8     of the control protocol, and three zero bytes
 ///     8   process   UInt128
 ///    24   origin    UInt32, and four zero bytes
 struct ControlHello: Equatable {
     static let size = 32
-    static let major: UInt8 = 1
-    /// From 1 on, a process understands ``ControlMessage/named(_:_:)``, and answers ``ControlMessage/question(_:)``; from 2
-    /// on, it answers ``ControlMessage/finishing(_:)``.
-    static let minor: UInt8 = 2
+    static let version: UInt8 = 1
     private static let magic: UInt32 = 0x5452_5053
 
-    var major = Self.major
-    var minor = Self.minor
+    var version = Self.version
     let incarnation: Incarnation
     /// The number that the sender of the hello gives the receiver, for frames from the receiver to the sender.
     var origin: UInt32 = 0
 }
 
 extension ControlHello {
-    /// A hello of another major version may be longer, with other fields after the version.
+    /// A hello of another version may be longer, with other fields after the version.
     init?(_ bytes: UnsafeRawBufferPointer) {
         guard bytes.count >= Self.size, bytes.little(at: 0) == Self.magic else { return nil }
-        major = bytes[4]
-        minor = bytes[5]
+        version = bytes[4]
         incarnation = Incarnation(bits: bytes.little(at: 8))
         origin = bytes.little(at: 24)
     }
 
     func write(to bytes: UnsafeMutableRawBufferPointer) {
         bytes.setLittle(Self.magic, at: 0)
-        bytes.setLittle(UInt32(major) | UInt32(minor) << 8, at: 4)
+        bytes.setLittle(UInt32(version), at: 4)
         bytes.setLittle(incarnation.bits, at: 8)
         bytes.setLittle(UInt64(origin), at: 24)
     }

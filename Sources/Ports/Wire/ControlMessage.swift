@@ -1,5 +1,5 @@
-/// The packets of a control connection after the hellos: one byte for the kind, then one to three little-endian UInt64,
-/// of which the first is most often a port's number. A question and a name have layouts of their own.
+/// The packets of a control connection after the hellos: one byte for the kind, then one or two little-endian UInt64,
+/// mostly beginning with a port's number. A question and a name have layouts of their own.
 enum ControlMessage: Equatable {
     /// Tell me when this port of yours becomes invalid.
     case watch(UInt64)
@@ -17,20 +17,15 @@ enum ControlMessage: Equatable {
     case count(UInt64)
     /// I have sent so many messages to this port of yours.
     case sent(UInt64, count: UInt64)
-    /// Tell me this port's statistics.
-    case ask(query: UInt64, UInt64)
-    /// The answer to `ask`.
-    case statistics(query: UInt64, received: UInt64, waiting: UInt64)
     /// This port of mine has taken everything before this probe.
     case drained(UInt64, probe: UInt64)
     /// A drain probe is on its way to this port of yours, from which perhaps nobody takes.
     case probed(UInt64)
-    /// Tell me about this port of yours. Only for peers whose hello has the minor version 1.
+    /// Tell me about this port of yours.
     indirect case question(InspectionQuestion)
-    /// This port of mine has this name. Only for peers whose hello has the minor version 1.
+    /// This port of mine has this name.
     case named(UInt64, String)
-    /// This port of mine is about to end: send it nothing more, and tell me when it has taken all of yours. Only for peers
-    /// whose hello has the minor version 2.
+    /// This port of mine is about to end: send it nothing more, and tell me when it has taken all of yours.
     case finishing(UInt64)
     /// This port of yours has taken all messages of mine, and there will be no more. Answers `finishing`.
     case finished(UInt64)
@@ -60,7 +55,7 @@ enum ControlMessage: Equatable {
             return
         }
         let fields = (bytes.count - 1) / 8
-        guard (1...3).contains(fields), bytes.count == 1 + 8 * fields else { return nil }
+        guard (1...2).contains(fields), bytes.count == 1 + 8 * fields else { return nil }
         func field(_ index: Int) -> UInt64 { bytes.little(at: 1 + 8 * index) }
         switch (bytes[0], fields) {
         case (1, 1): self = .watch(field(0))
@@ -69,14 +64,12 @@ enum ControlMessage: Equatable {
         case (4, 2): self = .credit(field(0), bytes: field(1))
         case (5, 1): self = .count(field(0))
         case (6, 2): self = .sent(field(0), count: field(1))
-        case (7, 2): self = .ask(query: field(0), field(1))
-        case (8, 3): self = .statistics(query: field(0), received: field(1), waiting: field(2))
-        case (9, 2): self = .drained(field(0), probe: field(1))
-        case (10, 1): self = .probed(field(0))
-        case (11, 1): self = .refused(field(0))
-        case (12, 1): self = .cancelled(field(0))
-        case (15, 1): self = .finishing(field(0))
-        case (16, 1): self = .finished(field(0))
+        case (7, 2): self = .drained(field(0), probe: field(1))
+        case (8, 1): self = .probed(field(0))
+        case (9, 1): self = .refused(field(0))
+        case (10, 1): self = .cancelled(field(0))
+        case (11, 1): self = .finishing(field(0))
+        case (12, 1): self = .finished(field(0))
         default: return nil
         }
     }
@@ -92,16 +85,14 @@ enum ControlMessage: Equatable {
             case .credit(let number, let taken): (4, [number, taken])
             case .count(let number): (5, [number])
             case .sent(let number, let count): (6, [number, count])
-            case .ask(let query, let number): (7, [query, number])
-            case .statistics(let query, let received, let waiting): (8, [query, received, waiting])
-            case .drained(let number, let probe): (9, [number, probe])
-            case .probed(let number): (10, [number])
-            case .refused(let request): (11, [request])
-            case .cancelled(let request): (12, [request])
+            case .drained(let number, let probe): (7, [number, probe])
+            case .probed(let number): (8, [number])
+            case .refused(let request): (9, [request])
+            case .cancelled(let request): (10, [request])
+            case .finishing(let number): (11, [number])
+            case .finished(let number): (12, [number])
             case .question: (InspectionQuestion.packet, [])
             case .named(let number, _): (Self.namedKind, [number])
-            case .finishing(let number): (15, [number])
-            case .finished(let number): (16, [number])
             }
         bytes[0] = kind
         for (index, field) in fields.enumerated() { bytes.setLittle(field, at: 1 + 8 * index) }

@@ -3,7 +3,7 @@ import ZeroMQ
 // The layout of a message in its one ZeroMQ frame. All numbers are little-endian.
 //
 //     0   magic     UInt8     0xB7
-//     1   version   UInt8     the major version
+//     1   version   UInt8     of this layout
 //     2   kind      UInt8     message, request, reply, drain probe or failure
 //     3   reply     UInt8     the size of the reply right in bytes; 0: no reply right
 //     4   id        UInt32    the message's id

@@ -1,6 +1,6 @@
 /// A send right on the wire:
 ///
-///     0   version   UInt8     the major version of this layout
+///     0   version   UInt8     the version of this layout
 ///     1   zero      UInt8
 ///     2   path      UInt16    the length of the path in bytes
 ///     4   queue     UInt32    the port's queue limit, in messages of one sender

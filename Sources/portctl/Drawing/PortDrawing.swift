@@ -86,7 +86,7 @@ extension PortDrawing.Port {
         name = port.names.joined(separator: ", ")
         guard let service = port.service else {
             state = .silent
-            trouble = "the owner does not answer: it is stopped, or its library is too old"
+            trouble = "the owner does not answer: it may be stopped"
             return
         }
         state = PortDrawing.State(rawValue: service.condition.rawValue) ?? .served
