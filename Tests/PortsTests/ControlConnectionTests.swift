@@ -96,6 +96,7 @@ import Testing
         #expect(peer.receive()?.count == ControlHello.size)
         peer.send(Samples.packet(.watch(port.id.number)))
         peer.send(Samples.packet(.watch(.max)))
+        #expect(peer.receive() == Samples.packet(.named(port.id.number, "test")))
         #expect(peer.receive() == Samples.packet(.invalidated(.max)))
         port.invalidate()
         #expect(peer.receive() == Samples.packet(.invalidated(port.id.number)))
@@ -712,7 +713,8 @@ import Testing
         silent.send(Samples.packet(.watch(port.id.number)))
         expectRead(silent)
         let began = ContinuousClock.now
-        for _ in 0..<200 { _ = try port.runtime.statistics.statistics(of: port.id.number) }
+        let answers = try (0..<200).map { _ in try port.runtime.statistics.statistics(of: port.id.number) }
+        #expect(answers.last?.wait(until: .patience) != nil)
         var count = 0
         while silent.isReadable(before: .now) {
             #expect(silent.receive() == Samples.packet(.count(port.id.number)))
