@@ -16,6 +16,7 @@ let package = Package(
         // For C: `make install` installs it as libCoreFoundationPorts.so.
         .library(name: "CFPorts", type: .dynamic, targets: ["CoreFoundationPorts"]),
         .library(name: "FoundationPorts", targets: ["FoundationPorts"]),
+        .library(name: "DarwinNames", targets: ["DarwinNames"]),
         .library(name: "ZeroMQ", targets: ["ZeroMQ"]),
         .executable(name: "portctl", targets: ["portctl"]),
     ],
@@ -78,6 +79,7 @@ let package = Package(
             exclude: ["C"],
             linkerSettings: [.linkedLibrary("Foundation")]),
         .target(name: "FoundationPorts", dependencies: ["CoreFoundationPorts", "Ports", "RunLoops", "RunLoopLocks"]),
+        .target(name: "DarwinNames"),
         // No code: where the documentation begins.
         .target(
             name: "SwiftPortsGuide",
@@ -137,15 +139,18 @@ let package = Package(
             ]),
         .testTarget(
             name: "CoreFoundationPortsTests",
-            dependencies: ["CoreFoundationPorts", "Ports", "OwnThread", "TestSupport"]),
+            dependencies: ["CoreFoundationPorts", "DarwinNames", "Ports", "OwnThread", "TestSupport"]),
         .executableTarget(
             name: "FoundationPortsTestHelper", dependencies: ["FoundationPorts", "Ports"],
             path: "Tests/FoundationPortsTestHelper"),
         // Files as they are written on macOS, in both modes of the language.
         .target(
-            name: "MacFiles5", dependencies: ["FoundationPorts", "TypedPorts"], path: "Tests/MacFiles/Swift5",
+            name: "MacFiles5", dependencies: ["FoundationPorts", "DarwinNames", "TypedPorts"],
+            path: "Tests/MacFiles/Swift5",
             swiftSettings: [.swiftLanguageMode(.v5)]),
-        .target(name: "MacFiles6", dependencies: ["FoundationPorts", "TypedPorts"], path: "Tests/MacFiles/Swift6"),
+        .target(
+            name: "MacFiles6", dependencies: ["FoundationPorts", "DarwinNames", "TypedPorts"],
+            path: "Tests/MacFiles/Swift6"),
         .testTarget(
             name: "FoundationPortsTests",
             dependencies: [
@@ -183,7 +188,7 @@ for (folder, command, dependencies) in [
     ("RunLoopMessagePort", "run-loop-message-port", ["CoreFoundationPorts"]),
     ("Dictionary", "dictionary", ports + ["TypedPorts"]), ("Tally", "tally", ["RunLoops", "TypedPorts"]),
     ("Workers", "workers", ports + ["TypedPorts"]),
-    ("FoundationMachPorts", "foundation-mach-ports", ["FoundationPorts"]),
+    ("FoundationMachPorts", "foundation-mach-ports", ["FoundationPorts", "DarwinNames"]),
     ("FoundationMessagePorts", "foundation-message-ports", ["FoundationPorts"]),
     ("FoundationGuest", "foundation-guest", ["FoundationPorts", "RunLoops"]),
 ] {

@@ -1,3 +1,4 @@
+import DarwinNames
 import Foundation
 import FoundationPorts
 

@@ -16,14 +16,6 @@ extension CFRunLoopMode {
 /// The type of the flags that CoreFoundation's functions set.
 public typealias DarwinBoolean = Bool
 
-extension Bool {
-    /// The value itself.
-    public var boolValue: Bool { self }
-}
-
-/// The type of the ids of messages in Apple's documentation.
-public typealias SInt32 = Int32
-
 /// What is made of a string: a literal, as `"com.example.server" as CFString`, or the name of a mode.
 public protocol StringClass: ExpressibleByStringInterpolation
 where StringLiteralType == String, StringInterpolation == DefaultStringInterpolation {}

@@ -17,10 +17,3 @@ public typealias NSPortMessage = PortMessage
 public typealias NSMessagePort = MessagePort
 /// The Objective-C name of ``MessagePortNameServer``.
 public typealias NSMessagePortNameServer = MessagePortNameServer
-
-/// Calls the body. There is no autorelease pool on Linux.
-public func autoreleasepool<Result, Failure: Error>(
-    invoking body: () throws(Failure) -> Result
-) throws(Failure) -> Result {
-    try body()
-}

@@ -85,7 +85,7 @@ extension MachPort {
         }
 
         /// The process that sent the message, by the kernel; nil when it was not received, or the kernel does not say.
-        public var sender: Sender? { if case .received(let message) = content { message.sender } else { nil } }
+        public var sender: MessageSender? { if case .received(let message) = content { message.sender } else { nil } }
 
         /// Lets `body` read the bytes of a component in place; nil for a port, or past the last component.
         @inlinable
@@ -127,8 +127,5 @@ extension MachPort {
             case .received(let message): message.readBytes(ofComponent: index) { body($0.bytes) }
             }
         }
-
-        /// The process that sent a message.
-        public typealias Sender = MessageSender
     }
 }

@@ -20,7 +20,7 @@
         }
 
         /// Gives the attributes to a span that somebody keeps. All at once, as each change of a span's attributes may copy them.
-        func describe(_ span: any Span, peer: @autoclosure () -> MachPort.Message.Sender?) {
+        func describe(_ span: any Span, peer: @autoclosure () -> MessageSender?) {
             guard span.isRecording else { return }
             let own = attributes(peer: peer())
             span.updateAttributes { attributes in
@@ -28,7 +28,7 @@
             }
         }
 
-        private func attributes(peer: MachPort.Message.Sender?) -> SpanAttributes {
+        private func attributes(peer: MessageSender?) -> SpanAttributes {
             guard let peer else { return attributes }
             if let known = ofPeer.withLock({ $0 }), known.pid == peer.pid { return known.attributes }
             var attributes = attributes
@@ -40,7 +40,7 @@
 
     extension SpanAttributes {
         /// The process at the other end.
-        mutating func note(peer: MachPort.Message.Sender?) {
+        mutating func note(peer: MessageSender?) {
             guard let peer else { return }
             self["peer.pid"] = Int(peer.pid)
             if peer.pid != getpid() { self["network.transport"] = "unix" }

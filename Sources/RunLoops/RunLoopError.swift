@@ -1,6 +1,9 @@
 import Glibc
 
 /// Why a loop, a source or a thread could not be made or used.
+///
+/// Later versions may add cases, so a `switch` over all cases needs an `@unknown default`.
+@nonexhaustive
 public enum RunLoopError: Error, Equatable, Sendable, CustomStringConvertible {
     /// The process, or the system, has no descriptor left. `limit` is the process's soft limit.
     case outOfDescriptors(limit: UInt64)

@@ -1,4 +1,5 @@
 import CoreFoundationPorts
+import DarwinNames
 import OwnThread
 import Testing
 

@@ -95,7 +95,7 @@ import Testing
             (.outOfDescriptors(limit: 5), -4),
         ]
         for (error, code) in errors {
-            #expect(error.code == code)
+            #expect(error.cfStatus == code)
             #expect(error.description.count > 10)
         }
     }

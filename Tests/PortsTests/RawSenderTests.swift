@@ -97,7 +97,7 @@ import ZeroMQ
         let ready = RawStream.ready(["Socket-Type": "PUSH", "Peer-Address": "localhost:1:2:3"])
         let liar = try RawStream(to: path, ready: ready, saying: RawStream.announced(100) + frame(100))
         let sender = try port.receive(before: .patience).sender
-        #expect(sender == MachPort.Message.Sender(pid: getpid(), uid: geteuid(), gid: getegid()))
+        #expect(sender == MessageSender(pid: getpid(), uid: geteuid(), gid: getegid()))
         withExtendedLifetime(liar) {}
     }
 

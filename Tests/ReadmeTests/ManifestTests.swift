@@ -8,7 +8,7 @@ struct ManifestTests {
         let products = manifest.matches(of: /\.(?:library|executable|plugin)\(\s*name: "?(\w+)/).map { String($0.1) }
         let libraries = [
             "RunLoops", "Ports", "TypedPorts", "PortsMetrics", "PortsTracing", "CoreFoundationPorts", "CFPorts",
-            "FoundationPorts", "ZeroMQ",
+            "FoundationPorts", "DarwinNames", "ZeroMQ",
         ]
         #expect(products == libraries + ["portctl"])
         #expect(!manifest.contains("products."), "products are added where this test does not see them")

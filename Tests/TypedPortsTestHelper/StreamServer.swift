@@ -22,7 +22,7 @@ package struct ExhaustedStreams: PortRequest {
 
 /// Asks the server to finish and to exit, with 0 when all was taken in the time, in milliseconds.
 package struct Finish: PortRequest {
-    package typealias Reply = Done
+    package typealias Reply = EmptyReply
     package static let requestName = "Finish"
     package var timeout: Int
     package init(timeout: Int) { self.timeout = timeout }
@@ -53,7 +53,7 @@ package struct Finish: PortRequest {
                 let isWhole = await server.finish(before: .now + .milliseconds(finish.timeout))
                 exit(isWhole ? 0 : 1)
             }
-            return Done()
+            return EmptyReply()
         }
         try await server.run()
         // The task above exits.

@@ -17,7 +17,7 @@ import Testing
     struct Status: PortRequest { typealias Reply = String }
 
     struct Strict: PortRequest {
-        typealias Reply = Done
+        typealias Reply = EmptyReply
         static var lane: RequestLane? { RequestLane("strict", atMost: 1, whenFull: .refuse) }
     }
 
@@ -140,7 +140,7 @@ import Testing
         let stand = try await Stand(folder.path, areTwo: true)
         stand.server.handle(Strict.self) { [gate = stand.gate] _ in
             await gate.pass(0)
-            return Done()
+            return EmptyReply()
         }
         let running = Task { try await stand.server.run(atMost: 1, whenFull: .refuse) }
         let jobs = stand.ask([1])
@@ -245,10 +245,10 @@ import Testing
         #expect(server.port.port.queueLimit == 7)
         #expect(server.port.port.byteLimit == 50_000)
         struct Text: PortRequest {
-            typealias Reply = Done
+            typealias Reply = EmptyReply
             var text: String
         }
-        server.handle(Text.self) { _ in Done() }
+        server.handle(Text.self) { _ in EmptyReply() }
         let running = Task { try await server.run() }
         let client = RequestClient(server.sendRight)
         _ = try await client.request(Text(text: "short"))

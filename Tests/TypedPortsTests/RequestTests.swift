@@ -56,7 +56,7 @@ import Testing
         var word: String
     }
 
-    struct Unknown: PortRequest { typealias Reply = Done }
+    struct Unknown: PortRequest { typealias Reply = EmptyReply }
 
     private func stand(areTwo: Bool) throws -> (server: RequestServer, client: RequestClient, runtimes: [PortRuntime]) {
         let one = PortRuntime(directory: folder.path)
@@ -434,7 +434,7 @@ import Testing
     @Test func `the id of a request is the FNV-1a hash of its name`() {
         // "foobar" is among the test vectors of the hash's authors.
         enum Named {
-            struct foobar: PortRequest { typealias Reply = Done }
+            struct foobar: PortRequest { typealias Reply = EmptyReply }
         }
         #expect(Named.foobar.messageID == 0xbf9c_f968)
         #expect(Add.messageID != Lookup.messageID)

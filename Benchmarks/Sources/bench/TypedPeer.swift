@@ -21,7 +21,7 @@ struct TypedPeer {
 
     /// Asks for so many raw messages, each with the bytes of a point.
     struct Flood: PortRequest {
-        typealias Reply = Done
+        typealias Reply = EmptyReply
         var count: Int
         var to: MachPort.SendRight
     }
@@ -57,7 +57,7 @@ struct TypedPeer {
         let bytes = try pointBytes()
         typed.handle(Flood.self) { flood in
             for _ in 0..<flood.count { try await flood.to.send(MachPort.Message([.bytes(bytes)])) }
-            return Done()
+            return EmptyReply()
         }
         return (typed, try LocalMessagePort(name: "\(name) raw"))
     }

@@ -41,7 +41,7 @@ extension PortError {
     /// The result of CFMessagePortSendRequest.
     var messagePortResult: Int32 {
         // The port had taken the request before its end.
-        if case .refused = self { Self.becameInvalid } else { code }
+        if case .refused = self { Self.becameInvalid } else { cfStatus }
     }
 
     private static let becameInvalid = Int32(kCFMessagePortBecameInvalidError)

@@ -1,6 +1,9 @@
 import RunLoops
 
 /// The reason why a worker did not check in.
+///
+/// Later versions may add cases, so a `switch` over all cases needs an `@unknown default`.
+@nonexhaustive
 public enum CheckInError: Error, Equatable, Sendable, CustomStringConvertible {
     /// The worker did not check in before the deadline, and was ended.
     case timedOut(worker: String)

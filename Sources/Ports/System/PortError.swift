@@ -3,6 +3,9 @@ import RunLoops
 import ZeroMQ
 
 /// Why a port, a right or a name could not be used.
+///
+/// Later versions may add cases, so a `switch` over all cases needs an `@unknown default`.
+@nonexhaustive
 public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
     /// The port's queue had no room before the deadline. Nothing was sent.
     case sendTimedOut(port: PortIdentity)
@@ -88,8 +91,9 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// CFMessagePort's code: −1 send, −2 receive timed out, −3 invalid port, −5 became invalid, −4 everything else.
-    public var code: Int32 {
+    /// CFMessagePort's status for this error: −1 when sending and −2 when receiving timed out, −3 for an invalid port, −5 for
+    /// a port that became invalid, and −4, a transport error, for all others.
+    public var cfStatus: Int32 {
         switch self {
         case .sendTimedOut, .ownQueueFull: -1
         case .receiveTimedOut, .servedOnlyHere: -2

@@ -1,4 +1,4 @@
-/// The process that sent a message, according to the kernel. Its name in the API is ``MachPort/Message/Sender``.
+/// The process that sent a message, according to the kernel.
 public struct MessageSender: Sendable, Hashable {
     /// The process id.
     public let pid: Int32

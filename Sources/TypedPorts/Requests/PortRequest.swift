@@ -49,7 +49,7 @@ extension NamedRequest {
 }
 
 /// A reply without content.
-public struct Done: Codable, Sendable, Hashable {
+public struct EmptyReply: Codable, Sendable, Hashable {
     /// Makes the reply.
     public init() {}
 }

@@ -72,9 +72,9 @@ public final class RequestServer: Sendable {
     /// wait for them:
     ///
     ///     func handleJobs(of server: RequestServer) {
-    ///         struct Import: PortRequest { typealias Reply = Done }
+    ///         struct Import: PortRequest { typealias Reply = EmptyReply }
     ///         struct Status: PortRequest { typealias Reply = String }
-    ///         server.handle(Import.self, in: RequestLane("imports", atMost: 2)) { _ in Done() }
+    ///         server.handle(Import.self, in: RequestLane("imports", atMost: 2)) { _ in EmptyReply() }
     ///         server.handle(Status.self, in: RequestLane(atMost: 10)) { _ in "fine" }
     ///     }
     ///

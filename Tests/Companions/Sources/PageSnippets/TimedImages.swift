@@ -2,7 +2,7 @@ import PortsMetrics
 import TypedPorts
 
 struct Resize: PortRequest {
-    typealias Reply = Done
+    typealias Reply = EmptyReply
     enum Failure: Error, Codable { case noSuchImage }
     var image: String
 }
@@ -12,7 +12,7 @@ func serveImages() async throws {
     server.measure()
     server.handle(Resize.self) { resize in
         guard resize.image == "cat" else { throw Resize.Failure.noSuchImage }
-        return Done()
+        return EmptyReply()
     }
     try await server.run()
 }
