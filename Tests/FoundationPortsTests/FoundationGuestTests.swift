@@ -272,15 +272,17 @@ import Testing
         let thread = try RunLoopThread { loop in loop.serveFoundation() }
         let loop = thread.loop
         let (all, count, done) = (500_000, Shared(0), Latch())
-        let ticks = Shared(0)
-        let mayTick = Shared(true)
+        let (ticks, mayTick, hasEnded) = (Shared(0), Shared(true), Latch())
         try loop.perform {
             let timer = Foundation.Timer(timeInterval: 0.001, repeats: true) { timer in
                 let count = ticks.withLock { ticks in
                     ticks += 1
                     return ticks
                 }
-                if !mayTick.withLock({ $0 }) { timer.invalidate() }
+                if !mayTick.withLock({ $0 }) {
+                    timer.invalidate()
+                    hasEnded.open()
+                }
                 // From inside Foundation, too.
                 if count % 2 == 0 { try? loop.perform {} }
             }
@@ -306,16 +308,21 @@ import Testing
         for helper in helpers { helper.join() }
         #expect(waitUntil { ticks.withLock { $0 } > 5 })
         mayTick.withLock { $0 = false }
-        var former = -1
-        waitUntil {
-            usleep(20_000)
-            defer { former = ticks.withLock { $0 } }
-            return former == ticks.withLock { $0 }
-        }
+        #expect(hasEnded.wait(until: .patience))
         let passes = Shared(0)
         try loop.perform { _ = try? loop.add(.init(.beforeWaiting) { _, _ in passes.withLock { $0 += 1 } }) }
         waitUntil { loop.isWaiting && passes.withLock { $0 } > 0 }
-        usleep(100_000)
+        // Meanwhile another thread's loop makes a hundred passes.
+        onThread {
+            let turns = Shared(0)
+            ThreadRunLoop.current.addTimer(after: .milliseconds(1), repeats: true) { timer in
+                turns.withLock { turns in
+                    turns += 1
+                    if turns == 100 { timer.invalidate() }
+                }
+            }
+            try? ThreadRunLoop.current.run()
+        }
         #expect(passes.withLock { $0 } < 4)
         thread.stop()
         #expect(thread.join(before: .patience))

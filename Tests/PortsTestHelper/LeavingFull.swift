@@ -24,8 +24,7 @@ func leaveFull() throws -> Never {
         let before = unread(connection)
         try send()
         // The port's side may have taken the message already.
-        let deadline = ContinuousClock.now + .milliseconds(100)
-        while unread(connection) == before, !deadline.hasPassed { usleep(100) }
+        waitUntil(before: .now + .milliseconds(100)) { unread(connection) != before }
     }
     close(creat(PortNameServer.shared.path + "/leaving", 0o600))
     for _ in 0..<4 { try send() }

@@ -16,6 +16,7 @@ func look() throws -> Never {
                     rights.append(right)
                     right.onInvalidation { ended.withLock { $0 += 1 } }
                 }
+                // Over the time in which the test's callers give up.
                 usleep(1_000)
             }
             let report = Array("found \(rights.count) times, \(ended.withLock { $0 }) ended".utf8)

@@ -16,7 +16,7 @@ func race(for name: String) throws -> Never {
         case 1:
             // All at once, not one after the other as they are told.
             let start = message.withBytes { MonotonicInstant(nanoseconds: $0.unsafeLoadUnaligned(as: UInt64.self)) }
-            while start?.hasPassed == false { usleep(100) }
+            waitUntil { start?.hasPassed != false }
             switch Result(catching: { () throws(PortError) in try PortNameServer.shared.register(port, name: name) }) {
             case .success:
                 try tester.send(MachPort.Message(id: 10, replyPort: port.sendRight))
@@ -51,6 +51,7 @@ func contend(for name: String, _ times: Int) throws -> Never {
             try PortNameServer.shared.remove(port, name: name)
             owned += 1
         case .failure(.nameInUse):
+            // A contender that tries without a pause would keep the others from the processor.
             usleep(200)
         case .failure(let error):
             fail("\(error)")

@@ -61,12 +61,16 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
 
     case "exit-ringing":
         // Ends while threads send the first messages of new ports.
+        let sent = Shared(0)
         let threads = try (0..<4).map { _ in
             try RunLoopThread { _ in
-                while let port = try? MachPort() { try? port.sendRight.send(MachPort.Message()) }
+                while let port = try? MachPort() {
+                    try? port.sendRight.send(MachPort.Message())
+                    sent.withLock { $0 += 1 }
+                }
             }
         }
-        usleep(30_000)
+        waitUntil { sent.withLock { $0 } > 100 }
         withExtendedLifetime(threads) { exit(3) }
 
     case "own":

@@ -204,13 +204,6 @@ import Testing
     }
 }
 
-/// How long the calling thread has worked.
-private func threadTime() -> Duration {
-    var time = timespec()
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
-    return .seconds(time.tv_sec) + .nanoseconds(time.tv_nsec)
-}
-
 private final class CountingWaiter: Waiter {
     private let wakes = Shared(0)
 

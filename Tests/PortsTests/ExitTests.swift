@@ -50,8 +50,8 @@ import Testing
             let child = Child(
                 "leave-full", in: sandbox, wrapper: ["/bin/sh", "-c", "exec taskset -c \(first) \"$@\"", "sh"])
             #expect(waitUntil { access(sandbox.file("leaving"), F_OK) == 0 })
-            // Time to close the connection, which the child must not do before there is room.
-            usleep(50_000)
+            // The child must not close the connection before there is room.
+            Self.waitsAWhile(child)
             var next = 0 as UInt32
             var isLast = false
             while !isLast {
@@ -66,6 +66,13 @@ import Testing
         }
     }
 
+    /// Gives a process time to go wrong at its exit: it has waited fifty times more, or has ended.
+    private static func waitsAWhile(_ child: Child) {
+        func count() -> Int { waitCount(of: "/proc/\(child.pid)") ?? 0 }
+        let aim = count() + 50
+        waitUntil(before: .now + .seconds(10)) { count() >= aim || !child.isRunning }
+    }
+
     @Test(arguments: geteuid() == 0 ? ["descriptors", "proc"] : ["descriptors"])
     func `what was sent arrives, whatever the process lacks at its end`(_ lacking: String) throws {
         let sandbox = Sandbox()
@@ -76,8 +83,8 @@ import Testing
         let count = 40 as UInt32
         let child = Child("leave-bare", lacking, "\(ports.count)", "\(count)", in: sandbox)
         #expect(waitUntil { access(sandbox.file("leaving"), F_OK) == 0 })
-        // Time to close the connections, which the child must not do before all is read.
-        usleep(50_000)
+        // The child must not close the connections before all is read.
+        Self.waitsAWhile(child)
         for port in ports {
             for number in 0..<count { #expect(try port.receive(before: .patience).id == number) }
         }

@@ -171,16 +171,16 @@ import Testing
 
     @Test(arguments: [false, true])
     func `of handlers set while others run, each runs once and after them`(_ isRight: Bool) throws {
-        for _ in 0..<50 {
+        for round in 0..<50 {
             let port = try MachPort()
             let right = port.sendRight
             let add: @Sendable (@escaping @Sendable () -> Void) -> Void = {
                 if isRight { right.onInvalidation($0) } else { port.onInvalidation($0) }
             }
-            let (trace, entered) = (Shared<[Int]>([]), Latch())
+            let (trace, entered, mayEnd) = (Shared<[Int]>([]), Latch(), Latch())
             add {
                 entered.open()
-                usleep(500)
+                _ = mayEnd.wait(until: .patience)
                 trace.withLock { $0.append(0) }
             }
             let ender = Helper { () -> Bool in
@@ -188,7 +188,11 @@ import Testing
                 return true
             }
             #expect(entered.wait(until: .patience))
-            for number in 1...3 { add { trace.withLock { $0.append(number) } } }
+            // All of them while the first handler runs, or some around its end.
+            for number in 1...3 {
+                add { trace.withLock { $0.append(number) } }
+                if number > round % 3 { mayEnd.open() }
+            }
             #expect(ender.value() == true)
             #expect(waitUntil { trace.withLock { $0.count } == 4 })
             #expect(trace.withLock { $0 } == [0, 1, 2, 3])

@@ -171,6 +171,7 @@ import ZeroMQ
                         try right.send(MachPort.Message(), before: .distantPast)
                     }
                     errors.withLock { _ = $0.insert(error) }
+                    // Leaves the processor to the processes that come and go.
                     usleep(200)
                 }
             }

@@ -78,6 +78,7 @@ import Testing
         #expect(waitUntil { sandbox.files.contains { $0.hasPrefix("names/churned") } })
         for _ in 0..<rounds {
             for child in stopped {
+                // Stopped anywhere in its work.
                 usleep(UInt32.random(in: 0...3_000, using: &random))
                 child.stop()
             }
@@ -93,7 +94,7 @@ import Testing
             #expect(sandbox.files.allSatisfy { !["names/dead", "names/fresh"].contains($0) })
             for child in stopped { child.signal(SIGCONT) }
         }
-        #expect(times.percentile(100) < .seconds(2))
+        if Scale.isMeasured { #expect(times.percentile(100) < .seconds(2)) }
         Scale.show("beside processes that are stopped while they change names: \(times.summary)")
     }
 
@@ -133,8 +134,9 @@ import Testing
                 return begin.duration(to: .now)
             }
         }
-        let duration = try #require(caller.value(before: .now + .seconds(30))).get()
-        #expect(duration < .seconds(2))
+        // The owner stays stopped, so who waits for it waits for ever.
+        let duration = try #require(caller.value()).get()
+        if Scale.isMeasured { #expect(duration < .seconds(2)) }
         withExtendedLifetime(holder) {}
     }
 
@@ -146,7 +148,7 @@ import Testing
         while let change = try watch.next(before: begin + .milliseconds(200)) {
             if case .came(let registration) = change { came.insert(registration.name) }
         }
-        #expect(begin.duration(to: .now) < .seconds(1))
+        if Scale.isMeasured { #expect(begin.duration(to: .now) < .seconds(1)) }
         while came.count < 4, case .came(let registration)? = try watch.next(before: .patience) {
             came.insert(registration.name)
         }

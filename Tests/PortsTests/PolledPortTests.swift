@@ -71,6 +71,7 @@ import Testing
                 for number in 0..<UInt32(each) {
                     let bytes = withUnsafeBytes(of: UInt32(index)) { Array($0) }
                     try? right.send(id: number, bytes: bytes.span.bytes, before: .patience)
+                    // Some pauses are longer than the loop polls.
                     if number % 64 == 0 { usleep(UInt32(random.next() % 100)) }
                 }
             }

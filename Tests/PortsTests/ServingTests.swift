@@ -97,10 +97,9 @@ import Testing
         }
 
         /// Waits until so many handlers run.
-        func isReached(by count: Int) async -> Bool {
-            let deadline = ContinuousClock.Instant.patience
-            while running < count, !deadline.hasPassed { try? await Task.sleep(for: .milliseconds(1)) }
-            return running == count
+        nonisolated func isReached(by count: Int) async -> Bool {
+            await waitUntil { await running >= count }
+            return await running == count
         }
     }
 

@@ -9,15 +9,16 @@ func watchAnIdleLoop() throws {
     let monitor = try StallMonitor(thread.loop, threshold: .milliseconds(10)) { _ in stalled.open() }
     // Each has looked at the other once it is there.
     let deadline = MonotonicInstant.now + .seconds(20)
-    var (switches, former) = (contextSwitches(), [Int32: String]())
-    while switches != former {
+    var (waits, former) = (waitCounts(), [Int32: Int]())
+    while waits != former {
         check(!deadline.hasPassed, "the threads do not come to rest")
+        // Rest has no event.
         usleep(50_000)
-        (switches, former) = (contextSwitches(), switches)
+        (waits, former) = (waitCounts(), waits)
     }
-    // Ten times the threshold, and no thread but this one has run.
+    // Ten times the threshold, and no thread but this one has run. That nothing happens takes time.
     usleep(100_000)
-    check(contextSwitches() == switches, "\(contextSwitches()) switches of threads, and not \(switches)")
+    check(waitCounts() == waits, "\(waitCounts()) waits of threads, and not \(waits)")
     try thread.loop.perform {
         let end = MonotonicInstant.now + .milliseconds(60)
         while !end.hasPassed {}
@@ -26,17 +27,8 @@ func watchAnIdleLoop() throws {
     withExtendedLifetime(monitor) {}
 }
 
-/// How often each other thread has given the processor away.
-private func contextSwitches() -> [Int32: String] {
-    var all: [Int32: String] = [:]
-    for id in (entries(of: "/proc/self/task") ?? []).compactMap({ Int32($0) }) where id != getpid() {
-        guard let file = fopen("/proc/self/task/\(id)/status", "r") else { continue }
-        defer { fclose(file) }
-        var line = [CChar](repeating: 0, count: 256)
-        while let read = fgets(&line, 256, file) {
-            let text = String(cString: read)
-            if text.hasPrefix("voluntary_ctxt_switches") { all[id] = text }
-        }
-    }
-    return all
+/// How often each other thread has given the processor away to wait.
+private func waitCounts() -> [Int32: Int] {
+    let others = (entries(of: "/proc/self/task") ?? []).compactMap { Int32($0) }.filter { $0 != getpid() }
+    return Dictionary(uniqueKeysWithValues: others.map { ($0, waitCount(of: "/proc/self/task/\($0)") ?? 0) })
 }

@@ -52,7 +52,7 @@ func closeBehindTheLoopsBack(_ kind: String) throws -> Never {
     for descriptor in Int32(3)..<64 where link(of: descriptor).contains("[\(kind)]") { close(descriptor) }
     loop.addTimer(after: .seconds(30)) { _ in }
     let waker = Helper {
-        while !loop.isWaiting { usleep(100) }
+        waitUntil { loop.isWaiting }
         loop.wakeUp()
     }
     try loop.runInMode(seconds: 1)

@@ -224,6 +224,7 @@ private final class SignalStorm: Sendable {
             while !isOver.withLock({ $0 }) {
                 guard !deadline.hasPassed else { return hasGivenUp.withLock { $0 = true } }
                 pthread_kill(thread, Self.signal)
+                // Leaves the thread time to go to sleep again.
                 usleep(200)
             }
         }

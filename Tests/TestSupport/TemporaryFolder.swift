@@ -20,11 +20,5 @@ package final class TemporaryFolder: Sendable {
         fwrite(bytes, 1, bytes.count, file)
     }
 
-    package func contents(of name: String) -> [UInt8] {
-        guard let file = fopen("\(path)/\(name)", "r") else { return [] }
-        defer { fclose(file) }
-        var (all, buffer) = ([UInt8](), [UInt8](repeating: 0, count: 65536))
-        while case let count = fread(&buffer, 1, buffer.count, file), count > 0 { all += buffer.prefix(count) }
-        return all
-    }
+    package func contents(of name: String) -> [UInt8] { bytes(ofFile: "\(path)/\(name)") }
 }

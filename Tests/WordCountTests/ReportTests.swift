@@ -102,6 +102,7 @@ import Testing
         let pipe = Pipe()
         let writing = pipe.fileHandleForWriting
         let (threads, announcement) = AsyncStream<UInt>.makeStream()
+        let isRead = DispatchSemaphore(value: 0)
         let writer = Thread {
             // The threads of Swift's own pool block all signals, and their children inherit that.
             var signals = sigset_t()
@@ -112,7 +113,7 @@ import Testing
             try? report.write(to: writing.fileDescriptor)
             try? writing.close()
             // Stays until the signals are over, so that none goes astray.
-            Thread.sleep(forTimeInterval: 0.5)
+            _ = isRead.wait(timeout: .now() + 60)
         }
         writer.start()
         var iterator = threads.makeAsyncIterator()
@@ -120,6 +121,7 @@ import Testing
 
         var received: [UInt8] = []
         while true {
+            // Some while the thread waits in its call, for which there is no event.
             for _ in 0..<3 {
                 pthread_kill(pthread_t(thread), SIGUSR1)
                 usleep(500)
@@ -128,6 +130,7 @@ import Testing
             if piece.isEmpty { break }
             received += piece
         }
+        isRead.signal()
         // Not in the macro, which would look for the differences for ages.
         let isAllThere = received == expected
         #expect(isAllThere)

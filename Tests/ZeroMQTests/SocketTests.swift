@@ -107,15 +107,12 @@ import Testing
         var socket: Socket? = try Socket(.pull, in: context)
         let thread = Helper { context.terminate() }
         var frame = Frame()
-        while true {
-            do {
-                _ = try socket?.receive(&frame)
-                usleep(200)
-            } catch {
-                #expect(error.code == ZeroMQError.contextTerminated)
-                break
-            }
+        var code: Int32?
+        waitUntil {
+            do throws(ZeroMQError) { _ = try socket?.receive(&frame) } catch { code = error.code }
+            return code != nil
         }
+        #expect(code == ZeroMQError.contextTerminated)
         socket = nil
         thread.join()
     }
