@@ -7,7 +7,7 @@ SHELL := /bin/bash
 BUILD = .ci/progress $(SWIFT) build
 FORMATTED := Package.swift .ci/floors.swift Sources Tests Examples Benchmarks/Package.swift Benchmarks/Sources
 
-.PHONY: help run test test-tsan test-asan examples other-loops install install-portctl install-library soak soak-ports fuzz bench bench-all bench-check docs docs-preview format lint clean \
+.PHONY: help run test test-tsan test-asan examples companions install install-portctl install-library soak soak-ports fuzz bench bench-all bench-check docs docs-preview format lint clean \
 	dependencies
 
 define HELP
@@ -15,7 +15,8 @@ Begin
   make run           build wordcount, and count the words of this repository
   make test          build everything, and run all examples and all tests
   make examples      run the examples, and compare their output
-  make other-loops   run the examples in poll, GLib and SwiftNIO
+  make companions    run the examples in other loops, as a service, and
+                     with metrics and traces
   make docs-preview  build the documentation, and show it in a browser
 
 Install
@@ -71,19 +72,13 @@ run: dependencies
 	@echo; echo "wordcount --summary Sources Examples Tests"
 	@"$$($(SWIFT) build -c release --show-bin-path)/wordcount" --summary Sources Examples Tests
 
-# What needs swift-service-lifecycle, swift-metrics or swift-distributed-tracing is a package of its own: the library does
-# without, and fetches the last two for who names their traits. A release build, as some bugs show only there.
-COMPANIONS = -c release --package-path Tests/Companions --scratch-path .build/services
 test: dependencies
 	@[ -d .build/debug ] || echo "Building the library, the examples and the tests: the first build takes several minutes."
 	@$(BUILD) --build-tests
 	@$(MAKE) --no-print-directory examples
 	@set -o pipefail; $(SWIFT) test --skip-build --parallel --disable-xctest 2>&1 | tee .build/test.log || { \
 		echo; echo "what failed, again:"; grep '✘' .build/test.log; exit 1; }
-	@$(BUILD) --build-tests $(COMPANIONS)
-	@$(SWIFT) run --skip-build $(COMPANIONS) service-check
-	@$(SWIFT) test --skip-build --disable-xctest $(COMPANIONS)
-	@$(MAKE) --no-print-directory other-loops
+	@$(MAKE) --no-print-directory companions
 
 # libzmq is not instrumented; the sanitizers see what our own code does around it. Some tests ask for more memory than
 # there is, the generated scripts would take half an hour, and side by side the tests would be too slow for themselves.
@@ -125,12 +120,15 @@ examples: dependencies
 		$$(pkg-config --cflags --libs CoreFoundationPorts)
 	@bin=$$($(SWIFT) build --show-bin-path); $(call COMPARE,Examples/*/expected.txt)
 
-# A package of their own: the library does without GLib and SwiftNIO.
-OTHER_LOOPS = --package-path Examples/OtherLoops --scratch-path .build/other-loops
-other-loops: dependencies
+# A package of their own, because the library does without the other packages. A release build, because some bugs show
+# only there. Debug information and testable imports, which nothing here needs, would take a quarter more time.
+COMPANIONS = -c release --package-path Examples/Companions --scratch-path .build/companions -debug-info-format none
+companions: dependencies
 	@$(call REQUIRE,glib-2.0,libglib2.0-dev)
-	@$(BUILD) $(OTHER_LOOPS)
-	@bin=$$($(SWIFT) build $(OTHER_LOOPS) --show-bin-path); $(call COMPARE,Examples/OtherLoops/Sources/*/expected.txt)
+	@$(BUILD) $(COMPANIONS)
+	@bin=$$($(SWIFT) build $(COMPANIONS) --show-bin-path); $(call COMPARE,Examples/Companions/Sources/*/expected.txt)
+	@$(SWIFT) run --skip-build $(COMPANIONS) service-check
+	@.ci/progress $(SWIFT) test --disable-xctest --disable-testable-imports $(COMPANIONS)
 
 install: install-portctl install-library
 

@@ -13,11 +13,11 @@ struct ReadmeTests {
     @Test(arguments: [
         (
             "Ports/Ports.docc/Ending",
-            ["Tests/EndingHelper/Server", "Tests/Companions/Sources/service-check/EchoService"]
+            ["Tests/EndingHelper/Server", "Examples/Companions/Sources/service-check/EchoService"]
         ),
         (
             "Ports/Ports.docc/AnyLoop",
-            ["poll", "glib", "nio"].map { "Examples/OtherLoops/Sources/ports-in-\($0)/Serving" }
+            ["poll", "glib", "nio"].map { "Examples/Companions/Sources/ports-in-\($0)/Serving" }
         ),
         (
             "FoundationPorts/FoundationPorts.docc/MovingOver",
@@ -31,7 +31,7 @@ struct ReadmeTests {
             [
                 "DrivenLoop/DrivenLoop", "loop-in-epoll/loop.c", "loop-in-glib/DrivenSource",
                 "loop-in-nio/DrivenEventLoop", "glib-in-loop/GLibGuest",
-            ].map { "Examples/OtherLoops/Sources/\($0)" }
+            ].map { "Examples/Companions/Sources/\($0)" }
         ),
         (
             "SwiftPortsGuide/SwiftPortsGuide.docc/Tutorial",

@@ -6,7 +6,7 @@ import TypedPorts
 /// Measures what tracing adds to a typed request between two processes: requests without and with spans, in turns, and
 /// the part of it that the tracer takes by itself.
 ///
-///     swift run -c release --package-path Tests/Companions tracing-cost
+///     swift run -c release --package-path Examples/Companions tracing-cost
 @main
 struct TracingCost {
     private enum Kind: String, CaseIterable {
