@@ -1,6 +1,5 @@
 import Foundation
 import Oracle
-import OwnThread
 import RunLoops
 import TestSupport
 import Testing
@@ -8,7 +7,7 @@ import Testing
 /// Scripts made from seeds on Foundation's run loop and on ours, in helper processes.
 ///
 /// `ORACLE_SCRIPTS` says how many to play, instead of as many as fit in 60 s; `ORACLE_SEED` the first one's seed.
-@Suite(.ownThread) struct GeneratedScriptTests {
+@Suite struct GeneratedScriptTests {
     private static let environment = ProcessInfo.processInfo.environment
     private static let wanted = environment["ORACLE_SCRIPTS"].flatMap { UInt64($0) }
     private static let firstSeed = environment["ORACLE_SEED"].flatMap { UInt64($0) } ?? 0
@@ -16,11 +15,11 @@ import Testing
     private static let batches: [String: UInt64] = ["secondary": 200, "main": 40]
 
     @Test(.enabled(if: !isThreadSanitized), .timeLimit(.minutes(60)))
-    func `both loops tell the same story of generated scripts`() {
+    func `both loops tell the same story of generated scripts`() async {
         let deadline = Self.wanted == nil ? MonotonicInstant.now + .seconds(60) : .now + .seconds(3500)
         let next = Shared(UInt64(0))
         let tallies = Shared<[String: Tally]>([:])
-        // They mostly sleep.
+        // They mostly sleep. So they play beside all other tests, and take no turn from those with threads of their own.
         let workers = (0..<9).map { worker in
             let thread = worker % 3 < 2 ? "secondary" : "main"
             return Helper {
@@ -29,7 +28,7 @@ import Testing
                 }
             }
         }
-        for worker in workers { worker.join() }
+        for worker in workers { while await worker.ended() == nil {} }
         for (thread, tally) in tallies.withLock({ $0 }).sorted(by: { $0.key < $1.key }) {
             print(Self.summary(of: tally, thread))
             #expect(tally.equal > 0)
