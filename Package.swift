@@ -113,10 +113,8 @@ let package = Package(
                 "RunLoops", "CRunLoopShims", "Oracle", "OracleHelper", "RunLoopsTestHelper", "AsyncMainHelper",
                 "OwnThread", "TestSupport",
             ]),
-        .target(name: "Askers", dependencies: ["Ports", "TestSupport"], path: "Tests/Askers"),
         .executableTarget(
-            name: "PortsTestHelper", dependencies: ["Ports", "Askers", "TestSupport"],
-            path: "Tests/PortsTestHelper"),
+            name: "PortsTestHelper", dependencies: ["Ports", "TestSupport"], path: "Tests/PortsTestHelper"),
         .executableTarget(name: "LoadingHelper", path: "Tests/LoadingHelper"),
         .executableTarget(name: "EndingHelper", dependencies: ["Ports", "RunLoops"], path: "Tests/EndingHelper"),
         .target(
@@ -124,9 +122,8 @@ let package = Package(
         .testTarget(
             name: "PortsTests",
             dependencies: [
-                "Ports", "Askers", "CRunLoopShims", "ZeroMQ", "PortsTestHelper", "LoadingHelper", "EndingHelper",
-                "FuzzTargets",
-                "OwnThread", "TestSupport",
+                "Ports", "CRunLoopShims", "ZeroMQ", "PortsTestHelper", "LoadingHelper", "EndingHelper",
+                "FuzzTargets", "OwnThread", "TestSupport",
             ]),
         .executableTarget(
             name: "TypedPortsTestHelper", dependencies: ["TypedPorts", "Ports", "TestSupport"],

@@ -1,4 +1,3 @@
-import Askers
 import Glibc
 import Ports
 import TestSupport

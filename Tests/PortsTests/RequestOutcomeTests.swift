@@ -1,5 +1,5 @@
-import Askers
 import OwnThread
+import PortsTestHelper
 import RunLoops
 import TestSupport
 import Testing
