@@ -23,6 +23,8 @@ import Testing
             if answer == 1 { #expect(try await asking.value == [1]) }
             #expect(try await store.request(MachPort.Message(id: 1)).data == [answer])
             #expect(await Helper { try? store.request(MachPort.Message(id: 1)).data }.ended() == [answer])
+            #expect(try await store.request(id: 1, [7]) == [answer])
+            #expect(await Helper { try? store.request(id: 1, [7]) }.ended() == [answer])
             await server.finish()
             try await serving.value
             withExtendedLifetime(runtime) {}
