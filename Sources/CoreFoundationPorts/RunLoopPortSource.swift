@@ -18,7 +18,7 @@ package final class RunLoopPortSource: @unchecked Sendable {
     /// - Parameters:
     ///   - order: The source's place among the others of a mode.
     ///   - limit: The most messages in one callout of a loop.
-    ///   - owner: What the source keeps besides the port.
+    ///   - owner: An object that the source keeps besides the port.
     package init<Port>(
         _ descriptor: PortDescriptor<Port>, order: Int = 0, atMost limit: Int, keeping owner: AnyObject? = nil
     ) {
@@ -76,7 +76,7 @@ extension CFRunLoopSource {
     }
 }
 
-/// What a source calls.
+/// The closure of a source, and the descriptor that it waits for.
 private final class Callout {
     private let descriptor: Int32
     private let perform: () -> Void

@@ -1,6 +1,6 @@
 import CoreFoundation
 
-// What the overlay of macOS adds to CoreFoundation for Swift, so that a file written there compiles.
+// Declarations of macOS's Swift overlay for CoreFoundation, so that a file written there compiles.
 
 extension CFRunLoopMode {
     /// The mode of a run that names no other: `kCFRunLoopDefaultMode`.
@@ -16,7 +16,7 @@ extension CFRunLoopMode {
 /// The type of the flags that CoreFoundation's functions set.
 public typealias DarwinBoolean = Bool
 
-/// What is made of a string: a literal, as `"com.example.server" as CFString`, or the name of a mode.
+/// A class whose objects are made of strings: of literals, as `"com.example.server" as CFString`, or of a mode's name.
 public protocol StringClass: ExpressibleByStringInterpolation
 where StringLiteralType == String, StringInterpolation == DefaultStringInterpolation {}
 

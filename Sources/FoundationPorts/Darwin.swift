@@ -1,6 +1,6 @@
 import Foundation
 
-// What files written on macOS have from Darwin and Objective-C.
+// Names of Darwin and Objective-C that the declarations of this module use.
 
 /// The number of a port: see ``NSMachPort/machPort``.
 public typealias mach_port_t = UInt32

@@ -1,3 +1,4 @@
+import CoreFoundation
 import Foundation
 
 /// Lets `Data` take all bytes of an `NSData` at once. Without that, Foundation asks for each byte by itself, which costs
@@ -10,4 +11,14 @@ extension NSData: @retroactive ContiguousBytes {
             try body(UnsafeRawBufferPointer(start: count == 0 ? nil : bytes, count: count))
         }
     }
+}
+
+// Where macOS has `as`: the compiler on Linux knows no bridge to CoreFoundation's types.
+
+extension Data {
+    /// A copy of a CFData.
+    public init(_ data: CFData) { self.init([UInt8](data)) }
+
+    /// The bytes as a CFData.
+    public var cfData: CFData { Array(self).cfData }
 }

@@ -41,11 +41,11 @@ private final class FoundationGuest: @unchecked Sendable {
 /// One mode of Foundation's loop. CFRunLoop waits for the edges of our mode's descriptor, and an observer looks for work
 /// that is there already before each sleep.
 private final class GuestMode {
-    /// One of Foundation's runs of the mode.
+    /// A run of the mode by Foundation.
     private struct Run {
-        /// What serves our loop in the run; nil in a turn, in which our loop sleeps.
+        /// Serves our loop in the run; nil in a turn, in which our loop sleeps.
         let driven: ThreadRunLoop.DrivenRun?
-        /// The passes since the run's begin, or since its last sleep with that one.
+        /// The passes since the run began, or since its last sleep, which counts as one.
         var passes = 0
         var isAsleep = false
         /// Whether no callout can have stopped the run in this pass.
@@ -76,7 +76,7 @@ private final class GuestMode {
         sources = [.make(turn.descriptor) { [unowned self] in perform() }]
         if let bell { sources.append(.make(bell.descriptor) { [unowned self] in bellRang() }) }
         for source in sources { CFRunLoopAddSource(loop, source, mode) }
-        // A run of CFRunLoop's with a time of its own would cost a thread now and then.
+        // A timer ends the turn, because a CFRunLoop run with a timeout would cost a thread now and then.
         timer = CFRunLoopTimerCreateWithHandler(nil, Self.never, Self.never, 0, 0) { [unowned self] _ in
             isTimeUp = true
         }
@@ -111,7 +111,8 @@ private final class GuestMode {
             (self.turn, depthOfTurn, isOurEvent, isOurStop) = outer
             if isRinging { bell?.clear() }
             isRinging = false
-            // The timer may have been set for this turn in an outer one's stead: that one ends, and sets it anew.
+            // The timer may have been set for this turn in place of an outer turn's time. The outer turn ends, and the next
+            // one sets the timer again.
             isTimeUp = true
         }
         if turn.deadline != .distantPast, turn.deadline != .distantFuture {
@@ -186,8 +187,8 @@ private final class GuestMode {
     private func passSleeps() {
         let (index, isOver) = (runs.count - 1, isTurnOver)
         runs[index].isAsleep = true
-        // No source was handled in this pass. In the run's first pass, a block may have stopped the run. What becomes ready
-        // only now is reported after the stop.
+        // No source was handled in this pass. In the run's first pass, a block may have stopped the run. A source that
+        // becomes ready from here on is reported after the stop.
         runs[index].mayEnd = !isOver || runs[index].passes > 1
         runs[index].passes = 1
         guard isOver else { return }

@@ -1,8 +1,8 @@
 import Foundation
 import Glibc
 
-/// What the RunLoop of a thread still has when the thread ends. On macOS the loop goes with its thread, and lets go of its
-/// ports. Foundation here would keep the loop and the ports for ever.
+/// The ports that the RunLoop of a thread still has when the thread ends. On macOS the loop ends with its thread, and
+/// releases its ports. Foundation on Linux would keep the loop and the ports for ever.
 final class LoopEnd {
     private struct Place: Hashable {
         let port: ObjectIdentifier
@@ -17,7 +17,7 @@ final class LoopEnd {
     private var items: [Place: Item] = [:]
     private var mostItems = 64
 
-    /// Calls a closure at the end of the calling thread if the loop is the thread's, and the port has lived so long.
+    /// Calls a closure at the end of the calling thread if the loop is the thread's, and the port still exists.
     static func note<Port: AnyObject>(
         _ port: Port, in loop: RunLoop, _ mode: RunLoop.Mode, remove: @escaping (Port, RunLoop) -> Void
     ) {

@@ -7,8 +7,13 @@ import RunLoopLocks
 // This library's own ports in Foundation's loops, without Foundation's messages.
 
 extension MachPort {
-    /// Has a Foundation loop handle the port's messages in a mode, in turns of up to so many. The loop keeps the port until
-    /// the port is removed or invalid. A run that returns after a source is handled returns after one such turn.
+    /// Adds the port to a mode of a Foundation loop, which then handles the port's messages. The loop keeps the port until
+    /// the port is removed or invalid. A run that returns after a source is handled returns after one turn.
+    ///
+    /// - Parameters:
+    ///   - loop: The loop.
+    ///   - mode: The mode.
+    ///   - limit: The most messages in one turn.
     /// - Throws: `PortError` when the port is invalid, or no descriptor is left.
     @_disfavoredOverload
     public func schedule(in loop: RunLoop, forMode mode: RunLoop.Mode, atMost limit: Int = 64) throws(PortError) {
@@ -23,7 +28,13 @@ extension MachPort {
 }
 
 extension LocalMessagePort {
-    /// Has a Foundation loop handle the requests, as `MachPort.schedule(in:forMode:atMost:)`.
+    /// Adds the port to a mode of a Foundation loop, which then handles the port's requests. The loop keeps the port until
+    /// the port is removed or invalid. A run that returns after a source is handled returns after one turn.
+    ///
+    /// - Parameters:
+    ///   - loop: The loop.
+    ///   - mode: The mode.
+    ///   - limit: The most requests in one turn.
     /// - Throws: `PortError` when the port is invalid, or no descriptor is left.
     @_disfavoredOverload
     public func schedule(in loop: RunLoop, forMode mode: RunLoop.Mode, atMost limit: Int = 64) throws(PortError) {

@@ -15,7 +15,7 @@ import Ports
 ///     RunLoop.current.add(port, forMode: .default)
 open class NSMachPort: SendRightPort, ReplaceableByExisting, @unchecked Sendable {
     // Sound: nothing is stored.
-    /// What happens to the rights of a Mach port with its object. Without a Mach kernel, these have no effect.
+    /// Whether a Mach port's rights end with its object. Without a Mach kernel, the options have no effect.
     public struct Options: OptionSet, Sendable {
         /// The bits.
         public let rawValue: UInt

@@ -8,7 +8,7 @@ final class PortObjects: Sendable {
     private struct Entry {
         let object: Weak<SendRightPort>
         let identity: ObjectIdentifier
-        /// What `NSMachPort.machPort` returns; 0 until somebody asks for the number.
+        /// The number that `NSMachPort.machPort` returns; 0 until somebody asks for it.
         var number: UInt32 = 0
     }
 
@@ -82,7 +82,7 @@ final class PortObjects: Sendable {
 protocol ReplaceableByExisting {}
 
 extension ReplaceableByExisting where Self: SendRightPort {
-    /// - Parameter existing: The object of the port. One of another class is not the right one.
+    /// - Parameter existing: The object of the port. An object of another class is not used.
     init(_ existing: SendRightPort?, orMake make: () -> SendRightPort) {
         if let existing = existing as? Self {
             self = existing

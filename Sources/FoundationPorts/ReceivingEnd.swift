@@ -19,7 +19,7 @@ protocol ReceivingEnd: AnyObject, Sendable {
     var isValid: Bool { get }
     func invalidate()
     func onInvalidation(_ handler: @escaping @Sendable () -> Void)
-    /// Has a target handle messages that is asked for before each. While it is nil, messages wait.
+    /// Asks `current` for the target of each message. While there is none, messages wait.
     func setTarget(_ current: @escaping @Sendable () -> MessageTarget?)
     func makeSource(atMost limit: Int) throws(PortError) -> RunLoopPortSource
 }

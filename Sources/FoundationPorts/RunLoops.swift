@@ -1,7 +1,7 @@
 import CoreFoundation
 import Foundation
 
-// What Foundation's loops have on macOS alone.
+// Members of Foundation's loops that only macOS has.
 
 extension RunLoop {
     /// The CFRunLoop. The corresponding method is NSRunLoop's `getCFRunLoop`.

@@ -6,8 +6,8 @@ import Ports
 import RunLoopLocks
 import RunLoops
 
-/// What ``NSMachPort`` and ``MessagePort`` share: a Foundation port that names one of this library's ports. A port that
-/// was made in this process can also receive; one that came in a message or was found by its name can only send.
+/// A Foundation port that names one of this library's ports: the superclass of ``NSMachPort`` and ``MessagePort``. A port
+/// that was made in this process can also receive. A port that came in a message or was found by its name can only send.
 ///
 /// There is one object for each port while somebody keeps the object, and ports are equal when they name the same port.
 /// A `RunLoop` keeps the ports that were added to it. A port that can receive becomes invalid when nobody keeps it. Any
@@ -121,8 +121,8 @@ open class SendRightPort: Port, @unchecked Sendable {
 
     // MARK: Delegate
 
-    /// Has a delegate handle messages, on the threads of the loops that the port is added to. The port does not keep the
-    /// delegate. Without a delegate, messages wait.
+    /// Sets the delegate, which handles messages on the threads of the loops that the port is added to. The port does not
+    /// keep the delegate. Without a delegate, messages wait.
     open override func setDelegate(_ anObject: (any PortDelegate)?) {
         let delegate = Delegate(object: anObject)
         currentDelegate.value.withLock { $0 = delegate }
@@ -135,8 +135,8 @@ open class SendRightPort: Port, @unchecked Sendable {
 
     // MARK: Loops
 
-    /// Has a loop handle the port's messages in a mode, one message in a turn. `RunLoop.add(_:forMode:)` calls this method,
-    /// and keeps the port. Nothing happens to a port that can only send.
+    /// Adds the port to a mode of a loop, which then handles one message in a turn. `RunLoop.add(_:forMode:)` calls this
+    /// method, and keeps the port. Nothing happens to a port that can only send.
     open override func schedule(in runLoop: RunLoop, forMode mode: RunLoop.Mode) {
         guard let source = source() else { return }
         source.add(to: runLoop.getCFRunLoop(), forMode: mode.cfMode)

@@ -3,9 +3,9 @@ import CDispatch
 import Dispatch
 
 // swift-format-ignore: AlwaysUseLowerCamelCase
-/// Has a dispatch queue call the callback of a local port, one message at a time; nil has none. A port that has a
-/// run-loop source stays as it is, and so does one that is invalid or remote. The queue keeps the port until the port is
-/// invalid or leaves it. CoreFoundation's headers for Linux lack this function.
+/// Sets the dispatch queue that calls the callback of a local port, one message at a time; nil removes the queue. The call
+/// does not change a port with a run-loop source, an invalid port or a remote port. The queue keeps the port until the port
+/// is invalid or leaves the queue. CoreFoundation's headers for Linux lack this function.
 public func CFMessagePortSetDispatchQueue(_ port: CFMessagePort!, _ queue: DispatchQueue!) {
     port.body.setQueue(queue, port)
 }

@@ -4,7 +4,7 @@ import Ports
 import RunLoopLocks
 import RunLoops
 
-/// What a CFMessagePort stands for: a port of this process with its callout, or a right to a port of any process.
+/// The content of a CFMessagePort: a port of this process with its callout, or a right to a port of any process.
 final class MessagePortBody: @unchecked Sendable {
     // Sound: CoreFoundation's objects may be used on any thread, and what changes is behind the lock.
     enum Port {
@@ -28,7 +28,7 @@ final class MessagePortBody: @unchecked Sendable {
         /// Whether the program has invalidated a remote port. The end of the port's owner does not end requests: their
         /// replies may be on the way.
         var endsRequests = false
-        /// Wake the threads that wait for replies.
+        /// These closures wake the threads that wait for replies.
         var waiters: [ObjectIdentifier: @Sendable () -> Void] = [:]
     }
 

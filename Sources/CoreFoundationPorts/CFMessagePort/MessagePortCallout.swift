@@ -2,7 +2,7 @@
 import Ports
 import RunLoopLocks
 
-/// What a local CFMessagePort calls with each message, and the context for that.
+/// The callback of a local CFMessagePort, which is called with each message, and its context.
 final class MessagePortCallout: @unchecked Sendable {
     // Sound: what changes is behind the lock. The functions are the program's, which has to expect any thread.
     private let callBack: CFMessagePortCallBack?

@@ -27,7 +27,7 @@ final class ReplyWait: @unchecked Sendable {
         source = CFRunLoopSourceCreate(nil, -100, &sources)
     }
 
-    /// Signals to whoever waits. Any thread may call this method.
+    /// Wakes the waiting thread. Any thread may call this method.
     func wake() {
         isWoken.open()
         CFRunLoopSourceSignal(source)
