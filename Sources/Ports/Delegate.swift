@@ -26,13 +26,14 @@ extension MachPort {
         }
     }
 
-    /// Has a delegate that belongs to the calling thread handle messages, otherwise as ``delegate``. The delegate need not
-    /// be `Sendable`. Schedule the port in the thread's loop alone: a message that another loop or a queue handles stops
-    /// the process. ``setHandler(_:)`` removes the delegate.
+    /// Sets a delegate that belongs to the calling thread, and need not be `Sendable`. The port does not keep the delegate.
+    /// Schedule the port in the thread's loop alone, because a message that another loop or a queue handles stops the
+    /// process. ``setHandler(_:)`` removes the delegate.
     @available(*, noasync, message: "a task may go on on another thread; set a delegate that is Sendable")
     public func setLocalDelegate(_ delegate: any Delegate) { setDelegate(LocalDelegate(delegate, of: .current)) }
 
-    /// Has a delegate of the main actor handle messages on the main loop, otherwise as ``setLocalDelegate(_:)``.
+    /// Sets a delegate of the main actor, which handles messages on the main loop. The port does not keep the delegate.
+    /// Schedule the port in the main loop alone, because a message that another loop or a queue handles stops the process.
     ///
     ///     @MainActor final class Model: @MainActor MachPort.Delegate {
     ///         func handle(_ message: MachPort.Message, of port: MachPort) { print("got", message.id) }
@@ -45,7 +46,7 @@ extension MachPort {
         setDelegate(LocalDelegate(delegate, of: .main))
     }
 
-    /// Has a handler that is asked for before each message handle the messages. While it is nil, messages wait.
+    /// Asks `current` for the handler of each message. While there is none, messages wait.
     package func setHandler(ofDelegate current: @escaping @Sendable () -> Handler?) {
         guard !Fork.isChild else { return }
         sharedDelegate.withLock { $0.delegate = nil }

@@ -1,2 +1,2 @@
-// Who makes a port schedules it in a loop.
+// A program that makes a port schedules it in a loop.
 @_exported import RunLoops

@@ -69,7 +69,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
     /// The right to send to the port.
     public var sendRight: SendRight { SendRight(receiver.channel) }
 
-    /// As ``PortIdentity/description``.
+    /// The name, else the number, and the owner: see ``PortIdentity/description``.
     public var description: String { identity.description }
 
     static func messageHandler(_ handler: @escaping Handler) -> Receiver.Handler {
@@ -87,7 +87,8 @@ public final class MachPort: Sendable, CustomStringConvertible {
         receiver.setHandlers(.init(message: handler.map(Self.messageHandler)))
     }
 
-    /// Has a loop, perhaps one of several, handle the port's messages in a mode; each message is handled once.
+    /// Adds the port to a mode of a loop, which then handles the port's messages. Several loops may have the port. Each
+    /// message is handled once.
     /// The corresponding method is NSPort's `scheduleInRunLoop:forMode:`.
     /// - Throws: ``PortError`` when the port is invalid, no descriptor is left, or the loop's thread has ended.
     public func schedule(in loop: ThreadRunLoop, forMode mode: ThreadRunLoop.Mode = .default) throws(PortError) {
@@ -104,9 +105,9 @@ public final class MachPort: Sendable, CustomStringConvertible {
         receiver.isScheduled(in: loop, forMode: mode)
     }
 
-    /// Has a dispatch queue handle the port's messages, one at a time, in place of the former queue; nil removes the
-    /// queue, which finishes the message in hand. Loops that the port is scheduled in take messages, too. The queue
-    /// keeps the port until the port is invalid or leaves it.
+    /// Sets the dispatch queue that handles the port's messages, one at a time. It takes the place of the former queue; nil
+    /// removes the queue, which finishes the message in hand. Loops that the port is scheduled in take messages, too. The
+    /// queue keeps the port until the port is invalid or leaves the queue.
     /// - Throws: ``PortError`` when the port is invalid.
     public func setQueue(_ queue: DispatchQueue?) throws(PortError) { try receiver.setQueue(queue, keeping: self) }
 

@@ -92,7 +92,8 @@ extension MachPort {
         public func withBytes<R, E: Error>(
             ofComponent index: Int = 0, _ body: (RawSpan) throws(E) -> R
         ) throws(E) -> R? {
-            // Only this part is generic: one that callers cannot inline costs as much as a small message's way.
+            // Only this part is generic, because a generic function that callers cannot inline costs as much as a small
+            // message does.
             var result: Result<R, E>?
             readBytes(ofComponent: index) { bytes in
                 do throws(E) { result = .success(try body(bytes)) } catch { result = .failure(error) }

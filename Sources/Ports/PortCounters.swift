@@ -1,6 +1,6 @@
 import RunLoops
 
-/// What the ports of a runtime have done since the runtime was made, and what waits now. See ``PortRuntime/counters()``.
+/// The counters of a runtime's ports since the runtime was made. See ``PortRuntime/counters()``.
 public struct PortCounters: Sendable, Hashable {
     /// The messages sent, to ports of this process, too. Requests, replies and the batches of streams are messages.
     public var sent = 0

@@ -20,7 +20,7 @@ extension MachPort {
         /// Hashes the identity of the port.
         public func hash(into hasher: inout Hasher) { hasher.combine(id) }
 
-        /// As ``PortIdentity/description``.
+        /// The name, else the number, and the owner: see ``PortIdentity/description``.
         public var description: String { identity.description }
 
         /// False once the port is known to be invalid.
@@ -46,10 +46,12 @@ extension MachPort {
             try send(message, until: MonotonicInstant(deadline))
         }
 
-        // Forms of their own: a deadline of this type costs as much as half a message, also where it is nil.
+        // The forms without a deadline are functions of their own, because an optional instant costs as much as half a
+        // message, also where it is nil.
 
-        /// Sends a message without a deadline, otherwise as the form with one.
-        /// - Throws: ``PortError``, but never `sendTimedOut`.
+        /// Sends a message. The call blocks while the port's queue is full, and returns when the message is queued at the
+        /// port or on the way there. After an error the message was not sent. Any thread may call this method.
+        /// - Throws: ``PortError``: `isInvalid`, `becameInvalid`, `messageTooLarge`, `cannotConnect`…
         @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
         public func send(_ message: Message) throws(PortError) { try send(message, until: .distantFuture) }
 
@@ -60,8 +62,11 @@ extension MachPort {
             try channel.send(&message, before: deadline)
         }
 
-        /// Sends a message as the form that blocks does, suspending the task. Those who wait get room in their order.
-        /// - Throws: ``PortError``, but never `ownQueueFull`, and `CancellationError`, when the message was not sent.
+        /// Sends a message. The task is suspended while the port's queue is full, and goes on when the message is queued at
+        /// the port or on the way there. Waiting senders get room in the order of their calls. After an error the message
+        /// was not sent.
+        /// - Throws: ``PortError``: `sendTimedOut`, `isInvalid`, `becameInvalid`, `messageTooLarge`, `cannotConnect`…; and
+        ///   `CancellationError` when the task was cancelled.
         public nonisolated(nonsending) func send(
             _ message: Message, before deadline: ContinuousClock.Instant? = nil
         ) async throws {
@@ -70,8 +75,9 @@ extension MachPort {
             try await channel.send(MessageEncoding.outgoing(message, to: channel), before: MonotonicInstant(deadline))
         }
 
-        /// Sends a message of one component of bytes, such as `numbers.span.bytes`, without an array.
-        /// - Throws: ``PortError``, as `send(_:before:)`.
+        /// Sends a message of one component of bytes, such as `numbers.span.bytes`, without an array. The call blocks while
+        /// the port's queue is full. After an error the message was not sent.
+        /// - Throws: ``PortError``: `sendTimedOut`, `isInvalid`, `becameInvalid`, `messageTooLarge`, `cannotConnect`…
         @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
         public func send(
             id: UInt32 = 0, bytes: RawSpan, replyPort: SendRight? = nil, before deadline: ContinuousClock.Instant?
@@ -79,8 +85,9 @@ extension MachPort {
             try send(id: id, bytes: bytes, replyPort: replyPort, until: MonotonicInstant(deadline))
         }
 
-        /// Sends bytes without a deadline, otherwise as the form with one.
-        /// - Throws: ``PortError``, but never `sendTimedOut`.
+        /// Sends a message of one component of bytes. The call blocks while the port's queue is full. After an error the
+        /// message was not sent.
+        /// - Throws: ``PortError``: `isInvalid`, `becameInvalid`, `messageTooLarge`, `cannotConnect`…
         @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
         public func send(id: UInt32 = 0, bytes: RawSpan, replyPort: SendRight? = nil) throws(PortError) {
             try send(id: id, bytes: bytes, replyPort: replyPort, until: .distantFuture)
@@ -97,8 +104,10 @@ extension MachPort {
             try sendFrame(id, bytes, replyPort, deadline)
         }
 
-        /// Sends bytes as the form that blocks does, suspending the task. The bytes are copied before the first suspension.
-        /// - Throws: ``PortError``, but never `ownQueueFull`, and `CancellationError`, when the message was not sent.
+        /// Sends a message of one component of bytes. The bytes are copied before the first suspension. The task is suspended
+        /// while the port's queue is full. After an error the message was not sent.
+        /// - Throws: ``PortError``: `sendTimedOut`, `isInvalid`, `becameInvalid`, `messageTooLarge`, `cannotConnect`…; and
+        ///   `CancellationError` when the task was cancelled.
         public nonisolated(nonsending) func send(
             id: UInt32 = 0, bytes: RawSpan, replyPort: SendRight? = nil,
             before deadline: ContinuousClock.Instant? = nil
@@ -109,7 +118,7 @@ extension MachPort {
             try await channel.send(message, before: MonotonicInstant(deadline))
         }
 
-        /// A function of its own: room for a frame would cost messages inside the runtime instructions, too.
+        /// A function of its own, because room for a frame would cost instructions for messages inside the runtime, too.
         @inline(never)
         private func sendFrame(
             _ id: UInt32, _ bytes: RawSpan, _ replyPort: SendRight?, _ deadline: MonotonicInstant
