@@ -49,7 +49,7 @@ let package = Package(
                 .product(name: "HeapModule", package: "swift-collections"),
             ]
         ),
-        .target(name: "CBOR", dependencies: ["RunLoopLocks"]),
+        .target(name: "CBOR"),
         .target(
             name: "Ports",
             dependencies: [

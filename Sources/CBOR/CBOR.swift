@@ -17,14 +17,15 @@ package enum CBOR {
         userInfo: () -> [CodingUserInfoKey: Any] = { [:] }
     ) throws {
         try withoutActuallyEscaping(userInfo) { userInfo in
-            try CBORWriter.pool.use { writer in
-                try writer._withUnsafeGuaranteedRef { writer in
-                    swap(&writer.bytes, &bytes)
-                    writer.makeUserInfo = userInfo
-                    defer { swap(&writer.bytes, &bytes) }
-                    try writer.encodeRoot(value, depthLimit: depthLimit)
-                }
+            let writer = CBORWriter(depthLimit: depthLimit, makeUserInfo: userInfo)
+            if bytes.capacity == 0 { bytes.reserveCapacity(128) }
+            swap(&writer.bytes, &bytes)
+            defer {
+                swap(&writer.bytes, &bytes)
+                writer.end()
             }
+            try writer.encode(value)
+            if let fault = writer.fault { throw fault }
         }
     }
 
@@ -39,12 +40,10 @@ package enum CBOR {
     ) throws -> Value {
         try bytes.withUnsafeBytes { bytes in
             try withoutActuallyEscaping(userInfo) { userInfo in
-                try CBORReader.pool.use { reader in
-                    try reader._withUnsafeGuaranteedRef { reader in
-                        reader.begin(bytes, userInfo)
-                        return try reader.decodeRoot(type, depthLimit: depthLimit)
-                    }
-                }
+                let reader = CBORReader(bytes, makeUserInfo: userInfo)
+                defer { reader.end() }
+                try reader.check(depthLimit: depthLimit)
+                return try reader.decode(type, at: 0)
             }
         }
     }

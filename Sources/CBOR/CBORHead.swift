@@ -3,10 +3,23 @@ enum CBORMajor: UInt8 {
     case unsigned = 0, negative, bytes, text, array, map, tag, simple
 
     /// The kind in the top three bits of a byte.
-    init(of byte: UInt8) { self = unsafeBitCast(byte >> 5, to: Self.self) }
+    init(of byte: UInt8) { self = Self(rawValue: byte >> 5) ?? .simple }
 
     /// The first byte of an item of this kind.
     func byte(_ low: UInt8) -> UInt8 { rawValue << 5 | low }
+}
+
+/// The first bytes of an item.
+struct CBORHead {
+    let major: CBORMajor
+    /// The low five bits of the first byte.
+    let low: UInt8
+    /// The count, the integer, or the bits of a floating number.
+    let number: UInt64
+    /// The offset behind the head.
+    let end: Int
+
+    var isIndefinite: Bool { low == CBORByte.indefinite }
 }
 
 /// Whole bytes of some items.
@@ -14,7 +27,6 @@ enum CBORByte {
     static let `false`: UInt8 = 0xF4
     static let `true`: UInt8 = 0xF5
     static let null: UInt8 = 0xF6
-    static let undefined: UInt8 = 0xF7
     static let half: UInt8 = 0xF9
     static let float: UInt8 = 0xFA
     static let double: UInt8 = 0xFB
@@ -25,12 +37,12 @@ enum CBORByte {
     static let largestShort = 23
 }
 
-/// A key or an index, where a name is needed for an error.
+/// A key or an index in the coding path of an error.
 struct CBORKey: CodingKey {
-    var stringValue: String
-    var intValue: Int?
+    let stringValue: String
+    let intValue: Int?
 
-    init(stringValue: String) { self.stringValue = stringValue }
+    init(stringValue: String) { (self.stringValue, intValue) = (stringValue, nil) }
     init(intValue: Int) { (self.intValue, stringValue) = (intValue, "Index \(intValue)") }
     init(integer: Int) { (intValue, stringValue) = (integer, "\(integer)") }
 

@@ -1,153 +1,106 @@
 import Glibc
 
-/// Reads items of bytes that somebody else owns, until it is closed. No function steps past the end of the bytes, whether
+/// Reads items of bytes that somebody else owns, until ``end()``. No function steps past the end of the bytes, whether
 /// they were checked or not.
-final class CBORReader: CBORPooled {
-    static let pool = CBORPool<CBORReader>()
-
-    /// What is wrong with bytes.
-    enum Malformed: Error {
-        case truncated, tooDeep, reserved, misplacedBreak, badChunk, surplus, badText, late
-
-        var sentence: String {
-            switch self {
-            case .truncated: "the bytes end inside an item"
-            case .tooDeep: "too many arrays, maps and tags lie inside one another"
-            case .reserved: "an item begins with a byte that means nothing"
-            case .misplacedBreak: "a break stands where an item has to be"
-            case .badChunk: "a string has a chunk that is no string of the same kind"
-            case .surplus: "bytes follow the value"
-            case .badText: "a text is not UTF-8"
-            case .late: "a container was used after its value was decoded"
-            }
-        }
-    }
-
-    /// The first bytes of an item.
-    struct Head {
-        let major: CBORMajor
-        /// The low five bits of the first byte.
-        let low: UInt8
-        /// The count, the integer, or the bits of a floating number.
-        let number: UInt64
-        /// The offset behind the head.
-        let end: Int
-
-        var isIndefinite: Bool { low == CBORByte.indefinite }
-    }
-
-    @exclusivity(unchecked) private var bytes = UnsafeRawBufferPointer(start: nil, count: 0)
+final class CBORReader {
+    // Without the checks for exclusive access: nothing here is called while another part of it runs.
+    @exclusivity(unchecked) private var bytes: UnsafeRawBufferPointer
     @exclusivity(unchecked) private var makeUserInfo: (() -> [CodingUserInfoKey: Any])?
-    /// The number of the use.
-    @exclusivity(unchecked) private(set) var generation: UInt32 = 0
-    /// Of the maps that are being read: the last ones of the innermost value.
-    @exclusivity(unchecked) var searches: [CBORMapSearch] = []
-    /// How many more bytes may be looked through to name the places of errors.
-    @exclusivity(unchecked) var pathBudget = 0
+    /// The number of bytes that may still be read to name the places of errors.
+    private var pathBudget: Int
+    private var isOver = false
 
-    func begin(_ bytes: UnsafeRawBufferPointer, _ userInfo: (() -> [CodingUserInfoKey: Any])? = nil) {
+    init(_ bytes: UnsafeRawBufferPointer, makeUserInfo: (() -> [CodingUserInfoKey: Any])?) {
         self.bytes = bytes
-        makeUserInfo = userInfo
+        self.makeUserInfo = makeUserInfo
         pathBudget = max(1 << 20, 4 * bytes.count)
     }
 
+    /// From now on, a decoder or a container that the value has kept throws an error.
     func end() {
         bytes = UnsafeRawBufferPointer(start: nil, count: 0)
-        makeUserInfo = nil
-        generation &+= 1
-        // The room for a usual number of maps is kept.
-        if searches.capacity > 64 { searches = [] } else { while !searches.isEmpty { searches.removeLast() } }
+        (makeUserInfo, isOver) = (nil, true)
     }
 
     var userInfo: [CodingUserInfoKey: Any] { makeUserInfo?() ?? [:] }
 
     // MARK: Heads
 
-    /// The first byte of an item.
-    @inline(__always) func byte(at offset: Int) throws(Malformed) -> UInt8 {
-        guard offset < bytes.count else { throw .truncated }
-        return bytes[offset]
-    }
-
-    @inline(__always) func head(at offset: Int) throws(Malformed) -> Head {
-        let byte = try byte(at: offset)
+    @inline(__always) func head(at offset: Int) throws -> CBORHead {
+        guard offset < bytes.count else { throw truncated }
+        let byte = bytes[offset]
         let low = byte & 0x1F
         if low <= CBORByte.largestShort {
-            return Head(major: CBORMajor(of: byte), low: low, number: UInt64(low), end: offset + 1)
+            return CBORHead(major: CBORMajor(of: byte), low: low, number: UInt64(low), end: offset + 1)
         }
         return try longHead(byte, offset)
     }
 
-    private func longHead(_ byte: UInt8, _ offset: Int) throws(Malformed) -> Head {
+    private func longHead(_ byte: UInt8, _ offset: Int) throws -> CBORHead {
         let (major, low) = (CBORMajor(of: byte), byte & 0x1F)
-        func number<Number: FixedWidthInteger & UnsignedInteger & BitwiseCopyable>(
-            _: Number.Type
-        ) throws(Malformed) -> Head {
+        func number<Number: FixedWidthInteger & UnsignedInteger & BitwiseCopyable>(_: Number.Type) throws -> CBORHead {
             let size = MemoryLayout<Number>.size
-            guard bytes.count - (offset + 1) >= size else { throw .truncated }
+            guard bytes.count - (offset + 1) >= size else { throw truncated }
             let number = bytes.loadUnaligned(fromByteOffset: offset + 1, as: Number.self)
-            return Head(major: major, low: low, number: UInt64(Number(bigEndian: number)), end: offset + 1 + size)
+            return CBORHead(major: major, low: low, number: UInt64(Number(bigEndian: number)), end: offset + 1 + size)
         }
-        switch low {
-        case 24: return try number(UInt8.self)
-        case 25: return try number(UInt16.self)
-        case 26: return try number(UInt32.self)
-        case 27: return try number(UInt64.self)
-        case CBORByte.indefinite:
-            switch major {
-            case .bytes, .text, .array, .map: return Head(major: major, low: low, number: .max, end: offset + 1)
-            case .simple: throw .misplacedBreak
-            case .unsigned, .negative, .tag: throw .reserved
-            }
-        default: throw .reserved
+        switch (low, major) {
+        case (24, _): return try number(UInt8.self)
+        case (25, _): return try number(UInt16.self)
+        case (26, _): return try number(UInt32.self)
+        case (27, _): return try number(UInt64.self)
+        case (CBORByte.indefinite, .bytes), (CBORByte.indefinite, .text), (CBORByte.indefinite, .array),
+            (CBORByte.indefinite, .map):
+            return CBORHead(major: major, low: low, number: .max, end: offset + 1)
+        case (CBORByte.indefinite, .simple): throw malformed("a break stands where an item has to be")
+        default: throw reserved
         }
     }
 
     /// The head of the item behind tags.
-    @inline(__always) func untaggedHead(at offset: Int) throws(Malformed) -> Head {
+    @inline(__always) func untaggedHead(at offset: Int) throws -> CBORHead {
         var head = try head(at: offset)
         while head.major == .tag { head = try self.head(at: head.end) }
         return head
     }
 
-    /// Whether a break is there.
-    @inline(__always) func isBreak(at offset: Int) -> Bool { offset < bytes.count && bytes[offset] == CBORByte.break }
+    /// True at the break of an array, a map or a string without a length.
+    @inline(__always) private func isBreak(at offset: Int) -> Bool {
+        offset < bytes.count && bytes[offset] == CBORByte.break
+    }
 
-    /// Whether an array or a map has no more items.
-    @inline(__always) func isEnd(at offset: Int, of head: Head, after count: UInt64) -> Bool {
+    /// True behind the last of an array's or a map's `count` items.
+    @inline(__always) func isEnd(at offset: Int, of head: CBORHead, after count: UInt64) -> Bool {
         head.isIndefinite ? isBreak(at: offset) : count >= head.number
     }
 
     // MARK: Checking
 
     /// Checks that the bytes are one well-formed item.
-    func check(depthLimit: Int) throws(Malformed) {
-        guard try end(ofItemAt: 0, depth: depthLimit) == bytes.count else { throw .surplus }
+    func check(depthLimit: Int) throws {
+        guard try end(ofItemAt: 0, depth: depthLimit) == bytes.count else { throw malformed("bytes follow the value") }
     }
 
-    /// The offset behind the item, which was checked before.
-    @inline(__always) func end(ofItemAt offset: Int) throws(Malformed) -> Int { try end(ofItemAt: offset, depth: .max) }
-
     /// The offset behind the item. At most `depth` arrays, maps and tags may lie inside one another.
-    private func end(ofItemAt offset: Int, depth: Int) throws(Malformed) -> Int {
+    func end(ofItemAt offset: Int, depth: Int = .max) throws -> Int {
         let head = try head(at: offset)
         switch head.major {
         case .unsigned, .negative: return head.end
         case .bytes, .text: return try end(ofString: head)
         case .simple:
-            // A byte of its own says what has no short form.
-            if head.low == 24, head.number < 32 { throw .reserved }
+            // A byte of its own stands only for numbers without a short form.
+            if head.low == 24, head.number < 32 { throw reserved }
             return head.end
         case .array, .map, .tag:
-            guard depth > 0 else { throw .tooDeep }
+            guard depth > 0 else { throw malformed("too many arrays, maps and tags lie inside one another") }
             return try end(ofItemsIn: head, depth: depth - 1)
         }
     }
 
-    private func end(ofItemsIn head: Head, depth: Int) throws(Malformed) -> Int {
+    private func end(ofItemsIn head: CBORHead, depth: Int) throws -> Int {
         if head.major == .tag { return try end(ofItemAt: head.end, depth: depth) }
-        // Every item has a byte at least. That also keeps the doubled count from an overflow.
-        if !head.isIndefinite, head.number > UInt64(bytes.count - head.end) { throw .truncated }
+        // Every item has a byte at least.
+        if !head.isIndefinite, head.number > UInt64(bytes.count - head.end) { throw truncated }
         var offset = head.end
         var count: UInt64 = 0
         while !isEnd(at: offset, of: head, after: count) {
@@ -158,66 +111,135 @@ final class CBORReader: CBORPooled {
         return head.isIndefinite ? offset + 1 : offset
     }
 
-    private func end(ofString head: Head) throws(Malformed) -> Int {
-        if !head.isIndefinite { return try payload(of: head).upperBound }
+    private func end(ofString head: CBORHead) throws -> Int {
+        if !head.isIndefinite { return try end(ofPayload: head) }
         var offset = head.end
         while !isBreak(at: offset) {
             let chunk = try self.head(at: offset)
-            guard chunk.major == head.major, !chunk.isIndefinite else { throw .badChunk }
-            offset = try payload(of: chunk).upperBound
+            guard chunk.major == head.major, !chunk.isIndefinite else {
+                throw malformed("a string has a chunk that is no string of the same kind")
+            }
+            offset = try end(ofPayload: chunk)
         }
         return offset + 1
     }
 
     // MARK: Strings
 
-    /// The place of a string with a length.
-    @inline(__always) private func payload(of head: Head) throws(Malformed) -> Range<Int> {
-        guard head.number <= UInt64(bytes.count - head.end) else { throw .truncated }
-        return head.end..<head.end + Int(head.number)
+    /// The bytes of a string with a length.
+    @inline(__always) func payload(of head: CBORHead) throws -> UnsafeRawBufferPointer {
+        guard head.number <= UInt64(bytes.count - head.end) else { throw truncated }
+        return UnsafeRawBufferPointer(rebasing: bytes[head.end..<head.end + Int(head.number)])
+    }
+
+    /// The offset behind a string with a length.
+    @inline(__always) private func end(ofPayload head: CBORHead) throws -> Int {
+        head.end + (try payload(of: head).count)
     }
 
     /// Hands over a string's bytes: in one piece, or chunk by chunk.
     @inline(__always)
-    private func chunks(of head: Head, _ body: (UnsafeRawBufferPointer) throws(Malformed) -> Void) throws(Malformed) {
-        if !head.isIndefinite { return try body(UnsafeRawBufferPointer(rebasing: bytes[try payload(of: head)])) }
+    private func chunks(of head: CBORHead, _ body: (UnsafeRawBufferPointer) throws -> Void) throws {
+        if !head.isIndefinite { return try body(payload(of: head)) }
         var offset = head.end
         while !isBreak(at: offset) {
             let chunk = try self.head(at: offset)
-            let payload = try payload(of: chunk)
-            try body(UnsafeRawBufferPointer(rebasing: bytes[payload]))
-            offset = payload.upperBound
+            try body(payload(of: chunk))
+            offset = try end(ofPayload: chunk)
         }
     }
 
-    func payload(ofString head: Head) throws(Malformed) -> [UInt8] {
+    func payload(ofString head: CBORHead) throws -> [UInt8] {
         var payload: [UInt8] = []
         try chunks(of: head) { payload += $0 }
         return payload
     }
 
-    /// The text of an item that is one.
-    func text(at offset: Int) throws(Malformed) -> String { try text(of: try untaggedHead(at: offset)) }
-
-    func text(of head: Head) throws(Malformed) -> String {
-        var text = ""
-        try chunks(of: head) { (chunk) throws(Malformed) in
+    /// The text of an item that is one; nil when its bytes are not UTF-8.
+    func text(of head: CBORHead) throws -> String? {
+        var (text, isValid) = ("", true)
+        try chunks(of: head) { chunk in
             do {
                 let part = String(copying: try UTF8Span(validating: chunk.bindMemory(to: UInt8.self).span))
                 if text.isEmpty { text = part } else { text += part }
-            } catch { throw .badText }
+            } catch { isValid = false }
         }
-        return text
+        return isValid ? text : nil
     }
 
-    /// Whether the item is a text of these bytes.
+    /// True when the item is a text of these bytes.
     @inline(__always)
-    func isText(_ text: UnsafeBufferPointer<UInt8>, at offset: Int) throws(Malformed) -> Bool {
+    func isText(_ text: UnsafeBufferPointer<UInt8>, at offset: Int) throws -> Bool {
         let head = try untaggedHead(at: offset)
         guard head.major == .text else { return false }
         if head.isIndefinite { return try payload(ofString: head).elementsEqual(text) }
         guard head.number == UInt64(text.count) else { return false }
-        guard let start = text.baseAddress, let bytes = bytes.baseAddress else { return text.isEmpty }
-        return memcmp(bytes + (try payload(of: head)).lowerBound, start, text.count) == 0
+        guard let start = text.baseAddress, let payload = try payload(of: head).baseAddress else { return text.isEmpty }
+        return memcmp(payload, start, text.count) == 0
+    }
+
+    // MARK: Maps
+
+    /// The integer of a key that is one.
+    func integerKey(at offset: Int) throws -> Int? {
+        let head = try untaggedHead(at: offset)
+        switch head.major {
+        case .unsigned: return Int(exactly: head.number)
+        case .negative: return Int(exactly: head.number).map { ~$0 }
+        default: return nil
+        }
+    }
+
+    /// A key that is an integer or a text; nil for another item, and for a text that is not UTF-8.
+    func key(at offset: Int) throws -> CBORKey? {
+        if let number = try integerKey(at: offset) { return CBORKey(integer: number) }
+        let head = try untaggedHead(at: offset)
+        return head.major == .text ? try text(of: head).map { CBORKey(stringValue: $0) } : nil
+    }
+
+    // MARK: Errors
+
+    private var truncated: DecodingError {
+        malformed(
+            isOver
+                ? "a container was used after its value was decoded" : "the bytes end inside an item")
+    }
+
+    private var reserved: DecodingError { malformed("an item begins with a byte that means nothing") }
+
+    private func malformed(_ sentence: String) -> DecodingError {
+        .dataCorrupted(.init(codingPath: [], debugDescription: sentence))
+    }
+
+    /// The keys and indexes that lead to an item, for an error. They are found by reading from the start. The path is empty
+    /// when errors have used up the budget for that: a value may try many types for each item of a large array.
+    func path(to target: Int) -> [any CodingKey] {
+        var path: [any CodingKey] = []
+        var offset = 0
+        while pathBudget > 0, offset < target, let child = try? child(at: offset, holding: target) {
+            if let key = child.key { path.append(key) }
+            offset = child.offset
+        }
+        return path
+    }
+
+    private func child(at offset: Int, holding target: Int) throws -> (offset: Int, key: CBORKey?)? {
+        let head = try head(at: offset)
+        if head.major == .tag { return (head.end, nil) }
+        guard head.major == .array || head.major == .map else { return nil }
+        var item = head.end
+        var count: UInt64 = 0
+        while !isEnd(at: item, of: head, after: count) {
+            let value = head.major == .map ? try end(ofItemAt: item) : item
+            let end = try end(ofItemAt: value)
+            pathBudget -= end - item
+            if target < end {
+                guard target >= value else { return nil }
+                return (value, head.major == .map ? try key(at: item) : CBORKey(intValue: Int(count)))
+            }
+            item = end
+            count += 1
+        }
+        return nil
     }
 }

@@ -1,8 +1,6 @@
-/// Writes items one behind the other. An array or a map stays open until its value ends or something is written around it,
-/// and then gets its length or its break.
-final class CBORWriter: CBORPooled {
-    static let pool = CBORPool<CBORWriter>()
-
+/// Writes values one behind the other. A value inside another is written where it stands; a nested container or encoder
+/// gets a writer of its own, because a value may fill several of them by turns.
+final class CBORWriter {
     /// A value that is being written.
     struct Level {
         enum Kind: UInt8 { case slot, scalar, array, map, bytes }
@@ -12,7 +10,9 @@ final class CBORWriter: CBORPooled {
         /// A slot has no container yet.
         var kind: Kind
         /// The offset of the first byte.
-        var start: Int
+        let start: Int
+        /// The number of arrays and maps that are open.
+        var depth: Int
         /// The number of entries.
         var count = 0
         /// The offset of the last key.
@@ -21,85 +21,66 @@ final class CBORWriter: CBORPooled {
 
     // Without the checks for exclusive access: nothing here is called while another part of it runs.
     @exclusivity(unchecked) var bytes: [UInt8] = []
-    @exclusivity(unchecked) var makeUserInfo: (() -> [CodingUserInfoKey: Any])?
-    /// The innermost open level, and those around it.
-    @exclusivity(unchecked) var current = Level(id: 0, kind: .scalar, start: 0)
-    @exclusivity(unchecked) var outer: [Level] = []
-    @exclusivity(unchecked) var depth = 0
-    /// The containers of values that are being encoded, behind which something was written. In order of their ids.
-    @exclusivity(unchecked) var left: [LeftContainer] = []
-    /// The later entries of ``left``.
-    @exclusivity(unchecked) var parts: [LatePart] = []
-    /// The part that is being written; -1 for none.
-    @exclusivity(unchecked) var part = -1
-    /// The id of the first level of the innermost value. Only its own levels may be written to.
-    @exclusivity(unchecked) private(set) var valueID = 0
-    /// What happened where nothing can be thrown.
-    @exclusivity(unchecked) var fault: (any Error)?
-    @exclusivity(unchecked) private var lastID = 0
-    @exclusivity(unchecked) private var depthLimit = 0
+    /// The innermost level, the only one that may be written to, and those around it.
+    @exclusivity(unchecked) var current: Level
+    @exclusivity(unchecked) private var outer: [Level] = []
+    /// The nested writers of the levels, with the offsets where their bytes belong.
+    @exclusivity(unchecked) private var nested: [(offset: Int, writer: CBORWriter)] = []
+    @exclusivity(unchecked) private var lastID = 1
+    /// The error of a call that cannot throw.
+    private(set) var fault: (any Error)?
+    private let depthLimit: Int
+    private var makeUserInfo: (() -> [CodingUserInfoKey: Any])?
+    /// The writer of the value around a nested one, that value's level, the number of levels around it, and the nested
+    /// one's key.
+    private let parent: (writer: CBORWriter, id: Int, levels: Int, key: any CodingKey)?
 
-    func end() {
-        current = Level(id: 0, kind: .scalar, start: 0)
-        depth = 0
-        makeUserInfo = nil
-        if fault != nil { fault = nil }
-        // Empty after a success. The room for a usual number of levels is kept.
-        if !outer.isEmpty { outer = [] }
-        if !left.isEmpty { (left, parts) = ([], []) }
-        valueID = 0
+    /// Makes the writer of a whole value.
+    init(depthLimit: Int, makeUserInfo: @escaping () -> [CodingUserInfoKey: Any]) {
+        (self.depthLimit, self.makeUserInfo, parent) = (depthLimit, makeUserInfo, nil)
+        current = Level(id: 1, kind: .scalar, start: 0, depth: 0)
     }
+
+    private init(inside writer: CBORWriter, key: any CodingKey) {
+        (depthLimit, parent) = (writer.depthLimit, (writer, writer.current.id, writer.outer.count, key))
+        current = Level(id: 1, kind: .slot, start: 0, depth: writer.current.depth)
+        bytes.reserveCapacity(128)
+    }
+
+    /// From now on, an encoder or a container that the value has kept throws an error.
+    func end() {
+        makeUserInfo = nil
+        nested = []
+        current = Level(id: 0, kind: .scalar, start: 0, depth: 0)
+    }
+
+    var userInfo: [CodingUserInfoKey: Any] { parent?.writer.userInfo ?? makeUserInfo?() ?? [:] }
 
     // MARK: Values
 
-    func encodeRoot<Value: Encodable>(_ value: Value, depthLimit: Int) throws {
-        self.depthLimit = depthLimit
-        if bytes.capacity == 0 { bytes.reserveCapacity(128) }
-        if writeDirectly(value) { return }
-        current = Level(id: newID(), kind: .slot, start: bytes.count)
-        valueID = current.id
-        try value.encode(to: CBOREncoder(writer: .passUnretained(self), id: current.id))
-        endLevels(downTo: 0)
-        closeCurrent()
-        if !left.isEmpty { joinParts() }
-        if let fault { throw fault }
-    }
-
-    @inline(__always) func encode<Value: Encodable>(_ value: Value) throws {
-        if writeDirectly(value) { return }
-        try encodeByItself(value)
-    }
-
-    private func encodeByItself<Value: Encodable>(_ value: Value) throws {
-        let (start, levels, around, depth) = (bytes.count, outer.count, valueID, depth)
+    /// Writes a value that is not one item, at the place that was begun for it.
+    func encodeByItself<Value: Encodable>(_ value: Value) throws {
+        let (start, levels, nestedCount) = (bytes.count, outer.count, nested.count)
         do {
-            guard depth < depthLimit else { throw tooDeep(value) }
-            valueID = pushLevel(.slot)
-            try value.encode(to: CBOREncoder(writer: .passUnretained(self), id: valueID))
+            guard current.depth < depthLimit else { throw tooDeep(value) }
+            outer.append(current)
+            current = Level(id: newID(), kind: .slot, start: start, depth: current.depth)
+            try value.encode(to: CBOREncoder(writer: self, id: current.id))
         } catch {
-            removeEntry(from: start, inside: levels)
-            (self.depth, valueID) = (depth, around)
+            // The value around may catch the error and go on: it has no such entry.
+            if outer.count > levels { current = outer.removeLast() }
+            nested.removeLast(nested.count - nestedCount)
+            removeEntry(at: start)
             throw error
         }
-        endLevels(downTo: levels)
-        if !left.isEmpty { joinParts() }
-        valueID = around
+        close(nestedFrom: nestedCount)
+        current = outer.removeLast()
     }
 
-    /// Removes what the innermost value has written before it failed, and its key: the value around it may catch the error
-    /// and go on.
-    private func removeEntry(from start: Int, inside levels: Int) {
-        // Not if it is too deep.
-        if outer.count > levels {
-            current = outer[levels]
-            outer.removeLast(outer.count - levels)
-            if !left.isEmpty { dropParts() }
-        }
-        var start = start
+    private func removeEntry(at offset: Int) {
+        var start = offset
         switch current.kind {
-        case .map:
-            start = current.key
-            current.count -= 1
+        case .map: (start, current.count) = (current.key, current.count - 1)
         case .array: current.count -= 1
         case .scalar: current.kind = .slot
         case .slot, .bytes: break
@@ -107,43 +88,13 @@ final class CBORWriter: CBORPooled {
         bytes.removeLast(bytes.count - start)
     }
 
-    /// The error of a container or a value that is one too many inside others.
-    func tooDeep(_ value: Any) -> EncodingError {
-        error(value, "more than \(depthLimit) arrays and maps lie inside one another")
-    }
-
-    var userInfo: [CodingUserInfoKey: Any] { makeUserInfo?() ?? [:] }
-
-    func error(_ value: Any, _ sentence: String) -> EncodingError {
-        .invalidValue(value, .init(codingPath: path, debugDescription: sentence))
-    }
-
-    // MARK: Levels
-
-    @discardableResult
-    func pushLevel(_ kind: Level.Kind) -> Int {
-        outer.append(current)
-        current = Level(id: newID(), kind: kind, start: bytes.count)
-        return current.id
-    }
-
-    /// Ends the levels inside the one that `count` levels are around.
-    @inline(__always) func endLevels(downTo count: Int) {
-        while outer.count > count { popLevel() }
-    }
-
-    func popLevel() {
-        closeCurrent()
-        current = outer.removeLast()
-    }
-
-    /// Writes the length or the break of the innermost level.
-    @inline(__always) func closeCurrent() {
+    /// Writes the length or the break of the innermost level, and puts its nested values in their places.
+    private func close(nestedFrom first: Int) {
+        if first < nested.count { insertNested(from: first) }
         switch current.kind {
         case .array, .map:
-            depth -= 1
             if current.count > CBORByte.largestShort {
-                writeHeader(of: current)
+                bytes[current.start] |= CBORByte.indefinite
                 bytes.append(CBORByte.break)
             } else {
                 bytes[current.start] |= UInt8(truncatingIfNeeded: current.count)
@@ -153,107 +104,147 @@ final class CBORWriter: CBORPooled {
         }
     }
 
-    /// For a level whose entries are all there.
-    func writeHeader(of level: Level) {
-        let major: CBORMajor = level.kind == .array ? .array : .map
-        let count = level.count > CBORByte.largestShort ? CBORByte.indefinite : UInt8(level.count)
-        bytes[level.start] = major.byte(count)
+    private func insertNested(from first: Int) {
+        let start = nested[first].offset
+        let later = Array(bytes[start...])
+        bytes.removeLast(bytes.count - start)
+        var offset = start
+        for (place, writer) in nested[first...] {
+            writer.close(nestedFrom: 0)
+            bytes += later[offset - start..<place - start]
+            bytes += writer.bytes
+            offset = place
+            writer.end()
+        }
+        bytes += later[(offset - start)...]
+        nested.removeLast(nested.count - first)
     }
+
+    // MARK: Containers
 
     /// Makes the level an array or a map. May be called again for the same kind.
     func open(_ kind: Level.Kind, _ id: Int) {
-        reach(id) { [self] in openCurrent(kind) }
-    }
-
-    private func openCurrent(_ kind: Level.Kind) {
-        if current.kind == kind { return }
-        if kind == .array, current.kind == .bytes { return }
-        guard current.kind == .slot else { return setFault(Self.otherKind) }
+        if current.id == id, current.kind == kind || kind == .array && current.kind == .bytes { return }
+        guard current.id == id, current.kind == .slot else {
+            return setFault(misuse(id))
+        }
         current.kind = kind
-        depth += 1
-        // An encoder outside of this one would go on for ever; this one refuses the next value.
-        if depth > depthLimit { fault = fault ?? tooDeep(kind) }
+        current.depth += 1
+        // This cannot throw, but the next value is refused.
+        if current.depth > depthLimit { setFault(tooDeep(kind)) }
         bytes.append((kind == .array ? CBORMajor.array : .map).byte(0))
     }
 
-    static let otherKind = "a value asks for containers of different kinds"
-
-    private func setFault(_ sentence: String) { fault = fault ?? error("", sentence) }
-
-    /// As ``write(into:_:)``, for what cannot throw.
-    @inline(__always) private func reach(_ id: Int, _ body: () -> Void) {
-        if current.id == id { return body() }
-        do { try write(into: id, body) } catch { fault = fault ?? error }
+    /// False for a nested writer while another value is written inside the value around it.
+    private var isInnermost: Bool {
+        guard let parent else { return true }
+        return parent.writer.current.id == parent.id && parent.writer.isInnermost
     }
 
-    // MARK: Entries
-
-    /// Writes an entry of a map.
-    @inline(__always) func write(_ key: some CodingKey, in id: Int, _ body: () throws -> Void) throws {
-        guard current.id == id else {
-            return try write(into: id) { [self] in
-                beginEntry(key)
-                try body()
-            }
-        }
-        beginEntry(key)
-        try body()
-    }
-
-    @inline(__always) private func beginEntry(_ key: some CodingKey) {
+    /// Begins an entry of a map.
+    @inline(__always) func beginEntry(_ key: some CodingKey, in id: Int) throws {
+        guard current.id == id, current.kind == .map, isInnermost else { throw misuse(id) }
         current.count += 1
         current.key = bytes.count
         write(text: key.stringValue)
     }
 
-    /// Writes an element of an array.
-    @inline(__always) func writeElement(in id: Int, _ body: () throws -> Void) throws {
-        guard current.id == id else {
-            return try write(into: id) { [self] in
-                beginElement()
-                try body()
-            }
-        }
-        beginElement()
-        try body()
-    }
-
-    @inline(__always) private func beginElement() {
-        if current.kind == .bytes { makeArray() }
+    /// Begins an element of an array.
+    @inline(__always) func beginElement(in id: Int) throws {
+        if current.id == id, current.kind == .bytes { makeArray() }
+        guard current.id == id, current.kind == .array, isInnermost else { throw misuse(id) }
         current.count += 1
     }
 
-    /// Writes the only item of a slot.
-    @inline(__always) func writeSingle(in id: Int, _ body: () throws -> Void) throws {
-        guard current.id == id else {
-            return try write(into: id) { [self] in
-                try fillSlot()
-                try body()
-            }
-        }
-        try fillSlot()
-        try body()
-    }
-
-    @inline(__always) private func fillSlot() throws {
-        guard current.kind == .slot else { throw error("", Self.otherKind) }
+    /// Begins the only item of a slot.
+    @inline(__always) func beginSingle(in id: Int) throws {
+        guard current.id == id, current.kind == .slot, isInnermost else { throw misuse(id) }
         current.kind = .scalar
     }
 
-    /// Begins an entry or an element that is an encoder or a container. Returns the id of its level.
-    func nest(_ kind: Level.Kind, key: (some CodingKey)?, in id: Int) -> Int {
-        // The id of no level, if the container cannot be used any more.
-        var nested = 0
-        reach(id) { [self] in
-            if let key { beginEntry(key) } else { beginElement() }
-            nested = pushLevel(.slot)
-            if kind != .slot { openCurrent(kind) }
+    /// Begins an entry or an element that is an encoder or a container.
+    func nested(key: (any CodingKey)?, in id: Int) -> CBOREncoder {
+        do {
+            if let key { try beginEntry(key, in: id) } else { try beginElement(in: id) }
+        } catch {
+            setFault(error)
+            return CBOREncoder(writer: self, id: 0)
         }
-        return nested
+        let writer = CBORWriter(inside: self, key: key ?? CBORKey(intValue: current.count - 1))
+        nested.append((bytes.count, writer))
+        return CBOREncoder(writer: writer, id: writer.current.id)
     }
 
-    func newID() -> Int {
+    /// The number of entries of a level.
+    func count(of id: Int) -> Int { ([current] + outer).first { $0.id == id }?.count ?? 0 }
+
+    private func newID() -> Int {
         lastID += 1
         return lastID
+    }
+
+    // MARK: Bytes in an array
+
+    /// Writes bytes that are elements of an array: as a byte string in place of the array, if they are all of it.
+    func writeBytes(_ elements: some Sequence<UInt8>, in id: Int) throws {
+        guard current.id == id, current.kind == .array, current.count == 0 else {
+            for element in elements {
+                try beginElement(in: id)
+                write(.unsigned, UInt64(element))
+            }
+            return
+        }
+        let payload = Array(elements)
+        bytes.removeLast()
+        write(.bytes, UInt64(payload.count))
+        bytes += payload
+        (current.kind, current.count) = (.bytes, payload.count)
+    }
+
+    /// Turns the byte string of the innermost level into an array after all.
+    private func makeArray() {
+        let payload = bytes.suffix(current.count)
+        bytes.removeLast(bytes.count - current.start)
+        current.kind = .array
+        bytes.append(CBORMajor.array.byte(0))
+        for byte in payload { write(.unsigned, UInt64(byte)) }
+    }
+
+    // MARK: Errors
+
+    private static let otherKind = "a value asks for containers of different kinds"
+    private static let otherValue = "a container was used while its value was not the one being encoded"
+
+    private func misuse(_ id: Int) -> EncodingError {
+        error("", current.id == id && isInnermost ? Self.otherKind : Self.otherValue)
+    }
+
+    private func tooDeep(_ value: Any) -> EncodingError {
+        error(value, "more than \(depthLimit) arrays and maps lie inside one another")
+    }
+
+    private func error(_ value: Any, _ sentence: String) -> EncodingError {
+        .invalidValue(value, .init(codingPath: path, debugDescription: sentence))
+    }
+
+    /// Keeps the first error of calls that cannot throw, for the end.
+    private func setFault(_ error: any Error) {
+        if let parent { parent.writer.setFault(error) } else if fault == nil { fault = error }
+    }
+
+    /// The keys and indexes of the open levels, for an error.
+    var path: [any CodingKey] { path(ofLevels: outer.count + 1) }
+
+    private func path(ofLevels count: Int) -> [any CodingKey] {
+        let around = parent.map { $0.writer.path(ofLevels: $0.levels) + [$0.key] } ?? []
+        return around
+            + (outer + [current]).prefix(count).compactMap { level -> CBORKey? in
+                guard level.count > 0 else { return nil }
+                switch level.kind {
+                case .array: return CBORKey(intValue: level.count - 1)
+                case .map: return bytes.withUnsafeBytes { try? CBORReader($0, makeUserInfo: nil).key(at: level.key) }
+                default: return nil
+                }
+            }
     }
 }

@@ -1,14 +1,5 @@
 /// Values of items.
 extension CBORReader {
-    func decodeRoot<Value: Decodable>(_ type: Value.Type, depthLimit: Int) throws -> Value {
-        do {
-            try check(depthLimit: depthLimit)
-            return try decode(type, at: 0)
-        } catch let malformed as Malformed {
-            throw DecodingError.dataCorrupted(.init(codingPath: [], debugDescription: malformed.sentence))
-        }
-    }
-
     /// Not through an optional value: a generic function that is not specialised would look its type up each time.
     @inline(__always)
     func decode<Value: Decodable>(_ type: Value.Type, at offset: Int) throws -> Value {
@@ -36,9 +27,7 @@ extension CBORReader {
     }
 
     private func decodeByItself<Value: Decodable>(_ type: Value.Type, at offset: Int) throws -> Value {
-        let count = searches.count
-        defer { while searches.count > count { searches.removeLast() } }
-        return try Value(from: CBORDecoder(reader: CBORReaderUse(self), offset: offset))
+        try Value(from: CBORDecoder(reader: self, offset: offset))
     }
 
     @inline(__always) func isNull(at offset: Int) throws -> Bool {
@@ -55,7 +44,8 @@ extension CBORReader {
     private func string(at offset: Int) throws -> String {
         let head = try untaggedHead(at: offset)
         guard head.major == .text else { throw mismatch(String.self, at: offset) }
-        do { return try text(of: head) } catch { throw self.error(error.sentence, at: offset) }
+        guard let text = try text(of: head) else { throw error("a text is not UTF-8", at: offset) }
+        return text
     }
 
     /// The bytes of a byte string; nil for another item.
@@ -146,7 +136,7 @@ extension CBORReader {
         .dataCorrupted(.init(codingPath: path(to: offset), debugDescription: sentence))
     }
 
-    private static func name(of head: Head) -> String {
+    private static func name(of head: CBORHead) -> String {
         switch head.major {
         case .unsigned, .negative: "an integer"
         case .bytes: "a byte string"
@@ -162,44 +152,5 @@ extension CBORReader {
             default: "a simple value"
             }
         }
-    }
-
-    // MARK: Path
-
-    /// The keys and indexes that lead to an item. Found by reading from the start, as nobody needs it before an error;
-    /// empty when that was done too often.
-    func path(to target: Int) -> [any CodingKey] {
-        var path: [any CodingKey] = []
-        var offset = 0
-        while pathBudget > 0, offset < target, let child = try? child(at: offset, holding: target) {
-            if let key = child.key { path.append(key) }
-            offset = child.offset
-        }
-        return path
-    }
-
-    private func child(at offset: Int, holding target: Int) throws(Malformed) -> (offset: Int, key: CBORKey?)? {
-        let head = try head(at: offset)
-        if head.major == .tag { return (head.end, nil) }
-        guard head.major == .array || head.major == .map else { return nil }
-        var item = head.end
-        var count: UInt64 = 0
-        while !isEnd(at: item, of: head, after: count) {
-            let value = head.major == .map ? try end(ofItemAt: item) : item
-            let end = try end(ofItemAt: value)
-            pathBudget -= end - item
-            if target < end {
-                guard target >= value else { return nil }
-                return (value, head.major == .map ? try key(at: item) : CBORKey(intValue: Int(count)))
-            }
-            item = end
-            count += 1
-        }
-        return nil
-    }
-
-    private func key(at offset: Int) throws(Malformed) -> CBORKey? {
-        if let number = try integerKey(at: offset) { return CBORKey(integer: number) }
-        return try name(at: offset).map { CBORKey(stringValue: $0) }
     }
 }

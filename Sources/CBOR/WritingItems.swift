@@ -1,0 +1,86 @@
+/// Writes single items.
+extension CBORWriter {
+    /// Writes a value. A single item is written without the value's `encode(to:)`, which takes several times as long.
+    @inline(__always) func encode<Value: Encodable>(_ value: Value) throws {
+        func item<Item>(_: Item.Type) -> Item { unsafeBitCast(value, to: Item.self) }
+        // In a generic function that the compiler specialises, all but one of these are gone.
+        if Value.self == String.self { return write(text: item(String.self)) }
+        if Value.self == Int.self { return write(integer: item(Int.self)) }
+        if Value.self == Bool.self { return bytes.append(item(Bool.self) ? CBORByte.true : CBORByte.false) }
+        if Value.self == Double.self { return write(CBORByte.double, item(Double.self).bitPattern) }
+        if Value.self == Float.self { return write(CBORByte.float, item(Float.self).bitPattern) }
+        if Value.self == Float16.self { return write(CBORByte.half, item(Float16.self).bitPattern) }
+        if Value.self == Int32.self { return write(integer: item(Int32.self)) }
+        if Value.self == Int64.self { return write(integer: item(Int64.self)) }
+        if Value.self == UInt8.self { return write(integer: item(UInt8.self)) }
+        if Value.self == UInt32.self { return write(integer: item(UInt32.self)) }
+        if Value.self == UInt64.self { return write(integer: item(UInt64.self)) }
+        if Value.self == UInt.self { return write(integer: item(UInt.self)) }
+        if Value.self == UInt16.self { return write(integer: item(UInt16.self)) }
+        if Value.self == Int16.self { return write(integer: item(Int16.self)) }
+        if Value.self == Int8.self { return write(integer: item(Int8.self)) }
+        if Value.self == Int128.self { return write(integer: item(Int128.self)) }
+        if Value.self == UInt128.self { return write(integer: item(UInt128.self)) }
+        if Value.self == [UInt8].self { return write(byteString: item([UInt8].self)) }
+        try encodeByItself(value)
+    }
+
+    @inline(__always) func writeNull() { bytes.append(CBORByte.null) }
+
+    func write(text: String) {
+        var text = text
+        text.withUTF8 { text in
+            write(.text, UInt64(text.count))
+            bytes.append(contentsOf: text)
+        }
+    }
+
+    func write(byteString payload: [UInt8]) {
+        write(.bytes, UInt64(payload.count))
+        bytes += payload
+    }
+
+    @inline(__always) private func write<Number: FixedWidthInteger>(integer: Number) {
+        let isNegative = integer < 0
+        let magnitude = isNegative ? ~integer : integer
+        if Number.bitWidth <= 64 || magnitude <= UInt64.max {
+            write(isNegative ? .negative : .unsigned, UInt64(truncatingIfNeeded: magnitude))
+        } else {
+            write(isNegative: isNegative, wide: UInt128(truncatingIfNeeded: magnitude))
+        }
+    }
+
+    /// Writes a number of more than 64 bits: tag 2, or tag 3 for a negative one, and the bytes of the number.
+    private func write(isNegative: Bool, wide magnitude: UInt128) {
+        write(.tag, isNegative ? 3 : 2)
+        let zeros = magnitude.leadingZeroBitCount / 8
+        write(.bytes, UInt64(16 - zeros))
+        withUnsafeBytes(of: magnitude.bigEndian) { bytes.append(contentsOf: $0.dropFirst(zeros)) }
+    }
+
+    /// The head of an item, with its number in the shortest form.
+    @inline(__always) func write(_ major: CBORMajor, _ number: UInt64) {
+        if number <= CBORByte.largestShort {
+            bytes.append(major.byte(UInt8(truncatingIfNeeded: number)))
+        } else {
+            writeLong(major, number)
+        }
+    }
+
+    private func writeLong(_ major: CBORMajor, _ number: UInt64) {
+        if let number = UInt8(exactly: number) {
+            write(major.byte(24), number)
+        } else if let number = UInt16(exactly: number) {
+            write(major.byte(25), number)
+        } else if let number = UInt32(exactly: number) {
+            write(major.byte(26), number)
+        } else {
+            write(major.byte(27), number)
+        }
+    }
+
+    @inline(__always) private func write(_ byte: UInt8, _ number: some FixedWidthInteger) {
+        bytes.append(byte)
+        withUnsafeBytes(of: number.bigEndian) { bytes.append(contentsOf: $0) }
+    }
+}
