@@ -17,7 +17,8 @@ let modules: [(name: String, floors: [[String]])] = [
             ["Wire"], ["System"], ["Control"], ["Registry"], ["Sending"], ["Receiving"], ["Replies"], ["Inspection"],
             ["Runtime"], [""], ["Names"], ["CheckIn", "MessagePorts"],
         ]
-    )
+    ),
+    ("TypedPorts", [["Coding"], ["Requests"], ["Streams"], ["Callbacks", "CheckIn"], [""]]),
 ]
 
 /// Names of the standard library that the modules declare for something of their own, too.

@@ -6,7 +6,7 @@
     /// Reports the counters of a runtime to swift-metrics, again and again.
     ///
     /// The counters exist anyway and are only read: messages pay nothing. <doc:PortsMetrics> has the list of the metrics.
-    /// Have one reporter for a runtime: two would count everything twice. Any thread may call all methods.
+    /// Use one reporter for a runtime, because two would count everything twice. Any thread may call all methods.
     public final class PortMetricsReporter: Sendable {
         private let runtime: PortRuntime
         private let interval: Duration

@@ -2,7 +2,7 @@
     import Ports
     import TypedPorts
 
-    // What the module has with the trait, so that the compiler names the trait to whoever has forgotten it.
+    // The methods that the module has with the trait. Without it, the error of their use names the trait.
 
     extension RequestClient {
         /// The same client, with a span for each request: with the package trait “Tracing”.
@@ -11,7 +11,7 @@
     }
 
     extension RequestServer {
-        /// Has requests handled in spans: with the package trait “Tracing”.
+        /// Handles requests in spans: with the package trait “Tracing”.
         @available(*, unavailable, message: "add the trait “Tracing” to the dependency on swift-ports")
         public func trace(by tracer: Any? = nil) {}
     }

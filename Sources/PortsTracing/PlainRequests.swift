@@ -5,9 +5,9 @@
     import TypedPorts
 
     extension RemoteMessagePort {
-        /// Sends a message as `request(_:timeout:)` does, in a span that is named after the operation. The context of the
-        /// span travels as one more component, behind those of the message, which `withSpan` takes off in the server. Ask
-        /// so only servers that do, or that look at no further component than they know.
+        /// Sends a message and returns the reply, as `request(_:timeout:)` does, in a span that is named after the operation.
+        /// The context of the span travels as one more component behind the message's own. `withSpan` takes it off in the
+        /// server. Use this only with servers that call `withSpan`, or that read no further component than they know.
         public nonisolated(nonsending) func tracedRequest(
             _ message: MachPort.Message, operation: String, timeout: Duration = .seconds(10),
             tracer: (any Tracer)? = nil
@@ -16,7 +16,8 @@
             return try await asked.reply { try await request(asked.message(message), timeout: timeout) }
         }
 
-        /// Sends a message as the form for tasks does, but blocks as `request(_:timeout:replyMode:)`.
+        /// Sends a message and returns the reply, in a span that is named after the operation. The call blocks as
+        /// `request(_:timeout:replyMode:)` does: the thread's loop runs in the reply mode meanwhile.
         @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
         public func tracedRequest(
             _ message: MachPort.Message, operation: String, timeout: Duration = .seconds(10),
@@ -30,8 +31,8 @@
     }
 
     extension NamedMessagePort {
-        /// Sends a message as `request(_:timeout:mayRepeat:)` does, in one span for all attempts, otherwise as
-        /// `tracedRequest` of `RemoteMessagePort`.
+        /// Sends a message and returns the reply, as `request(_:timeout:mayRepeat:)` does, in one span for all attempts. The
+        /// context of the span travels as one more component, which `withSpan` takes off in the server.
         public nonisolated(nonsending) func tracedRequest(
             _ message: MachPort.Message, operation: String, timeout: Duration = .seconds(10), mayRepeat: Bool = false,
             tracer: (any Tracer)? = nil
@@ -51,16 +52,11 @@
             _ body: nonisolated(nonsending) (MachPort.Message) async throws -> Value
         ) async throws -> Value {
             let (span, message) = handled(operation, tracer)
-            defer { span.end() }
-            do {
-                return try await ServiceContext.$current.withValue(span.context) { try await body(message) }
-            } catch {
-                span.note(error)
-                throw error
-            }
+            return try await span.around { try await body(message) }
         }
 
-        /// Handles the request as the form for tasks does, in a handler on a loop's thread.
+        /// Handles the request in a span, in a handler on a loop's thread. The span's parent is the asker's span if the asker
+        /// is traced.
         public func withSpan<Value>(
             _ operation: String, tracer: (any Tracer)? = nil, _ body: (MachPort.Message) throws -> Value
         ) rethrows -> Value {
@@ -94,25 +90,16 @@
         nonisolated(nonsending) func reply(
             _ ask: nonisolated(nonsending) () async throws -> MachPort.Message
         ) async throws -> MachPort.Message {
-            do {
-                let reply = try await ask()
-                end(.success(reply))
-                return reply
-            } catch {
-                end(.failure(error))
-                throw error
-            }
+            let reply: Result<MachPort.Message, any Error>
+            do { reply = .success(try await ask()) } catch { reply = .failure(error) }
+            end(reply.map { $0 })
+            return try reply.get()
         }
 
         func reply(_ ask: () throws -> MachPort.Message) throws -> MachPort.Message {
-            do {
-                let reply = try ask()
-                end(.success(reply))
-                return reply
-            } catch {
-                end(.failure(error))
-                throw error
-            }
+            let reply = Result { try ask() }
+            end(reply.map { $0 })
+            return try reply.get()
         }
     }
 #endif

@@ -62,5 +62,18 @@
             attributes["error.type"] = errorType(error)
             setStatus(SpanStatus(code: .error, message: "\(error)"))
         }
+
+        /// Runs a handler in the span, and ends the span.
+        nonisolated(nonsending) func around<Value>(
+            _ body: nonisolated(nonsending) () async throws -> Value
+        ) async throws -> Value {
+            defer { end() }
+            do {
+                return try await ServiceContext.$current.withValue(context) { try await body() }
+            } catch {
+                note(error)
+                throw error
+            }
+        }
     }
 #endif

@@ -22,13 +22,7 @@
         ) async throws -> MachPort.Message {
             let component = message.message.componentCount - (isStream ? 2 : 1)
             let span = tracer.handled(subject(request, service), message.message, component).span
-            defer { span.end() }
-            do {
-                return try await ServiceContext.$current.withValue(span.context) { try await handler(message) }
-            } catch {
-                span.note(error)
-                throw error
-            }
+            return try await span.around { try await handler(message) }
         }
 
         private func subject(_ request: KnownRequest, _ service: String?) -> SpanSubject {

@@ -4,7 +4,7 @@
     import RunLoopLocks
     import Tracing
 
-    /// What the spans of one kind of request have in common.
+    /// The name and the attributes of the spans of one kind of request.
     final class SpanSubject: Sendable {
         let name: String
         let service: String?

@@ -1,5 +1,4 @@
 #if Tracing
-    import Glibc
     import Ports
     import Tracing
 
@@ -29,18 +28,17 @@
             return context
         }
 
-        /// What comes after the magic, if it is well-formed.
+        /// The keys and values after the magic; nil when they are not well-formed.
         private static func texts(in bytes: UnsafeRawBufferPointer) -> [UInt8]? {
             let start = magic.count
             guard (start...largest).contains(bytes.count) else { return nil }
-            let isOurs = magic.withUnsafeBytes { isEqual($0, UnsafeRawBufferPointer(rebasing: bytes[..<start])) }
             let texts = UnsafeRawBufferPointer(rebasing: bytes[start...])
-            return isOurs && isWellFormed(texts) ? Array(texts) : nil
+            return bytes.starts(with: magic) && isWellFormed(texts) ? Array(texts) : nil
         }
 
         private struct Writer: Injector {
             func inject(_ value: String, forKey key: String, into bytes: inout [UInt8]) {
-                // One that is left out spoils nothing for the others.
+                // The others travel without it.
                 guard bytes.count + key.utf8.count + value.utf8.count + 4 <= largest else { return }
                 append(key, to: &bytes)
                 append(value, to: &bytes)
@@ -57,17 +55,14 @@
 
         private struct Reader: Extractor {
             func extract(key: String, from texts: [UInt8]) -> String? {
-                var key = key
-                return texts.withUnsafeBytes { texts in
-                    key.withUTF8 { value(of: UnsafeRawBufferPointer($0), in: texts) }
-                }
+                texts.withUnsafeBytes { value(of: key, in: $0) }
             }
         }
 
-        private static func value(of key: UnsafeRawBufferPointer, in texts: UnsafeRawBufferPointer) -> String? {
+        private static func value(of key: String, in texts: UnsafeRawBufferPointer) -> String? {
             var rest = texts
             while let found = popText(&rest), let value = popText(&rest) {
-                if isEqual(found, key) { return String(decoding: value, as: UTF8.self) }
+                if found.elementsEqual(key.utf8) { return String(decoding: value, as: UTF8.self) }
             }
             return nil
         }
@@ -85,12 +80,6 @@
             guard end <= rest.count else { return nil }
             defer { rest = UnsafeRawBufferPointer(rebasing: rest[end...]) }
             return UnsafeRawBufferPointer(rebasing: rest[2..<end])
-        }
-
-        private static func isEqual(_ text: UnsafeRawBufferPointer, _ other: UnsafeRawBufferPointer) -> Bool {
-            guard text.count == other.count, let start = text.baseAddress, let otherStart = other.baseAddress
-            else { return text.count == other.count }
-            return memcmp(start, otherStart, text.count) == 0
         }
     }
 #endif

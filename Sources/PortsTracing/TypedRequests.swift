@@ -15,7 +15,7 @@ import TypedPorts
     }
 
     extension RequestServer {
-        /// Has requests that come from now on handled in spans. A span's parent is the asker's, if the asker is traced, and
+        /// Handles requests that come from now on in spans. A span's parent is the asker's, if the asker is traced, and
         /// `ServiceContext.current` in the handler is the span's.
         /// - Parameter tracer: Makes the spans; nil for the one that `InstrumentationSystem` has when a request comes.
         public func trace(by tracer: (any Tracer)? = nil) {

@@ -1,2 +1,2 @@
-// Who asks and answers typed requests catches PortError, and names ports.
+// A program with typed requests catches PortError and names ports.
 @_exported import Ports

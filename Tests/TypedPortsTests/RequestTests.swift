@@ -340,7 +340,7 @@ import Testing
         let (server, client, runtimes) = try stand(areTwo: true)
         server.handle(Count.self) { count in Endless() }
         server.handle(Add.self) { add in add.terms.reduce(0, +) }
-        let running = Task { try await server.run(atMost: 2, streams: 10) }
+        let running = Task { try await server.run(atMost: 2, streamsAtMost: 10) }
         var iterators = (0..<10).map { _ in client.stream(Count(from: 0, to: 0)).makeAsyncIterator() }
         for index in iterators.indices { #expect(try await iterators[index].next() == 1) }
         #expect(try await client.request(Add(terms: [1, 2])) == 3)

@@ -44,7 +44,7 @@ extension LocalMessagePort {
     /// up before is not handled. When the calling task is cancelled, askers get ``PortError/unanswered(port:)``. To end
     /// with all answered that was taken, call `finish(before:)`.
     /// - Parameters:
-    ///   - limit: The handlers at a time. When so many run, further requests wait at the port (back-pressure).
+    ///   - limit: The largest number of handlers at a time. Further requests wait at the port (back-pressure).
     ///   - handler: Called with each request, also with what was sent without a wish for a reply.
     /// - Throws: ``PortError/invalidLimit(name:value:allowed:)``, at once, for a limit below 1.
     public func serve(
@@ -69,7 +69,7 @@ extension LocalMessagePort {
         in lane: RequestLane, lasting lastingLimit: Int?,
         _ handler: @escaping @Sendable (MessagePortRequest) async throws -> MachPort.Message
     ) async throws(PortError) {
-        try PortError.check("streams", lastingLimit ?? 0, in: 0...Int.max)
+        try PortError.check("streamsAtMost", lastingLimit ?? 0, in: 0...Int.max)
         let lanes = ServingLanes(lane, lasting: lastingLimit.map(RequestLane.lasting(atMost:)))
         taken.add(lanes)
         // A port that becomes invalid ends the wait for a handler.

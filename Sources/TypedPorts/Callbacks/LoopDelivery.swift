@@ -7,7 +7,7 @@ import RunLoops
 /// A nested run inside the handler gets the values that follow, because each is taken off the list before its call.
 final class LoopDelivery<Value: Sendable>: Sendable {
     private struct State {
-        var values: [Value] = []
+        var waiting: [Value] = []
         var hasLast = false
         var isOver = false
         var producer: CheckedContinuation<Void, Never>?
@@ -54,7 +54,7 @@ final class LoopDelivery<Value: Sendable>: Sendable {
     func add(_ value: Value, isLast: Bool = false) async {
         let source = state.withLock { state -> ThreadRunLoop.Source0? in
             guard !state.isOver, !state.hasLast else { return nil }
-            state.values.append(value)
+            state.waiting.append(value)
             state.hasLast = isLast
             return state.source
         }
@@ -63,7 +63,7 @@ final class LoopDelivery<Value: Sendable>: Sendable {
         loop.wakeUp()
         await withCheckedContinuation { continuation in
             let mustWait = state.withLock { state in
-                let mustWait = state.values.count >= Self.limit && !state.isOver
+                let mustWait = state.waiting.count >= Self.limit && !state.isOver
                 if mustWait { state.producer = continuation }
                 return mustWait
             }
@@ -86,16 +86,16 @@ final class LoopDelivery<Value: Sendable>: Sendable {
 
     private func deliver(_ handler: (Value) -> Void) {
         // A pass calls the handler for the values there now, so that the loop's other items get their turn.
-        let count = state.withLock { $0.values.count }
+        let count = state.withLock { $0.waiting.count }
         for _ in 0..<count {
             var producer: CheckedContinuation<Void, Never>?
             var rest: ThreadRunLoop.Source0?
             let (value, isLast) = state.withLock { state -> (Value?, Bool) in
-                guard !state.values.isEmpty else { return (nil, false) }
-                let value = state.values.removeFirst()
-                if state.values.count < Self.limit / 2 { producer = state.producer.take() }
-                if !state.values.isEmpty { rest = state.source }
-                return (value, state.hasLast && state.values.isEmpty)
+                guard !state.waiting.isEmpty else { return (nil, false) }
+                let value = state.waiting.removeFirst()
+                if state.waiting.count < Self.limit / 2 { producer = state.producer.take() }
+                if !state.waiting.isEmpty { rest = state.source }
+                return (value, state.hasLast && state.waiting.isEmpty)
             }
             producer?.resume()
             guard let value else { return }

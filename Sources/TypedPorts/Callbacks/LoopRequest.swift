@@ -7,24 +7,20 @@ import RunLoops
 ///
 /// The loop keeps it until the end; a program keeps it to cancel. Any thread may call all methods.
 public final class LoopRequest: Sendable {
-    private let delivery: any Cancellable
+    private let isOver: @Sendable () -> Bool
+    private let end: @Sendable () -> Void
 
-    fileprivate init(_ delivery: any Cancellable) { self.delivery = delivery }
+    fileprivate init(_ delivery: LoopDelivery<some Sendable>) {
+        (isOver, end) = ({ delivery.isOver }, { delivery.end() })
+    }
 
-    /// Whether the end has not come, nor ``cancel()``: a handler is still to be called.
-    public var isPending: Bool { !delivery.isOver }
+    /// True while a handler is still to be called: until the end, or ``cancel()``.
+    public var isPending: Bool { !isOver() }
 
     /// Gives the request up. The server's handler is cancelled, and no handler of the request is called any more. On
     /// another thread than the loop's, a call in progress goes on.
-    public func cancel() { delivery.end() }
+    public func cancel() { end() }
 }
-
-private protocol Cancellable: Sendable {
-    var isOver: Bool { get }
-    func end()
-}
-
-extension LoopDelivery: Cancellable {}
 
 private enum StreamEvent<Element: Sendable>: Sendable {
     case element(Element)
@@ -48,10 +44,10 @@ extension RequestClient {
     /// gives the request up.
     /// - Parameters:
     ///   - request: The request that the server's handler gets.
-    ///   - timeout: As that of the form for tasks.
-    ///   - mayRepeat: As that of the form for tasks.
+    ///   - timeout: The time for the request and the reply, with the wait for a port of the name.
+    ///   - mayRepeat: True to send the request again when its server has ended and may have handled it.
     ///   - mode: The mode of the loop in which the handler is called.
-    ///   - onReply: Gets what the form for tasks returns or throws, but `CancellationError`.
+    ///   - onReply: Gets the reply, or the error that the form for tasks throws, but no `CancellationError`.
     /// - Returns: The request, to cancel it.
     /// - Throws: `RunLoopError` when the loop's thread ends, or the process is a forked child: nothing was sent.
     @available(*, noasync, message: "a task may go on on another thread; `try await` the reply")
@@ -92,8 +88,9 @@ extension RequestClient {
     /// which gives the stream up.
     /// - Parameters:
     ///   - request: The request that the server's handler gets.
-    ///   - timeout: As that of the form for tasks.
-    ///   - idleTimeout: As that of the form for tasks.
+    ///   - timeout: How long the server may take to begin, with the wait for a port of the name.
+    ///   - idleTimeout: The longest wait for an element of a stream that has begun, before it ends with
+    ///     ``StreamIdleTimeout``; nil for as long as the server lives.
     ///   - mode: The mode of the loop in which the handlers are called.
     ///   - onElement: Gets each element.
     ///   - onEnd: Called once after all elements, with nil or the error that the form for tasks throws.

@@ -4,7 +4,7 @@ import RunLoopLocks
 /// The ports and bytes that travel beside an encoded value: attachment 0 is component 1 of the message. The value holds
 /// their numbers. Copies share what is appended.
 public struct Attachments: Sendable {
-    /// A message has at most so many attachments.
+    /// The largest number of attachments of a message.
     public static let largestCount = 1024
 
     private final class Table: Sendable {
@@ -15,34 +15,26 @@ public struct Attachments: Sendable {
         }
     }
 
-    private enum Content: Sendable {
-        case none
-        case built(Table)
-        case received(MachPort.Message)
-    }
-
-    private var content = Content.none
+    /// Made with the first attachment.
+    private var table: Table?
+    private let message: MachPort.Message?
 
     /// No attachments, to encode values with.
-    public init() {}
+    public init() { message = nil }
 
     /// The attachments of a message: its components from the second on. Copies no bytes.
-    public init(of message: MachPort.Message) { content = .received(message) }
+    public init(of message: MachPort.Message) { self.message = message }
 
     /// The components to send behind the encoded value.
     public var components: [MachPort.Message.Component] {
-        switch content {
-        case .none: []
-        case .built(let table): table.components.withLock { $0 }
-        case .received(let message): Array(message.components.dropFirst())
-        }
+        message.map { Array($0.components.dropFirst()) } ?? table?.components.withLock { $0 } ?? []
     }
 
-    /// What a coder gives to an encoder or a decoder of its own, as `userInfo`, so that ports and ``MessageBytes`` find
-    /// these attachments.
+    /// A coder that is made of an encoder and a decoder sets this as their `userInfo`. Ports and ``MessageBytes`` find these
+    /// attachments there.
     public var userInfo: [CodingUserInfoKey: any Sendable] {
         mutating get {
-            _ = table
+            makeTable()
             return Self.key.map { [$0: self] } ?? [:]
         }
     }
@@ -55,23 +47,13 @@ public struct Attachments: Sendable {
         self = attachments
     }
 
-    /// Made with the first attachment; nil for a received message.
-    private var table: Table? {
-        mutating get {
-            switch content {
-            case .none:
-                let table = Table()
-                content = .built(table)
-                return table
-            case .built(let table): return table
-            case .received: return nil
-            }
-        }
+    private mutating func makeTable() {
+        if table == nil, message == nil { table = Table() }
     }
 
-    /// How many attachments there are behind a number, and their bytes.
+    /// The number of attachments from a number on, and their size in bytes.
     func size(from number: Int) -> (count: Int, bytes: Int) {
-        guard case .built(let table) = content else { return (0, 0) }
+        guard let table else { return (0, 0) }
         return table.components.withLock { components in
             var bytes = 0
             // A right has about 150 bytes.
@@ -82,8 +64,8 @@ public struct Attachments: Sendable {
         }
     }
 
-    /// Removes the attachments behind a number.
-    mutating func removeAll(from number: Int) {
+    /// Removes the attachments from a number on.
+    func removeAll(from number: Int) {
         table?.components.withLock { components in
             if number < components.count { components.removeSubrange(number...) }
         }
@@ -91,7 +73,8 @@ public struct Attachments: Sendable {
 
     /// Returns the number of the new attachment; nil when there is no room for it.
     mutating func append(_ component: MachPort.Message.Component) -> UInt32? {
-        table?.components.withLock { components in
+        makeTable()
+        return table?.components.withLock { components in
             guard components.count < Self.largestCount else { return nil }
             components.append(component)
             return UInt32(components.count - 1)
@@ -101,24 +84,16 @@ public struct Attachments: Sendable {
     /// The port of this number; nil when it is no port of these attachments.
     func port(_ number: UInt32) -> MachPort.SendRight? {
         guard number < Self.largestCount else { return nil }
-        switch content {
-        case .none: return nil
-        case .built(let table):
-            guard case .port(let right)? = table.component(number) else { return nil }
-            return right
-        case .received(let message): return message.port(ofComponent: Int(number) + 1)
-        }
+        if let message { return message.port(ofComponent: Int(number) + 1) }
+        guard case .port(let right)? = table?.component(number) else { return nil }
+        return right
     }
 
     /// The bytes of this number; nil when they are no bytes of these attachments.
     func bytes(_ number: UInt32) -> MessageBytes? {
         guard number < Self.largestCount else { return nil }
-        switch content {
-        case .none: return nil
-        case .built(let table):
-            guard case .bytes(let bytes)? = table.component(number) else { return nil }
-            return MessageBytes(bytes)
-        case .received(let message): return MessageBytes(component: Int(number) + 1, of: message)
-        }
+        if let message { return MessageBytes(component: Int(number) + 1, of: message) }
+        guard case .bytes(let bytes)? = table?.component(number) else { return nil }
+        return MessageBytes(bytes)
     }
 }

@@ -20,8 +20,7 @@ public struct CBORCoder: MessageCoder {
     /// Makes a coder with a depth limit of 64.
     public init() { depthLimit = CBOR.usualDepthLimit }
 
-    /// Makes a coder that encodes and decodes so many arrays, maps and tags inside one another: at most 512, as each takes
-    /// room on the stack.
+    /// Makes a coder with another depth limit: at most 512, because each array, map or tag takes room on the stack.
     /// - Throws: `PortError.invalidLimit` for a negative limit, or more than 512.
     public init(depthLimit: Int) throws(PortError) {
         try PortError.check("depthLimit", depthLimit, in: 0...512)

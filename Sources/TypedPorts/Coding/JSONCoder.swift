@@ -11,8 +11,7 @@ public struct JSONCoder: MessageCoder {
     /// Makes a coder with a depth limit of 64.
     public init() { depthLimit = 64 }
 
-    /// Makes a coder that decodes so many arrays and objects inside one another: at most 512, as each takes
-    /// room on the stack.
+    /// Makes a coder with another depth limit: at most 512, because each array or object takes room on the stack.
     /// - Throws: `PortError.invalidLimit` for a negative limit, or more than 512.
     public init(depthLimit: Int) throws(PortError) {
         try PortError.check("depthLimit", depthLimit, in: 0...512)

@@ -7,7 +7,7 @@ import Ports
 ///         var word: String
 ///     }
 public protocol PortRequest: NamedRequest {
-    /// What the server answers.
+    /// The type of the server's answer.
     associatedtype Reply: Codable & Sendable
 }
 
@@ -18,11 +18,11 @@ public protocol PortRequest: NamedRequest {
 ///         var prefix: String
 ///     }
 public protocol PortStreamRequest: NamedRequest {
-    /// What the server sends again and again.
+    /// The type of the elements that the server sends.
     associatedtype Element: Codable & Sendable
 }
 
-/// What requests for one reply and for many have in common.
+/// The common part of requests for one reply and of requests for many elements.
 public protocol NamedRequest: Codable, Sendable {
     /// An error that a handler may throw for the asker to catch; none unless declared. It travels without ports and
     /// ``MessageBytes``.

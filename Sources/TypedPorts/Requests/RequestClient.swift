@@ -85,19 +85,11 @@ public struct RequestClient: Sendable {
         }
     }
 
-    /// The name of the server's port, or the port in words.
-    var serviceName: String {
+    /// The name of the server's port, if it has one, and the port for a text.
+    var portName: (name: String?, text: String) {
         switch target {
-        case .named(let named): named.name
-        case .port(let port): port.name ?? port.sendRight.description
-        }
-    }
-
-    /// The name of the server's port, if it has one.
-    var portName: String? {
-        switch target {
-        case .named(let named): named.name
-        case .port(let port): port.name
+        case .named(let named): (named.name, named.name)
+        case .port(let port): (port.name, port.name ?? port.sendRight.description)
         }
     }
 
@@ -109,7 +101,7 @@ public struct RequestClient: Sendable {
         }
     }
 
-    /// What a request throws for an error of the port.
+    /// The error that a request throws for an error of the port.
     func failure<R: NamedRequest>(of type: R.Type, _ error: any Error) -> any Error {
         switch error {
         case PortError.failed(let port, var failure) where failure.isUnknownRequest:
@@ -117,7 +109,7 @@ public struct RequestClient: Sendable {
             failure.text = "the server knows no \(R.knownName): it \(known); is it older than its client?"
             return PortError.failed(port: port, failure)
         case PortError.failed(_, let failure): return failure.decoded(as: R.Failure.self, coder) ?? error
-        case let error as DecodingError: return error.of("the reply of \(serviceName) to \(R.knownName)")
+        case let error as DecodingError: return error.of("the reply of \(portName.text) to \(R.knownName)")
         default: return error
         }
     }

@@ -110,7 +110,7 @@ struct AskedRequest<R: PortRequest> {
 
 extension RequestClient {
     func observer(of request: KnownRequest) -> (any AskedRequestObserver)? {
-        observers.asking(request, of: portName)
+        observers.asking(request, of: portName.name)
     }
 
     /// The message of a request, with its observer's context behind the attachments.

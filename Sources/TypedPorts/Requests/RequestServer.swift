@@ -23,7 +23,6 @@ public final class RequestServer: Sendable {
         let request: KnownRequest
         let isStream: Bool
         let call: Handler
-        /// The handler's error as it travels.
         let failure: @Sendable (any Error) -> any Error
     }
 
@@ -64,7 +63,7 @@ public final class RequestServer: Sendable {
     /// The right to send requests to the server, for clients that do not look up a name: `RequestClient(right)`.
     public var sendRight: MachPort.SendRight { port.sendRight }
 
-    /// Has a handler answer the requests of a type. An asker that gives up cancels the handler's task. The asker gets what
+    /// Sets the handler for the requests of a type. An asker that gives up cancels the handler's task. The asker gets what
     /// the handler throws: the request's `Failure` as it is, another error as `PortError.failed` with its description.
     /// Each type, and each name of a request, has one handler: a second one stops the process.
     ///
@@ -89,7 +88,11 @@ public final class RequestServer: Sendable {
         handle(type, in: lane) { request, _ in try await handler(request) }
     }
 
-    /// As the form without the message port's request, which tells the sender.
+    /// Sets a handler that gets also the message port's request, which tells the sender.
+    /// - Parameters:
+    ///   - type: The requests.
+    ///   - lane: Where the requests are handled; nil for the lane that the type names, or that of all other requests.
+    ///   - handler: Returns the reply, or throws.
     public func handle<R: PortRequest>(
         _ type: R.Type = R.self, in lane: RequestLane? = nil,
         _ handler: @escaping @Sendable (R, MessagePortRequest) async throws -> R.Reply
@@ -108,7 +111,7 @@ public final class RequestServer: Sendable {
     ///   - whenFull: The fate of further requests of types without a lane.
     /// - Throws: `PortError.invalidLimit`, at once, for a limit below 1, or a negative limit for streams.
     public func run(
-        atMost limit: Int = 100, streams streamLimit: Int = 1000, whenFull: RequestLane.WhenFull = .wait
+        atMost limit: Int = 100, streamsAtMost streamLimit: Int = 1000, whenFull: RequestLane.WhenFull = .wait
     ) async throws(PortError) {
         try PortError.check("atMost", limit, in: 1...Int.max)
         let lane = RequestLane(atMost: limit, whenFull: whenFull)
@@ -137,11 +140,11 @@ public final class RequestServer: Sendable {
             id: .unknownRequest)
     }
 
-    /// Changes who is told of the requests that come from now on.
+    /// Changes the observers of the requests that come from now on.
     package func observe(_ change: (inout RequestObservers) -> Void) { state.withLock { change(&$0.observers) } }
 
     /// Ends the server after the requests and streams that were taken, as `LocalMessagePort.finish`, and
-    /// ``run(atMost:streams:whenFull:)`` returns. A stream without an end lasts until the deadline.
+    /// ``run(atMost:streamsAtMost:whenFull:)`` returns. A stream without an end lasts until the deadline.
     /// - Returns: False when the deadline or the task's cancellation came first.
     @discardableResult
     public nonisolated(nonsending) func finish(before deadline: ContinuousClock.Instant? = nil) async -> Bool {
@@ -158,7 +161,7 @@ public final class RequestServer: Sendable {
                 Entry(
                     request: R.known, isStream: isStream,
                     call: { message in try await handler(try message.decode(R.self, with: coder), message) },
-                    failure: { error in (error as? R.Failure).map { RequestFailure($0, coder) } ?? error }),
+                    failure: { R.sentError($0, coder) }),
                 forKey: R.messageID)
         }
         port.setKind(

@@ -2,9 +2,16 @@ import Ports
 
 // The errors of handlers that askers can catch as they are.
 
+extension NamedRequest {
+    /// The error to send for a handler's error: a failure with the error in it, if the request declares its type.
+    static func sentError(_ error: any Error, _ coder: any MessageCoder) -> any Error {
+        (error as? Failure).map { RequestFailure($0, coder) } ?? error
+    }
+}
+
 extension RequestFailure {
-    /// A handler's error as it travels. One that cannot be encoded travels as its description.
-    init(_ error: some Error & Encodable, _ coder: any MessageCoder) {
+    /// The failure with the error in it. If the error cannot be encoded, only its description is in it.
+    fileprivate init(_ error: some Error & Encodable, _ coder: any MessageCoder) {
         self.init("\(error)")
         var (bytes, attachments) = ([] as [UInt8], Attachments())
         if (try? coder.encode(error, into: &bytes, attachments: &attachments)) != nil { data = bytes }

@@ -1,5 +1,5 @@
 extension DecodingError {
-    /// What to do when one side cannot decode what the other has sent.
+    /// The remedy when one side cannot decode a message of the other.
     static var remedy: String { "build server and client from the same sources, with the same coder" }
 
     /// The same error, with what cannot be decoded, and the remedy.

@@ -40,9 +40,6 @@ public struct StreamIdleTimeout: Error, Hashable, CustomStringConvertible {
 /// after all its elements: when the server ends first, the error is `PortError.becameInvalid`, and elements may be
 /// missing before it.
 public struct ReplyStream<R: PortStreamRequest>: AsyncSequence, Sendable {
-    /// The elements that the server sends.
-    public typealias Element = R.Element
-
     fileprivate let client: RequestClient
     fileprivate let request: R
     fileprivate let timeout: Duration
@@ -89,7 +86,7 @@ public struct ReplyStream<R: PortStreamRequest>: AsyncSequence, Sendable {
     }
 
     private var idleError: any Error {
-        StreamIdleTimeout(request: R.knownName, service: client.serviceName, timeout: idleTimeout ?? .zero)
+        StreamIdleTimeout(request: R.knownName, service: client.portName.text, timeout: idleTimeout ?? .zero)
     }
 }
 
@@ -108,14 +105,14 @@ private final class StreamReading: Sendable {
     private let asking: Task<Void, Never>
 
     private final class State: Sendable {
-        /// How the request has ended.
+        /// The end of the request; nil before.
         let requestEnd = Lock<RequestEnd?>(nil)
-        /// Whether the stream's own end has come.
+        /// True after the stream's own end.
         let isComplete = Lock(false)
     }
 
     private enum RequestEnd {
-        /// The server has sent all.
+        /// The server has sent all elements.
         case replied
         case failed(any Error)
     }
@@ -207,7 +204,7 @@ private final class StreamReading: Sendable {
         }
     }
 
-    /// Up to when to wait for a message.
+    /// The deadline for the next message.
     private static func limit(
         _ deadline: ContinuousClock.Instant?, _ requestEnd: RequestEnd?, _ hasBegun: Bool
     ) -> ContinuousClock.Instant? {

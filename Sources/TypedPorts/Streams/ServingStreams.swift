@@ -1,7 +1,7 @@
 import Ports
 
 extension RequestServer {
-    /// Has a handler answer the requests of a type with the elements of a sequence. A slow asker slows the sequence
+    /// Sets the handler for the requests of a type, which answers with the elements of a sequence. A slow asker slows the sequence
     /// down: no more than some batches of elements wait. An asker that is gone, or iterates no further, cancels the
     /// handler's task. The asker gets what the handler or the sequence throws after all elements before. The request is
     /// in progress until its asker has taken all elements, or is gone.
@@ -12,7 +12,8 @@ extension RequestServer {
         handle(type, in: lane) { request, _ in try await handler(request) }
     }
 
-    /// The same, with a handler that gets also the message port's request, which tells the sender.
+    /// Sets a handler that gets also the message port's request, which tells the sender, and answers with the elements of
+    /// a sequence.
     public func handle<R: PortStreamRequest, Elements: AsyncSequence & Sendable>(
         _ type: R.Type = R.self, in lane: RequestLane? = nil,
         _ handler: @escaping @Sendable (R, MessagePortRequest) async throws -> Elements
@@ -35,8 +36,7 @@ extension RequestServer {
                 failure = error
             }
             // Also a failure travels in the stream, behind the elements: the reply takes another way.
-            let end = failure.map { StreamMessage.failure(of: R.self, $0, coder) }
-            try await reader.send(end ?? MachPort.Message(id: StreamMessage.end.rawValue))
+            try await reader.send(StreamMessage.last(failure.map { R.sentError($0, coder) }))
             // A reply sent now could overtake the elements, and nobody would notice the end of a server that still has
             // some of them.
             await reader.isDone()
@@ -66,17 +66,5 @@ struct StreamReader: Sendable {
         let watch = InvalidationWatch(right) { continuation.finish() }
         defer { watch.cancel() }
         for await _ in ends {}
-    }
-}
-
-extension StreamMessage {
-    /// The message that ends a stream with an error.
-    fileprivate static func failure<R: PortStreamRequest>(
-        of type: R.Type, _ error: any Error, _ coder: any MessageCoder
-    ) -> MachPort.Message {
-        let failure =
-            (error as? R.Failure).map { RequestFailure($0, coder) } ?? (error as? RequestFailure)
-            ?? RequestFailure(String(describing: error))
-        return MachPort.Message(id: Self.failure.rawValue, failure.components.map { .bytes($0) })
     }
 }

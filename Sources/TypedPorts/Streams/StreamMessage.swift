@@ -10,6 +10,13 @@ enum StreamMessage: UInt32 {
     case failure
     /// From the asker to itself: the request has ended.
     case requestEnded
+
+    /// The message that ends a stream.
+    static func last(_ error: (any Error)?) -> MachPort.Message {
+        guard let error else { return MachPort.Message(id: end.rawValue) }
+        let failure = error as? RequestFailure ?? RequestFailure(String(describing: error))
+        return MachPort.Message(id: Self.failure.rawValue, failure.components.map { .bytes($0) })
+    }
 }
 
 /// Elements on their way out.
