@@ -1,4 +1,5 @@
 import RunLoops
+import Synchronization
 
 extension MachPort {
     /// The port's messages, one after the other, for a task's `for await`.
@@ -29,4 +30,17 @@ extension MachPort {
         receiver.isReceiverAway.store(true, ordering: .relaxed)
         return Message(message)
     }
+}
+
+/// A task's `for await` over a port's messages: as long as it lasts, also while the task handles a message, the port is
+/// served.
+final class TaskIteration: Sendable {
+    private let receiver: Receiver
+
+    init(_ receiver: Receiver) {
+        self.receiver = receiver
+        receiver.iteratingTasks.add(1, ordering: .relaxed)
+    }
+
+    deinit { receiver.iteratingTasks.subtract(1, ordering: .relaxed) }
 }

@@ -33,7 +33,7 @@ extension MachPort {
                     message.components.map { component in
                         switch component {
                         case .bytes(let bytes): .bytes(bytes)
-                        case .port(let right): .port(SendRight(right.channel))
+                        case .port(let right): .port(SendRight(right))
                         }
                     }
                 }

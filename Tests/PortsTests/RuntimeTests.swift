@@ -172,10 +172,10 @@ import Testing
         // As the end of a port leaves it for a moment.
         #expect(rename(path, path + "x") == 0)
         #expect(!right.channel.dropLostConnection())
-        #expect(right.channel.missedSince() != nil)
+        #expect(right.channel.noteMissed() != nil)
         #expect(rename(path + "x", path) == 0)
         #expect(right.channel.dropLostConnection())
-        #expect(right.channel.missedSince() == nil)
+        #expect(right.channel.noteMissed() == nil)
         port.invalidate()
     }
 

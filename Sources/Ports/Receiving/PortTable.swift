@@ -35,3 +35,24 @@ final class PortTable: Sendable {
         return ports.reduce(into: former) { $0 += $1.totals }
     }
 }
+
+/// What a port, or several, have taken from their queues since they were made.
+struct PortTotals {
+    var taken = 0
+    var malformed = 0
+
+    static func += (left: inout PortTotals, right: PortTotals) {
+        left.taken += right.taken
+        left.malformed += right.malformed
+    }
+}
+
+/// What the ports of a runtime share.
+struct ReceiveContext: Sendable {
+    let channels: ChannelTable
+    let ports: PortTable
+    let registry: Registry
+
+    var control: ControlConnectionTable { channels.control }
+    var housekeeping: Housekeeping { control.housekeeping }
+}

@@ -20,7 +20,7 @@ enum ReceivedMessage: Sendable {
     /// The channel to the port for the answer.
     var replyChannel: SendChannel? {
         switch self {
-        case .local(let message): message.replyRight?.channel
+        case .local(let message): message.replyRight
         case .frame(let frame): frame.replyChannel
         }
     }
@@ -65,7 +65,7 @@ enum ReceivedMessage: Sendable {
     /// The channel to the port in a component; nil for bytes, or past the last component.
     func channel(ofComponent index: Int) -> SendChannel? {
         switch self {
-        case .local(let message): message.right(ofComponent: index)?.channel
+        case .local(let message): message.right(ofComponent: index)
         case .frame(let frame): frame.channel(ofComponent: index)
         }
     }

@@ -150,3 +150,18 @@ final class TakenRequests: Sendable {
 
     func remove(_ lanes: ServingLanes) { state.withLock { $0.lanes.removeAll { $0 === lanes } } }
 }
+
+/// The owner's description of the requests with an id. See ``LocalMessagePort/setKind(_:ofRequests:)``.
+public struct RequestKind: Sendable, Hashable {
+    /// What people call such a request. `TypedPorts` sets the name of its type.
+    public var name: String
+    /// Whether such a request may wait for its reply as long as anybody likes, as a stream does: it is never slow.
+    public var mayLast: Bool
+    /// The lane in which `serve` handles such a request; nil for the lane of all others.
+    public var lane: RequestLane?
+
+    /// Makes a kind.
+    public init(name: String, mayLast: Bool = false, lane: RequestLane? = nil) {
+        (self.name, self.mayLast, self.lane) = (name, mayLast, lane)
+    }
+}

@@ -13,14 +13,15 @@ extension SendChannel {
         !isLocal && state.withLock { $0.queue.mayHaveSent && $0.socket != nil } ? socketPath : nil
     }
 
-    /// Since when the connection of a socket that has sent something is missed; nil for no such socket, or when the
-    /// connection that was found before is open.
-    func missedSince() -> MonotonicInstant? {
-        guard usedPath != nil, state.withLock({ $0.connection })?.isOpen != true else { return nil }
+    /// Notes when the connection of a socket that has sent something was first missed.
+    ///
+    /// - Returns: That time, and the path of the socket; nil without such a socket, or when the connection is open.
+    func noteMissed() -> (since: MonotonicInstant, path: String)? {
+        guard let path = usedPath, state.withLock({ $0.connection })?.isOpen != true else { return nil }
         return state.withLock { state in
             let since = state.missedSince ?? .now
             state.missedSince = since
-            return since
+            return (since, path)
         }
     }
 
@@ -33,7 +34,7 @@ extension SendChannel {
     /// - Returns: Whether the connection was lost: this sender has to be told, and all that wait.
     func dropLostConnection() -> Bool {
         let count = sentCount
-        guard let since = missedSince(), let path = usedPath else { return false }
+        guard let (since, path) = noteMissed() else { return false }
         switch channels.connectedSockets.connection(to: path, since: since) {
         case .unknown: return false
         case .connected(let found):

@@ -132,3 +132,39 @@ final class DeferredSend: Waiter {
         step()
     }
 }
+
+// Sending without a thread that waits.
+extension SendChannel {
+    /// As the form that blocks, suspending the task.
+    nonisolated(nonsending) func send(
+        _ message: consuming OutgoingMessage, before deadline: MonotonicInstant
+    ) async throws {
+        if try sendAtOnce(&message, before: deadline) { return }
+        try await DeferredSend(message, to: self, before: deadline).send()
+    }
+
+    /// Sends the message now, or later when there is room and a connection. Returns at once. `ended` is called once if
+    /// the call throws nothing, with the error of a message that was not sent before the deadline, most often on the
+    /// housekeeping thread.
+    func post(
+        _ message: consuming OutgoingMessage, before deadline: MonotonicInstant,
+        ended: @escaping @Sendable ((any Error)?) -> Void
+    ) throws(PortError) {
+        if try sendAtOnce(&message, before: deadline, isLast: true) { return ended(nil) }
+        // The port asks only processes that watch it what they have sent.
+        watch()
+        let size = message.size
+        guard posted.withLock({ $0.add(size, channels.extraPosts) }) else { throw .sendTimedOut(port: identity) }
+        let deferred: DeferredSend
+        do throws(PortError) {
+            deferred = try DeferredSend(message, to: self, before: deadline)
+        } catch {
+            posted.withLock { $0.remove(size, channels.extraPosts) }
+            throw error
+        }
+        deferred.outcome.whenSet { outcome in
+            self.posted.withLock { $0.remove(size, self.channels.extraPosts) }
+            if case .failure(let error) = outcome { ended(error) } else { ended(nil) }
+        }
+    }
+}

@@ -38,7 +38,7 @@ extension SendChannel {
     /// Closes the connections that are lost. The others are closed in a later round.
     static func closeLost(_ channels: [SendChannel]) {
         // All are missed before the first look, which then serves all.
-        for channel in channels.filter({ $0.missedSince() != nil }) where channel.dropLostConnection() {
+        for channel in channels.filter({ $0.noteMissed() != nil }) where channel.dropLostConnection() {
             channel.channels.connections.closed(channel)
         }
     }

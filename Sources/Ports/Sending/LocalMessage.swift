@@ -1,6 +1,3 @@
-/// A right in a message. Channels are the only rights; a message needs to know nothing of them.
-protocol MessageRight: AnyObject, Sendable {}
-
 /// A message that stays in its runtime. The port gets what the sender has given, without a wire format.
 struct LocalMessage: @unchecked Sendable {
     // Sound: a message does not change after it is made, but for the link, which belongs to the queue.
@@ -14,7 +11,7 @@ struct LocalMessage: @unchecked Sendable {
         var link: UInt = 0
         /// Handed over as they are; nil for one component, which lies behind the fields.
         var components: [Component]?
-        var replyRight: (any MessageRight)?
+        var replyRight: SendChannel?
         var request: UInt64 = 0
         var size: UInt32
         var id: UInt32
@@ -27,7 +24,7 @@ struct LocalMessage: @unchecked Sendable {
 
     enum Component: Sendable {
         case bytes([UInt8])
-        case port(any MessageRight)
+        case port(SendChannel)
     }
 
     private var storage: Storage
@@ -41,7 +38,7 @@ struct LocalMessage: @unchecked Sendable {
     }
 
     /// Copies the bytes of one component into a used message of the pool, or a new one. The size is that of a frame.
-    init(id: UInt32, bytes: RawSpan, replyRight: (any MessageRight)?, size: UInt32, from pool: borrowing MessagePool) {
+    init(id: UInt32, bytes: RawSpan, replyRight: SendChannel?, size: UInt32, from pool: borrowing MessagePool) {
         let made = Self.makeRetained(id: id, bytes: bytes, replyRight: replyRight, size: size, from: pool)
         storage = Unmanaged<Storage>.fromOpaque(made).takeRetainedValue()
     }
@@ -49,7 +46,7 @@ struct LocalMessage: @unchecked Sendable {
     /// As ``init(id:bytes:replyRight:size:from:)``. Returns the address of the message, for ``init(released:)``.
     @inline(__always)
     static func makeRetained(
-        id: UInt32, bytes: RawSpan, replyRight: (any MessageRight)?, size: UInt32, from pool: borrowing MessagePool
+        id: UInt32, bytes: RawSpan, replyRight: SendChannel?, size: UInt32, from pool: borrowing MessagePool
     ) -> UnsafeMutableRawPointer {
         let byteCount = bytes.byteCount
         let sizeClass = MessagePool.SizeClass(capacity: byteCount)
@@ -82,7 +79,7 @@ struct LocalMessage: @unchecked Sendable {
 
     /// Makes a message of any components, which are not copied.
     init(
-        kind: Wire.Kind, id: UInt32, request: UInt64, components: [Component], replyRight: (any MessageRight)?,
+        kind: Wire.Kind, id: UInt32, request: UInt64, components: [Component], replyRight: SendChannel?,
         size: UInt32
     ) {
         let made = Storage.create(minimumCapacity: 0) { _ in
@@ -96,7 +93,7 @@ struct LocalMessage: @unchecked Sendable {
     var header: WireHeader {
         WireHeader(kind: fields.pointee.kind, id: fields.pointee.id, request: fields.pointee.request)
     }
-    var replyRight: (any MessageRight)? { fields.pointee.replyRight }
+    var replyRight: SendChannel? { fields.pointee.replyRight }
     /// The size that the message would have as a frame. Limits count it.
     var size: Int { Int(fields.pointee.size) }
 
@@ -114,7 +111,7 @@ struct LocalMessage: @unchecked Sendable {
     }
 
     /// The right in a component; nil for bytes, or past the last component.
-    func right(ofComponent index: Int) -> (any MessageRight)? {
+    func right(ofComponent index: Int) -> SendChannel? {
         guard let components = fields.pointee.components, components.indices.contains(index),
             case .port(let right) = components[index]
         else { return nil }

@@ -54,7 +54,7 @@ final class LocalQueue: Sendable {
     /// Sends a message of one component of bytes, which are copied.
     ///
     /// - Returns: Also full when other senders wait.
-    func send(id: UInt32, bytes: RawSpan, replyRight: (any MessageRight)?, size: UInt32) -> Outcome {
+    func send(id: UInt32, bytes: RawSpan, replyRight: SendChannel?, size: UInt32) -> Outcome {
         guard !isHeld, admit() else { return .full }
         let made = LocalMessage.makeRetained(id: id, bytes: bytes, replyRight: replyRight, size: size, from: pool)
         return add(UInt(bitPattern: made))

@@ -86,7 +86,7 @@ final class SendChannel: Sendable {
     /// The messages that were sent to the port.
     var sentCount: Int { localQueue?.admittedCount ?? state.withLock { $0.queue.sentCount } }
 
-    private let posted = Lock(PostedMessages())
+    let posted = Lock(PostedMessages())
 
     /// Whether messages to another process wait for room without a sender. The exit waits for them.
     var mustFlush: Bool { !isLocal && posted.withLock { $0.count } > 0 }
@@ -152,42 +152,9 @@ final class SendChannel: Sendable {
         return UInt32(truncatingIfNeeded: size)
     }
 
-    /// As the form that blocks, suspending the task.
-    nonisolated(nonsending) func send(
-        _ message: consuming OutgoingMessage, before deadline: MonotonicInstant
-    ) async throws {
-        if try sendAtOnce(&message, before: deadline) { return }
-        try await DeferredSend(message, to: self, before: deadline).send()
-    }
-
-    /// Sends the message now, or later when there is room and a connection. Returns at once. `ended` is called once if
-    /// the call throws nothing, with the error of a message that was not sent before the deadline, most often on the
-    /// housekeeping thread.
-    func post(
-        _ message: consuming OutgoingMessage, before deadline: MonotonicInstant,
-        ended: @escaping @Sendable ((any Error)?) -> Void
-    ) throws(PortError) {
-        if try sendAtOnce(&message, before: deadline, isLast: true) { return ended(nil) }
-        // The port asks only processes that watch it what they have sent.
-        watch()
-        let size = message.size
-        guard posted.withLock({ $0.add(size, channels.extraPosts) }) else { throw .sendTimedOut(port: identity) }
-        let deferred: DeferredSend
-        do throws(PortError) {
-            deferred = try DeferredSend(message, to: self, before: deadline)
-        } catch {
-            posted.withLock { $0.remove(size, channels.extraPosts) }
-            throw error
-        }
-        deferred.outcome.whenSet { outcome in
-            self.posted.withLock { $0.remove(size, self.channels.extraPosts) }
-            if case .failure(let error) = outcome { ended(error) } else { ended(nil) }
-        }
-    }
-
     /// - Parameter isLast: Whether the waiters go first: an earlier message of the same thread may be one of them.
     /// - Returns: False when the message has to wait.
-    private func sendAtOnce(
+    func sendAtOnce(
         _ message: inout OutgoingMessage, before deadline: MonotonicInstant, isLast: Bool = false
     ) throws(PortError) -> Bool {
         try Fork.check()
@@ -396,8 +363,36 @@ final class SendChannel: Sendable {
     }
 }
 
-extension SendChannel: MessageRight {}
+/// A message on its way out: handed over inside the runtime, or a frame for another process.
+enum OutgoingMessage: ~Copyable {
+    case local(LocalMessage)
+    case frame(Frame)
 
-extension MessageRight {
-    var channel: SendChannel { unsafeDowncast(self, to: SendChannel.self) }
+    /// The size as a frame, in bytes.
+    var size: Int {
+        switch self {
+        case .local(let message): message.size
+        case .frame(let frame): frame.count
+        }
+    }
+}
+
+// What this process knows of a channel's port, for people.
+
+extension SendChannel {
+    /// The port as people know it.
+    var identity: PortIdentity { known.withLockUnlessForked { current(&$0) } ?? PortIdentity(id) }
+
+    func note(name: String) {
+        known.withLock { $0 = PortIdentity(id, name: name, owner: current(&$0).owner) }
+        log.debug("port \(id.number) of \(identity.ownerText) is \(identity)")
+    }
+    func note(owner: ProcessIdentity) { known.withLock { $0 = PortIdentity(id, name: $0?.name, owner: owner) } }
+
+    /// Made when it is first asked for: most ports need none.
+    private func current(_ known: inout PortIdentity?) -> PortIdentity {
+        let identity = known ?? PortIdentity(id, owner: isLocal ? .own : nil)
+        known = identity
+        return identity
+    }
 }

@@ -1,5 +1,32 @@
+import CAcceptGuard
 import Glibc
 import RunLoops
+
+/// Refuses connections before libzmq accepts them: without a descriptor left, its `accept` would abort the process.
+enum AcceptGuard {
+    static let begin: Void = cag_begin(Int32(DescriptorReserve.size)) { pid, uid, reason in
+        // On libzmq's own thread.
+        let text = text(reason)
+        log.warning(about: .process(pid), once: text, "refused \(ProcessIdentity(pid: pid)) of user \(uid): \(text)")
+    }
+
+    /// Limits the connections that a listening socket accepts, and refuses those of other users.
+    static func protect(_ descriptor: Int32, most: Int) {
+        _ = begin
+        if cag_guard(descriptor, Int32(most)) && cag_is_in_force() { return }
+        log.warning(
+            once: "unguarded",
+            "libzmq's accept4 could not be redirected: a connection may end this process when no descriptor is left")
+    }
+
+    private static func text(_ reason: cag_reason) -> String {
+        switch reason {
+        case cag_another_user: "it belongs to another user"
+        case cag_one_too_many: "there are too many connections"
+        default: "no descriptor is left"
+        }
+    }
+}
 
 /// Descriptors that stay free for libzmq, which ends the process when a connection comes in and there is none. Below
 /// the reserve no connection is let in (see AcceptGuard), and no port, channel or handshake is made.
