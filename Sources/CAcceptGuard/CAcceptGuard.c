@@ -29,10 +29,10 @@ static int call_next(int listener, struct sockaddr *address, socklen_t *size, in
     return (int)syscall(SYS_accept4, listener, address, size, flags);
 }
 
-// Not `accept4`, which in a loaded library is the C library's here, too.
+// Declared apart, because in a loaded library `accept4` is the C library's here, too.
 static accept_function guarded_accept;
 
-// Relocates libzmq's reference to `accept4` anew.
+// Replaces libzmq's relocated reference to `accept4`.
 static void redirect(ElfW(Addr) base, const ElfW(Rela) *relocations, size_t count, const ElfW(Sym) *symbols,
                      const char *names, bool *is_redirected) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -40,7 +40,7 @@ static void redirect(ElfW(Addr) base, const ElfW(Rela) *relocations, size_t coun
         const char *name = names + symbols[ELF64_R_SYM(relocations[i].r_info)].st_name;
         if (strcmp(name, "accept4") != 0) continue;
         accept_function **slot = (accept_function **)(base + relocations[i].r_offset);
-        // It may be read-only since it was relocated.
+        // The page may have become read-only after the relocation.
         void *start = (void *)((uintptr_t)slot & ~(page - 1));
         if (mprotect(start, page, PROT_READ | PROT_WRITE) != 0) continue;
         __atomic_store_n(slot, guarded_accept, __ATOMIC_RELEASE);
@@ -86,10 +86,10 @@ bool cag_is_in_force(void) { return in_force; }
 static void take_calls(void) {
     Dl_info own, libzmq;
     if (!dladdr((void *)guarded_accept, &own) || !dladdr((void *)zmq_bind, &libzmq)) return;
-    // What libzmq calls stays where it is, whatever is closed; so do our threads.
+    // The function that libzmq calls must stay loaded, whatever is closed. Our threads must stay loaded, too.
     dlopen(own.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
     dl_iterate_phdr(redirect_in, &in_force);
-    // Inside one object the linker has seen to it.
+    // Inside one object, the linker has bound the call to this function.
     if (own.dli_fbase == libzmq.dli_fbase) in_force = true;
 }
 
@@ -98,23 +98,23 @@ struct connection {
     ino_t inode;
 };
 
-// Except for the inode, only the thread that accepts at the listener uses it.
+// Only the thread that accepts at the listener uses the fields, except for the inode.
 struct guarded {
     _Atomic ino_t inode;
     int most;
     int count, room;
     struct connection *connections;
-    // When all of them were found to be open.
+    // The time at which all connections were found open.
     int64_t full_at;
 };
 
-// By descriptor. Guards are used again, never freed: another thread may be looking.
+// By descriptor. Guards are reused and never freed, because another thread may be reading.
 enum { page_size = 1024, page_count = 1024 };
 static _Atomic(struct guarded *) pages[page_count];
 
 static int reserve;
 static void (*_Atomic refused)(int, unsigned, enum cag_reason);
-// Given up for the moment that it takes to accept a connection, and to close it, when there is no other.
+// A spare descriptor. It is closed while a connection is accepted and refused, when no other is left.
 static atomic_int spare = -1;
 
 static void keep_spare(void) {
@@ -126,7 +126,7 @@ static void keep_spare(void) {
 void cag_begin(int kept, void (*told)(int, unsigned, enum cag_reason)) {
     reserve = kept;
     atomic_store(&refused, told);
-    // Early: its number is still low, and so below a limit that the program sets later.
+    // Made early, so that its number is low, and below a limit that the program sets later.
     keep_spare();
     take_calls();
 }
@@ -164,8 +164,8 @@ static int64_t now(void) {
     return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
 }
 
-// Remembers a connection. False when there are as many as can be: nobody tells when one is closed, so all are looked at
-// then, but not more often than every few milliseconds.
+// Counts a connection. Returns false when the limit is reached. Nobody reports that a connection was closed, so all are
+// checked then, but not more often than every few milliseconds.
 static bool count_in(struct guarded *guarded, int descriptor) {
     if (guarded->count >= guarded->most && now() - guarded->full_at > 10) {
         int open = 0;
@@ -211,7 +211,7 @@ static int guarded_accept(int listener, struct sockaddr *address, socklen_t *siz
     }
     if (descriptor < 0) {
         if (errno == EINTR || errno == EAGAIN || errno == ECONNABORTED) return -1;
-        // What else there is, libzmq takes for the end of the world. It will be back at once: give it a rest.
+        // libzmq aborts the process on any other error. It calls again at once, so wait a moment.
         usleep(1000);
         keep_spare();
         errno = EAGAIN;
@@ -222,7 +222,7 @@ static int guarded_accept(int listener, struct sockaddr *address, socklen_t *siz
     struct rlimit limit = {.rlim_cur = RLIM_INFINITY};
     getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &peer_size);
     getrlimit(RLIMIT_NOFILE, &limit);
-    // The kernel gives out the lowest descriptor that is free.
+    // The kernel assigns the lowest free descriptor.
     bool is_in_reserve = used_spare || (rlim_t)descriptor + (rlim_t)reserve >= limit.rlim_cur;
     int result = peer.uid != geteuid()              ? refuse(descriptor, peer, cag_another_user)
                  : is_in_reserve                    ? refuse(descriptor, peer, cag_no_descriptor_left)

@@ -2,13 +2,13 @@ import Glibc
 import RunLoopLocks
 import Synchronization
 
-/// The sockets of a context that are closed, and that libzmq may not have ended: until then each holds its descriptor.
+/// The closed sockets of a context that libzmq may not have ended yet. Until then, each holds its descriptor.
 ///
 /// libzmq's reaper thread ends the sockets in the order in which they were closed, and a socket without connections at
 /// once. Threads that make and close sockets can be faster than the reaper, or the reaper may have no processor. So a
 /// thread that makes a socket first waits for the reaper when too many are closed.
 struct ClosedSockets: ~Copyable, Sendable {
-    /// The most closed sockets when another socket is made, about.
+    /// The approximate number of closed sockets above which the next socket waits.
     static let most = 64
     /// The milliseconds to wait for the reaper.
     private static let patience: Int32 = 2000
@@ -19,24 +19,25 @@ struct ClosedSockets: ~Copyable, Sendable {
 
     func note() { count.add(1, ordering: .releasing) }
 
-    /// Waits until the reaper has ended the sockets that are closed by now.
+    /// Waits until the reaper has ended the sockets that are closed now.
     ///
-    /// - Returns: False when there are no more than `most`, or the reaper has not come to their end.
+    /// - Returns: False when there are no more than `most`, or the reaper has not ended them in time.
     @discardableResult
     func awaitEnd(ifMoreThan most: Int, in context: Context) -> Bool {
         guard count.load(ordering: .acquiring) > most else { return false }
         return waiting.withLock { _ in
             let closed = count.load(ordering: .acquiring)
-            // Another thread may have waited for them.
+            // Another thread may have waited for them meanwhile.
             guard closed > most else { return true }
             guard (try? Self.passReaper(in: context)) == true else { return false }
-            // With the two sockets of the wait.
+            // The wait itself closes two sockets.
             count.subtract(closed + 2, ordering: .releasing)
             return true
         }
     }
 
-    /// Closes another socket, and waits until the reaper disconnects that one: then it has ended those before.
+    /// Closes another socket, and waits until the reaper disconnects it. By then the reaper has ended all sockets
+    /// before it.
     private static func passReaper(in context: Context) throws(ZeroMQError) -> Bool {
         let address = "inproc://reaper"
         let witness = try Socket(atOnce: .pull, in: context)
@@ -55,7 +56,7 @@ struct ClosedSockets: ~Copyable, Sendable {
         let last = try Socket(atOnce: .push, in: context)
         try last.set(.linger(0))
         try last.connect(address)
-        // Takes note of the connection. From here on only its end makes the descriptor readable.
+        // Handles the connection. From here on, only its end makes the descriptor readable.
         _ = try witness.events()
         _ = consume last
     }

@@ -2,12 +2,13 @@ import CZeroMQ
 import Glibc
 import RunLoopLocks
 
-/// A context of sockets, for any thread: the scope of inproc addresses, and the I/O thread of the other connections.
+/// A context of sockets, for use on any thread. It is the scope of inproc addresses, and has the I/O thread of all
+/// other connections.
 public final class Context: @unchecked Sendable {
-    // Sound: libzmq's contexts are thread-safe, until `zmq_ctx_term` returns: see `life`.
+    // Sound: libzmq's contexts are thread-safe until `zmq_ctx_term` returns. See `life`.
     private let handle: UnsafeMutableRawPointer
-    /// Whether the context has ended. libzmq frees a context as soon as its last socket is closed, so that a thread which
-    /// then makes a socket would use freed memory.
+    /// Whether the context has ended. libzmq frees a context when its last socket is closed. A thread that made a
+    /// socket after that would use freed memory.
     private let life = Lock(false)
     private let owner = getpid()
     let closed = ClosedSockets()
@@ -17,11 +18,11 @@ public final class Context: @unchecked Sendable {
 
     /// Makes a context. The corresponding C function is `zmq_ctx_new`.
     ///
-    /// libzmq starts its threads with the first socket, and aborts the process when that fails. So threads are tried
-    /// first; make a socket soon.
+    /// libzmq starts its threads with the first socket, and aborts the process when that fails. So this initializer
+    /// checks that threads can be started. Make a socket soon after.
     /// - Throws: ``ZeroMQError``; `EAGAIN` of `pthread_create` when no thread is left.
     public init(maxSockets: Int32? = nil) throws(ZeroMQError) {
-        // One carries bytes between processes, and one closes the sockets.
+        // libzmq has one thread that carries bytes between processes, and one that closes sockets.
         guard Self.canStart(2) else { throw ZeroMQError(call: "pthread_create", code: EAGAIN) }
         guard let handle = zmq_ctx_new() else { throw .last("zmq_ctx_new") }
         self.handle = handle
@@ -30,7 +31,7 @@ public final class Context: @unchecked Sendable {
         }
     }
 
-    /// Whether so many threads can exist at once: each starts the next.
+    /// Whether this number of threads can exist at a time. Each thread starts the next.
     private static func canStart(_ count: Int) -> Bool {
         guard count > 0 else { return true }
         var (thread, id) = (pthread_t(), UnsafeMutableRawPointer?.none)
@@ -43,12 +44,12 @@ public final class Context: @unchecked Sendable {
         guard error == 0 else { return false }
         pthread_join(thread, &id)
         guard let id else { return false }
-        // The kernel counts an ended thread for a moment more.
+        // The kernel counts an ended thread for a moment longer.
         while isRunning(Int32(Int(bitPattern: id))) { sched_yield() }
         return true
     }
 
-    /// Whether the number is one of a thread of this process.
+    /// Whether the number is the id of a thread of this process.
     static func isRunning(_ thread: Int32) -> Bool { czmq_has_thread(thread) }
 
     /// The version of libzmq at run time. The corresponding C function is `zmq_version`.
@@ -61,7 +62,7 @@ public final class Context: @unchecked Sendable {
     /// The most sockets of the context; 0 after its end.
     public var maxSockets: Int { Int(withHandle { zmq_ctx_get($0, ZMQ_MAX_SOCKETS) } ?? 0) }
 
-    /// Makes a socket of libzmq's.
+    /// Makes a libzmq socket.
     /// - Throws: ``ZeroMQError``, also for a context that has ended.
     func makeSocket(_ kind: Socket.Kind) throws(ZeroMQError) -> UnsafeMutableRawPointer {
         let (socket, code) =

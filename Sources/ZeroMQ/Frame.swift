@@ -11,8 +11,8 @@ public struct Frame: ~Copyable, @unchecked Sendable {
     /// An empty frame, to receive into. The corresponding C function is `zmq_msg_init`.
     @inlinable public init() { zmq_msg_init(&message) }
 
-    /// A frame of uninitialized bytes. Throws when no memory is left. The corresponding C function is
-    /// `zmq_msg_init_size`.
+    /// Makes a frame of uninitialized bytes. The corresponding C function is `zmq_msg_init_size`.
+    /// - Throws: ``ZeroMQError`` when no memory is left.
     public init(count: Int) throws(ZeroMQError) {
         guard zmq_msg_init_size(&message, count) == 0 else {
             let error = ZeroMQError.last("zmq_msg_init_size")
@@ -27,7 +27,7 @@ public struct Frame: ~Copyable, @unchecked Sendable {
         zmq_msg_close(&message)
     }
 
-    /// The count of bytes. The corresponding C function is `zmq_msg_size`.
+    /// The number of bytes. The corresponding C function is `zmq_msg_size`.
     @inlinable public var count: Int { withUnsafePointer(to: message) { zmq_msg_size($0) } }
 
     /// Whether more frames of the same ZeroMQ message follow. The corresponding C function is `zmq_msg_more`.
@@ -59,7 +59,7 @@ public struct Frame: ~Copyable, @unchecked Sendable {
     /// Lets `body` read a property in place, as ``property(_:)`` returns it.
     @inlinable
     public func withProperty<R>(_ name: StaticString, _ body: (UnsafeBufferPointer<UInt8>) -> R) -> R? {
-        // A string that is not static would be copied for each message that wakes a port.
+        // Static, because another string would be copied for each message that wakes a port.
         name.utf8Start.withMemoryRebound(to: CChar.self, capacity: name.utf8CodeUnitCount + 1) { name in
             withUnsafePointer(to: message) { message -> R? in
                 guard let text = zmq_msg_gets(message, name) else { return nil }

@@ -34,8 +34,8 @@ public struct Socket: ~Copyable, @unchecked Sendable {
         case immediate(Bool)
         /// The largest frame in bytes; -1 for any. A connection that brings a larger frame is closed.
         case maxMessageSize(Int64)
-        /// Whether a connection keeps only its last frame. A frame that is sent while the peer looks for one may be lost;
-        /// the peer's descriptor reports it nevertheless.
+        /// Whether a connection keeps only its last frame. A frame that is sent while the peer reads may be lost, but
+        /// the peer's descriptor reports it.
         case conflate(Bool)
         /// A listening descriptor for the next bind.
         case useDescriptor(Int32)
@@ -120,7 +120,7 @@ public struct Socket: ~Copyable, @unchecked Sendable {
 
     /// Gives up an address inside the context. Connections stay. The corresponding C function is `zmq_unbind`.
     ///
-    /// Unbind a socket before its end: at the end of a socket, libzmq looks through the addresses of all others.
+    /// Unbind a socket before its end, because libzmq searches the addresses of all other sockets otherwise.
     public func unbind(_ address: String) throws(ZeroMQError) {
         try attempt("zmq_unbind") { zmq_unbind(handle, address) }
     }
@@ -148,20 +148,23 @@ public struct Socket: ~Copyable, @unchecked Sendable {
         return value
     }
 
-    /// Sends a frame, and leaves the frame empty. False without room: then the frame stays unchanged.
-    /// The corresponding C function is `zmq_msg_send` with `ZMQ_DONTWAIT`.
+    /// Sends a frame without waiting, and leaves the frame empty. The corresponding C function is `zmq_msg_send` with
+    /// `ZMQ_DONTWAIT`.
+    /// - Returns: False without room. Then the frame stays unchanged.
     public func send(_ frame: inout Frame) throws(ZeroMQError) -> Bool {
         try attempt("zmq_msg_send") { zmq_msg_send(&frame.message, handle, ZMQ_DONTWAIT) }
     }
 
-    /// Receives into a frame, and replaces its bytes. False without a message.
-    /// The corresponding C function is `zmq_msg_recv` with `ZMQ_DONTWAIT`.
+    /// Receives into a frame without waiting, and replaces its bytes. The corresponding C function is `zmq_msg_recv`
+    /// with `ZMQ_DONTWAIT`.
+    /// - Returns: False without a message.
     public func receive(_ frame: inout Frame) throws(ZeroMQError) -> Bool {
         try attempt("zmq_msg_recv") { zmq_msg_recv(&frame.message, handle, ZMQ_DONTWAIT) }
     }
 
-    /// Retries an interrupted call: libzmq processes commands first, and an interruption there changes nothing. False
-    /// for `EAGAIN`, which only sends and receives report.
+    /// Makes a call, and retries it when it was interrupted. libzmq processes commands first, so an interruption there
+    /// changes nothing.
+    /// - Returns: False for `EAGAIN`, which only sends and receives report.
     @inline(__always) @discardableResult
     private func attempt(_ name: String, _ call: () -> Int32) throws(ZeroMQError) -> Bool {
         while call() < 0 {

@@ -20,7 +20,7 @@ public struct CheckIn: Sendable {
 
     static let variable = "PORTS_CHECK_IN"
 
-    /// The check-in of a process that a ``WorkerProcess`` has launched. Waits until the launcher's process answers.
+    /// The check-in of a process that a ``WorkerProcess`` has launched. Blocks until the launcher's process answers.
     /// - Throws: ``CheckInError``: `notLaunched` when nobody launched this process as a worker, or `port`.
     @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public static func fromEnvironment(
@@ -33,7 +33,10 @@ public struct CheckIn: Sendable {
         return CheckIn(desk: desk, number: number)
     }
 
-    /// The check-in as of the form that blocks, suspending the task. Throws also `CancellationError`.
+    /// The check-in of a process that a ``WorkerProcess`` has launched. Suspends the task until the launcher's process
+    /// answers.
+    /// - Throws: ``CheckInError``: `notLaunched` when nobody launched this process as a worker, or `port`.
+    ///   `CancellationError`.
     public nonisolated(nonsending) static func fromEnvironment(
         before deadline: ContinuousClock.Instant? = .now + .seconds(5)
     ) async throws -> CheckIn {
@@ -53,8 +56,9 @@ public struct CheckIn: Sendable {
         return (number, String(fields[1]))
     }
 
-    /// Sends the worker's port to the launcher, waits for the answer, and returns the right to the port that the worker
-    /// was launched with. The worker's port must be unscheduled, and unknown to others.
+    /// Sends the worker's port to the launcher, and blocks until the launcher answers. The worker's port must be
+    /// unscheduled, and unknown to others.
+    /// - Returns: The right to the port that the worker was launched with.
     /// - Throws: ``CheckInError``: `refused`, or `port` when the launcher is gone or does not answer.
     @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public func complete(
@@ -78,8 +82,11 @@ public struct CheckIn: Sendable {
         return try parent(in: answer)
     }
 
-    /// Checks in as the form that blocks does, suspending the task. Throws also `CancellationError`: the launcher may
-    /// have let the worker in all the same.
+    /// Sends the worker's port to the launcher, and suspends the task until the launcher answers. The worker's port
+    /// must be unscheduled, and unknown to others.
+    /// - Returns: The right to the port that the worker was launched with.
+    /// - Throws: ``CheckInError``: `refused`, or `port` when the launcher is gone or does not answer.
+    ///   `CancellationError`: the launcher may have accepted the worker nevertheless.
     public nonisolated(nonsending) func complete(
         with port: MachPort, before deadline: ContinuousClock.Instant? = .now + .seconds(10)
     ) async throws -> MachPort.SendRight { try await complete(with: port.receiver, before: deadline) }
@@ -109,7 +116,7 @@ public struct CheckIn: Sendable {
         return MachPort.Message(id: Self.messageID, [.bytes(number)], replyPort: right)
     }
 
-    /// The launcher's end is looked for now and then.
+    /// The deadline of one wait, after which the launcher's end is checked.
     private func answerLimit(_ deadline: MonotonicInstant) -> MonotonicInstant {
         min(deadline, .now + .milliseconds(250))
     }

@@ -2,8 +2,8 @@ import Glibc
 import RunLoopLocks
 import RunLoops
 
-/// Where the workers of this process check in: a port for each registry directory. The housekeeping thread serves the
-/// ports, so workers can check in while the launcher's thread is busy.
+/// The ports by which the workers of this process check in: one for each registry directory. The housekeeping thread
+/// serves the ports, so workers can check in while the launcher's thread is busy.
 final class CheckInDesk: Sendable {
     private struct State {
         /// By the path of the registry directory.
@@ -24,12 +24,13 @@ final class CheckInDesk: Sendable {
 
     func registeredName(_ nameServer: PortNameServer) throws(PortError) -> String {
         let name = "check-in.\(nameServer.runtime.incarnation)"
-        // Each time: somebody may have removed the directory.
+        // Each time, because somebody may have removed the directory.
         try nameServer.registerInternal(port(nameServer), name: name)
         return name
     }
 
-    /// The right that a worker gets: without a port of the launcher's, one that shows the end of the launcher's process.
+    /// The right that a worker gets: the launcher's port, or else the port of the desk, which shows the end of the
+    /// launcher's process.
     func parent(
         _ port: MachPort.SendRight?, _ nameServer: PortNameServer
     ) throws(PortError) -> MachPort.SendRight {
@@ -63,9 +64,9 @@ final class CheckInDesk: Sendable {
                 about: .process(sender.pid), once: "unexpected",
                 "refused the check-in of \(ProcessIdentity(pid: sender.pid)): no worker is expected")
         }
-        // The outcome is fixed before the welcome, because the worker may end right after the welcome. The outcome is
-        // visible after the welcome, because no message of the launcher may arrive before the welcome. Without a deadline:
-        // the worker may be stopped.
+        // The worker may end right after the welcome, so the outcome is decided before the welcome is sent. A message
+        // of the launcher must not arrive before the welcome, so the outcome becomes visible after it. The welcome has
+        // no deadline, because the worker may be stopped.
         expectation.outcome.set(.success(worker)) {
             let welcome = MachPort.Message(id: CheckIn.welcomeID, [.port(expectation.parent)])
             answer(worker, of: sender.pid, welcome, before: .distantFuture)

@@ -11,7 +11,7 @@ public enum CheckInError: Error, Equatable, Sendable, CustomStringConvertible {
     case died(worker: String, status: ThreadRunLoop.ExitStatus)
     /// The thread's body threw an error or returned before the worker checked in.
     case failed(worker: String, reason: String)
-    /// Another process tried to check in in the worker's place, according to the kernel.
+    /// Another process, according to the kernel, tried to check in in the worker's place.
     case refused(worker: String, pid: Int32, uid: UInt32)
     /// The worker could not be started, or this process was not started as a worker.
     case notLaunched(reason: String)

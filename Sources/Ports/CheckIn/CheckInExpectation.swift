@@ -42,15 +42,15 @@ final class CheckInExpectation: Sendable {
         }
     }
 
-    /// Waits for the outcome. The deadline is an outcome, too.
+    /// Blocks until the outcome. The deadline is an outcome, too.
     func wait(before deadline: MonotonicInstant) throws(CheckInError) -> MachPort.SendRight {
         if outcome.wait(until: deadline) == nil { fail(.timedOut(worker: worker)) }
-        // The outcome may be fixed and not visible yet.
+        // The outcome may be decided and not visible yet.
         guard let outcome = outcome.wait(until: .now + .seconds(2)) else { throw .timedOut(worker: worker) }
         return try outcome.get()
     }
 
-    /// As the form that blocks. A cancellation is no outcome: others may wait.
+    /// Suspends until the outcome. The deadline is an outcome, too. A cancellation is none, because others may wait.
     nonisolated(nonsending) func wait(
         before deadline: MonotonicInstant, on housekeeping: Housekeeping
     ) async throws -> MachPort.SendRight {

@@ -2,14 +2,16 @@ import CRunLoopShims
 import Glibc
 
 extension WorkerProcess.Configuration {
-    /// Starts the program. The child has these variables, too.
+    /// Starts the program, with these variables in addition.
+    /// - Returns: The child's process id.
     func spawn(adding variables: [String: String]) throws(CheckInError) -> pid_t {
         let variables = try environment.updating(variables).entries()
         let paths = [workingDirectory ?? ""] + [standardInput, standardOutput, standardError].map(\.description)
         for word in [executable] + arguments + variables + paths where word.utf8.contains(0) {
             throw .notLaunched(reason: "\(word.debugDescription) contains a NUL")
         }
-        // The same lookup as the change to the directory, whose failure in the child would not tell itself from others.
+        // The child resolves the path in the same way. Its failure there would look like a failure to start the
+        // program.
         if let folder = workingDirectory, access(folder.isEmpty ? "" : folder + "/.", X_OK) != 0 {
             throw failure("the working directory \(folder)", errno)
         }
@@ -61,8 +63,9 @@ extension WorkerProcess.Configuration.Stream: CustomStringConvertible {
         }
     }
 
-    /// A descriptor above the standard ones, which the moves to their places must not hit; -1, and an `errno`, when there
-    /// is none; -1 to inherit.
+    /// Opens a descriptor above the standard ones, because the child moves it to a standard number, and must not
+    /// overwrite one that it has not moved yet.
+    /// - Returns: -1 to inherit; -1, with an `errno`, on failure.
     fileprivate func open(forReading isInput: Bool) -> Int32 {
         switch self {
         case .inherit: return -1

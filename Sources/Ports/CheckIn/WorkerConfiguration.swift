@@ -1,6 +1,6 @@
 extension WorkerProcess {
-    /// A program and the surroundings that it starts in. A literal is the path of a program without arguments. The names
-    /// are those of swift-subprocess, where it has them.
+    /// A program and the surroundings that it starts in. A literal is the path of a program without arguments. The
+    /// names are swift-subprocess's, where it has them.
     public struct Configuration: Sendable, Hashable, ExpressibleByStringLiteral {
         /// The path of the program. `/proc/self/exe` is this program. A relative path starts at ``workingDirectory``.
         public var executable: String
@@ -17,8 +17,8 @@ extension WorkerProcess {
         /// The stream that the worker writes its errors to.
         public var standardError: Stream
 
-        /// A program, which shares this process's surroundings unless told otherwise. The worker gets no descriptors but
-        /// its standard streams.
+        /// Makes a configuration. The program shares this process's surroundings unless told otherwise, but gets no
+        /// descriptors except its standard streams.
         public init(
             _ executable: String, _ arguments: [String] = [], environment: Environment = .inherit,
             workingDirectory: String? = nil, standardInput: Stream = .inherit, standardOutput: Stream = .inherit,
@@ -59,18 +59,18 @@ extension WorkerProcess.Configuration {
         }
     }
 
-    /// Where a standard stream of a worker leads.
+    /// The file of a standard stream of a worker.
     public enum Stream: Sendable, Hashable {
-        /// To where this process's own stream of that number leads.
+        /// The same file as this process's own stream of that number.
         case inherit
-        /// To `/dev/null`.
+        /// `/dev/null`.
         case discard
-        /// To where this descriptor leads: a file, a pipe, a socket. The descriptor stays the caller's, who may close it
-        /// when the worker was started.
+        /// The file, pipe or socket of this descriptor. The descriptor stays the caller's, who may close it when the
+        /// worker was started.
         case descriptor(Int32)
-        /// To the file at this path. A relative path starts at this process's working directory. Output is appended to
-        /// the file, which is made when it is missing. Nobody waits for the other end of a FIFO: without a writer the
-        /// worker reads no byte, and without a reader the start fails.
+        /// The file at this path. A relative path starts at this process's working directory. Output is appended to the
+        /// file, which is made when it is missing. The open does not wait for the other end of a FIFO: without a writer
+        /// the worker reads no byte, and without a reader the start fails.
         case file(String)
     }
 }

@@ -14,15 +14,17 @@ public final class WorkerProcess: Sendable {
     private let housekeeping: Housekeeping
     private let ended = Promise<ThreadRunLoop.ExitStatus>()
 
-    /// Starts a program, and returns when the program has checked in. A worker that is late or refused is killed.
+    /// Starts a program, and blocks until the program has checked in. A worker that is late or refused is killed.
     ///
     ///     let port = try MachPort { message in print("got", message.id) }
     ///     try port.schedule(in: .main)
     ///     let worker = try WorkerProcess.launch(.init("/usr/bin/indexer", ["--quick"]), port: port.sendRight)
-    ///
-    /// `CheckIn.complete(with:before:)` gives `port` to the worker. Without a port of yours, the worker gets a right that
-    /// tells it of this process's end, and takes no requests. The name server's directory is the one for the check-in, and
-    /// the worker's default.
+    /// - Parameters:
+    ///   - configuration: The program.
+    ///   - port: The right that `CheckIn.complete(with:before:)` returns to the worker. Nil for a right that shows the
+    ///     end of this process, and takes no requests.
+    ///   - nameServer: Its directory is for the check-in, and the worker's default.
+    ///   - deadline: The end of the wait for the check-in.
     /// - Throws: ``CheckInError``.
     @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public static func launch(
@@ -34,8 +36,9 @@ public final class WorkerProcess: Sendable {
         return worker
     }
 
-    /// Starts a program as the form that blocks does, suspending the task. Throws also `CancellationError`: the worker is
+    /// Starts a program, and suspends the task until the program has checked in. A worker that is late or refused is
     /// killed.
+    /// - Throws: ``CheckInError``. `CancellationError`: the worker is killed.
     public nonisolated(nonsending) static func launch(
         _ configuration: Configuration, port: MachPort.SendRight? = nil, nameServer: PortNameServer = .shared,
         before deadline: ContinuousClock.Instant? = .now + .seconds(10)
@@ -51,8 +54,8 @@ public final class WorkerProcess: Sendable {
         }
     }
 
-    /// Starts a program as `launch(_:port:nameServer:before:)` does, and returns at once. `checkIn(before:)` and
-    /// ``onCheckIn(_:)`` report the check-in.
+    /// Starts a program, and returns at once. `checkIn(before:)` and ``onCheckIn(_:)`` report the check-in. The
+    /// parameters are those of `launch(_:port:nameServer:before:)`.
     /// - Throws: ``CheckInError``: `notLaunched`, or `port`.
     public static func start(
         _ configuration: Configuration, port: MachPort.SendRight? = nil, nameServer: PortNameServer = .shared
@@ -91,7 +94,7 @@ public final class WorkerProcess: Sendable {
             // The source keeps the worker until the child has ended.
             let end = try ThreadRunLoop.Source1.child(pid) { status in
                 forget()
-                // First: whoever learns of the end finds the check-in failed.
+                // The check-in fails first, so that it has failed for everybody who learns the end.
                 expectation.fail(.died(worker: expectation.worker, status: status))
                 self.ended.set(status)
             }
@@ -109,10 +112,12 @@ public final class WorkerProcess: Sendable {
 
     deinit { if descriptor >= 0 { close(descriptor) } }
 
-    /// The right to send to the worker. Throws ``CheckInError`` before the check-in, and when it has failed.
+    /// The right to send to the worker.
+    /// - Throws: ``CheckInError``, also before the check-in.
     public var port: MachPort.SendRight { get throws(CheckInError) { try expectation.port } }
 
-    /// Waits until the worker has checked in, and returns the right to send to it. A worker that is late is killed.
+    /// Blocks until the worker has checked in. A worker that is late is killed.
+    /// - Returns: The right to send to the worker.
     /// - Throws: ``CheckInError``: `timedOut`, `died` with its exit status or signal, `refused`.
     @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public func checkIn(before deadline: ContinuousClock.Instant? = .now + .seconds(10)) throws(CheckInError)
@@ -121,14 +126,16 @@ public final class WorkerProcess: Sendable {
         do {
             return try expectation.wait(before: MonotonicInstant(deadline))
         } catch {
-            // The worker is gone when its launcher learns the failure.
+            // Waits for the worker's end, so that the worker is gone when its launcher learns the failure.
             _ = ended.wait(until: .now + .seconds(1))
             throw error
         }
     }
 
-    /// Waits for the check-in as the form that blocks does, suspending the task. Throws also `CancellationError`: the
-    /// worker goes on.
+    /// Suspends the task until the worker has checked in. A worker that is late is killed.
+    /// - Returns: The right to send to the worker.
+    /// - Throws: ``CheckInError``: `timedOut`, `died` with its exit status or signal, `refused`. `CancellationError`:
+    ///   the worker goes on.
     public nonisolated(nonsending) func checkIn(
         before deadline: ContinuousClock.Instant? = .now + .seconds(10)
     ) async throws -> MachPort.SendRight {
@@ -141,8 +148,8 @@ public final class WorkerProcess: Sendable {
     }
 
     /// Calls a handler once, when the worker has checked in or has failed, or at once when that is known. The handler
-    /// must not block its thread, which is the library's. Of a child that has ended the error has the status; ``status``
-    /// has it only after the handlers.
+    /// runs on a thread of the library, and must not block it. The error about a child that has ended has the exit
+    /// status. ``status`` has it only after the handlers.
     public func onCheckIn(_ handler: @escaping @Sendable (Result<MachPort.SendRight, CheckInError>) -> Void) {
         expectation.outcome.whenSet(handler)
     }
@@ -150,21 +157,23 @@ public final class WorkerProcess: Sendable {
     /// The child's exit status; nil while the child runs.
     public var status: ThreadRunLoop.ExitStatus? { ended.value }
 
-    /// Calls a handler once, when the child has ended, or at once when it has ended already. The handler must not block
-    /// its thread, which is the library's.
+    /// Calls a handler once, when the child has ended, or at once when it has ended already. The handler runs on a
+    /// thread of the library, and must not block it.
     public func onExit(_ handler: @escaping @Sendable (ThreadRunLoop.ExitStatus) -> Void) { ended.whenSet(handler) }
 
     /// Sends the child a signal. Nothing happens when the child has ended: a pidfd never names another process.
     public func send(signal: Int32) { _ = crl_pidfd_signal(descriptor, signal) }
 
-    /// Waits until the child has ended, and returns its exit status; nil when the deadline came first.
+    /// Blocks until the child has ended.
+    /// - Returns: The child's exit status; nil when the deadline came first.
     @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public func waitForExit(before deadline: ContinuousClock.Instant? = nil) -> ThreadRunLoop.ExitStatus? {
         ended.wait(until: MonotonicInstant(deadline))
     }
 
-    /// Waits for the child's end as the form that blocks does, suspending the task. Throws `CancellationError`: the child
-    /// goes on. Throws ``PortError`` without a thread for the deadline.
+    /// Suspends the task until the child has ended.
+    /// - Returns: The child's exit status; nil when the deadline came first.
+    /// - Throws: `CancellationError`: the child goes on. ``PortError`` without a thread for the deadline.
     public nonisolated(nonsending) func waitForExit(
         before deadline: ContinuousClock.Instant? = nil
     ) async throws -> ThreadRunLoop.ExitStatus? {

@@ -1,7 +1,7 @@
 import Glibc
 import RunLoops
 
-/// A thread with a loop, which checks in with a port of its own, and gets the right to a port of the launcher.
+/// A thread with a loop. It checks in with a port of its own, and gets the right to a port of the launcher.
 ///
 /// The release of the object stops the thread.
 public final class WorkerThread: Sendable {
@@ -11,10 +11,15 @@ public final class WorkerThread: Sendable {
     private let expectation: CheckInExpectation
     private let housekeeping: Housekeeping
 
-    /// Starts a thread, and returns when the thread has checked in. A thread that is late is stopped.
-    ///
-    /// The body is called on the thread before its loop runs, checks in as at ``CheckIn``, and schedules the worker's
-    /// port. In return, `CheckIn.complete(with:before:)` gives it `port`; without one, a right that takes no requests.
+    /// Starts a thread, and blocks until the thread has checked in. A thread that is late is stopped.
+    /// - Parameters:
+    ///   - name: The name of the thread.
+    ///   - port: The right that `CheckIn.complete(with:before:)` returns to the worker. Nil for a right that takes no
+    ///     requests.
+    ///   - nameServer: The name server of the ports for the check-in.
+    ///   - deadline: The end of the wait for the check-in.
+    ///   - body: Called on the thread before its loop runs. It checks in as ``CheckIn`` shows, and schedules the
+    ///     worker's port.
     /// - Throws: ``CheckInError``.
     @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public static func launch(
@@ -27,8 +32,9 @@ public final class WorkerThread: Sendable {
         return worker
     }
 
-    /// Starts a thread as the form that blocks does, suspending the task. Throws also `CancellationError`: the thread is
-    /// stopped when the body has returned, and its check-in is refused.
+    /// Starts a thread, and suspends the task until the thread has checked in. A thread that is late is stopped.
+    /// - Throws: ``CheckInError``. `CancellationError`: the thread is stopped when the body has returned, and its
+    ///   check-in is refused.
     public nonisolated(nonsending) static func launch(
         name: String = "worker", port: MachPort.SendRight? = nil, nameServer: PortNameServer = .shared,
         before deadline: ContinuousClock.Instant? = .now + .seconds(10),
@@ -45,8 +51,8 @@ public final class WorkerThread: Sendable {
         }
     }
 
-    /// Starts a thread as `launch(name:port:nameServer:before:body:)` does, and returns as soon as its loop exists.
-    /// `checkIn(before:)` and ``onCheckIn(_:)`` report the check-in.
+    /// Starts a thread, and blocks until its loop exists. `checkIn(before:)` and ``onCheckIn(_:)`` report the check-in.
+    /// The parameters are those of `launch(name:port:nameServer:before:body:)`.
     /// - Throws: ``CheckInError``: `notLaunched`, or `port`.
     @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public static func start(
@@ -61,7 +67,8 @@ public final class WorkerThread: Sendable {
         }
     }
 
-    /// Starts a thread as the form that blocks does, suspending the task. A cancellation changes nothing.
+    /// Starts a thread, and suspends the task until its loop exists. A cancellation changes nothing.
+    /// - Throws: ``CheckInError``: `notLaunched`, or `port`.
     public nonisolated(nonsending) static func start(
         name: String = "worker", port: MachPort.SendRight? = nil, nameServer: PortNameServer = .shared,
         body: @escaping @Sendable (CheckIn) throws -> Void
@@ -74,7 +81,7 @@ public final class WorkerThread: Sendable {
         }
     }
 
-    /// What a thread begins with.
+    /// The expectation and the body of a thread.
     private struct Start {
         let expectation: CheckInExpectation
         let housekeeping: Housekeeping
@@ -114,10 +121,12 @@ public final class WorkerThread: Sendable {
         expectation.outcome.whenSet { [weak thread] outcome in if case .failure = outcome { thread?.stop() } }
     }
 
-    /// The right to send to the worker. Throws ``CheckInError`` before the check-in, and when it has failed.
+    /// The right to send to the worker.
+    /// - Throws: ``CheckInError``, also before the check-in.
     public var port: MachPort.SendRight { get throws(CheckInError) { try expectation.port } }
 
-    /// Waits until the worker has checked in, and returns the right to send to it. A thread that is late is stopped.
+    /// Blocks until the worker has checked in. A thread that is late is stopped.
+    /// - Returns: The right to send to the worker.
     /// - Throws: ``CheckInError``: `timedOut`, `failed` with the body's error.
     @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public func checkIn(before deadline: ContinuousClock.Instant? = .now + .seconds(10)) throws(CheckInError)
@@ -126,8 +135,9 @@ public final class WorkerThread: Sendable {
         try expectation.wait(before: MonotonicInstant(deadline))
     }
 
-    /// Waits for the check-in as the form that blocks does, suspending the task. Throws also `CancellationError`: the
-    /// worker goes on.
+    /// Suspends the task until the worker has checked in. A thread that is late is stopped.
+    /// - Returns: The right to send to the worker.
+    /// - Throws: ``CheckInError``: `timedOut`, `failed` with the body's error. `CancellationError`: the worker goes on.
     public nonisolated(nonsending) func checkIn(
         before deadline: ContinuousClock.Instant? = .now + .seconds(10)
     ) async throws -> MachPort.SendRight {
@@ -135,7 +145,7 @@ public final class WorkerThread: Sendable {
     }
 
     /// Calls a handler once, when the worker has checked in or has failed, or at once when that is known. The handler
-    /// must not block its thread, which is the library's or the worker's.
+    /// runs on a thread of the library or on the worker's, and must not block it.
     public func onCheckIn(_ handler: @escaping @Sendable (Result<MachPort.SendRight, CheckInError>) -> Void) {
         expectation.outcome.whenSet(handler)
     }

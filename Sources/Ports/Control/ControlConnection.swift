@@ -3,7 +3,8 @@ import Glibc
 import RunLoopLocks
 import RunLoops
 
-/// A control connection to another process. Its end does not prove that of the process, which may have cut it.
+/// A control connection to another process. Its end does not prove the end of the process, which may have cut the
+/// connection.
 final class ControlConnection: Sendable {
     let incarnation: Incarnation
     let owner: ProcessIdentity
@@ -37,7 +38,7 @@ final class ControlConnection: Sendable {
         ownOrigin = hello.origin
     }
 
-    /// What the log calls the peer.
+    /// The peer, as the log names it.
     var text: String { "\(owner), which is \(incarnation.shortDescription)" }
 
     private enum Sending { case done, leftOut, late }
@@ -49,16 +50,18 @@ final class ControlConnection: Sendable {
             if case .watch(let number) = message, !state.asked.insert(number).inserted { return .done }
             if state.isClosed { return .late }
             if state.outbox.isEmpty, socket.send(message) { return .done }
-            // Skip queries for a peer with a full socket: unanswered queries would accumulate without bound. A name is for
-            // people, and no reason to cut a peer off.
+            // Skip queries for a peer with a full socket, because unanswered queries would accumulate without bound. A
+            // name only makes texts clearer, and is no reason to cut the peer off.
             switch message {
             case .count, .named: return .leftOut
             case .question where state.outbox.count >= 64: return .leftOut
             default: break
             }
-            // Cancellations spare the server work, and no more: they are no reason to cut a stopped peer off.
+            // A lost cancellation costs the server work, and nothing else. So it is no reason to cut off a stopped
+            // peer.
             if case .cancelled = message, state.outbox.count >= 1024 { return .leftOut }
-            // A peer that does not read is cut off. Watches have room: the rights of this process bound their count.
+            // A peer that does not read is cut off. Watches always have room, because the rights of this process bound
+            // their number.
             let hasRoom = control.waitingPackets.load(ordering: .relaxed) < ControlConnectionTable.manyPackets
             if state.outbox.count < (hasRoom ? 65_536 : 1024) + state.asked.count {
                 state.outbox.append(message)
@@ -75,8 +78,8 @@ final class ControlConnection: Sendable {
     }
 
     private func startFlushing(_ state: inout State) {
-        // The loop already watches the descriptor for reading, so writing needs a duplicate, which the source closes. One
-        // made by the loop would stay open in a forked child, and a dead parent would seem alive.
+        // The loop already watches the descriptor for reading, so writing needs a duplicate. A duplicate made by the
+        // loop would stay open in a forked child, and a dead parent would seem alive.
         if let copy = socket.duplicate() {
             let source = ThreadRunLoop.Source1(
                 descriptor: copy.descriptor, interest: .writable, duplicates: false
@@ -97,13 +100,13 @@ final class ControlConnection: Sendable {
                 state.outbox.removeFirst()
                 control.waitingPackets.subtract(1, ordering: .relaxed)
             }
-            // After the end of the connection the rest stays for the next one.
+            // After the end of the connection, the other packets stay for the next connection.
             let isOver = state.outbox.isEmpty || errno != EAGAIN && errno != ENOBUFS
             if isOver { state.flush.take()?.invalidate() } else if state.flush == nil { startFlushing(&state) }
         }
     }
 
-    /// Whether the peer may have sent messages to the port: a process watches a port before it sends.
+    /// Whether the peer may have sent messages to the port. A process watches a port before it sends to it.
     func watches(_ number: UInt64) -> Bool { state.withLock { $0.watched.contains(number) } }
 
     var watchedPorts: Set<UInt64> { state.withLock { $0.watched } }
@@ -112,10 +115,11 @@ final class ControlConnection: Sendable {
         if state.withLock({ $0.watched.remove(number) }) != nil { send(.invalidated(number)) }
     }
 
-    /// Tells a peer that watches the port the port's name.
+    /// Tells the peer the name of a port that it watches.
     func tell(_ name: String, of number: UInt64) { send(.named(number, name)) }
 
-    /// Reads packets until others have their turn. False at the end of the connection, or after a malformed packet.
+    /// Reads a bounded number of packets.
+    /// - Returns: False at the end of the connection, or after a malformed packet.
     func receive() -> Bool {
         withUnsafeTemporaryAllocation(byteCount: ControlMessage.largestSize + 1, alignment: 8) { buffer in
             for _ in 0..<64 {

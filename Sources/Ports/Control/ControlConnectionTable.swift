@@ -3,19 +3,20 @@ import RunLoopLocks
 import RunLoops
 import Synchronization
 
-/// The control connections of a runtime: to processes that it has rights to, and from those with rights to its ports.
+/// The control connections of a runtime: to the owners of ports that it has rights to, and from the processes that have
+/// rights to its ports.
 final class ControlConnectionTable: Sendable {
     private struct State {
         /// Two processes that call each other at the same time may make two connections. Both are used.
         var connected: [Incarnation: [ControlConnection]] = [:]
         var handshakes: [ControlAddress: ControlHandshake] = [:]
-        /// Live processes that have refused a handshake or cut a connection. The next attempt has its time.
+        /// Live processes that have refused a handshake or cut a connection. The next attempt is scheduled.
         var resting: Set<ControlAddress> = []
         /// The processes of connections that have ended, while there are rights to their ports.
         var formerPids: [Incarnation: pid_t] = [:]
         /// The ports that could not return credit, because a connection had ended.
         var owing: Set<UInt64> = []
-        /// News of requests that could not be told, because a connection had ended.
+        /// Notices about requests that could not be sent, because a connection had ended.
         var news: [(peer: Incarnation, message: ControlMessage)] = []
         var isClosed = false
         var origins: Origins
@@ -28,7 +29,7 @@ final class ControlConnectionTable: Sendable {
 
         func connection(_ origin: UInt32) -> ControlConnection? {
             guard let owner = origins.owner(of: origin) else { return nil }
-            // The newest: the end of an older one may not be known yet.
+            // The newest connection, because the end of an older one may not be known yet.
             return connected[owner.incarnation]?.last { $0.pid == owner.pid }
         }
 
@@ -58,7 +59,7 @@ final class ControlConnectionTable: Sendable {
     /// The most handshakes under way. A peer can name any number of silent processes in reply rights.
     static let mostHandshakes = 256
     let callers = Atomic(0)
-    /// From so many packets on that wait for all peers together, one that does not read is cut off sooner.
+    /// When this number of packets wait for all peers together, a peer that does not read is cut off sooner.
     static let manyPackets = 1 << 20
     let waitingPackets = Atomic(0)
 
@@ -89,7 +90,13 @@ final class ControlConnectionTable: Sendable {
         case handshake(ControlHandshake)
     }
 
-    /// The connection to a port's owner, or the handshake that is to make one. Takes the last call's handshake.
+    /// Finds the way to a port's owner.
+    /// - Parameters:
+    ///   - port: The port, for errors.
+    ///   - address: The address of the owner's control socket.
+    ///   - last: The handshake that the last call has returned, if any.
+    /// - Returns: The connection, or the handshake to wait for before the next call.
+    /// - Throws: The error of a handshake that has failed.
     func route(to port: PortIdentity, at address: ControlAddress, after last: ControlHandshake?) throws(PortError)
         -> Route
     {
@@ -104,7 +111,7 @@ final class ControlConnectionTable: Sendable {
             if state.isClosed { throw .isEnding }
             if let handshake = state.handshakes[address] { return (handshake, false) }
             guard state.handshakes.count < Self.mostHandshakes else {
-                throw .unavailable(reason: "\(Self.mostHandshakes) processes that it connects to do not answer")
+                throw .unavailable(reason: "\(Self.mostHandshakes) processes do not answer the connections of this one")
             }
             let formerPid = state.formerPids[address.incarnation] ?? 0
             let made = try ControlHandshake(address, formerPid: formerPid, self)
@@ -144,8 +151,8 @@ final class ControlConnectionTable: Sendable {
         return rights.contains { $0.address == address }
     }
 
-    /// Connects again, while there are rights to the process's ports, whose end only a connection reports: now or in a
-    /// second, and not more often than once a second.
+    /// Connects again, now or in a second, and at most once a second, as long as there are rights to the process's
+    /// ports. Only a connection reports the end of those ports.
     private func reconnect(_ address: ControlAddress, now: Bool) {
         guard isWanted(address), state.withLock({ $0.resting.insert(address).inserted }) else { return }
         if !now { log.debug("will connect to \(address.incarnation.shortDescription) again in a second") }
@@ -156,7 +163,7 @@ final class ControlConnectionTable: Sendable {
         if now { _ = try? handshake(address) }
     }
 
-    /// Has the port's owner report the port's end: now, or when there is a connection. Never waits.
+    /// Asks the port's owner to report the port's end, now or when there is a connection. Never waits.
     func watch(_ port: PortID, at address: ControlAddress) {
         if let connection = existing(port.incarnation) {
             connection.send(.watch(port.number))
@@ -172,8 +179,8 @@ final class ControlConnectionTable: Sendable {
         guard case .success(let hello)? = socket.receiveHello() else {
             return refuse(credentials, "it sent no hello")
         }
-        // With another process's incarnation, a process could invalidate the rights to that process's ports.
-        // All that are not in this pid namespace have the pid 0.
+        // A process that used another's incarnation could invalidate the rights to the other's ports. All processes
+        // outside this pid namespace have the pid 0.
         let isTaken = connections(to: hello.incarnation).contains { other in
             other.pid != credentials?.pid || other.pid == 0 && !other.socket.hasHungUp
         }
@@ -206,7 +213,7 @@ final class ControlConnectionTable: Sendable {
         let peer = connection.incarnation
         try state.withLock { (state) throws(PortError) in
             if state.isClosed { throw .isEnding }
-            // Other threads find the connection after this, and the hello must be the first packet.
+            // The hello must be the first packet, so it is sent before other threads can find the connection.
             guard !sendsHello || connection.socket.send(state.hello(to: peer, connection.pid)) else {
                 state.removeIfGone(peer)
                 throw .last("send")
@@ -255,7 +262,7 @@ final class ControlConnectionTable: Sendable {
         sendAgain(connection.closed(), to: peer)
     }
 
-    /// A connection has ended. The next handshake shows whether the process has, too.
+    /// A connection has ended. The next handshake shows whether the process has ended, too.
     private func ended(_ connection: ControlConnection) {
         remove(connection)
         let peer = connection.incarnation
@@ -271,7 +278,8 @@ final class ControlConnectionTable: Sendable {
         }
     }
 
-    /// Whether the process lives as far as the kernel knows: it has the other end of a connection, and is not exiting.
+    /// Whether the process is alive according to the kernel: it holds the other end of a connection, and is not
+    /// exiting.
     func isAlive(_ peer: Incarnation) -> Bool {
         let connections = connections(to: peer)
         return !connections.isEmpty
@@ -281,7 +289,8 @@ final class ControlConnectionTable: Sendable {
     /// Whether the process reads nothing: it is stopped, or hangs.
     func isDeaf(_ peer: Incarnation) -> Bool { connections(to: peer).allSatisfy(\.socket.hasUnread) }
 
-    /// A process has not answered in time. A dead one's connections may be open in a child before its exec.
+    /// Cuts the connections of a process that has not answered in time, if the process is dead. A child of it, between
+    /// fork and exec, may hold them open.
     func noteSilence(of peer: Incarnation) {
         for connection in connections(to: peer) where ProcessStatus.isEnding(connection.pid) { connection.cut() }
     }
@@ -304,12 +313,12 @@ final class ControlConnectionTable: Sendable {
 
     func tellInvalidated(_ number: UInt64) { for connection in all { connection.tellInvalidated(number) } }
 
-    /// News of requests waits for the next connection when there is none.
+    /// Sends a message. Without a connection, a notice about a request waits for the next one.
     func send(_ message: ControlMessage, to peer: Incarnation) {
         let connection = state.withLock { state in
             let connection = state.connected[peer]?.first
             if connection == nil, message.isAwaited {
-                // Peers that never come back take no room beyond this.
+                // Peers that never come back must not take room without bound.
                 if state.news.count == 1024 { state.news.removeFirst() }
                 state.news.append((peer, message))
             }
@@ -321,7 +330,8 @@ final class ControlConnectionTable: Sendable {
     /// The process is dead.
     func forgetNews(for peer: Incarnation) { state.withLock { $0.news.removeAll { $0.peer == peer } } }
 
-    /// A connection has ended with these messages unsent. All others are renewed, or asked for again.
+    /// Sends the notices about requests among the unsent messages of a connection that has ended. All other messages
+    /// are renewed, or asked for again.
     func sendAgain(_ unsent: some Sequence<ControlMessage>, to peer: Incarnation) {
         for message in unsent where message.isAwaited { send(message, to: peer) }
     }
@@ -334,7 +344,8 @@ final class ControlConnectionTable: Sendable {
         return connection != nil
     }
 
-    /// The next connection reports that the port owes a sender credit. False when there is one to the sender meanwhile.
+    /// Notes that the port owes credit to a sender. The next connection reports that.
+    /// - Returns: False when a connection to the sender was made meanwhile.
     func noteOwing(_ number: UInt64, to origin: UInt32) -> Bool {
         state.withLock { state in
             guard state.connection(origin) == nil else { return false }
@@ -343,7 +354,7 @@ final class ControlConnectionTable: Sendable {
         }
     }
 
-    /// The peers that may have sent something to a port of ours.
+    /// The peers that may have sent messages to a port of this runtime.
     func watchers(of number: UInt64) -> [ControlConnection] {
         state.withLock { $0.connected.values.compactMap { $0.first { $0.watches(number) } } }
     }

@@ -9,7 +9,7 @@ import Synchronization
 final class ControlHandshake: Sendable {
     enum Outcome: Sendable {
         case connected(ControlConnection)
-        /// Nobody listens at the control socket. A live process listens until its end, so this one is dead.
+        /// Nobody listens at the control socket. A live process listens until its end.
         case dead
         case otherVersion(UInt8, of: ProcessIdentity)
         /// The process may be alive.
@@ -69,7 +69,8 @@ final class ControlHandshake: Sendable {
     deinit { if case .awaitingHello(_, _, let answer)? = phase.withLockUnlessForked({ $0 }) { answer.invalidate() } }
 
     func wait(until deadline: MonotonicInstant) -> Outcome? {
-        // A handler on the housekeeping thread blocks the loop that would continue the handshake.
+        // A handler on the housekeeping thread blocks the loop that would continue the handshake. So this thread
+        // continues it here.
         while loop.isCurrent, outcome.value == nil, !deadline.hasPassed {
             switch phase.withLock({ $0 }) {
             case .connecting:
@@ -86,23 +87,24 @@ final class ControlHandshake: Sendable {
     /// The error for a waiter whose deadline came before the outcome.
     func timeoutError(_ port: PortIdentity) -> PortError {
         guard case .awaitingHello(_, let pid, _) = phase.withLock({ $0 }) else {
-            return .cannotConnect(port: port, reason: "its owner takes no connection in time\(Self.remedy)")
+            return .cannotConnect(port: port, reason: "its owner does not accept the connection in time\(Self.remedy)")
         }
         return .cannotConnect(
             port: port, reason: "\(ProcessIdentity(pid: pid)), its owner, does not answer in time\(Self.remedy)")
     }
 
-    /// What to look for when a live process does not answer the library's own questions.
+    /// The remedy in errors about a live process that does not answer the library.
     static let remedy = ": allow more time, unless the process is stopped or frozen"
 
-    /// Any thread may call it, once.
+    /// Starts the handshake. Any thread may call this method, once.
     func begin() {
         log.debug("connecting to \(address.incarnation.shortDescription) at \(address.path)")
         if loop.isCurrent { connect() } else { try? loop.perform { self.connect() } }
         abandonIfUnwanted()
     }
 
-    /// Looks once a second, and ends the handshake when the process is dead or no rights to its ports are left.
+    /// Checks once a second whether the process is dead, or no rights to its ports are left, and ends the handshake
+    /// then.
     private func abandonIfUnwanted() {
         connections.housekeeping.perform(after: .seconds(1)) { [weak self] in
             guard let self, outcome.value == nil else { return }
@@ -146,7 +148,7 @@ final class ControlHandshake: Sendable {
             let reason = "\(ProcessIdentity(pid: pid)), in its owner's place, belongs to user \(user)"
             return end(.noConnection(reason: reason))
         }
-        // A child that has not begun its program yet has the descriptors of its dead parent.
+        // A child between fork and exec holds the descriptors of its dead parent.
         if ProcessStatus.isEnding(credentials.pid) { return end(.dead) }
         let answer = ThreadRunLoop.Source1(descriptor: socket.descriptor, duplicates: false) { [weak self] _ in
             self?.receiveHello()

@@ -4,12 +4,12 @@ import RunLoops
 
 /// Accepts control connections of other processes at one control socket.
 final class ControlListener: Sendable {
-    /// Has the socket, which its invalidation closes.
+    /// Owns the socket, which closes with the invalidation of the source.
     private let source: ThreadRunLoop.Source1
 
     init(_ socket: ControlSocket, _ connections: ControlConnectionTable) throws(PortError) {
         AcceptGuard.protect(socket.descriptor, most: ControlConnectionTable.mostAccepted)
-        // A forked child would keep a duplicate open, and a dead parent would seem alive.
+        // No duplicate, because a forked child would keep it open, and a dead parent would seem alive.
         source = ThreadRunLoop.Source1(descriptor: socket.descriptor, duplicates: false) { turn in
             var handled = false
             while turn.next() {
@@ -46,19 +46,21 @@ final class ControlListener: Sendable {
         // A caller that has hung up must take no room from the next ones.
         if caller.hasHungUp { return }
         guard connections.hasRoom else { return connections.refuse(credentials, "there are too many connections") }
-        // Of thousands of callers a second, those that have said hello must leave nothing behind for these seconds.
+        // Thousands of callers may connect in a second. A caller that has sent its hello invalidates this timer at
+        // once, so that nothing of it stays for five seconds.
         let patience = ThreadRunLoop.Timer(after: .seconds(5)) { _ in
-            // This process may have been stopped meanwhile. What has come is read next.
+            // This process may have been stopped meanwhile. A hello that has arrived is read next.
             guard crl_poll(caller.descriptor, -1, 0) <= 0 else { return }
             connections.refuse(credentials, "it sent no hello")
             caller.cut()
         }
-        // The end of the runtime releases source and timer, and with them the caller's socket.
+        // The end of the runtime releases source and timer, and with them the socket of the caller.
         let hello = ThreadRunLoop.Source1(descriptor: caller.descriptor, duplicates: false) { turn in
             turn.source.invalidate()
             patience.invalidate()
             connections.callers.subtract(1, ordering: .relaxed)
-            // A connection whose caller has hung up would prove nothing.
+            // A caller that has hung up gets no connection, because the end of that connection would not prove the
+            // caller's end.
             if !caller.hasHungUp { connections.accept(caller) }
             return true
         }

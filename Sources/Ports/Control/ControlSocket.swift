@@ -1,20 +1,21 @@
 import CRunLoopShims
 import Glibc
 
-/// The socket of a control connection, until the last release. No forked child has it: a dead parent would seem alive.
+/// The socket of a control connection. The last release closes it. A fork closes it in the child, where an open copy
+/// would make a dead parent seem alive.
 final class ControlSocket: Sendable {
     let descriptor: Int32
 
     init(_ descriptor: Int32) { self.descriptor = descriptor }
 
-    // A fork closes the descriptor in the child, where another file may have the number.
+    // The fork has closed the descriptor in the child, where another file may have the number.
     deinit { if !Fork.isChild { crl_unforked_close(descriptor) } }
 
     var hasHungUp: Bool { crl_has_hung_up(descriptor) }
     /// Whether the peer has not read everything that was sent.
     var hasUnread: Bool { LocalSocket.hasUnread(descriptor) }
 
-    /// Ends the connection: whoever waits for packets learns it as the end.
+    /// Ends the connection. Both sides see its end when they wait for packets.
     func cut() { shutdown(descriptor, Int32(SHUT_RDWR)) }
 
     func duplicate() -> ControlSocket? {
@@ -22,10 +23,12 @@ final class ControlSocket: Sendable {
         return copy < 0 ? nil : ControlSocket(copy)
     }
 
-    /// Sends a packet without waiting. False, and an `errno`, when the kernel does not take the packet.
+    /// Sends a packet without waiting.
+    /// - Returns: False, with an `errno`, when the kernel does not take the packet.
     func send(_ message: ControlMessage) -> Bool { send(ControlMessage.largestSize, message.write) }
 
-    /// The first packet of a connection has room, but the kernel may lack memory: then false, and an `errno`.
+    /// Sends the first packet of a connection. The socket has room for it, but the kernel may lack memory.
+    /// - Returns: False, with an `errno`, when the kernel does not take the packet.
     func send(_ hello: ControlHello) -> Bool {
         send(ControlHello.size) { buffer in
             hello.write(to: buffer)
@@ -43,7 +46,8 @@ final class ControlSocket: Sendable {
         }
     }
 
-    /// Receives a packet without waiting; nil, and an `errno`, without one. At the connection's end, that is 0.
+    /// Receives a packet without waiting.
+    /// - Returns: Nil, with an `errno`, without a packet. At the end of the connection, the `errno` is 0.
     func receive(into buffer: UnsafeMutableRawBufferPointer) -> UnsafeRawBufferPointer? {
         while true {
             let count = recv(descriptor, buffer.baseAddress, buffer.count, Int32(MSG_DONTWAIT))
@@ -61,7 +65,7 @@ final class ControlSocket: Sendable {
     }
 }
 
-/// Where the control socket of a process is.
+/// The address of a process's control socket.
 struct ControlAddress: Hashable, Sendable {
     let incarnation: Incarnation
     let directory: String

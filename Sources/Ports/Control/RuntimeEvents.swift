@@ -1,18 +1,18 @@
-/// A right to another process's port: where the process is said to be, and whether somebody waits for the port's end.
+/// A right to a port of another process: the address of the process, and whether somebody waits for the port's end.
 typealias PeerRight = (port: PortID, address: ControlAddress, isWatched: Bool)
 
-/// What control connections and channels report to the runtime, and ask of it. All calls come with no lock held, those of
-/// control connections from the housekeeping thread.
+/// The runtime, as control connections and channels use it. All calls come with no lock held. Calls of control
+/// connections come on the housekeeping thread.
 protocol RuntimeEvents: AnyObject, Sendable {
     func received(_ message: ControlMessage, from peer: ControlConnection)
     func processDied(_ address: ControlAddress)
-    /// There is a new control connection. The ports have credit to return, to this process or others.
+    /// A control connection was made. These ports have credit to return, to this peer or to others.
     func connectionBegan(_ peer: ControlConnection, owing ports: Set<UInt64>)
     /// A control connection has ended; its process may be alive.
     func connectionEnded(_ peer: ControlConnection, isLast: Bool)
     /// A port that this runtime has a right to, or one of its own, is invalid.
     func channelBecameInvalid(_ port: PortID)
-    /// News of requests inside the runtime, as if it had come from a peer.
+    /// A notice about a request inside the runtime, in the form that a peer would send.
     func received(_ message: ControlMessage, from incarnation: Incarnation)
     /// A port of this runtime has refused a request.
     func requestRefused(_ number: UInt64, of asker: Incarnation)

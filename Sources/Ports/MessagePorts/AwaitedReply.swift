@@ -1,11 +1,17 @@
 import RunLoops
 
-/// A request whose asker waits for the reply in a loop of another kind. If it ends first, the server learns that.
+/// A request whose asker waits for the reply in a loop of another kind. If the asker ends first, the server learns
+/// that.
 package struct AwaitedReply: ~Copyable {
     private let request: OpenRequest
 
-    /// Sends the request; blocks until the deadline while the port has no room.
-    /// - Parameter whenDone: Called once, on any thread, perhaps at once: it must not block.
+    /// Sends the request. Blocks while the port has no room, until the deadline.
+    /// - Parameters:
+    ///   - remote: The port.
+    ///   - id: A number for the subject of the request.
+    ///   - data: The request's data; nil for none.
+    ///   - deadline: The end of the wait for room.
+    ///   - whenDone: Called once, on any thread, perhaps at once. It must not block.
     package init(
         of remote: RemoteMessagePort, id: UInt32, _ data: [UInt8]?, before deadline: MonotonicInstant,
         whenDone: @escaping @Sendable () -> Void
@@ -19,9 +25,10 @@ package struct AwaitedReply: ~Copyable {
         self.request = request
     }
 
-    /// Whether there is a reply, or an error in its place.
+    /// Whether there is a reply or an error.
     package var isDone: Bool { request.pending.outcome.value != nil }
 
-    /// The reply's data; before ``isDone``, throws the error of a wait in vain.
+    /// The reply's data; nil when the server replied without data.
+    /// - Throws: ``PortError``: `receiveTimedOut` before ``isDone``, or the error in place of the reply.
     package func data() throws(PortError) -> [UInt8]? { try request.reply(request.pending.outcome.value).data }
 }

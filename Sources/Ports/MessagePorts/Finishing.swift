@@ -1,16 +1,19 @@
 import RunLoops
 
-// The end of a message port that leaves no request without its reply.
+// The end of a message port, with a reply for each request that was taken.
 
 extension LocalMessagePort {
-    /// Ends the port after the requests that were taken: gives up the name, refuses all further requests and those on
-    /// their way, so that their askers can ask a successor, waits for the replies, and invalidates the port. A request
-    /// that was taken counts until its reply has left, or its right to reply is released. Messages that want no reply do
-    /// not count, and those that wait are dropped. Any thread may call this method but one that is to reply. A handler
-    /// that has replied and goes on is waited for, too, up to the deadline, as ``MachPort/invalidate()`` does.
-    /// Processes that are stopped get a second for the ends of all ports together: after that, no reply to them and no
-    /// message of them is waited for.
-    /// - Returns: False when the deadline came before all replies. The port is invalid all the same.
+    /// Ends the port after the requests that were taken. The port gives up its name, and refuses all further requests
+    /// and those on their way, so that their askers can ask a successor. The call blocks until the replies have left,
+    /// and then invalidates the port.
+    ///
+    /// A request that was taken counts until its reply has left, or its right to reply is released. Messages that want
+    /// no reply do not count, and are dropped if they wait. Any thread may call this method except one that has to
+    /// reply. The call also waits for a handler that has replied and goes on, as ``MachPort/invalidate()`` does.
+    /// Stopped processes get one second for the ends of all ports together. After that, the port waits neither for
+    /// replies to them nor for messages from them.
+    /// - Parameter deadline: The end of the wait; nil for no end.
+    /// - Returns: False when the deadline came before all replies. The port is invalid in any case.
     @available(*, noasync, message: "it blocks; `await` it in an async function, not at the top of main.swift")
     @discardableResult
     public func finish(before deadline: ContinuousClock.Instant? = nil) -> Bool {
@@ -23,13 +26,17 @@ extension LocalMessagePort {
         return areDone
     }
 
-    /// Ends the port as the form that blocks does, suspending the task, whose cancellation ends the wait as the deadline
-    /// does. A handler that has replied may go on meanwhile.
+    /// Ends the port after the requests that were taken. The port gives up its name, and refuses all further requests
+    /// and those on their way, so that their askers can ask a successor. The task is suspended until the replies have
+    /// left, and then the port is invalidated. A cancellation ends the wait as the deadline does. A handler that has
+    /// replied may go on meanwhile.
+    /// - Parameter deadline: The end of the wait; nil for no end.
+    /// - Returns: False when the deadline came before all replies. The port is invalid in any case.
     @discardableResult
     public nonisolated(nonsending) func finish(before deadline: ContinuousClock.Instant? = nil) async -> Bool {
         guard !Fork.isChild else { return false }
         refuseFurther()
-        // The thread is the executor's, and not to be held up.
+        // The thread is the executor's, and must not be blocked.
         defer { end(waitsUntil: nil) }
         let (deadline, housekeeping) = (MonotonicInstant(deadline), port.receiver.context.housekeeping)
         let areDone = (try? await taken.areDone.value(before: deadline, on: housekeeping)) != nil
@@ -37,12 +44,12 @@ extension LocalMessagePort {
         return areDone
     }
 
-    /// Set when no request is on its way any more. Also senders that came while replies were waited for have one.
+    /// Set when no request is on its way any more. It also covers senders that connected during the wait for replies.
     private var senders: Promise<Void>? { port.runtime.finishing.areDone(port.id.number) }
 
     private func end(waitsUntil deadline: MonotonicInstant?) {
         port.receiver.invalidate(waitsUntil: deadline)
-        // Also while a handler goes on, as nobody takes from the port any more.
+        // Peers learn the end also while a handler goes on, because nobody takes from the port any more.
         port.runtime.control.tellInvalidated(port.id.number)
         port.runtime.finishing.remove(port.id.number)
     }

@@ -26,16 +26,23 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
     /// The corresponding CF function is `CFMessagePortGetName`.
     public var name: String? { currentName.withLock { $0 } }
 
-    /// The port as people know it. See ``PortIdentity``.
+    /// The port in texts: its name and its owner.
     public var identity: PortIdentity { port.identity }
 
-    /// As ``PortIdentity/description``.
+    /// The text of the ``identity``.
     public var description: String { identity.description }
 
-    /// Makes a port whose handler answers at once, with a name or without. The limits and the handler's threads are
-    /// those of ``MachPort/init(queueLimit:byteLimit:messageLimit:nameServer:handler:)``. A slow asker does not delay
-    /// the port: up to a hundred replies wait, and more while they are small, each for ten seconds.
-    /// - Throws: ``PortError``, as ``PortNameServer/register(_:name:)``.
+    /// Makes a port whose handler answers at once. A slow asker does not delay the port: up to a hundred replies wait,
+    /// and more while they are small, each for ten seconds.
+    /// - Parameters:
+    ///   - name: The port's name; nil for none.
+    ///   - nameServer: The name server of the name.
+    ///   - queueLimit: As at ``MachPort/init(queueLimit:byteLimit:messageLimit:nameServer:handler:)``.
+    ///   - byteLimit: As there.
+    ///   - messageLimit: As there.
+    ///   - handler: Called on the threads that serve the port, with the id and the data of each request.
+    /// - Throws: ``PortError``: `nameInUse`, `badName`, `invalidLimit`, `outOfDescriptors`, or an error of the
+    ///   directory.
     public convenience init(
         name: String? = nil, nameServer: PortNameServer = .shared, queueLimit: Int = 1000,
         byteLimit: Int? = nil, messageLimit: Int = 64 << 20, handler: @escaping DataHandler
@@ -50,50 +57,44 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
             })
     }
 
-    /// Makes a port whose handler gets a right to reply, now or later, otherwise as the form with a `handler`.
-    /// - Throws: ``PortError``, as ``PortNameServer/register(_:name:)``.
-    public convenience init(
+    /// Makes a port whose handler gets a right to reply, now or later. Without a handler, requests wait for tasks.
+    /// - Parameters:
+    ///   - name: The port's name; nil for none.
+    ///   - nameServer: The name server of the name.
+    ///   - queueLimit: As at ``MachPort/init(queueLimit:byteLimit:messageLimit:nameServer:handler:)``.
+    ///   - byteLimit: As there.
+    ///   - messageLimit: As there.
+    ///   - requestHandler: Called on the threads that serve the port, with each request; nil for a port that tasks
+    ///     serve.
+    /// - Throws: ``PortError``: `nameInUse`, `badName`, `invalidLimit`, `outOfDescriptors`, or an error of the
+    ///   directory.
+    public init(
         name: String? = nil, nameServer: PortNameServer = .shared, queueLimit: Int = 1000,
-        byteLimit: Int? = nil, messageLimit: Int = 64 << 20, requestHandler: @escaping RequestHandler
+        byteLimit: Int? = nil, messageLimit: Int = 64 << 20, requestHandler: RequestHandler? = nil
     ) throws(PortError) {
         let limits = PortLimits(queue: queueLimit, bytes: byteLimit, message: messageLimit)
-        try self.init(name, nameServer, limits, requestHandler)
-    }
-
-    /// Makes a port whose requests wait for tasks, otherwise as the form with a `handler`.
-    /// - Throws: ``PortError``, as ``PortNameServer/register(_:name:)``.
-    public convenience init(
-        name: String? = nil, nameServer: PortNameServer = .shared, queueLimit: Int = 1000,
-        byteLimit: Int? = nil, messageLimit: Int = 64 << 20
-    ) throws(PortError) {
-        let limits = PortLimits(queue: queueLimit, bytes: byteLimit, message: messageLimit)
-        try self.init(name, nameServer, limits, nil)
-    }
-
-    private init(
-        _ name: String?, _ nameServer: PortNameServer, _ limits: PortLimits, _ handler: RequestHandler?
-    ) throws(PortError) {
         self.nameServer = nameServer
         currentName = Lock(name)
-        port = try MachPort(limits, nameServer, MessagePortRequest.handler(handler, taken), requests: taken)
+        port = try MachPort(limits, nameServer, MessagePortRequest.handler(requestHandler, taken), requests: taken)
         if let name { try nameServer.register(port, name: name) }
         nameServer.runtime.localMessagePorts.entries.withLock { $0[port.id] = Weak(self) }
     }
 
     deinit { nameServer.runtime.localMessagePorts.entries.withLockUnlessForked { $0[port.id] = nil } }
 
-    /// The valid port of this process that has a name, which `CFMessagePortCreateLocal` returns; nil when none has.
+    /// The valid port of this process with a name; nil when there is none. `CFMessagePortCreateLocal` returns such a
+    /// port.
     public static func existing(_ name: String, nameServer: PortNameServer = .shared) -> LocalMessagePort? {
         let ports = nameServer.runtime.localMessagePorts
-        // The array keeps the ports, because none may be released under the lock.
+        // The array retains the ports, because no port may be released under the lock.
         let all = ports.entries.withLockUnlessForked { $0.values.compactMap(\.object) } ?? []
         return all.first { $0.isValid && $0.name == name && $0.nameServer.isSame(as: nameServer) }
     }
 
     /// Gives the port another name; nil for none. The port has the new name before the old one is free. Any thread may
     /// call this method. The corresponding CF function is `CFMessagePortSetName`.
-    /// - Throws: ``PortError``, as ``PortNameServer/register(_:name:)``, and `isInvalid` when the port finishes. After an
-    ///   error the port keeps its old name.
+    /// - Throws: ``PortError``: `nameInUse`, `badName`, an error of the directory, and `isInvalid` when the port
+    ///   finishes. After an error the port keeps its old name.
     public func rename(to name: String?) throws(PortError) {
         try Fork.check()
         try renaming.withLock { _ throws(PortError) in
@@ -111,13 +112,13 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
         }
     }
 
-    /// Has a handler that is asked for before each request handle the requests. While it is nil, requests wait.
+    /// Asks `current` for a handler before each request. While there is none, requests wait.
     package func setHandler(ofDelegate current: @escaping @Sendable () -> RequestHandler?) {
         port.receiver.setHandlers(
             .init(ofDelegate: { [taken] in MessagePortRequest.handler(current(), taken) }))
     }
 
-    /// Says what the requests with an id are, for those who look at the port: `portctl`, ``PortMonitor``, the log.
+    /// Describes the requests with an id for observers of the port: `portctl`, ``PortMonitor``, the log.
     ///
     ///     let server = try LocalMessagePort(name: "com.example.echo")
     ///     server.setKind(RequestKind(name: "Wait for a change", mayLast: true), ofRequests: 7)
@@ -128,7 +129,9 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
     /// The right to send to the port, for processes that do not look up the name.
     public var sendRight: MachPort.SendRight { port.sendRight }
 
-    /// Has a loop handle requests in a mode. The corresponding CF function is `CFMessagePortCreateRunLoopSource`.
+    /// Schedules the port in a mode of a loop, which handles its requests. The corresponding CF function is
+    /// `CFMessagePortCreateRunLoopSource`.
+    /// - Throws: ``PortError``: `isInvalid`, `outOfDescriptors`, or an error of the loop.
     public func schedule(in loop: ThreadRunLoop, forMode mode: ThreadRunLoop.Mode = .default) throws(PortError) {
         try port.schedule(in: loop, forMode: mode)
     }
@@ -138,7 +141,9 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
         port.remove(from: loop, forMode: mode)
     }
 
-    /// As ``MachPort/setQueue(_:)``. The corresponding CF function is `CFMessagePortSetDispatchQueue`.
+    /// Lets a dispatch queue handle requests; nil for none. See ``MachPort/setQueue(_:)``. The corresponding CF
+    /// function is `CFMessagePortSetDispatchQueue`.
+    /// - Throws: ``PortError``.
     public func setQueue(_ queue: DispatchQueue?) throws(PortError) { try port.setQueue(queue) }
 
     /// Whether a loop handles requests in a mode.
@@ -149,14 +154,16 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
     /// Whether the port takes requests. The corresponding CF function is `CFMessagePortIsValid`.
     public var isValid: Bool { port.isValid }
 
-    /// As ``MachPort/invalidate()``. The corresponding CF function is `CFMessagePortInvalidate`.
+    /// Makes the port invalid, for good. See ``MachPort/invalidate()``. The corresponding CF function is
+    /// `CFMessagePortInvalidate`.
     public func invalidate() { port.invalidate() }
 
-    /// Makes the port invalid without waiting for messages that are being handled. Askers learn the end after their replies,
-    /// also when the handler itself calls this method.
+    /// Makes the port invalid without waiting for messages that are being handled. Askers learn the end after their
+    /// replies, also when a handler calls this method.
     package func invalidateAtOnce() { port.receiver.invalidate(waitsUntil: nil, keepsOwnTurn: true) }
 
-    /// As ``MachPort/onInvalidation(_:)``. The corresponding CF function is `CFMessagePortSetInvalidationCallBack`.
+    /// Calls a handler when the port has become invalid. See ``MachPort/onInvalidation(_:)``. The corresponding CF
+    /// function is `CFMessagePortSetInvalidationCallBack`.
     public func onInvalidation(_ handler: @escaping @Sendable () -> Void) { port.onInvalidation(handler) }
 }
 
@@ -175,9 +182,9 @@ extension PortDescriptor where Port == LocalMessagePort {
     /// - Throws: ``PortError`` when the port is invalid, no descriptor is left, or the process is a fork.
     public convenience init(_ port: LocalMessagePort) throws(PortError) { try self.init(port, port.port.receiver) }
 
-    /// Takes the next request, for a port without a handler; nil when none waits. An event loop that is edge-triggered has
-    /// to call it until then.
-    /// - Throws: ``PortError``: `isInvalid`, when the port has ended.
+    /// Takes the next request, for a port without a handler; nil when none waits. An edge-triggered event loop has to
+    /// call this method until it returns nil.
+    /// - Throws: ``PortError``: `isInvalid` when the port has ended.
     public func receive() throws(PortError) -> MessagePortRequest? {
         guard let message = try receiver.takeNow(service, takesRequests: true) else { return nil }
         return MessagePortRequest(message, port.taken)

@@ -3,10 +3,11 @@ public struct MessagePortRequest: Sendable {
     /// The message.
     public let message: MachPort.Message
 
-    /// The right to reply; nil when the sender wants none. Released unused, it tells the asker that no reply follows.
+    /// The right to reply; nil when the sender wants no reply. When the right is released unused, the asker learns that
+    /// no reply follows.
     public let replyRight: ReplyRight?
 
-    /// Nil, and refused, when the port takes no more requests.
+    /// Takes a message as a request. Refuses it, and returns nil, when the port takes no more requests.
     init?(_ message: ReceivedMessage, _ taken: TakenRequests) {
         let asker = message.header.kind == .request ? message.replyChannel : nil
         let request = asker.map {
@@ -33,13 +34,14 @@ public struct MessagePortRequest: Sendable {
     /// The sender's number for the subject of the request.
     public var id: UInt32 { message.id }
 
-    /// The data; nil when the request has no data, which differs from data of no bytes.
+    /// The data; nil when the request has none. Nil differs from data of no bytes.
     public var data: [UInt8]? { message.data }
 
-    /// As ``ReplyRight/isCancelled``; false when the sender wants no reply.
+    /// Whether the asker has given up: see ``ReplyRight/isCancelled``. False when the sender wants no reply.
     public var isCancelled: Bool { replyRight?.isCancelled ?? false }
 
-    /// As ``ReplyRight/onCancel(_:)``. Nothing happens when the sender wants no reply.
+    /// Calls a handler when the asker gives up: see ``ReplyRight/onCancel(_:)``. Nothing happens when the sender wants
+    /// no reply.
     public func onCancel(_ handler: @escaping @Sendable () -> Void) { replyRight?.onCancel(handler) }
 }
 

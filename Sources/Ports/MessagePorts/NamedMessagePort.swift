@@ -1,8 +1,8 @@
 import RunLoopLocks
 import RunLoops
 
-/// The asking side of whichever port has a name: finds the port anew when its owner was restarted, and waits for one
-/// when there is none.
+/// The asking side of the port that has a name. It finds the next port when the owner was restarted, and waits for a
+/// port when there is none.
 ///
 ///     let store = NamedMessagePort("com.example.store")
 ///     print(try await store.request(MachPort.Message(id: 1)))
@@ -25,8 +25,10 @@ public final class NamedMessagePort: Sendable, CustomStringConvertible {
     /// The name.
     public var description: String { "“\(name)”" }
 
-    /// The port that has the name, as it was last found; after its end, or at the first use, waits for the next.
-    /// - Throws: As `PortNameServer.waitForPort(forName:before:)`, and `CancellationError`.
+    /// The port that was last found by the name. After its end, and at the first use, suspends the task until there is
+    /// a port.
+    /// - Throws: ``PortError``: `nameNotFound` at the deadline, `runLoop(.outOfFileSources)`, `cannotConnect`,
+    ///   `incompatibleVersion`, or an error of the directory. `CancellationError`.
     public nonisolated(nonsending) func port(
         before deadline: ContinuousClock.Instant? = nil
     ) async throws -> RemoteMessagePort {
@@ -34,17 +36,22 @@ public final class NamedMessagePort: Sendable, CustomStringConvertible {
         return keep(try await nameServer.waitForPort(forName: name, before: deadline))
     }
 
-    /// Finds the port as the form for tasks does.
+    /// The port that was last found by the name. After its end, and at the first use, blocks until there is a port.
+    /// - Throws: ``PortError``: `nameNotFound` at the deadline, `runLoop(.outOfFileSources)`, `cannotConnect`,
+    ///   `incompatibleVersion`, or an error of the directory.
     @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public func port(before deadline: ContinuousClock.Instant? = nil) throws(PortError) -> RemoteMessagePort {
         if let known { return known }
         return keep(try nameServer.waitForPort(forName: name, before: deadline))
     }
 
-    /// Sends a request to the port that has the name, and again to the next when surely nobody has handled it; all within
-    /// the timeout, which also bounds the wait for a port. A live owner that does not answer may take a second more. With
-    /// `mayRepeat`, the request is sent again, too, when its server has ended and may have handled it.
-    /// - Throws: As ``RemoteMessagePort/request(_:timeout:)``, and `nameNotFound`.
+    /// Sends a request to the port that has the name, and again to the next port when certainly nobody has handled it.
+    /// A live owner that does not answer may take a second more than the timeout.
+    /// - Parameters:
+    ///   - message: The request.
+    ///   - timeout: The end of the wait for a port, for room and for the reply.
+    ///   - mayRepeat: Whether to send the request again also when its server has ended and may have handled it.
+    /// - Throws: ``PortError``, as ``RemoteMessagePort/request(_:timeout:)``, and `nameNotFound`. `CancellationError`.
     public nonisolated(nonsending) func request(
         _ message: MachPort.Message, timeout: Duration = .seconds(10), mayRepeat: Bool = false
     ) async throws -> MachPort.Message {
@@ -64,8 +71,15 @@ public final class NamedMessagePort: Sendable, CustomStringConvertible {
         }
     }
 
-    /// Sends a request as the form for tasks does. The calling thread's loop runs meanwhile, as in
-    /// ``RemoteMessagePort/request(_:timeout:replyMode:)``, but not while the call waits for a port.
+    /// Sends a request to the port that has the name, and again to the next port when certainly nobody has handled it.
+    /// A live owner that does not answer may take a second more than the timeout.
+    /// - Parameters:
+    ///   - message: The request.
+    ///   - timeout: The end of the wait for a port, for room and for the reply.
+    ///   - mayRepeat: Whether to send the request again also when its server has ended and may have handled it.
+    ///   - replyMode: The mode in which the calling thread's loop runs during the wait for the reply, as in
+    ///     ``RemoteMessagePort/request(_:timeout:replyMode:)``. It does not run during the wait for a port.
+    /// - Throws: ``PortError``, as ``RemoteMessagePort/request(_:timeout:replyMode:)``, and `nameNotFound`.
     @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public func request(
         _ message: MachPort.Message, timeout: Duration = .seconds(10), mayRepeat: Bool = false,
@@ -121,7 +135,7 @@ public final class NamedMessagePort: Sendable, CustomStringConvertible {
     }
 }
 
-/// Which attempts follow others.
+/// Decides whether a failed attempt is followed by another.
 struct Attempts {
     let mayRepeat: Bool
     private var last: PortID?
@@ -129,8 +143,8 @@ struct Attempts {
 
     init(mayRepeat: Bool) { self.mayRepeat = mayRepeat }
 
-    /// How long to wait for the next attempt. The same port may go on refusing.
-    /// - Throws: The error, if another attempt could do again what a former one has done, or there is no time for one.
+    /// The pause before the next attempt. It grows, because the same port may go on refusing.
+    /// - Throws: The error, if another attempt could repeat the effect of a former one, or no time is left for one.
     mutating func pause(
         after error: PortError, isSent: Bool, from port: PortID, before deadline: ContinuousClock.Instant
     ) throws(PortError) -> Duration {

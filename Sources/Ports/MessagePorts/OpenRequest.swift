@@ -1,13 +1,14 @@
 import RunLoops
 
-/// A request of this process, from before it is sent until its outcome. If the asker gives up, the server learns that.
+/// A request of this process, from before it is sent until its outcome. If the asker gives up first, the server learns
+/// that.
 struct OpenRequest: ~Copyable {
     let pending: PendingReply
     /// The port for the reply.
     var replyPort: Receiver { use.port }
 
     private let channel: SendChannel
-    /// Kept, because the end of the runtime would leave the request without a reply.
+    /// Retained, because the end of the runtime would leave the request without a reply.
     private let runtime: PortRuntime
     private let use: ReplyPorts.Use
     private let number: UInt64
@@ -41,7 +42,9 @@ struct OpenRequest: ~Copyable {
 
     mutating func noteSent() { isSent = true }
 
-    /// The reply, or the error of a wait in vain.
+    /// The reply.
+    /// - Parameter outcome: The outcome; nil when the wait has ended without one.
+    /// - Throws: ``PortError``: `receiveTimedOut` without an outcome, or the error in place of the reply.
     func reply(_ outcome: Result<ReceivedMessage, PortError>?) throws(PortError) -> MachPort.Message {
         guard let outcome else { throw channel.noAnswer(.receiveTimedOut(port: channel.identity)) }
         return MachPort.Message(try outcome.get())

@@ -13,7 +13,9 @@ public struct RemoteMessagePort: Sendable, CustomStringConvertible {
     /// The name by which the port was found, if any. The corresponding CF function is `CFMessagePortGetName`.
     public let name: String?
 
-    /// Finds a port by its name, as `PortNameServer.port(forName:before:)`.
+    /// Finds a port by its name. Blocks until the port's owner answers, at most until the deadline.
+    /// - Throws: ``PortError``: `nameNotFound` at once when nobody has the name; `cannotConnect`,
+    ///   `incompatibleVersion`, or an error of the directory.
     @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public init(
         name: String, nameServer: PortNameServer = .shared,
@@ -23,7 +25,9 @@ public struct RemoteMessagePort: Sendable, CustomStringConvertible {
         self.name = name
     }
 
-    /// Finds a port as the form that blocks does, suspending the task. Throws also `CancellationError`.
+    /// Finds a port by its name. Suspends the task until the port's owner answers, at most until the deadline.
+    /// - Throws: ``PortError``: `nameNotFound` at once when nobody has the name; `cannotConnect`,
+    ///   `incompatibleVersion`, or an error of the directory. `CancellationError`.
     public nonisolated(nonsending) init(
         name: String, nameServer: PortNameServer = .shared,
         before deadline: ContinuousClock.Instant? = .now + .seconds(5)
@@ -38,19 +42,21 @@ public struct RemoteMessagePort: Sendable, CustomStringConvertible {
         name = nil
     }
 
-    /// The port as people know it. See ``PortIdentity``.
+    /// The port in texts: its name and its owner.
     public var identity: PortIdentity { sendRight.identity }
 
-    /// As ``PortIdentity/description``.
+    /// The text of the ``identity``.
     public var description: String { identity.description }
 
     /// False once the port is known to be invalid. The corresponding CF function is `CFMessagePortIsValid`.
     public var isValid: Bool { sendRight.isValid }
 
-    /// As that of ``sendRight``. The corresponding CF function is `CFMessagePortSetInvalidationCallBack`.
+    /// Calls a handler when the port becomes invalid, or at once when it is invalid already. See
+    /// ``MachPort/SendRight/onInvalidation(_:)``. The corresponding CF function is
+    /// `CFMessagePortSetInvalidationCallBack`.
     public func onInvalidation(_ handler: @escaping @Sendable () -> Void) { sendRight.onInvalidation(handler) }
 
-    /// A port for more than one answer, which the asked process can certainly reach.
+    /// Makes a port for several answers, in a directory that the asked process can certainly reach.
     package func makePort(queueLimit: Int) throws(PortError) -> MachPort {
         guard let runtime = sendRight.channel.runtime else { throw .isEnding }
         let path = sendRight.channel.isLocal ? runtime.directory : sendRight.channel.path
@@ -59,13 +65,17 @@ public struct RemoteMessagePort: Sendable, CustomStringConvertible {
 
     // MARK: Sending
 
-    /// Sends data, as `CFMessagePortSendRequest` with no reply mode. The timeout bounds the wait for room at the port.
+    /// Sends data, and blocks while the port has no room, at most for the timeout. The corresponding CF function is
+    /// `CFMessagePortSendRequest` without a reply mode.
+    /// - Throws: ``PortError``: `sendTimedOut`, `isInvalid`, `becameInvalid`, `messageTooLarge`, `cannotConnect`…
     @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public func send(id: UInt32, _ data: [UInt8]? = nil, timeout: Duration = .seconds(10)) throws(PortError) {
         try sendRight.send(MachPort.Message(id: id, data: data), before: .now + timeout)
     }
 
-    /// Sends data as the form that blocks does, suspending the task. Throws also `CancellationError`: nothing was sent.
+    /// Sends data, and suspends the task while the port has no room, at most for the timeout.
+    /// - Throws: ``PortError``: `sendTimedOut`, `isInvalid`, `becameInvalid`, `messageTooLarge`, `cannotConnect`…
+    ///   `CancellationError`: nothing was sent.
     public nonisolated(nonsending) func send(
         id: UInt32, _ data: [UInt8]? = nil, timeout: Duration = .seconds(10)
     ) async throws {
@@ -74,12 +84,17 @@ public struct RemoteMessagePort: Sendable, CustomStringConvertible {
 
     // MARK: Requests
 
-    /// Sends a request and waits for the reply, both within the timeout. The calling thread's loop runs meanwhile in the
-    /// reply mode, and serves the other items of that mode; nil stands for a mode without any. Returns the reply's data;
-    /// nil when the server replied without data. The server learns when its asker has given up.
+    /// Sends a request and waits for the reply, both within the timeout. The server learns when its asker has given up.
+    /// - Parameters:
+    ///   - id: A number for the subject of the request.
+    ///   - data: The request's data; nil for none.
+    ///   - timeout: The end of the wait for room at the port and for the reply.
+    ///   - replyMode: The mode in which the calling thread's loop runs meanwhile, and serves its other items. Nil
+    ///     stands for a mode without items.
+    /// - Returns: The reply's data; nil when the server replied without data.
     /// - Throws: ``PortError``: `sendTimedOut` when nothing was sent, `receiveTimedOut`, `isInvalid`, `becameInvalid`,
-    ///   `refused`, `unanswered`, `failed`…; `servedOnlyHere`, at once, when the wait would keep the only loop or queue
-    ///   that serves the port from it: `await` the request, serve the port in the reply mode, or on another thread.
+    ///   `refused`, `unanswered`, `failed`…; `servedOnlyHere`, at once, when the wait would block the only loop or
+    ///   queue that serves the port. Then `await` the request, serve the port in the reply mode, or on another thread.
     @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public func request(
         id: UInt32, _ data: [UInt8]? = nil, timeout: Duration = .seconds(10), replyMode: ThreadRunLoop.Mode? = nil
@@ -87,8 +102,16 @@ public struct RemoteMessagePort: Sendable, CustomStringConvertible {
         try request(MachPort.Message(id: id, data: data), timeout: timeout, replyMode: replyMode).data
     }
 
-    /// Sends a request as the form with one timeout does. The send timeout bounds the wait for room at the port, and the
-    /// reply timeout the wait after that. The corresponding CF function is `CFMessagePortSendRequest`.
+    /// Sends a request and waits for the reply. The corresponding CF function is `CFMessagePortSendRequest`.
+    /// - Parameters:
+    ///   - id: A number for the subject of the request.
+    ///   - data: The request's data; nil for none.
+    ///   - sendTimeout: The end of the wait for room at the port.
+    ///   - replyTimeout: The end of the wait for the reply, after the request was sent.
+    ///   - replyMode: The mode in which the calling thread's loop runs meanwhile, and serves its other items. Nil
+    ///     stands for a mode without items.
+    /// - Returns: The reply's data; nil when the server replied without data.
+    /// - Throws: ``PortError``, as ``request(id:_:timeout:replyMode:)``.
     @available(*, noasync, message: "it blocks its thread; `try await` the form with one timeout")
     public func request(
         id: UInt32, _ data: [UInt8]? = nil, sendTimeout: Duration, replyTimeout: Duration,
@@ -99,8 +122,9 @@ public struct RemoteMessagePort: Sendable, CustomStringConvertible {
         return try request(message, before: .now + sendTimeout, replyMode, &isSent) { .now + replyTimeout }.data
     }
 
-    /// Sends a message of any components as a request, and returns the reply, otherwise as the form for data. The reply
-    /// goes to a port of the library's, so the message's own `replyPort` is not sent.
+    /// Sends a message of any components as a request, and waits for the reply, both within the timeout. The reply goes
+    /// to a port of the library, so the message's own `replyPort` is not sent.
+    /// - Throws: ``PortError``, as ``request(id:_:timeout:replyMode:)``.
     @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public func request(
         _ message: MachPort.Message, timeout: Duration = .seconds(10), replyMode: ThreadRunLoop.Mode? = nil
@@ -110,16 +134,20 @@ public struct RemoteMessagePort: Sendable, CustomStringConvertible {
         return try request(message, before: deadline, replyMode, &isSent) { deadline }
     }
 
-    /// Sends a request as the form that blocks does, suspending the task. Throws also `CancellationError` when the task
-    /// was cancelled first. The server may have the request all the same, and learns of the cancellation.
+    /// Sends a request, and suspends the task until the reply comes, both within the timeout.
+    /// - Returns: The reply's data; nil when the server replied without data.
+    /// - Throws: ``PortError``: `sendTimedOut` when nothing was sent, `receiveTimedOut`, `isInvalid`, `becameInvalid`,
+    ///   `refused`, `unanswered`, `failed`… `CancellationError` when the task was cancelled first: the server may have
+    ///   the request nevertheless, and learns of the cancellation.
     public nonisolated(nonsending) func request(
         id: UInt32, _ data: [UInt8]? = nil, timeout: Duration = .seconds(10)
     ) async throws -> [UInt8]? {
         try await request(MachPort.Message(id: id, data: data), timeout: timeout).data
     }
 
-    /// Sends a message as a request, suspending the task, otherwise as the form that blocks. Throws also
-    /// `CancellationError`, as the form for data.
+    /// Sends a message of any components as a request, and suspends the task until the reply comes, both within the
+    /// timeout. The message's own `replyPort` is not sent.
+    /// - Throws: ``PortError``, or `CancellationError`, as `request(id:_:timeout:)`.
     public nonisolated(nonsending) func request(
         _ message: MachPort.Message, timeout: Duration = .seconds(10)
     ) async throws -> MachPort.Message {
@@ -148,7 +176,7 @@ public struct RemoteMessagePort: Sendable, CustomStringConvertible {
     ) throws(PortError) -> MachPort.Message {
         try Fork.check()
         let (loop, channel) = (ThreadRunLoop.current, sendRight.channel)
-        // The private mode keeps the reply port, because adding and removing would cost two system calls.
+        // The private mode keeps the reply port, because adding and removing it would cost two system calls.
         let mode = replyMode ?? Self.privateMode
         if channel.isLocal, channel.localPort?.isServedOnlyHere(outside: mode) == true {
             throw .servedOnlyHere(port: identity)

@@ -1,14 +1,15 @@
 import RunLoopLocks
 import RunLoops
 
-/// The right to reply to one request, once. Released unused, it tells the asker at once that no reply follows. After an
-/// error another reply may follow; after a reply, a further one throws ``PortError/alreadyAnswered(port:)``.
+/// The right to reply to one request, once. When the right is released unused, the asker learns at once that no reply
+/// follows. After an error another reply may follow. After a reply, a further one throws
+/// ``PortError/alreadyAnswered(port:)``.
 public final class ReplyRight: Sendable {
     private enum Phase { case unused, sending, used }
 
     private struct State {
         var phase = Phase.unused
-        /// What could not be sent because of the asker's limit.
+        /// The size of a reply that was too large for the asker, and the asker's limit.
         var tooLarge: (size: Int, limit: Int)?
     }
 
@@ -18,7 +19,12 @@ public final class ReplyRight: Sendable {
     private let place: TakenRequests.Place
     private let state = Lock(State())
 
-    /// - Parameter place: That of the request among those that were taken.
+    /// Makes the right.
+    /// - Parameters:
+    ///   - asker: The channel to the asker's port for the reply.
+    ///   - request: The number of the request.
+    ///   - taken: The requests that the port has taken.
+    ///   - place: The request's place in `taken`.
     init(_ asker: SendChannel, _ request: UInt64, _ taken: TakenRequests, _ place: TakenRequests.Place) {
         (self.asker, self.request) = (asker, request)
         (self.taken, self.place) = (taken, place)
@@ -31,7 +37,7 @@ public final class ReplyRight: Sendable {
         guard state.phase == .unused else { return }
         var end = RequestEnd.unanswered
         defer { accepted?.remove(id, end) }
-        // Nobody waits for news of a request that was given up.
+        // Nobody waits for a notice about a request that was given up.
         guard !isCancelled, let (size, limit) = state.tooLarge else {
             if !isCancelled { asker.tell(.unanswered(request)) }
             return taken.end(place)
@@ -49,27 +55,31 @@ public final class ReplyRight: Sendable {
 
     // MARK: Replying
 
-    /// Sends the reply, which may have no data (nil), now or when the asker has room. The call does not wait, also in a
-    /// task that was cancelled. Any thread may call this method. Up to a hundred replies wait for one asker, and more
-    /// while they are small, each for ten seconds, or for ``PortRuntime/flushBound`` when the process exits. The asker is
-    /// told when its reply cannot be sent in that time.
+    /// Sends the reply, now or when the asker has room. The call does not wait, and works in a cancelled task, too. Any
+    /// thread may call this method. Up to a hundred replies wait for one asker, and more while they are small, each for
+    /// ten seconds, or for ``PortRuntime/flushBound`` when the process exits. The asker learns when its reply cannot be
+    /// sent in that time.
+    /// - Parameter bytes: The reply's data; nil for none.
     /// - Throws: ``PortError``: `messageTooLarge`, which the asker learns if no other reply follows, `isInvalid`,
-    ///   `sendTimedOut` when that many replies wait…
+    ///   `sendTimedOut` when too many replies wait…
     public func reply(with bytes: [UInt8]? = nil) throws(PortError) { try reply(with: MachPort.Message(data: bytes)) }
 
-    /// Sends a reply of any components as the form for bytes does. The asker does not get the message's `replyPort`.
+    /// Sends a reply of any components, now or when the asker has room. The call does not wait. The asker does not get
+    /// the message's `replyPort`.
+    /// - Throws: ``PortError``, as the form for bytes.
     public func reply(with message: MachPort.Message) throws(PortError) {
         try once(.answered) { () throws(PortError) in try post(message) }
     }
 
-    /// Sends a failure in place of the reply: the asker gets ``PortError/failed(port:_:)``. Otherwise as a reply.
+    /// Sends a failure in place of the reply, now or when the asker has room. The call does not wait. The asker gets
+    /// ``PortError/failed(port:_:)``.
     /// - Throws: ``PortError``, as a reply.
     public func fail(with failure: RequestFailure) throws(PortError) {
         let message = MachPort.Message(id: failure.id.rawValue, failure.components.map { .bytes($0) })
         try once(.failed) { () throws(PortError) in try post(message, kind: .failure) }
     }
 
-    /// Tells the asker that nobody has handled the request, so that it can ask again.
+    /// Tells the asker that nobody has handled the request, so that the asker can ask again.
     func refuse() {
         guard (try? use()) != nil else { return }
         asker.tell(.refused(request))
@@ -78,7 +88,7 @@ public final class ReplyRight: Sendable {
         taken.end(place)
     }
 
-    /// Sends the reply. The call blocks its thread while the asker has no room, until the deadline.
+    /// Sends the reply, and blocks while the asker has no room, until the deadline.
     /// - Throws: ``PortError`` when the reply was not sent.
     @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public func reply(with bytes: [UInt8]? = nil, before deadline: ContinuousClock.Instant?) throws(PortError) {
@@ -89,7 +99,8 @@ public final class ReplyRight: Sendable {
         }
     }
 
-    /// Sends the reply as the form that blocks does, suspending the task. Throws also `CancellationError`: not sent.
+    /// Sends the reply, and suspends the task while the asker has no room, until the deadline.
+    /// - Throws: ``PortError``, or `CancellationError`, when the reply was not sent.
     public nonisolated(nonsending) func reply(
         with bytes: [UInt8]? = nil, before deadline: ContinuousClock.Instant?
     ) async throws {
@@ -140,7 +151,7 @@ public final class ReplyRight: Sendable {
     }
 
     private func post(_ message: MachPort.Message, kind: Wire.Kind = .reply) throws(PortError) {
-        // Not `self`: the right may be ending.
+        // Captures no `self`, because the right may be ending.
         try asker.post(outgoing(message, kind), before: .now + .seconds(10)) { [asker, request, taken, place] error in
             taken.end(place)
             guard let error else { return }
@@ -175,19 +186,21 @@ public final class ReplyRight: Sendable {
     private var id: AcceptedRequests.ID { .init(asker: asker.id.incarnation, number: request) }
 
     /// Whether nobody waits for the reply any more: the asker has given up, its time is over, or its process is gone.
-    /// A reply is dropped then. Any thread may ask.
+    /// Then a reply is dropped. Any thread may read this property.
     public var isCancelled: Bool {
         guard !Fork.isChild else { return false }
         return !asker.isValid || accepted?.isCancelled(id) ?? true
     }
 
-    /// Calls a handler once, when ``isCancelled`` becomes true, or at once when it is true. The handler is dropped with
-    /// the reply. It is called on any thread, most often the library's, must not block it, and must not keep the right.
+    /// Calls a handler once, when ``isCancelled`` becomes true, or at once when it is true. The handler is dropped
+    /// after the reply. It is called on any thread, most often one of the library, must not block it, and must not
+    /// retain the right.
     public func onCancel(_ handler: @escaping @Sendable () -> Void) {
         guard !Fork.isChild else { return }
         if isCancelled { return handler() }
         accepted?.onCancel(id, replyPort: asker, handler)
-        // The reply may have gone before the handler was there.
+        // Another thread may have sent the reply after the check above and before the handler was added. Nobody would
+        // drop the handler then.
         if state.withLock({ $0.phase == .used }) { accepted?.remove(id, .answered) }
     }
 }

@@ -3,9 +3,9 @@ import RunLoops
 // Tasks that answer the requests of a message port.
 
 extension LocalMessagePort {
-    /// The port's requests, one after the other, for a task's `for await`, and also what was sent without a wish for a
-    /// reply. The sequence takes a request only when the task asks for one, so a slow task causes back-pressure. Each
-    /// request goes to one task or loop. The sequence keeps the port, and ends with its validity or the task.
+    /// The port's requests, one after the other, for a task's `for await`, including messages that want no reply. The
+    /// sequence takes a request only when the task asks for one, so a slow task causes back-pressure. Each request goes
+    /// to one task or loop. The sequence retains the port, and ends when the port is invalid or the task is cancelled.
     public var requests: Requests { Requests(port: self, iteration: nil) }
 
     /// The requests of a message port. See ``LocalMessagePort/requests``.
@@ -18,8 +18,8 @@ extension LocalMessagePort {
             Requests(port: port, iteration: TaskIteration(port.port.receiver))
         }
 
-        /// Suspends until there is a request, and takes it; nil when the port is invalid or the task cancelled. A port that
-        /// finishes refuses what comes, and is waited for.
+        /// Suspends until there is a request, and takes it; nil when the port is invalid or the task was cancelled. A
+        /// port that finishes refuses further requests, and the sequence ends with the port.
         public mutating func next(isolation actor: isolated (any Actor)? = #isolation) async -> MessagePortRequest? {
             do {
                 while true {
@@ -39,13 +39,13 @@ extension LocalMessagePort {
     ///     let server = try LocalMessagePort(name: "com.example.echo")
     ///     try await server.serve { request in request.data }
     ///
-    /// The handler returns the reply's data, or throws: the asker of a request gets a ``RequestFailure`` as it is, and
-    /// the description of another error. An asker that gives up cancels its handler's task, and a request that was given
-    /// up before is not handled. When the calling task is cancelled, askers get ``PortError/unanswered(port:)``. To end
-    /// with all answered that was taken, call `finish(before:)`.
+    /// The handler returns the reply's data, or throws. If it throws a ``RequestFailure``, the asker gets that failure.
+    /// For any other error, the asker gets its description. An asker that gives up cancels the handler's task, and a
+    /// request that was given up before is not handled. When the calling task is cancelled, askers get
+    /// ``PortError/unanswered(port:)``. To end with replies to all requests that were taken, call `finish(before:)`.
     /// - Parameters:
     ///   - limit: The largest number of handlers at a time. Further requests wait at the port (back-pressure).
-    ///   - handler: Called with each request, also with what was sent without a wish for a reply.
+    ///   - handler: Called with each request, and with each message that wants no reply.
     /// - Throws: ``PortError/invalidLimit(name:value:allowed:)``, at once, for a limit below 1.
     public func serve(
         atMost limit: Int = 100, _ handler: @escaping @Sendable (MessagePortRequest) async throws -> [UInt8]?
@@ -53,7 +53,12 @@ extension LocalMessagePort {
         try await serveMessages(atMost: limit) { MachPort.Message(data: try await handler($0)) }
     }
 
-    /// Answers requests with messages of any components, otherwise as ``serve(atMost:_:)``.
+    /// Answers requests with messages of any components, each in a task of its own, until the port is invalid or the
+    /// calling task is cancelled. ``serve(atMost:_:)`` says more.
+    /// - Parameters:
+    ///   - limit: The largest number of handlers at a time. Further requests wait at the port (back-pressure).
+    ///   - handler: Called with each request, and with each message that wants no reply.
+    /// - Throws: ``PortError/invalidLimit(name:value:allowed:)``, at once, for a limit below 1.
     public func serveMessages(
         atMost limit: Int = 100, _ handler: @escaping @Sendable (MessagePortRequest) async throws -> MachPort.Message
     ) async throws(PortError) {
@@ -61,10 +66,11 @@ extension LocalMessagePort {
         try await serveMessages(in: RequestLane(atMost: limit, whenFull: .wait), lasting: nil, handler)
     }
 
-    /// Serves requests that may last beside the others: they have a limit of their own, above which they fail.
+    /// Serves requests that may last beside the others. They have a limit of their own, above which they fail.
     /// - Parameters:
     ///   - lane: The lane of requests whose kind has none.
-    ///   - lastingLimit: Nil for the same limit, and no failures.
+    ///   - lastingLimit: The limit of requests that may last; nil for the same limit as the others, and no failures.
+    ///   - handler: Called with each request.
     package func serveMessages(
         in lane: RequestLane, lasting lastingLimit: Int?,
         _ handler: @escaping @Sendable (MessagePortRequest) async throws -> MachPort.Message
@@ -72,12 +78,12 @@ extension LocalMessagePort {
         try PortError.check("streamsAtMost", lastingLimit ?? 0, in: 0...Int.max)
         let lanes = ServingLanes(lane, lasting: lastingLimit.map(RequestLane.lasting(atMost:)))
         taken.add(lanes)
-        // A port that becomes invalid ends the wait for a handler.
+        // Ends the wait for a handler when the port becomes invalid.
         let invalidated = port.receiver.invalidated
         invalidated.add(lanes)
         defer { invalidated.remove(lanes) }
         await withDiscardingTaskGroup { group in
-            // Without an iterator, which would count as one more task that serves the port.
+            // Not an iterator, which would count as one more task that serves the port.
             var requests = requests
             while true {
                 await lanes.wait()
@@ -94,14 +100,14 @@ extension LocalMessagePort {
                         while let next = lanes.end(lane, isLast: Task.isCancelled) { await next.answer() }
                     }
                 case .wait(let lane, let ticket):
-                    // Requests that nobody waits for any more must not keep others from being taken.
+                    // A cancelled request must not keep others from being taken.
                     request.onCancel { [weak lanes] in lanes?.withdraw(lane, ticket) }
                 case .refuse(let limit): request.refuse(limit: limit)
                 }
             }
             taken.remove(lanes)
             group.cancelAll()
-            // Nobody has handled these: their askers can ask a successor.
+            // Nobody has handled these requests, so their askers can ask a successor.
             lanes.refuseWaiting()
         }
     }
@@ -120,12 +126,12 @@ extension MessagePortRequest {
 }
 
 extension MessagePortRequest {
-    /// Calls the handler in a task that ends with the wish for a reply, and sends what it returns or throws.
+    /// Calls the handler in a task, which is cancelled when the asker gives up, and sends the reply or the failure.
     fileprivate func answer(
         at port: LocalMessagePort, _ handler: @escaping @Sendable (MessagePortRequest) async throws -> MachPort.Message
     ) async {
         if isCancelled { return }
-        // A request is noted by its right to reply.
+        // A request is counted by its right to reply, and a message without one is counted here.
         let oneWay = replyRight == nil ? message.received.map(port.taken.beginOneWay) : nil
         defer { if let oneWay { port.taken.endOneWay(oneWay) } }
         let work = Task { try await handler(self) }

@@ -1,8 +1,8 @@
 import RunLoops
 
 extension PortNameServer {
-    /// Finds the port of a name, and verifies that the process that registered the name is alive: waits for an answer
-    /// of that process until the deadline. The corresponding method is NSPortNameServer's `portForName:`.
+    /// Finds the port of a name, and verifies that the process that registered the name is alive. Blocks until that
+    /// process answers, at most until the deadline. The corresponding method is NSPortNameServer's `portForName:`.
     /// - Throws: ``PortError``: `nameNotFound` at once when nobody has the name; `cannotConnect`,
     ///   `incompatibleVersion`, or an error of the directory.
     @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
@@ -13,7 +13,10 @@ extension PortNameServer {
         throw .nameNotFound(name, directory: path)
     }
 
-    /// Finds the port of a name as the form that blocks does, suspending the task. Throws also `CancellationError`.
+    /// Finds the port of a name, and verifies that the process that registered the name is alive. Suspends the task
+    /// until that process answers, at most until the deadline.
+    /// - Throws: ``PortError``: `nameNotFound` at once when nobody has the name; `cannotConnect`,
+    ///   `incompatibleVersion`, or an error of the directory. `CancellationError`.
     public nonisolated(nonsending) func port(
         forName name: String, before deadline: ContinuousClock.Instant? = .now + .seconds(5)
     ) async throws -> MachPort.SendRight {
@@ -42,7 +45,7 @@ struct FoundName {
     private let entry: NameEntry
     private let directory: RegistryDirectory
     private let right: MachPort.SendRight
-    /// Whether the owner would have reported the port's end already.
+    /// Whether the owner would have reported the port's end by now.
     private let isKnown: Bool
 
     init(entry: NameEntry, directory: RegistryDirectory, _ runtime: PortRuntime) {
@@ -52,7 +55,8 @@ struct FoundName {
         isKnown = right.channel.isWatched && runtime.control.isConnected(to: entry.right.id.incarnation)
     }
 
-    /// The right to the port; nil when the port is gone.
+    /// Blocks until the owner has confirmed the port.
+    /// - Returns: Nil when the port is gone.
     @available(*, noasync)
     func port(before deadline: MonotonicInstant) throws(PortError) -> MachPort.SendRight? {
         do throws(PortError) {
@@ -66,6 +70,8 @@ struct FoundName {
         }
     }
 
+    /// Suspends until the owner has confirmed the port.
+    /// - Returns: Nil when the port is gone.
     nonisolated(nonsending) func port(before deadline: MonotonicInstant) async throws -> MachPort.SendRight? {
         do {
             let owner = try await right.channel.connectToOwner(before: deadline)
@@ -78,7 +84,7 @@ struct FoundName {
         }
     }
 
-    /// The owner reports the end of the port before the owner answers the probe. Nil when no probe is needed.
+    /// Probes the owner, which reports the end of the port before it answers the probe. Nil when no probe is needed.
     private func probe(_ owner: ControlConnection?) -> SendChannel? {
         isKnown || owner == nil ? nil : right.channel.probeOwner()
     }

@@ -1,15 +1,15 @@
-/// Who talks to whom: the processes with named ports, those that send to them, and what goes between.
-/// ``PortNameServer/map(observing:before:)`` makes one.
+/// The processes with named ports, the processes that send to them, and the traffic between them.
+/// ``PortNameServer/map(observing:before:)`` makes a map.
 public struct PortMap: Sendable, Hashable {
     /// A process that has named ports, or sends to one.
     public struct Process: Sendable, Hashable {
-        /// The process id. 0 stands for all processes of which the kernel does not say it.
+        /// The process id. 0 stands for all processes whose ids the kernel does not say.
         public let pid: Int32
         /// The path of its program, or the name alone when the process has ended; nil when the system does not say.
         public let program: String?
         /// False for an owner of ports that does not answer.
         public internal(set) var answers: Bool
-        /// Whether the process has ended. Messages of it wait.
+        /// Whether the process has ended. Messages that it has sent may wait.
         public internal(set) var hasEnded = false
     }
 
@@ -21,19 +21,19 @@ public struct PortMap: Sendable, Hashable {
         public internal(set) var names: [String]
         /// The owner's process id.
         public let owner: Int32
-        /// What the owner says of the port; nil when it does not answer.
+        /// The owner's answer about the port; nil without an answer.
         public let service: PortService?
     }
 
-    /// What a process sends to a port.
+    /// The traffic from a process to a port.
     public struct Edge: Sendable, Hashable {
         /// The process id of the sender.
         public let sender: Int32
         /// The ``NamedPort/id``.
         public let port: String
-        /// The messages that were sent, since the sender is connected.
+        /// The messages that were sent since the sender connected.
         public internal(set) var sent = 0
-        /// Those of them that were sent while the owner looked.
+        /// The messages that were sent during the observation.
         public internal(set) var recently = 0
         /// The requests of the sender that wait for their replies; 0 when the sender has no named port to ask for.
         public internal(set) var awaitedReplies = 0
@@ -45,7 +45,7 @@ public struct PortMap: Sendable, Hashable {
     public let processes: [Process]
     /// The named ports, by their first names.
     public let ports: [NamedPort]
-    /// What is sent, by port and by sender.
+    /// The traffic, by port and by sender.
     public let edges: [Edge]
 
     init(_ answers: [(registration: PortNameServer.Registration, service: PortService?)]) {

@@ -7,9 +7,9 @@ import RunLoops
 ///     let watch = try PortNameWatch(.shared)
 ///     while let change = try watch.next() { print(change) }
 ///
-/// The names that exist at the beginning are reported first. A name that existed for a moment may not be reported, and
-/// names of the library's own are not.
-/// A watch takes a control connection to each owner. All watches of one directory share an inotify instance.
+/// The names that exist at the beginning are reported first. A name that exists for a moment may not be reported.
+/// Internal names of the library are not reported. A watch takes a control connection to each owner. All watches of one
+/// directory share an inotify instance.
 public final class PortNameWatch: Sendable {
     /// A change of a name.
     public enum Change: Sendable, Hashable {
@@ -19,12 +19,13 @@ public final class PortNameWatch: Sendable {
         case went(PortNameServer.Registration)
     }
 
-    /// The right keeps the watch of the port's end.
+    /// The right keeps the owner reporting the port's end.
     private typealias Held = (registration: PortNameServer.Registration, right: MachPort.SendRight)
 
     private struct State {
         var held: [String: Held] = [:]
-        /// Dead ports that have left their entries. Each attempt to reach such a port would report its end again.
+        /// Dead ports that have left their entries. Each attempt to reach such a port would cause another report of its
+        /// end.
         var gone: Set<PortID> = []
         var untold: [Change] = []
     }
@@ -35,15 +36,17 @@ public final class PortNameWatch: Sendable {
     private let listener: RegistryWatcher.Listener
     private let state = Lock(State())
 
-    /// Begins to watch. Throws `runLoop(.outOfFileSources)` without an inotify instance, or an error of the directory.
+    /// Begins to watch.
+    /// - Throws: ``PortError``: `runLoop(.outOfFileSources)` without an inotify instance, or an error of the directory.
     public init(_ nameServer: PortNameServer = .shared) throws(PortError) {
         runtime = nameServer.runtime
         directory = try nameServer.registryDirectory()
         listener = try directory.listen { [news] _ in news.announce() }
     }
 
-    /// Waits for the next change; nil when the deadline came first. Any thread may call this method; each change is
-    /// returned once. While the directory cannot be read for want of descriptors or memory, nothing changes.
+    /// Blocks until the next change. Any thread may call this method. Each change is returned once. While the directory
+    /// cannot be read for lack of descriptors or memory, nothing changes.
+    /// - Returns: Nil when the deadline came first.
     /// - Throws: ``PortError`` when the directory was removed, or must not be read.
     @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public func next(before deadline: ContinuousClock.Instant? = nil) throws(PortError) -> Change? {
@@ -59,8 +62,11 @@ public final class PortNameWatch: Sendable {
         }
     }
 
-    /// Waits for the next change as the form that blocks does, suspending the task. Throws also `CancellationError`;
-    /// then the change is another call's.
+    /// Suspends the task until the next change. Each change is returned once. While the directory cannot be read for
+    /// lack of descriptors or memory, nothing changes.
+    /// - Returns: Nil when the deadline came first.
+    /// - Throws: ``PortError`` when the directory was removed, or must not be read. `CancellationError`: another call
+    ///   gets the change.
     public nonisolated(nonsending) func next(
         before deadline: ContinuousClock.Instant? = nil
     ) async throws -> Change? {
@@ -77,8 +83,8 @@ public final class PortNameWatch: Sendable {
         }
     }
 
-    /// The changes, one after the other, for a task's `for try await`. The sequence keeps the watch, and has no end: the
-    /// loop ends with an error of `next(before:)`, or with `CancellationError`.
+    /// The changes, one after the other, for a task's `for try await`. The sequence keeps the watch, and has no end.
+    /// The loop ends with an error of `next(before:)`, or with `CancellationError`.
     public var changes: Changes { Changes(watch: self) }
 
     /// The changes of a watch. See ``PortNameWatch/changes``.
@@ -94,7 +100,7 @@ public final class PortNameWatch: Sendable {
         }
     }
 
-    /// What a look has found.
+    /// The result of a check.
     private struct Found {
         var change: Change?
         /// Whether the directory cannot be read for a while. No event reports that it can be read again.
@@ -105,7 +111,7 @@ public final class PortNameWatch: Sendable {
         }
     }
 
-    /// Takes a change, and looks for changes before if there may be any.
+    /// Takes a change, and checks the directory before if it may have changed.
     private func find() throws(PortError) -> Found {
         try state.withLock { (state) throws(PortError) in
             if !state.untold.isEmpty { return Found(change: state.untold.removeFirst()) }
@@ -122,7 +128,8 @@ public final class PortNameWatch: Sendable {
         }
     }
 
-    /// Compares the entries with the last ones. What cannot be read now is neither gone nor new.
+    /// Compares the entries with the last ones. An entry that cannot be read now throws, and so counts neither as gone
+    /// nor as new.
     private func look(_ state: inout State) throws(PortError) {
         let entries = try directory.entries()
         let (known, gone) = (state.held, state.gone)
@@ -151,9 +158,9 @@ public final class PortNameWatch: Sendable {
     }
 }
 
-/// Says that something may have changed, to all who wait for it.
+/// Tells all waiters that something may have changed.
 private final class News: Sendable {
-    /// At the beginning, all that exists is new.
+    /// Fresh at the beginning, because all names that exist are new then.
     private let state = Lock((isFresh: true, waiters: [any Waiter]()))
 
     func announce() {

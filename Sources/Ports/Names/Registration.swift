@@ -7,7 +7,7 @@ extension PortNameServer {
         try registryDirectory().give(name, to: port.receiver)
     }
 
-    /// Gives a port of the library's own a name that no list of services shows.
+    /// Gives an internal port of the library a name that no list of services shows.
     func registerInternal(_ port: MachPort, name: String) throws(PortError) {
         try registryDirectory().give(name, to: port.receiver, isService: false)
     }
@@ -20,14 +20,14 @@ extension PortNameServer {
         port.receiver.gaveUpName(name, in: directory)
     }
 
-    /// All names of services, in no order, also those of dead owners.
+    /// All names of services, in no order, including the names of dead owners.
     /// - Throws: ``PortError``: an error of the directory, also when an entry cannot be read now.
     public func names() throws(PortError) -> [String] {
         try registryDirectory().entries().filter(\.isService).map(\.name)
     }
 
     /// The registrations of live owners, in no order.
-    /// - Parameter includingInternal: Whether to include the names of the library's own, such as the one that launched
+    /// - Parameter includingInternal: Whether to include internal names of the library, such as the name that launched
     ///   workers check in by.
     /// - Throws: ``PortError``: an error of the directory, also when an entry cannot be read now.
     public func registrations(includingInternal: Bool = false) throws(PortError) -> [Registration] {
@@ -43,7 +43,8 @@ extension PortNameServer {
     }
 
     /// Removes the files that killed processes have left in the directory. The next process that exposes a port there
-    /// does so, too. Returns the count of processes whose files were removed, and the removed names.
+    /// sweeps, too.
+    /// - Returns: The number of processes whose files were removed, and the removed names.
     /// - Throws: ``PortError``: an error of the directory, also when an entry cannot be read now.
     @discardableResult
     public func sweep() throws(PortError) -> (processes: Int, names: [String]) { try registryDirectory().sweepAll() }
@@ -68,7 +69,7 @@ extension PortNameServer {
         public let byteLimit: Int?
         /// The largest message that the port takes, in bytes.
         public let messageLimit: Int
-        /// False for a name of the library's own, such as the one that launched workers check in by.
+        /// False for an internal name of the library, such as the name that launched workers check in by.
         public let isService: Bool
 
         init(_ entry: NameEntry) {

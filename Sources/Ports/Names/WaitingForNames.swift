@@ -1,14 +1,14 @@
 import Glibc
 import RunLoops
 
-// Nothing polls: inotify reports changes of the registry directory, and the control connection to an owner reports its
-// end. The name of a killed owner is free, though its entry remains.
+// Nothing polls, because inotify reports changes of the registry directory, and the control connection to an owner
+// reports its end. The name of a killed owner is free, though its entry remains.
 
 extension PortNameServer {
-    /// Waits until somebody has registered a name, and finds the port as `port(forName:before:)` does. After the
-    /// deadline, a live owner has up to a second more to answer. All waits in one directory share an inotify instance.
-    /// - Throws: ``PortError``: `nameNotFound` at the deadline, `runLoop(.outOfFileSources)`, and as
-    ///   `port(forName:before:)`.
+    /// Blocks until somebody has registered a name, and finds the port. After the deadline, a live owner has up to a
+    /// second more to answer. All waits in one directory share an inotify instance.
+    /// - Throws: ``PortError``: `nameNotFound` at the deadline, `runLoop(.outOfFileSources)` without an inotify
+    ///   instance, `cannotConnect`, `incompatibleVersion`, or an error of the directory.
     @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public func waitForPort(
         forName name: String, before deadline: ContinuousClock.Instant? = nil
@@ -22,7 +22,10 @@ extension PortNameServer {
         throw .nameNotFound(name, directory: path)
     }
 
-    /// Waits for a name as the form that blocks does, suspending the task. Throws also `CancellationError`.
+    /// Suspends the task until somebody has registered a name, and finds the port. After the deadline, a live owner has
+    /// up to a second more to answer.
+    /// - Throws: ``PortError``: `nameNotFound` at the deadline, `runLoop(.outOfFileSources)` without an inotify
+    ///   instance, `cannotConnect`, `incompatibleVersion`, or an error of the directory. `CancellationError`.
     public nonisolated(nonsending) func waitForPort(
         forName name: String, before deadline: ContinuousClock.Instant? = nil
     ) async throws -> MachPort.SendRight {
@@ -34,10 +37,10 @@ extension PortNameServer {
         throw PortError.nameNotFound(name, directory: path)
     }
 
-    /// Waits until the owner of a name has given up the name or is gone. Returns at once when nobody has the name. After
-    /// the deadline, a live owner has up to a second more to answer.
-    /// - Throws: ``PortError``: `nameInUse` at the deadline, `runLoop(.outOfFileSources)`, and as
-    ///   `port(forName:before:)`.
+    /// Blocks until the owner of a name has given up the name, or is gone. Returns at once when nobody has the name.
+    /// After the deadline, a live owner has up to a second more to answer.
+    /// - Throws: ``PortError``: `nameInUse` at the deadline, `runLoop(.outOfFileSources)` without an inotify instance,
+    ///   `cannotConnect`, `incompatibleVersion`, or an error of the directory.
     @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public func waitForEnd(ofName name: String, before deadline: ContinuousClock.Instant? = nil) throws(PortError) {
         let deadline = MonotonicInstant(deadline)
@@ -48,7 +51,10 @@ extension PortNameServer {
         }
     }
 
-    /// Waits for the end of a name as the form that blocks does, suspending the task. Throws also `CancellationError`.
+    /// Suspends the task until the owner of a name has given up the name, or is gone. Returns at once when nobody has
+    /// the name. After the deadline, a live owner has up to a second more to answer.
+    /// - Throws: ``PortError``: `nameInUse` at the deadline, `runLoop(.outOfFileSources)` without an inotify instance,
+    ///   `cannotConnect`, `incompatibleVersion`, or an error of the directory. `CancellationError`.
     public nonisolated(nonsending) func waitForEnd(
         ofName name: String, before deadline: ContinuousClock.Instant? = nil
     ) async throws {
@@ -63,7 +69,7 @@ extension PortNameServer {
     private func answerDeadline(_ deadline: MonotonicInstant) -> MonotonicInstant { max(deadline, .now + .seconds(1)) }
 
     private func throwInUse(_ name: String) throws(PortError) {
-        // The owner may have given up the name at this very moment.
+        // The owner may have given up the name at this moment.
         if let entry = try registryDirectory().entry(name) { throw .nameInUse(name, by: entry.port) }
     }
 }
@@ -72,11 +78,11 @@ extension PortNameServer {
 private final class NameChanges<Waiting: Waiter> {
     let waiter: Waiting
     private let name: String
-    /// The directory that is watched. The path may lead to another one by then.
+    /// The directory that is watched. Its path may lead to another one later.
     private let directory: RegistryDirectory
     private let listener: RegistryWatcher.Listener
     private let runtime: PortRuntime
-    /// The port of the last attempt. Each attempt to reach a dead port would report its end again.
+    /// The port of the last attempt. Each attempt to reach a dead port would cause another report of its end.
     private var tried: PortID?
 
     init(of name: String, _ names: PortNameServer, _ waiter: Waiting) throws(PortError) {
@@ -91,8 +97,8 @@ private final class NameChanges<Waiting: Waiter> {
         }
     }
 
-    /// What the name's entry says, if that is another port than at the last call. An attempt goes to this port, because
-    /// the name may be away for a moment.
+    /// The port in the name's entry, if the last call did not return it. An attempt goes to this port, because the
+    /// entry may be missing for a moment.
     func newPort() throws(PortError) -> FoundName? {
         guard let entry = try directory.entry(name), entry.right.id != tried else {
             try check()

@@ -1,8 +1,9 @@
 import ZeroMQ
 
-/// What a port takes next: messages of its own runtime from a list, and frames of other processes from a socket.
+/// The next message of a port: messages of its own runtime come from a list, and frames of other processes from a
+/// socket.
 ///
-/// While both have some, each has its turn of ``turn`` messages, so that neither starves the other.
+/// While both have messages, they take turns of ``turn`` messages, so that neither starves the other.
 struct Arrivals: ~Copyable {
     enum Next: ~Copyable {
         case local(LocalMessage)
@@ -13,13 +14,13 @@ struct Arrivals: ~Copyable {
     private let queue: LocalQueue
     /// The runtime's mark, which tells its bells from other frames.
     private let mark: UInt32
-    /// Messages that were taken off the list. All takers see them, also in a run of a loop inside a handler.
+    /// Messages that were taken off the list. All takers share them, also a nested run of a loop in a handler.
     private var batch = LocalQueue.Batch()
-    /// A frame that was taken from the socket to see whether there is one.
+    /// A frame that was taken to see whether the socket has one.
     private var heldFrame: Frame?
-    /// Whether the socket's descriptor reports the next frame: the last look at the socket has found none.
+    /// Whether the socket's descriptor reports the next frame, because the last check of the socket has found none.
     private var isSilent = false
-    /// Whether other processes can send. Without them the socket has one connection, that of the bell.
+    /// Whether other processes can send. Without them the socket has one connection, the bell's.
     var hasPeers = false
     private var isLocalTurn = true
     private var leftInTurn = Self.turn
@@ -34,9 +35,10 @@ struct Arrivals: ~Copyable {
     /// Takes the next message.
     ///
     /// - Parameters:
-    ///   - isReported: False when the descriptor has reported nothing since the last look at the socket.
-    ///   - makesRoom: Set when the senders that wait for room are to be woken.
-    /// - Returns: Nothing when the list is closed and the socket is empty: then the next message wakes the takers.
+    ///   - socket: The port's socket; nil after its end.
+    ///   - isReported: False when the descriptor has reported nothing since the last check of the socket.
+    ///   - makesRoom: Set when the senders that wait for room have to be woken.
+    /// - Returns: `nothing` when the list is closed and the socket is empty. Then the next message wakes the takers.
     mutating func next(_ socket: borrowing Socket?, isReported: Bool = true, makesRoom: inout Bool) -> Next {
         if hasPeers { changeTurns() }
         if !isLocalTurn {
@@ -53,7 +55,7 @@ struct Arrivals: ~Copyable {
         }
     }
 
-    /// Takes the next message that is off the list already.
+    /// Takes the next message that was taken off the list before.
     mutating func nextOfBatch(makesRoom: inout Bool) -> LocalMessage? {
         guard let message = batch.popFirst() else { return nil }
         makesRoom = queue.noteTaken()
@@ -62,7 +64,9 @@ struct Arrivals: ~Copyable {
 
     /// Takes the next frame of a peer that is a whole message, if it is the peers' turn.
     ///
-    /// - Parameter isReported: Set to false after a look at the socket that has found nothing.
+    /// - Parameters:
+    ///   - socket: The port's socket; nil after its end.
+    ///   - isReported: Set to false after a check of the socket that has found nothing.
     mutating func nextOfPeers(_ socket: borrowing Socket?, isReported: inout Bool) -> Frame? {
         changeTurns()
         guard !isLocalTurn || batch.isEmpty && !queue.hasMessages else { return nil }
@@ -86,7 +90,7 @@ struct Arrivals: ~Copyable {
     private mutating func nextFrame(_ socket: borrowing Socket?, _ isReported: Bool = true) -> Frame? {
         if let held = heldFrame.take() { return held }
         if isSilent, !isReported { return nil }
-        // The bell's connection keeps one frame, read or not, and the descriptor reports the next in any case.
+        // The bell's connection keeps one frame, read or not, and the descriptor reports the next one in any case.
         guard hasPeers else {
             isSilent = (try? socket?.events()) != nil
             return nil
@@ -99,9 +103,11 @@ struct Arrivals: ~Copyable {
         return frame
     }
 
-    /// Whether nothing waits, so that the open list and the socket's descriptor report what comes next.
+    /// Whether nothing waits, so that the open list and the socket's descriptor report the next message.
     ///
-    /// - Parameter isReported: Whether the descriptor has reported something since the last look at the socket.
+    /// - Parameters:
+    ///   - socket: The port's socket; nil after its end.
+    ///   - isReported: Whether the descriptor has reported something since the last check of the socket. Set to false.
     mutating func hasNothing(_ socket: borrowing Socket?, isReported: inout Bool) -> Bool {
         guard batch.isEmpty, !queue.hasMessages else { return false }
         heldFrame = nextFrame(socket, isReported)
@@ -123,7 +129,7 @@ struct Arrivals: ~Copyable {
     /// Takes the next frame if it is a drain probe.
     mutating func nextProbe(_ socket: borrowing Socket?) -> Frame? { nextFrame(socket, isProbe: true) }
 
-    /// Takes the next frame if it is all of its message, and a drain probe or none.
+    /// Takes the next frame if it is a whole message, and a drain probe or not, as asked.
     private mutating func nextFrame(_ socket: borrowing Socket?, _ isReported: Bool = true, isProbe: Bool) -> Frame? {
         guard let frame = nextFrame(socket, isReported) else { return nil }
         if !frame.isFollowed, Wire.isDrainProbe(frame) == isProbe { return frame }
@@ -133,7 +139,7 @@ struct Arrivals: ~Copyable {
 
     /// Whether no message waits. Silences the socket's descriptor until the next message.
     mutating func isEmpty(_ socket: borrowing Socket?) -> Bool {
-        // The bells first: what they announce is on the list by then.
+        // The bells are read first, because the messages that a bell announces are on the list by then.
         heldFrame = nextFrame(socket)
         // A further sender makes the descriptor readable again.
         if heldFrame != nil { _ = try? socket?.events() }

@@ -2,7 +2,7 @@
 struct CreditReturns {
     /// By the senders' origins.
     private var unreturned: [UInt32: Int] = [:]
-    /// What could not be returned, because there was no connection to the sender.
+    /// Credit that could not be returned, because there was no connection to the sender.
     private var undelivered: [UInt32: Int] = [:]
     private let batch: Int
 
@@ -17,7 +17,8 @@ struct CreditReturns {
         return isDue ? sum : 0
     }
 
-    /// The senders with unreturned credit. More than there can be peers means that somebody makes origins up.
+    /// The number of senders with unreturned credit. If it exceeds the number of possible peers, somebody invents
+    /// origins.
     var count: Int { unreturned.count }
     mutating func returnAll() -> [UInt32: Int] { exchange(&unreturned, with: [:]) }
 
@@ -29,11 +30,11 @@ struct CreditReturns {
     mutating func returnUndelivered() -> [UInt32: Int] { exchange(&undelivered, with: [:]) }
 }
 
-// How a port with a byte limit returns credit to senders in other processes.
+// Returning credit to senders in other processes.
 
 extension Receiver {
-    /// Collects the bytes of a frame, which go back to its sender as credit. After the last frame all credit goes back:
-    /// the taker may not look again.
+    /// Collects the bytes of a frame, which go back to its sender as credit. After the last frame, all credit goes
+    /// back, because the taker may not come again.
     func collectCredit(_ bytes: Int, for origin: UInt32, isLast: Bool) {
         let (due, isTooMany) = state.withLock { state in
             (state.credit.take(bytes, from: origin), state.credit.count > ControlConnectionTable.most)
@@ -44,7 +45,7 @@ extension Receiver {
 
     func returnAllCredit() { state.withLock { $0.credit.returnAll() }.forEach { returnCredit($1, to: $0) } }
 
-    /// There is a new connection to a sender.
+    /// Returns credit again, because a connection to a sender was made.
     func returnUndeliveredCredit() {
         state.withLock { $0.credit.returnUndelivered() }.forEach { returnCredit($1, to: $0) }
     }

@@ -1,7 +1,7 @@
 import Glibc
 import ZeroMQ
 
-// Ports that other processes can reach: bound and listening before anybody can know of them.
+// Ports that other processes can reach. They are bound and listening before anybody can know of them.
 
 extension Receiver {
     func expose() throws(PortError) -> String {
@@ -13,7 +13,7 @@ extension Receiver {
         do throws(PortError) {
             return try exposeInOwnDirectory().path
         } catch {
-            // Who is connected goes on talking.
+            // Connected senders go on.
             if let known, isValid { return known.path }
             throw error
         }
@@ -25,10 +25,10 @@ extension Receiver {
         return right
     }
 
-    /// Exposes the port also when its directory was removed and made again since.
+    /// Exposes the port, also when its directory was removed and made again.
     private func exposeInOwnDirectory() throws(PortError) -> RegistryDirectory {
         let directory = try ownDirectory()
-        // This takes a while, and must not hold up messages that wait for the lock below.
+        // This takes a while, and must not delay messages that wait for the lock below.
         try directory.open()
         try state.withLock { (state) throws(PortError) in
             guard state.lifecycle.isOpen else { throw .isInvalid(port: identity) }
@@ -71,13 +71,13 @@ extension Receiver {
             state.names.remove(RegisteredName(directory: directory, name: name))
             return state.names.last?.name
         }
-        // The last name stays: errors about the port's end say it.
+        // The last name stays, because errors about the port's end contain it.
         if identity.name == name, let other { tell(other) }
     }
 
     var identity: PortIdentity { channel.identity }
 
-    /// Tells those who have rights to the port its name.
+    /// Tells the name to all processes with rights to the port.
     private func tell(_ name: String) {
         channel.note(name: name)
         for peer in context.control.watchers(of: id.number) { peer.tell(name, of: id.number) }

@@ -1,27 +1,30 @@
 import RunLoopLocks
 import RunLoops
 
-/// The ports of a runtime whose owners wait for the last messages of all senders: so none is lost with the port's socket,
-/// and each request gets its answer.
+/// The ports of a runtime whose owners wait for the last messages of all senders, so that no message is lost with the
+/// port's socket, and each request gets its answer.
 ///
-/// The owner tells each sender that the port finishes. The sender sends nothing more, sends a drain probe behind its last
-/// message, and says when the port has answered the probe. A sender that is stopped reads nothing, and is given up.
+/// The owner tells each sender that the port finishes. The sender sends nothing more, sends a drain probe behind its
+/// last message, and reports when the port has answered the probe. A stopped sender reads nothing, and is given up.
 final class FinishingPorts: Sendable {
     private let control: ControlConnectionTable
     private let state = Lock(FinishState())
 
     init(_ control: ControlConnectionTable) { self.control = control }
 
-    /// Tells the senders. The port has taken these requests.
+    /// Tells the senders that the port finishes.
+    /// - Parameters:
+    ///   - number: The port.
+    ///   - taken: The requests that the port has taken.
     func begin(_ number: UInt64, _ taken: TakenRequests) {
-        // Those that come from now on are told when they do.
+        // Senders that connect from now on are told when they watch the port.
         state.withLock { $0.begin(number, taken) }
         for sender in control.watchers(of: number) { tell(sender, number) }
         end { $0.tellersEnd(number) }
     }
 
-    /// Set when all that are senders now have sent their last message, and the port has taken it, or are given up. Nil when
-    /// the port does not finish.
+    /// Set when all current senders have sent their last messages and the port has taken them, or the senders are given
+    /// up. Nil when the port does not finish.
     func areDone(_ number: UInt64) -> Promise<Void>? { state.withLock { $0.areDone(number) } }
 
     /// Tells a new sender that the port finishes, if it does.
@@ -35,11 +38,12 @@ final class FinishingPorts: Sendable {
         guard let end = state.withLock({ $0.tell(peer, number, at: now) }) else { return }
         giveUp(peer, number, after: now.duration(to: end))
         sender.send(.finishing(number))
-        // Its end may have been told before it was inserted, and is not told again.
+        // The sender's end may have been reported before the sender was inserted, and is not reported again.
         if !control.isConnected(to: peer) { finished(number, by: peer) }
     }
 
-    /// Gives the sender up if it reads nothing. What was just sent to one that is alive is perhaps not read yet: looks again.
+    /// Gives the sender up if it reads nothing. A live sender may not have read the last packet yet, so it is checked
+    /// several times.
     private func giveUp(_ sender: Incarnation, _ number: UInt64, after delay: Duration, looks: Int = 3) {
         control.housekeeping.perform(after: max(.zero, delay)) { [weak self] in
             guard let self, state.withLock({ $0.isAwaited(sender, number) }), control.isDeaf(sender) else { return }
@@ -55,7 +59,7 @@ final class FinishingPorts: Sendable {
 
     func remove(_ number: UInt64) { state.withLock { $0.remove(number) } }
 
-    /// Since when a process that was given up has not answered.
+    /// The time since which a process that was given up has not answered.
     func silence(of sender: Incarnation) -> MonotonicInstant? { state.withLock { $0.silence(of: sender) } }
 
     private func end(_ change: (inout FinishState) -> [FinishState.Effect]) {
@@ -70,25 +74,25 @@ final class FinishingPorts: Sendable {
 
 /// The decisions of ``FinishingPorts``.
 struct FinishState {
-    /// What is to be done after the lock.
+    /// An effect to carry out after the lock.
     enum Effect: Sendable {
-        /// All senders have finished, or are given up.
+        /// All senders have finished or are given up.
         case done(Promise<Void>)
-        /// The sender reads its replies, or does not.
+        /// Whether the sender reads its replies.
         case silence(TakenRequests, of: Incarnation, Bool)
     }
 
     private struct Finish {
         var senders: Set<Incarnation> = []
-        /// Those who are telling the senders: until all are told, not all can be done.
+        /// The calls that are telling the senders. Until they end, not all senders can be done.
         var tellers = 0
         let taken: TakenRequests
         var areDone = Promise<Void>()
         var isDone = false
     }
 
-    /// How long a sender may take for its last messages. Many ports that end one after another give a process that is
-    /// stopped this time once.
+    /// The time of a sender for its last messages. A stopped process gets this time once for many ports that end one
+    /// after another.
     static let patience = Duration.seconds(1)
 
     private var ports: [UInt64: Finish] = [:]

@@ -7,9 +7,10 @@ import RunLoops
 
 extension Receiver {
     /// Makes the port invalid, for good. See ``MachPort/invalidate()``.
-    /// - Parameter deadline: Up to when the call waits for a message that another thread is handling, where it can; nil
-    ///   for no wait.
-    /// - Parameter keepsOwnTurn: Whether peers learn the end after the calling thread's turn, and so after its reply.
+    /// - Parameters:
+    ///   - deadline: The end of the wait for a message that another thread is handling, where the call can wait; nil
+    ///     for no wait.
+    ///   - keepsOwnTurn: Whether peers learn the end after the calling thread's turn, and so after its reply.
     func invalidate(waitsUntil deadline: MonotonicInstant? = .distantFuture, keepsOwnTurn: Bool = false) {
         // In a forked child, the port, its names and its sockets are the parent's.
         guard state.withLockUnlessForked({ $0.lifecycle.invalidate() }) == true else { return }
@@ -18,7 +19,7 @@ extension Receiver {
         // Before the socket is closed, and its descriptor's number reused.
         source?.invalidate()
         scheduling.withLock { _ in }
-        // Otherwise a handler that waits for room in this port would never end.
+        // Before the wait for turns, because a handler that waits for room in this port would never end.
         channel.end(.invalid)
         for held in names.elements { held.directory.abandon(held.name, of: id) }
         // No thread has the id 0.
@@ -63,7 +64,7 @@ extension Receiver {
     private func finish() {
         refuseQueued()
         var former = Handlers()
-        // First: a sender whose connection is missing looks whether the port is still there.
+        // Removed first, because a sender that misses its connection checks whether the socket is still there.
         state.withLock { $0.exposedIn }?.removeSocket(of: id)
         let socket = state.withLock { $0.socket.take() }
         if let socket { SocketFactory.close(socket, channel.takeBell(), of: id) }
@@ -82,7 +83,7 @@ extension Receiver {
         invalidated.set(())
     }
 
-    /// The time for refusing other processes' requests one by one. The other askers learn the end of the port.
+    /// The time for refusing other processes' requests one by one. The askers of the rest learn the end of the port.
     private static let refusalTime = Duration.milliseconds(100)
 
     private func refuseQueued() {
@@ -95,11 +96,11 @@ extension Receiver {
             }
             switch consume next {
             case .local(let message):
-                // The queue takes no more of them. A message that stays could keep its own port's channel for ever.
+                // The queue takes no more messages. A message that stays could retain its own port's channel for ever.
                 end(.local(message))
             case .frame(let frame):
                 if deadline.hasPassed {
-                    // The rest of the local messages goes on.
+                    // Then only the local messages are refused.
                     state.withLock { $0.arrivals.hasPeers = false }
                     continue
                 }

@@ -1,6 +1,7 @@
 import DequeModule
 
-/// The lanes of one `serve`: how many requests of each are handled, which wait, and whether another may be taken.
+/// The lanes of one `serve`. They count the requests in handlers and keep those that wait, and decide whether another
+/// may be taken.
 struct LaneTable<Work: Sendable>: Sendable {
     typealias Index = Int
     typealias Ticket = UInt64
@@ -18,7 +19,7 @@ struct LaneTable<Work: Sendable>: Sendable {
         var running = 0
         var waiting: Deque<(ticket: Ticket, work: Work)> = []
 
-        /// Whether a request of the lane may be taken. A lane that refuses has always an answer.
+        /// Whether a request of the lane may be taken. A lane that refuses always has an answer.
         func hasRoom(_ takesAhead: Bool) -> Bool {
             lane.whenFull.refuses || running < lane.limit
                 || takesAhead && waiting.count < lane.whenFull.mostWaiting
@@ -27,7 +28,7 @@ struct LaneTable<Work: Sendable>: Sendable {
 
     private struct Key: Hashable {
         let lane: RequestLane
-        /// Of a lane without a name, which is not shared.
+        /// The id of the requests of a lane without a name, which is not shared.
         let subject: UInt32?
     }
 
@@ -36,7 +37,8 @@ struct LaneTable<Work: Sendable>: Sendable {
     private let lastingIndex: Index
     private var lastTicket: Ticket = 0
 
-    /// Whether requests are taken before there is a handler for them: only where one of another lane may be behind.
+    /// Whether requests are taken before there is a handler for them, because requests of other lanes may be behind
+    /// them.
     var takesAhead = false
 
     /// - Parameters:
@@ -51,10 +53,10 @@ struct LaneTable<Work: Sendable>: Sendable {
     /// Whether the next request may be taken, of whichever lane it is.
     var mayTake: Bool { entries.allSatisfy { $0.hasRoom(takesAhead) } }
 
-    /// The name of a lane because of which nothing is taken; empty for the lane of requests without one.
+    /// The name of a full lane, because of which nothing is taken; empty for the lane of requests without one.
     var fullLane: String? { entries.first { !$0.hasRoom(takesAhead) }?.name }
 
-    /// The requests at work and their limits, of all lanes but that of requests that may last.
+    /// The requests in handlers and their limits, of all lanes except the lane of requests that may last.
     var handlers: (count: Int, limit: Int) {
         entries.indices.reduce((0, 0)) { sum, index in
             if index == lastingIndex, index > 0 { return sum }
@@ -71,7 +73,7 @@ struct LaneTable<Work: Sendable>: Sendable {
             entries[index].running += 1
             return .start(index)
         }
-        // A lane with no room to wait takes in the one request that had been taken before its lane was known.
+        // A lane without room to wait accepts one request, which was taken before its lane was known.
         if lane.whenFull.refuses, entries[index].waiting.count >= lane.whenFull.mostWaiting {
             return .refuse(limit: lane.limit)
         }
@@ -103,7 +105,7 @@ struct LaneTable<Work: Sendable>: Sendable {
         return entries[index].waiting.remove(at: place).work
     }
 
-    /// Takes out all that wait.
+    /// Removes all waiting requests.
     mutating func removeWaiting() -> [Work] {
         entries.indices.flatMap { index in
             defer { entries[index].waiting = [] }

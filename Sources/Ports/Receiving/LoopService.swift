@@ -5,7 +5,7 @@ import ZeroMQ
 // Loops that handle a port's messages.
 
 extension Receiver {
-    /// Has a loop handle the messages in a mode. The loop keeps the face.
+    /// Schedules the port in a mode of a loop, which handles its messages. The loop retains the face.
     func schedule(
         in loop: ThreadRunLoop, forMode mode: ThreadRunLoop.Mode, keeping face: (any AnyObject & Sendable)? = nil
     ) throws(PortError) {
@@ -23,7 +23,7 @@ extension Receiver {
                 throw .isInvalid(port: identity)
             }
             if let source = state.source { return source }
-            // No duplicate is needed: the port removes the source before it closes the socket.
+            // No duplicate is needed, because the port removes the source before it closes the socket.
             let source = ThreadRunLoop.Source1(
                 descriptor: descriptor, label: { [channel] in channel.identity.description }, duplicates: false,
                 hasWork: { [queue = channel.localQueue] in queue?.hasMessages ?? true }
@@ -56,7 +56,7 @@ extension Receiver {
         var used = LocalQueue.Batch()
         defer { channel.localQueue?.reuse(&used) }
         var handlers = Handlers(generation: -1)
-        // Whether the loop has to come back to this port, unless the turn finds nothing more.
+        // Whether the loop has to come back to this port. Cleared when the turn finds nothing more.
         var mustRaise = false
         var isReported = !turn.readiness.isEmpty
         var frame: Frame?
@@ -92,7 +92,7 @@ extension Receiver {
             handled = true
         }
         turn.source.settleRaise(during: turn)
-        // A look costs less than a turn that finds nothing, and leaves the loop's next pass to other events.
+        // A check costs less than a turn that finds nothing, and leaves the loop's next pass to other events.
         if mustRaise, mayHaveMore() { turn.source.raise(during: turn) }
         return handled
     }
@@ -103,7 +103,7 @@ extension Receiver {
             guard state.lifecycle.isOpen, state.mayHaveMore, state.waiters.isEmpty,
                 state.arrivals.hasNothing(state.socket, isReported: &isReported)
             else { return false }
-            // Whoever takes the next message tells the others, which the open list does not.
+            // The taker of the next message tells the others, because the open list does not.
             state.mayHaveMore = false
             return true
         }
@@ -118,7 +118,7 @@ extension Receiver {
             (state.source, state.waiters, state.lifecycle.hasTurn(crl_thread_id()))
         }
         if waiters.isEmpty { return source?.isOnlyInCurrentLoop ?? false }
-        // A second waiter is another thread, or may be.
+        // A second waiter may be another thread.
         return waiters.count == 1 && waiters[0] is any Service && isHandling && source?.isInNoLoop != false
     }
 
@@ -131,7 +131,7 @@ extension Receiver {
             return (state.source, state.waiters, state.hasHadWaiters || !isHandled)
         }
         if mayBeTaken { return false }
-        // The block of a dispatch queue ends first. A foreign loop may run inside this one.
+        // A block of a dispatch queue has to end before the next one. A foreign loop may run inside this one.
         if let waiter = waiters.first { return waiter is QueueService }
         return source.map { !ThreadRunLoop.current.contains($0, forMode: mode) } ?? false
     }

@@ -1,14 +1,14 @@
 import Glibc
 import Synchronization
 
-/// The message that a handler has, for those who look at the port: a handler that does not return cannot be asked. So each
-/// taker notes the header, and a loop or a queue shows a frame of another process as long as it handles the frame.
+/// The message that a handler has, for observers of the port, because a handler that does not return cannot be asked.
+/// Each taker notes the header, and a loop or a queue shows a frame of another process while it handles the frame.
 struct MessageInHand: ~Copyable {
     /// The facts about the message.
     struct Note {
         let id: UInt32
         let isRequest: Bool
-        /// The process that has sent the message; nil when nobody knows.
+        /// The process that has sent the message; nil when the kernel does not say.
         var sender: Int32?
     }
 
@@ -27,8 +27,7 @@ struct MessageInHand: ~Copyable {
         last.store(UInt64(header.id) | kind | (isLocal ? Self.isLocal : 0), ordering: .relaxed)
     }
 
-    /// Shows a frame to those who look at the port while `body` handles it. Of the frames that several threads handle at
-    /// once, and of those inside a nested run, the first is shown.
+    /// Shows a frame to observers while `body` handles it. Of several frames in handlers at a time, the first is shown.
     @inline(__always) func show(_ shown: ReceivedFrame, while body: () -> Void) {
         note(shown.header, isLocal: false)
         let address = UInt(bitPattern: Unmanaged.passUnretained(shown).toOpaque())
@@ -41,7 +40,8 @@ struct MessageInHand: ~Copyable {
         frame.compareExchange(expected: address, desired: 0, ordering: .acquiringAndReleasing).exchanged
     }
 
-    /// A look takes about a microsecond. A forked child has no reader, and leaves the bit of the parent's as it is.
+    /// Waits for an observer, which takes about a microsecond. A forked child has no observer, and leaves the bit as
+    /// the parent's observer has set it.
     @inline(never) private func waitForReader(_ address: UInt) {
         while !hide(address), !Fork.isChild { sched_yield() }
     }

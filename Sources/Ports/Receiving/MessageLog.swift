@@ -1,7 +1,7 @@
 import RunLoopLocks
 import RunLoops
 
-/// Tells the log, at the level `trace`, of the messages that a port's takers take.
+/// Logs, at the level `trace`, the messages that a port's takers take.
 final class MessageLog: MessageTap {
     private struct State {
         var lastNumber = 0

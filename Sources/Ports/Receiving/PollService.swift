@@ -2,16 +2,16 @@ import Glibc
 import RunLoops
 import Synchronization
 
-/// What lets a foreign event loop serve a port: a descriptor that is readable while a message may wait.
+/// Lets a foreign event loop serve a port, by a descriptor that is readable while a message may wait.
 ///
-/// It is an epoll set of the socket's descriptor and of an eventfd, which is raised while messages may wait that the
-/// socket's descriptor does not report. Each raise is an edge for a poller that is edge-triggered.
+/// The descriptor is an epoll set of the socket's descriptor and of an eventfd. The eventfd is raised while messages
+/// may wait that the socket's descriptor does not report. Each raise is an edge for an edge-triggered poller.
 final class PollService: Service {
     private let both: DescriptorSet
     private let event: EventDescriptor
-    /// A duplicate: a forked child may keep the socket's descriptor open after the port's end.
+    /// A duplicate, because a forked child may keep the socket's descriptor open after the port's end.
     private let socket: Int32
-    /// Saves the system call of a `clear` without need.
+    /// Saves the system call of an unnecessary `clear`.
     private let mayBeRaised = Atomic(false)
 
     /// The descriptor must be open during the call.
@@ -28,11 +28,13 @@ final class PollService: Service {
 
     func wake() {
         event.raise()
-        // After the raise: one that is noted too early could stay for ever.
+        // Set after the raise. A concurrent `clear` between an earlier set and the raise would reset the flag, and the
+        // raised descriptor would stay raised for ever.
         mayBeRaised.store(true, ordering: .sequentiallyConsistent)
     }
 
-    /// Lowers the descriptor. True when that may have eaten a wake-up: look for messages then.
+    /// Lowers the descriptor.
+    /// - Returns: Whether that may have consumed a wake-up. Then the caller has to look for messages.
     @discardableResult
     func clear() -> Bool {
         guard mayBeRaised.exchange(false, ordering: .sequentiallyConsistent) else { return false }
@@ -49,14 +51,16 @@ extension Receiver {
         try context.channels.sockets.checkReserve()
         let descriptor = try state.withLock { (state) throws(PortError) in try state.socket?.watchedDescriptor() }
         let service = try runLoop { () throws(RunLoopError) in try PollService(descriptor ?? -1) }
-        // CFRunLoop counts a turn without a message as one with.
+        // The bell is connected now, because its connection makes the descriptor readable, and CFRunLoop counts a turn
+        // without a message as one with a message.
         try channel.connectBell()
         add(service)
         tellOthersIfAny()
         return service
     }
 
-    /// Handles messages in a foreign loop's turn. Returns their number.
+    /// Handles messages in a foreign loop's turn.
+    /// - Returns: The number of messages.
     func serve(_ service: PollService, atMost limit: Int, while goesOn: () -> Bool) throws(PortError) -> Int {
         try beginTurn()
         defer { endTurn() }
@@ -67,7 +71,8 @@ extension Receiver {
             guard var delivery = take(waiter: service) ?? again(service, { take(waiter: service) }) else {
                 return count
             }
-            // Before the handler, which may run the foreign loop: the edge that began this turn is used up.
+            // Checked before the handler, which may run the foreign loop, because the edge that began this turn is
+            // consumed.
             if count == 0 || delivery.isFirst {
                 hasMore = mayHaveMore()
                 if hasMore { delivery.isFirst ? tellOthers() : service.wake() }
@@ -86,12 +91,13 @@ extension Receiver {
         return takeMessage(takesRequests) ?? again(service) { takeMessage(takesRequests) }
     }
 
-    /// Lowers the descriptor after a take in vain, and takes once more if that may have eaten a wake-up.
+    /// Lowers the descriptor after a take that has found nothing, and takes once more if that may have consumed a
+    /// wake-up.
     private func again<Taken: ~Copyable>(_ service: PollService, _ take: () -> Taken?) -> Taken? {
         guard service.clear() else { return nil }
         let (isOpen, mayHaveMore) = state.withLock { ($0.lifecycle.isOpen, $0.mayHaveMore) }
         let taken = isOpen && mayHaveMore ? take() : nil
-        // A foreign loop has to learn the end.
+        // The foreign loop has to learn the end of the port.
         if taken != nil || !isOpen { service.wake() }
         return taken
     }

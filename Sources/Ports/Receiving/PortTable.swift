@@ -5,7 +5,7 @@ import Synchronization
 final class PortTable: Sendable {
     private struct State {
         var entries: [UInt64: Weak<Receiver>] = [:]
-        /// What the ports that were removed have taken.
+        /// The totals of the ports that were removed.
         var former = PortTotals()
     }
 
@@ -28,15 +28,15 @@ final class PortTable: Sendable {
         }
     }
 
-    /// What all ports have taken, those that were removed, too.
+    /// The totals of all ports, including removed ones.
     var totals: PortTotals {
-        // One look: a port that is removed meanwhile counts once.
+        // Read at once, so that a port that is removed meanwhile counts once.
         let (former, ports) = state.withLock { ($0.former, $0.entries.values.compactMap(\.object)) }
         return ports.reduce(into: former) { $0 += $1.totals }
     }
 }
 
-/// What a port, or several, have taken from their queues since they were made.
+/// The messages that a port, or several, have taken from their queues since they were made.
 struct PortTotals {
     var taken = 0
     var malformed = 0
@@ -47,7 +47,7 @@ struct PortTotals {
     }
 }
 
-/// What the ports of a runtime share.
+/// The parts of a runtime that its ports share.
 struct ReceiveContext: Sendable {
     let channels: ChannelTable
     let ports: PortTable

@@ -3,7 +3,7 @@ import RunLoopLocks
 import RunLoops
 
 /// A dispatch queue that handles a port's messages, one at a time. The housekeeping thread watches the descriptor.
-/// Service and port keep each other until the port is invalid or has another queue.
+/// Service and port retain each other until the port is invalid or has another queue.
 final class QueueService: Service {
     private let port: Receiver
     private let face: (any AnyObject & Sendable)?
@@ -74,7 +74,7 @@ final class QueueService: Service {
 }
 
 extension Receiver {
-    /// Has a dispatch queue, or none, handle the messages in place of the former one. The queue keeps the face.
+    /// Lets a dispatch queue, or none, handle the messages in place of the former one. The queue retains the face.
     func setQueue(_ queue: DispatchQueue?, keeping face: (any AnyObject & Sendable)? = nil) throws(PortError) {
         try Fork.check()
         let service = queue.map { QueueService(self, $0, keeping: face) }
@@ -94,7 +94,8 @@ extension Receiver {
     /// The most messages that are handled before other blocks have their turn on the queue.
     private static let queueBatch = 64
 
-    /// Handles messages in a queue's turn. Returns whether there may be more.
+    /// Handles messages in a queue's turn.
+    /// - Returns: Whether there may be more.
     func serve(_ service: QueueService) -> Bool {
         guard (try? beginTurn()) != nil else { return false }
         defer { endTurn() }

@@ -3,7 +3,7 @@ import ZeroMQ
 /// A received frame that was checked.
 final class ReceivedFrame: Sendable {
     let header: WireHeader
-    /// The fault of a malformed frame. Its header is empty, and nothing else of it may be read.
+    /// The fault of a malformed frame. The header of such a frame is empty, and nothing else of it may be read.
     let malformed: Wire.Malformed?
     /// Resolves the rights in the frame.
     let channels: ChannelTable
@@ -65,7 +65,7 @@ final class ReceivedFrame: Sendable {
         return (offset..<offset + size, isPort)
     }
 
-    /// By the kernel's credentials of the connection that has brought the frame; nil when the kernel does not say.
+    /// The sender by the kernel's credentials of the connection; nil when the kernel does not say.
     var sender: MessageSender? { frame.withProperty("Peer-Address") { MessageSender(peerAddress: $0) } ?? nil }
 
     private func size(of index: Int, in bytes: UnsafeRawBufferPointer) -> (bytes: Int, isPort: Bool) {

@@ -70,7 +70,7 @@ enum ReceivedMessage: Sendable {
         }
     }
 
-    /// Tells the asker of a request that nobody handles it. Apart, so that the way of a message stays short.
+    /// Tells the asker of a request that nobody handles it. Not inlined, so that the way of a message stays short.
     @inline(never) func refuse() {
         guard header.kind == .request, let replyChannel else { return }
         replyChannel.channels.refusedCount.add(1, ordering: .relaxed)

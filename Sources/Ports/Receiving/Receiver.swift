@@ -8,14 +8,14 @@ import ZeroMQ
 /// The receiving end of a port: the socket from which loops, dispatch queues, tasks and threads take messages.
 /// ``MachPort`` is its public face.
 ///
-/// Messages are dequeued under one lock that is never held in a callout, so each message is handled once. The socket's
-/// descriptor is edge-triggered: after the first of several messages it is silent until the queue is empty. So the port
-/// itself remembers that it may have more (`mayHaveMore`), and the taker of the first message raises the source in
-/// every loop and wakes every waiter before it handles the message.
+/// Messages are dequeued under one lock, which is never held in a callout, so each message is handled once. The
+/// socket's descriptor is edge-triggered: after the first of several messages it is silent until the queue is empty. So
+/// the port itself remembers that it may have more (`mayHaveMore`). The taker of the first message raises the source in
+/// every loop, and wakes every waiter, before it handles the message.
 final class Receiver: LocalPort, RegisteredPort {
     typealias Handler = @Sendable (consuming ReceivedMessage) -> Void
 
-    /// A struct, because a function that is itself the value of a generic type is wrapped anew at each access.
+    /// A struct, because a function as the value of a generic type is wrapped again at each access.
     struct Handlers: Sendable {
         var message: Handler?
         /// Makes the handler of a delegate; nil when the delegate is gone.
@@ -23,7 +23,7 @@ final class Receiver: LocalPort, RegisteredPort {
         /// Counts the changes.
         var generation = 0
 
-        /// Calls the handler of messages. If nobody has kept the message, `used` gets it.
+        /// Calls the handler of messages. If nobody has retained the message, it goes to `used`.
         func handle(_ local: consuming LocalMessage, _ used: inout LocalQueue.Batch) {
             let depth: UnsafeMutablePointer<Int32> = crl_callout_depth()
             depth.pointee += 1
@@ -47,15 +47,15 @@ final class Receiver: LocalPort, RegisteredPort {
     let invalidated = Promise<Void>()
     /// The registry directory for the port's socket, when a right to the port leaves the runtime.
     let directoryPath: String
-    /// Keeps the socket open while a loop adds the port's source. A turn could not: the loop may call the handler at
-    /// once, and an invalidation in there waits for turns.
+    /// Keeps the socket open while a loop adds the port's source. A turn could not, because the loop may call the
+    /// handler at once, and an invalidation in the handler waits for turns.
     let scheduling = Lock(())
-    /// Those of a message port.
+    /// The requests of a message port that were taken; nil for another port.
     let requests: TakenRequests?
     /// The tasks in a `for await` over the port's messages.
     let iteratingTasks = Atomic(0)
     let inHand = MessageInHand()
-    /// Whether a program's `receive(before:)` has taken a message, and nobody has asked for another since.
+    /// Whether a call of `receive(before:)` has taken a message, and nobody has asked for another since.
     let isReceiverAway = Atomic(false)
 
     init(
@@ -93,7 +93,7 @@ final class Receiver: LocalPort, RegisteredPort {
         guard !Fork.isChild else { return }
         var former = handlers
         state.withLock { state in
-            // The former handler is released after the lock: the release may call back in here.
+            // The former handler is released after the lock, because the release may call this object again.
             guard state.lifecycle.isOpen else { return }
             state.tapped?.handlers = handlers
             former = handlers.tapped(by: state.tapped?.taps, generation: state.handlers.generation + 1)
@@ -126,7 +126,7 @@ final class Receiver: LocalPort, RegisteredPort {
         case nothing
     }
 
-    /// A taken message, local or a frame, and its handler. A struct, because a function in a tuple is wrapped anew for
+    /// A taken message, local or a frame, and its handler. A struct, because a function in a tuple is wrapped again for
     /// each message.
     struct Delivery: ~Copyable {
         var local: LocalMessage?
@@ -137,7 +137,7 @@ final class Receiver: LocalPort, RegisteredPort {
 
         var message: ReceivedMessage? { local.map(ReceivedMessage.local) ?? frame.map(ReceivedMessage.frame) }
 
-        /// Calls the handler. If nobody has kept the message, `used` gets it.
+        /// Calls the handler. If nobody has retained the message, it goes to `used`.
         mutating func handle(_ used: inout LocalQueue.Batch, _ inHand: borrowing MessageInHand) {
             let handlers = Handlers(message: handler)
             if let local = local.take() {
@@ -151,10 +151,13 @@ final class Receiver: LocalPort, RegisteredPort {
     /// The most malformed frames that are dropped in one turn.
     private static let mostDropped = 1000
 
-    /// Takes the next message that is not malformed. The source or the waiter is the one that takes: the source avoids
-    /// the cost of the weak reference, and the waiter needs no wake-up.
+    /// Takes the next message that is not malformed.
     ///
-    /// - Parameter isReported: False when the descriptor has reported nothing since the last look at the socket.
+    /// - Parameters:
+    ///   - needsHandler: Whether to take a message only for a handler.
+    ///   - source: The source that takes, which avoids the cost of the weak reference.
+    ///   - waiter: The waiter that takes, which needs no wake-up.
+    ///   - isReported: False when the descriptor has reported nothing since the last check of the socket.
     func take(
         needsHandler: Bool = true, source: ThreadRunLoop.Source1? = nil, waiter: (any Waiter)? = nil,
         isReported: Bool = true
@@ -189,16 +192,18 @@ final class Receiver: LocalPort, RegisteredPort {
         return nil
     }
 
-    /// Takes the next message for a handler, unless it may be the first or the last. The short way of most messages. The
-    /// handlers are those of an earlier message: a copy for each message would cost a retain and a release.
+    /// Takes the next message for a handler, unless the message may be the first or the last. The short way of most
+    /// messages. The handlers are those of an earlier message, because a copy for each message would cost a retain and
+    /// a release.
     ///
     /// - Parameters:
+    ///   - handlers: The handlers of an earlier message. Set when they have changed.
     ///   - frame: Set when the message is a frame.
-    ///   - isReported: Set to false after a look at the socket that has found nothing.
+    ///   - isReported: Set to false after a check of the socket that has found nothing.
     func takeAtHand(_ handlers: inout Handlers, _ frame: inout Frame?, _ isReported: inout Bool) -> LocalMessage? {
         guard !hasByteLimit else { return nil }
         var makesRoom = false
-        // The former ones are released after the lock.
+        // The former handlers are released after the lock.
         var newHandlers: Handlers?
         let message: LocalMessage? = state.withLock { state in
             guard state.mayHaveMore, state.lifecycle.isOpen, state.handlers.message != nil, !state.isSkipping else {
@@ -230,9 +235,9 @@ final class Receiver: LocalPort, RegisteredPort {
     private func takeNext(
         _ needsHandler: Bool, _ source: ThreadRunLoop.Source1?, _ taker: (any Waiter)?, _ isReported: Bool
     ) -> Taken {
-        // Released after the lock: the closure may hold the last reference to a delegate.
+        // Released after the lock, because the closure may hold the last reference to a delegate.
         var delegateHandler: Handler?
-        // Woken after the lock: a task's executor may run the task at once.
+        // Woken after the lock, because a task's executor may run the task at once.
         var others: [any Waiter] = []
         defer { for waiter in others where waiter !== taker { waiter.wake() } }
         return state.withLock { state in
@@ -242,7 +247,7 @@ final class Receiver: LocalPort, RegisteredPort {
                 handler = delegateHandler
             }
             guard state.lifecycle.isOpen, handler != nil || !needsHandler else {
-                // A look silences the descriptor for all takers until the next message.
+                // A check silences the descriptor for all takers until the next message.
                 if !state.looksEmpty() { others = state.waiters }
                 state.source?.clear()
                 return .nothing
@@ -279,8 +284,9 @@ final class Receiver: LocalPort, RegisteredPort {
         wakeWaiters()
     }
 
-    /// Tells all takers of messages that came before there was somebody to handle them: the descriptor reports those no
-    /// more. Without a message nobody is told: a turn that finds nothing would cost the loop's pass its one event.
+    /// Tells all takers about messages that came before there was a handler, because the descriptor does not report
+    /// those again. Without a message nobody is told, because a turn that finds nothing would use the one event of the
+    /// loop's pass.
     func tellOthersIfAny() {
         let hasMore = state.withLock { state in
             guard state.lifecycle.isOpen else { return false }
@@ -290,8 +296,8 @@ final class Receiver: LocalPort, RegisteredPort {
         if hasMore { tellOthers() }
     }
 
-    /// Whether a message waits that the socket's descriptor does not report, or the port has ended. If neither, the
-    /// descriptor reports the next message.
+    /// Whether a message waits that the socket's descriptor does not report, or the port has ended. If neither is true,
+    /// the descriptor reports the next message.
     func mayHaveMore() -> Bool {
         // A handler may have forked.
         let mayHaveMore =
@@ -310,7 +316,7 @@ final class Receiver: LocalPort, RegisteredPort {
 
     private func noteMalformed(_ error: Wire.Malformed, in frame: ReceivedFrame) {
         state.withLock { $0.malformedCount += 1 }
-        // The program is looked up for a line that is written: a flood of such frames costs little.
+        // The program is looked up only for a line that is written, so a flood of such frames costs little.
         let (sender, text) = (frame.sender?.pid ?? 0, "\(error)")
         log.warning(
             about: .process(sender), once: text,
@@ -319,10 +325,11 @@ final class Receiver: LocalPort, RegisteredPort {
 
     // MARK: Drain probes
 
-    /// Answers the probes before which nothing waits: perhaps nobody takes from the port just now.
+    /// Answers the probes before which no message waits, because perhaps nobody takes from the port now.
     func answerProbesSoon() {
         answerProbes()
-        // The probe travels by another connection than the news of it.
+        // The notice of a probe travels by another connection than the probe, and may arrive first. So the queue is
+        // checked again later.
         guard !state.withLock({ exchange(&$0.looksForProbes, with: true) }) else { return }
         context.housekeeping.perform(after: .milliseconds(100)) { [weak self] in
             self?.state.withLock { $0.looksForProbes = false }
@@ -339,7 +346,7 @@ final class Receiver: LocalPort, RegisteredPort {
             }
             return state.looksEmpty()
         }
-        // The look has silenced the descriptor.
+        // The check has silenced the descriptor.
         if !isEmpty { tellOthers() } else if hasByteLimit { returnAllCredit() }
         for probe in probes { answer(probe) }
     }
@@ -352,7 +359,7 @@ final class Receiver: LocalPort, RegisteredPort {
 
     var totals: PortTotals { state.withLock { PortTotals(taken: $0.counts.taken, malformed: $0.malformedCount) } }
 
-    /// The registered names of the port, without those of the library's own.
+    /// The registered names of the port, without internal names of the library.
     var serviceNames: [String] { state.withLock { $0.names.elements.filter(\.isService).map(\.name) } }
 
     func note(sent count: Int, by sender: Incarnation) { state.withLock { $0.counts.note(sent: count, by: sender) } }
@@ -361,30 +368,30 @@ final class Receiver: LocalPort, RegisteredPort {
         state.withLock { $0.counts.senderDied(sender, owner) }
     }
 
-    /// A process that may have sent messages has ended before anybody has asked it for their count.
+    /// A process that may have sent messages has ended before anybody has asked it for their number.
     func unaskedSenderDied(_ owner: ProcessIdentity) {
         let isEmpty = state.withLock { state in
             let isEmpty = state.looksEmpty()
             if !isEmpty { state.counts.unaskedSenderDied(owner) }
             return isEmpty
         }
-        // The look has silenced the descriptor.
+        // The check has silenced the descriptor.
         if !isEmpty { tellOthers() }
     }
 
     var knownSenderCount: Int { state.withLock { $0.counts.knownSenderCount } }
 
     /// The statistics, with the last counts of senders in other processes, and whether the port's own queue is empty.
-    /// - Parameter isComplete: Whether all senders have just been heard.
+    /// - Parameter isComplete: Whether all senders have just answered.
     func look(isComplete: Bool = true) -> (statistics: PortStatistics, isEmpty: Bool) {
         let found = state.withLock { state in
-            // Under the lock: messages that are taken meanwhile would look as if they had never been sent.
+            // Read under the lock, because messages that are taken meanwhile would look as if they had never been sent.
             let ownCount = channel.acceptedCount
             let isEmpty = state.looksEmpty()
             let now = isComplete ? MonotonicInstant.now : nil
             return (state.counts.statistics(ownSent: ownCount, isEmpty: isEmpty, now: now), isEmpty)
         }
-        // The look has silenced the descriptor.
+        // The check has silenced the descriptor.
         if !found.1 { tellOthers() }
         return found
     }
@@ -396,7 +403,8 @@ struct PortLimits: Sendable {
     var bytes: Int?
     var message = 64 << 20
 
-    /// The right to a new port. Throws when a limit is below 1, or beyond what libzmq and the wire format allow.
+    /// The right to a new port.
+    /// - Throws: ``PortError``: `invalidLimit` for a limit below 1, or beyond the limits of libzmq and the wire format.
     func right(_ id: PortID) throws(PortError) -> WireRight {
         try PortError.check("queueLimit", queue, in: 1...Int(Int32.max) - 1)
         try PortError.check("byteLimit", bytes ?? 1, in: 1...Int.max)
@@ -417,7 +425,7 @@ struct ReceiverState: ~Copyable {
     var mayHaveMore = false
     var lifecycle = ReceiverLifecycle()
     var waiters: [any Waiter] = []
-    /// Whether a thread or a task has ever waited for a message: it may come back for the next.
+    /// Whether a thread or a task has ever waited for a message. It may come back for the next.
     var hasHadWaiters = false
     /// The dispatch queue that handles messages; one of the waiters.
     var queue: QueueService?
@@ -425,13 +433,13 @@ struct ReceiverState: ~Copyable {
     var exposedIn: RegistryDirectory?
     var names = RecentSet<RegisteredName>()
     var counts = StatisticsCounts()
-    /// The number of messages that were taken when somebody looked, and since when it has not changed.
+    /// The number of messages that were taken at the last inspection, and the time since which it has not changed.
     var seen: (taken: Int, since: MonotonicInstant)?
     var credit: CreditReturns
     /// Whether the rest of a multipart message is being skipped. This library sends none.
     var isSkipping = false
     var malformedCount = 0
-    /// Whether the housekeeping thread is to look for drain probes.
+    /// Whether the housekeeping thread will look for drain probes.
     var looksForProbes = false
 
     mutating func add(_ waiter: some Waiter) {
@@ -439,7 +447,7 @@ struct ReceiverState: ~Copyable {
         if !(waiter is any Service) { hasHadWaiters = true }
     }
 
-    /// Whether no message waits. A look silences the descriptor: if there is one, all takers are to be told.
+    /// Whether no message waits. The check silences the descriptor, so all takers have to be told if a message waits.
     mutating func looksEmpty() -> Bool {
         let isEmpty = arrivals.isEmpty(socket)
         if !isEmpty { mayHaveMore = true }

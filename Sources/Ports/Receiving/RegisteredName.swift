@@ -2,14 +2,15 @@
 struct RegisteredName: Hashable {
     let directory: RegistryDirectory
     let name: String
-    /// False for a name of the library's own.
+    /// False for an internal name of the library.
     var isService = true
 
     static func == (one: Self, other: Self) -> Bool { one.directory === other.directory && one.name == other.name }
     func hash(into hasher: inout Hasher) { hasher.combine(name) }
 }
 
-/// A set that knows which element was inserted last. No call looks at all elements: a port may have thousands of names.
+/// A set that knows which element was inserted last. No call reads all elements, because a port may have thousands of
+/// names.
 struct RecentSet<Element: Hashable> {
     private var numbers: [Element: Int] = [:]
     /// In the order of insertion, with elements that were removed since.
@@ -30,7 +31,7 @@ struct RecentSet<Element: Hashable> {
     mutating func remove(_ element: Element) {
         guard numbers.removeValue(forKey: element) != nil else { return }
         while let newest = history.last, !isHeld(newest) { history.removeLast() }
-        // A look at all, after as many removals.
+        // All elements are read only after as many removals.
         if history.count > 2 * numbers.count + 8 { history = history.filter(isHeld) }
     }
 

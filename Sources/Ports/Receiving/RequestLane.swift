@@ -1,11 +1,11 @@
-/// Requests that a server handles apart from the others, some at a time, so that a quick request need not wait for slow
-/// ones.
+/// Requests that a server handles apart from the others, a limited number at a time, so that a quick request need not
+/// wait for slow ones.
 ///
 ///     let imports = RequestLane("imports", atMost: 2)
 ///     let status = RequestKind(name: "Status", lane: RequestLane(atMost: 10))
 ///
-/// `TypedPorts` puts a type of request into a lane; ``LocalMessagePort/setKind(_:ofRequests:)`` puts an id of plain requests
-/// into one. Types whose lanes are equal share the lane. A lane without a name is never shared.
+/// `TypedPorts` puts a type of request into a lane. ``LocalMessagePort/setKind(_:ofRequests:)`` puts an id of plain
+/// requests into one. Types whose lanes are equal share the lane. A lane without a name is never shared.
 public struct RequestLane: Sendable, Hashable {
     /// The name for people; nil for a lane of one type alone.
     public let name: String?

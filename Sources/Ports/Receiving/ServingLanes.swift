@@ -1,8 +1,8 @@
 import RunLoopLocks
 
-/// The lanes of one `serve`. One task takes requests, and waits until it may take another or is woken for good.
+/// The lanes of one `serve`. One task takes requests. It waits until it may take another, or is woken for good.
 final class ServingLanes: Waiter {
-    /// A request that waits for its lane: one of the two is called.
+    /// A request that waits for its lane. Exactly one of its closures is called.
     struct Work: Sendable {
         let answer: @Sendable () async -> Void
         let refuse: @Sendable () -> Void
@@ -10,7 +10,7 @@ final class ServingLanes: Waiter {
 
     typealias Table = LaneTable<Work>
 
-    /// The state for somebody who looks at the port.
+    /// The state for an observer of the port.
     struct Look {
         let count: Int
         let limit: Int
@@ -34,7 +34,7 @@ final class ServingLanes: Waiter {
         }
     }
 
-    /// There are lanes: a request of another lane may be behind one that must wait.
+    /// Takes requests ahead, because a request of another lane may be behind one that has to wait.
     func takeAhead() { change { $0.takesAhead = true } }
 
     /// Suspends until the next request may be taken, or somebody has called ``wake()``.

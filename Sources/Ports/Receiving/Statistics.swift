@@ -2,12 +2,12 @@ import RunLoops
 
 /// The counts behind a port's statistics: messages that the port has taken, and messages that its senders have sent.
 struct StatisticsCounts {
-    /// A sender whose last connection has ended, and of whose messages some may wait.
+    /// A sender whose last connection has ended, and some of whose messages may wait.
     struct Ended {
         let sender: ProcessIdentity
         /// Zero when the sender was never asked.
         let sent: Int
-        /// Those since the queue was last seen empty.
+        /// The messages sent since the queue was last seen empty.
         let sinceEmpty: Int
     }
 
@@ -18,14 +18,15 @@ struct StatisticsCounts {
     private var sentBefore: (own: Int, others: [Incarnation: Int]) = (0, [:])
     /// The newest of the senders that have ended since the queue was last seen empty.
     private(set) var ended: [Ended] = []
-    /// The sent messages that will never be taken. Below zero: messages of processes that ended before they were asked.
+    /// The sent messages that will never be taken. A negative number counts messages of processes that ended before
+    /// they were asked.
     private var lost = 0
-    /// Messages that seem to be on their way to an empty queue, and since when.
+    /// Messages that seem to be on their way to an empty queue, and the time since which they have been missing.
     private var missing: (count: Int, taken: Int, since: MonotonicInstant)?
 
     /// The longest time that a message needs to arrive. Messages missing for longer were lost with their senders.
     private static let transit = Duration.seconds(1)
-    /// A sender may report any count. No sum of so large ones overflows.
+    /// An upper bound on the count that a sender may report. Sums of such counts do not overflow.
     private static let mostSent = 1 << 48
     private static let mostEnded = 16
 
@@ -34,7 +35,7 @@ struct StatisticsCounts {
     mutating func noteTaken() { taken += 1 }
     mutating func note(sent count: Int, by sender: Incarnation) { sent[sender] = min(max(0, count), Self.mostSent) }
 
-    /// The messages of a sender since the queue was last seen empty: at most so many of them wait.
+    /// The messages of a sender since the queue was last seen empty: an upper bound on the number that wait.
     func sinceEmpty(by sender: Incarnation) -> Int {
         max(0, sent[sender, default: 0] - sentBefore.others[sender, default: 0])
     }
@@ -53,7 +54,7 @@ struct StatisticsCounts {
 
     private mutating func note(_ sender: Ended) {
         if ended.count == Self.mostEnded {
-            // One that was never asked has perhaps sent nothing, and takes the place of none that has.
+            // A sender that was never asked may have sent nothing. It takes the place of another such sender only.
             guard let former = ended.firstIndex(where: { $0.sent == 0 }) ?? (sender.sent > 0 ? 0 : nil) else { return }
             ended.remove(at: former)
         }

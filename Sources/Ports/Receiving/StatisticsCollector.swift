@@ -1,17 +1,17 @@
 import RunLoopLocks
 
-/// Collects the statistics of ports. A port knows the count of messages taken, and each sender the count of messages
-/// sent: so the port's owner asks all senders.
+/// Collects the statistics of ports. A port knows the number of messages taken, and each sender the number of messages
+/// sent. So the port's owner asks all senders.
 final class StatisticsCollector: Sendable {
     typealias Tell = @Sendable (Collected) -> Void
 
-    /// What a round of questions has found.
+    /// The result of a round of questions.
     struct Collected {
         /// Nil when the port is gone.
         let statistics: PortStatistics?
         /// Whether a message waits in the port's own queue.
         let isQueued: Bool
-        /// The senders that have not answered, and count with their last answers.
+        /// The senders that have not answered. Their last answers count.
         let silent: Set<Incarnation>
     }
 
@@ -20,7 +20,8 @@ final class StatisticsCollector: Sendable {
         let number: UInt64
         var awaited: Set<Incarnation>
         let tells: [Tell]
-        /// The queries since the round began, whose counts may be older. They wait for the next round.
+        /// The queries since the round began. The answers of this round may be older than they are, so they wait for
+        /// the next round.
         var next: [Tell] = []
     }
 
@@ -72,7 +73,7 @@ final class StatisticsCollector: Sendable {
         }
         for sender in senders { sender.send(.count(port)) }
         guard !senders.isEmpty else { return finish(port, number) }
-        // A sender that has not answered by then counts with its last answer.
+        // After that, the last answers of the other senders count.
         control.housekeeping.perform(after: .milliseconds(100)) { self.finish(port, number) }
     }
 

@@ -1,8 +1,8 @@
 import RunLoopLocks
 import RunLoops
 
-/// The requests of a port that were taken and wait for their replies: which, and since when, so that the port can end after
-/// the last, and that its owner can tell of them.
+/// The requests of a port that were taken and wait for their replies. The port can end after the last, and its owner
+/// can report them.
 final class TakenRequests: Sendable {
     struct Entry: Sendable {
         /// The asker's port for the reply.
@@ -15,13 +15,13 @@ final class TakenRequests: Sendable {
         var isReplying = false
     }
 
-    /// A message without a wish for a reply, in a handler of `serve`.
+    /// A message that wants no reply, in a handler of `serve`.
     struct OneWay: Sendable {
         let message: ReceivedMessage
         let since = MonotonicInstant.now
     }
 
-    /// Where an entry stands, until its end.
+    /// The index of an entry, until its end.
     typealias Place = Int
 
     private struct State {
@@ -32,10 +32,10 @@ final class TakenRequests: Sendable {
         /// By the numbers of their handlers.
         var oneWay: [Int: OneWay] = [:]
         var oneWayCount = 0
-        /// Those of each `serve` in progress.
+        /// The lanes of each `serve` in progress.
         var lanes: [ServingLanes] = []
 
-        /// Processes that do not read: replies to them may never leave.
+        /// Processes that do not read. Replies to them may never leave.
         var silent: Set<Incarnation> = []
 
         var isEmpty: Bool { free.count == entries.count }
@@ -59,7 +59,8 @@ final class TakenRequests: Sendable {
     }
 
     private let state = Lock(State())
-    /// Set when the port takes no more requests, and none waits for its reply but those of processes that do not read.
+    /// Set when the port takes no more requests, and none waits for its reply, except requests of processes that do not
+    /// read.
     let areDone = Promise<Void>()
 
     /// - Returns: Nil when the port takes no more requests.
@@ -69,7 +70,7 @@ final class TakenRequests: Sendable {
         change { state in
             state.entries[place] = nil
             state.free.append(place)
-            // Many leave no room behind.
+            // The room of many entries is freed.
             if state.isEmpty, state.entries.count > Self.mostKept { (state.entries, state.free) = ([], []) }
         }
     }
@@ -85,7 +86,7 @@ final class TakenRequests: Sendable {
     /// Takes no more requests.
     func finish() { change { $0.isFinishing = true } }
 
-    /// Whether the process reads nothing, so that the port's end does not wait for replies to it.
+    /// Notes whether the process reads nothing. Then the port's end does not wait for replies to it.
     func note(_ asker: Incarnation, isSilent: Bool) {
         change { state in if isSilent { state.silent.insert(asker) } else { state.silent.remove(asker) } }
     }
@@ -100,8 +101,8 @@ final class TakenRequests: Sendable {
 
     var isEmpty: Bool { state.withLock { $0.isEmpty } }
 
-    /// Calls `body`, which is to be short, with each of those in progress under the lock: of very many, a copy would
-    /// take longer.
+    /// Calls `body` with each request in progress, under the lock, because a copy of very many requests would take
+    /// longer. `body` must be short.
     func forEach(_ body: (Entry, RequestKind?) -> Void) {
         state.withLock { state in
             for case let entry? in state.entries { body(entry, state.kinds[entry.subject]) }
@@ -153,9 +154,9 @@ final class TakenRequests: Sendable {
 
 /// The owner's description of the requests with an id. See ``LocalMessagePort/setKind(_:ofRequests:)``.
 public struct RequestKind: Sendable, Hashable {
-    /// What people call such a request. `TypedPorts` sets the name of its type.
+    /// The name of such a request in texts. `TypedPorts` sets the name of its type.
     public var name: String
-    /// Whether such a request may wait for its reply as long as anybody likes, as a stream does: it is never slow.
+    /// Whether such a request may wait for its reply without limit, as a stream does. Then it never counts as slow.
     public var mayLast: Bool
     /// The lane in which `serve` handles such a request; nil for the lane of all others.
     public var lane: RequestLane?

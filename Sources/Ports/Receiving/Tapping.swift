@@ -1,4 +1,4 @@
-/// Sees each message that a port's takers take. Called by the taker, with no lock held.
+/// Observes each message that a port's takers take. Called by the taker, with no lock held.
 protocol MessageTap: AnyObject, Sendable {
     /// - Parameter hasHandler: Whether ``handled(_:)`` may be called.
     /// - Returns: The number for ``handled(_:)``, if somebody wants to know when the handler has returned.
@@ -9,7 +9,7 @@ protocol MessageTap: AnyObject, Sendable {
 // The taps of a port.
 
 extension Receiver {
-    /// The taps of a port. The handlers call them themselves: a port without one does no work for it.
+    /// The taps of a port. They are called by wrapped handlers, so a port without taps does no work for them.
     struct Tapped {
         let taps: Taps
         /// The handlers without the tap.

@@ -8,7 +8,8 @@ extension Receiver {
 
     func remove(_ waiter: some Waiter) { state.withLockUnlessForked { $0.waiters.removeAll { $0 === waiter } } }
 
-    /// Waits for the next message and takes it.
+    /// Blocks until there is a message, and takes it.
+    /// - Throws: ``PortError``: `receiveTimedOut` at the deadline, `isInvalid`, `becameInvalid`.
     func receive(before deadline: MonotonicInstant) throws(PortError) -> ReceivedMessage {
         try beginTurn()
         isReceiverAway.store(false, ordering: .relaxed)
@@ -18,7 +19,7 @@ extension Receiver {
         add(waiter)
         defer { remove(waiter) }
         while true {
-            // A message that came before the waiter was added wakes nobody.
+            // Checked after the waiter was added, because a message that came before has woken nobody.
             if let message = takeMessage() { return message }
             let descriptor = try state.withLock { (state) throws(PortError) in
                 guard state.lifecycle.isOpen else { throw .becameInvalid(port: identity) }
@@ -31,7 +32,11 @@ extension Receiver {
         }
     }
 
-    /// As the form that blocks, suspending the task. Takes requests, too, or refuses them.
+    /// Suspends until there is a message, and takes it.
+    /// - Parameters:
+    ///   - deadline: The end of the wait.
+    ///   - takesRequests: Whether requests are taken, too. Otherwise they are refused.
+    /// - Throws: ``PortError``: `receiveTimedOut` at the deadline, `isInvalid`, `becameInvalid`. `CancellationError`.
     nonisolated(nonsending) func receive(
         before deadline: MonotonicInstant, takesRequests: Bool = false
     ) async throws -> ReceivedMessage {
@@ -42,7 +47,7 @@ extension Receiver {
         add(waiter)
         defer { remove(waiter) }
         while true {
-            // A message that came before the waiter was added wakes nobody.
+            // Checked after the waiter was added, because a message that came before has woken nobody.
             if let message = try takeNow(takesRequests, orWatchWith: waiter) { return message }
             guard try await waiter.wait(until: deadline) else { throw PortError.receiveTimedOut(port: identity) }
         }

@@ -6,13 +6,13 @@ extension RegistryDirectory {
     static func file(_ name: String) -> String { "\(names)/\(name)" }
     static func file(_ name: String, of port: PortID) -> String { "\(names)/\(name)/\(port.file)" }
 
-    /// The entry of a name, of a live port or a dead one.
+    /// The entry of a name; nil when nobody has registered it. The entry's port may be dead.
     func entry(_ name: String) throws(PortError) -> NameEntry? {
         let found = try read(NameEntry.fileName(for: name))
         return found?.name == name ? found : nil
     }
 
-    /// All entries, those of dead owners too, but not what others have put there.
+    /// All entries, including the entries of dead owners. Files that are no entries are left out.
     func entries() throws(PortError) -> [NameEntry] {
         guard let files = folder.files(in: Self.names) else {
             if errno == ENOENT { return [] }
@@ -23,7 +23,8 @@ extension RegistryDirectory {
         return entries
     }
 
-    /// The entry in a name's folder; nil also when that is no entry, but not when it cannot be read now.
+    /// The entry in a name's folder; nil also when the file there is no entry.
+    /// - Throws: ``PortError`` when there may be an entry that cannot be read now.
     func readValid(_ file: String) throws(PortError) -> NameEntry? {
         do throws(PortError) {
             return try read(file)
@@ -74,7 +75,7 @@ extension RegistryDirectory {
             count = max(Glibc.read(descriptor, buffer.baseAddress, buffer.count), 0)
         }
         var entry = try NameEntry(bytes, path: path)
-        // The removal of an entry goes by the file's name.
+        // An entry is removed by its file's name, so that name has to be its port's.
         guard path.hasSuffix("/\(entry.right.id.file)") else {
             throw .untrustedDirectory(path, reason: "it is another port's entry; remove it")
         }
@@ -84,7 +85,8 @@ extension RegistryDirectory {
 }
 
 extension PortError {
-    /// Whether an entry of ours may be there. What fails for one of these reasons was put there by others.
+    /// Whether the file that could not be read may be an entry of the library. A file that fails with one of these
+    /// errors was put there by others.
     var mayHideEntry: Bool {
         guard case .directory(_, _, let error) = self else { return false }
         return ![EACCES, EPERM, ELOOP, ENOTDIR, ENXIO, ENODEV].contains(error)

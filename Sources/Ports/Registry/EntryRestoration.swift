@@ -5,7 +5,7 @@ extension RegistryDirectory {
         try watcher.listen(to: reachablePath(Self.names), in: reachablePath("."), handler)
     }
 
-    /// Listens for the removal of our entries, as long as there are any.
+    /// Listens for the removal of this runtime's entries, as long as it has any.
     func watchOwnEntries() {
         let isNew = removalListener.withLock { listener in
             let isNeeded = own.withLock { !$0.names.isEmpty }
@@ -14,7 +14,7 @@ extension RegistryDirectory {
             do throws(PortError) {
                 listener = try listen { [weak self] in self?.changed($0) }
             } catch {
-                // The name is registered all the same.
+                // The name stays registered.
                 log.warning("entries that somebody removes from \(path) will not be restored: \(error)")
             }
             return listener != nil
@@ -28,7 +28,7 @@ extension RegistryDirectory {
         let isConcerned = own.withLock { own in
             switch change {
             case .portInvalidated: return false
-            // Most changes in a full directory are not to entries of ours.
+            // In a full directory, most changes are to entries of other processes.
             case .entry(let file) where own.names[file] == nil: return false
             case .entry(let file): own.suspects.insert(file)
             case .any, .directoryRemoved: own.suspects.formUnion(own.names.keys)
@@ -48,7 +48,7 @@ extension RegistryDirectory {
         }
     }
 
-    /// False when entries are missing that can perhaps be restored later.
+    /// - Returns: False when entries are missing that can perhaps be restored later.
     private func restoreEntries() -> Bool {
         guard isCurrent(at: path) else {
             let count = own.withLock { $0.names.count }
@@ -71,17 +71,23 @@ extension RegistryDirectory {
                 try restore(file)
             } catch {
                 let problem = "perhaps nobody can find “\(file)” in \(path)"
-                log.warning(once: problem, "\(problem), which is looked at again: \(error)")
+                log.warning(once: problem, "\(problem), and the library checks again: \(error)")
                 own.withLock { _ = $0.suspects.insert(file) }
             }
         }
         return own.withLock { $0.suspects.isDisjoint(with: suspects) }
     }
 
-    /// What has become of an entry that may be gone.
+    /// The outcome for an entry that may have been removed.
     enum Restoration: Equatable { case unneeded, restored, nameTaken }
 
-    /// Other threads of this process may give the name up, or renew its entry, at any moment of this call.
+    /// Restores an entry of this runtime that somebody has removed.
+    ///
+    /// Another thread of this process may give the name up, or renew its entry, between the check here and the write.
+    /// So the check is repeated under the lock of the names. Without that, this call could write an entry for a name
+    /// that was given up a moment ago.
+    /// - Parameter file: The folder of the name's entry.
+    /// - Throws: ``PortError`` when the entry cannot be checked or written now.
     @discardableResult
     func restore(_ file: String) throws(PortError) -> Restoration {
         guard let entry = own.withLock({ $0.names[file] }), try isMissing(entry, file) else { return .unneeded }

@@ -1,6 +1,7 @@
 import Glibc
 
-/// A process that listens in a registry directory that was at a path before: nobody finds its names.
+/// A process that listens in a registry directory that is no longer at its path. Nobody finds the names of such a
+/// process.
 package struct HiddenOwner {
     let folder: String
     package let pid: Int32
@@ -8,7 +9,7 @@ package struct HiddenOwner {
     /// The kernel remembers the path at which a control socket was bound, also after the removal of the directory.
     package static func all(in directory: String) -> [HiddenOwner] {
         let listening = lines(of: "/proc/net/unix").compactMap { line -> (folder: String, inode: Substring)? in
-            // Num, RefCount, Protocol, Flags (with that of a listener), Type, St, Inode and Path.
+            // The fields are Num, RefCount, Protocol, Flags (00010000 for a listener), Type, St, Inode and Path.
             let fields = line.split(separator: " ", maxSplits: 7)
             guard fields.count == 8, fields[3] == "00010000", fields[7].hasPrefix(directory + "/") else { return nil }
             let path = fields[7].dropFirst(directory.count + 1).split(separator: "/")
@@ -25,7 +26,8 @@ package struct HiddenOwner {
         }
     }
 
-    /// Whether the paths of a process are this process's. Another one, as in a container, may have its directory elsewhere.
+    /// Whether the process has the same mounts as this one. In a container, the same path may lead to another
+    /// directory.
     private static func hasOwnMounts(_ pid: Int32) -> Bool {
         let own = ProcessStatus.target(ofLink: "/proc/self/ns/mnt")
         return own != nil && ProcessStatus.target(ofLink: "/proc/\(pid)/ns/mnt") == own

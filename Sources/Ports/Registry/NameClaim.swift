@@ -4,7 +4,8 @@ import RunLoops
 // Claiming names, taking over those of dead owners, and giving names up.
 
 extension RegistryDirectory {
-    /// Gives the name to a port of ours, unless a live port has it.
+    /// Gives the name to a port of this runtime, unless a live port has it.
+    /// - Throws: ``PortError``: `nameInUse`, `badName`, `isInvalid`, or an error of the directory.
     func give(_ name: String, to port: any RegisteredPort, isService: Bool = true) throws(PortError) {
         let file = try NameEntry.fileName(for: name)
         try open()
@@ -17,7 +18,7 @@ extension RegistryDirectory {
         watchOwnEntries()
     }
 
-    /// Exposes our ports, and registers their names, in the directory that has this one's path now.
+    /// Exposes this runtime's ports, and registers their names, in the directory that has this one's path now.
     func move(to other: RegistryDirectory) {
         exposePorts()
         let names = changing.withLock { _ in own.withLock { exchange(&$0.names, with: [:]) } }
@@ -36,20 +37,24 @@ extension RegistryDirectory {
         other.watchOwnEntries()
     }
 
-    /// Our ports have sockets at other paths now, or had none for a while. The entries say where the sockets are.
+    /// Renews the entries of this runtime's ports, whose sockets have other paths now, or were missing for a while. An
+    /// entry says where the socket is.
     func renewNames() {
         exposePorts()
         for (file, entry) in own.withLock({ $0.names }) { renew(file, entry.name) }
         watchOwnEntries()
     }
 
-    /// Renews the entry of a port of ours, now or later: a name that the directory refuses stays the port's.
+    /// Renews the entry of a port, now or later. The port keeps the name also when the directory refuses the entry.
     private func renew(_ file: String, _ name: String) {
         insist("nobody can find “\(name)” in \(path) any more") { if $0.isCurrent(at: $0.path) { try $0.renew(file) } }
     }
 
-    /// - Parameter isNeeded: Asked while no thread of this process changes a name.
-    /// - Returns: Whether the entry was written; false when the port has given the name up, too.
+    /// Renews the entry of a port.
+    /// - Parameters:
+    ///   - file: The folder of the name's entry.
+    ///   - isNeeded: Called while no thread of this process changes a name.
+    /// - Returns: Whether the entry was written; false also when the port has given the name up.
     @discardableResult
     func renew(
         _ file: String, where isNeeded: (NameEntry) throws(PortError) -> Bool = { _ in true }
@@ -67,7 +72,7 @@ extension RegistryDirectory {
         }
     }
 
-    /// Has our ports bind sockets where their directories are now.
+    /// Binds this runtime's ports to sockets at the current paths of their directories.
     private func exposePorts() {
         for number in own.withLock({ $0.sockets }).compactMap({ UInt64($0) }) {
             do throws(PortError) {
@@ -87,17 +92,17 @@ extension RegistryDirectory {
         watchOwnEntries()
     }
 
-    /// Takes the name back from an invalid port of ours. The name is free at once, even if its entry stays for a while.
+    /// Takes the name back from an invalid port. The name is free at once, even if its entry stays for a while.
     func abandon(_ name: String, of port: PortID) {
         insist("the name “\(name)” could not be given up") { try $0.unregister(name, from: port) }
     }
 
-    /// Calls the closure once a second until it throws no error. Logs the first.
+    /// Calls the closure now, and then once a second, until it throws no error. Logs the first error.
     private func insist(_ problem: String, _ body: @escaping @Sendable (RegistryDirectory) throws -> Void) {
         do {
             try body(self)
         } catch {
-            log.error("\(problem), which is tried again: \(error)")
+            log.error("\(problem), and the library tries again: \(error)")
             let timer = ThreadRunLoop.Timer(after: .seconds(1), repeats: true) { [weak self] timer in
                 if self.map({ (try? body($0)) != nil }) ?? true { timer.invalidate() }
             }
@@ -111,19 +116,19 @@ extension RegistryDirectory {
         if !isAlive(entry, file) { _ = remove(entry.right.id, file) }
     }
 
-    /// Whether the port that has a name is valid. A port that could not give its name up is not.
+    /// Whether the port of an entry is valid. An invalid port may have failed to give its name up.
     private func isAlive(_ entry: NameEntry, _ file: String) -> Bool {
         let id = entry.right.id
         guard id.incarnation != registry.incarnation else {
             return own.withLock { $0.names[file]?.right.id == id }
         }
-        // A port's socket is closed with the port. That of a port that is exposed in another directory may be out of reach.
+        // A port's socket is closed with the port. The socket of a port in another directory may be out of reach.
         guard isAlive(id.incarnation) else { return false }
         return entry.right.path != path || hasListener("\(id.incarnation)/\(id.number)", kind: .stream)
     }
 
-    /// Gives the name to the entry's port, in place of a dead port that has it. The port's own former entry stays until
-    /// the new one is prepared.
+    /// Gives the name to the entry's port, in place of a dead port that has it.
+    /// - Parameter inPlaceOfFormer: Whether the port has a former entry, which stays until the new one is prepared.
     private func claim(_ entry: NameEntry, _ file: String, inPlaceOfFormer: Bool = false) throws(PortError) {
         var isPrepared = inPlaceOfFormer
         defer { if isPrepared { discardPrepared(entry, file) } }
@@ -131,9 +136,12 @@ extension RegistryDirectory {
             try prepare(entry, file)
             guard remove(entry.right.id, file) else { throw failure("unlink", Self.file(file, of: entry.right.id)) }
         }
-        // More attempts than claimants could spoil: after them, what is in the name's folder is no entry.
+        // Another process may claim the name after the dead entry was removed and before the rename. Then the rename
+        // fails, and the next attempt reads that process's entry. No number of claimants needs this many attempts:
+        // after them, the file in the name's folder is no entry.
         for attempt in 0..<100 {
-            // Between the former entry's end and the new one's claim, no descriptor is needed.
+            // Between the removal of the former entry and the first rename, no descriptor is needed. So a lack of
+            // descriptors cannot lose the name.
             if !inPlaceOfFormer || attempt > 0, let present = try read(file) {
                 if present.right.id == entry.right.id { return isPrepared = false }
                 if isAlive(present, file) { throw .nameInUse(present.name, by: present.port) }
@@ -171,7 +179,7 @@ extension RegistryDirectory {
         let descriptor = folder.open(file, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK, 0o600)
         guard descriptor >= 0 else { throw failure("open", file) }
         defer { close(descriptor) }
-        // Whatever the umask.
+        // The umask may have taken rights away.
         fchmod(descriptor, 0o600)
         // A write beyond the limit on the size of files would raise SIGXFSZ.
         errno = bytes.count > rlimit(of: RLIMIT_FSIZE).rlim_cur ? EFBIG : 0
@@ -184,7 +192,8 @@ extension RegistryDirectory {
         _ = folder.remove(ownFile("\(port.number).\(file)"))
     }
 
-    /// Removes a port's entry, no other's, and the empty folder. False, and an `errno`, when the entry is still there.
+    /// Removes a port's entry, and the name's folder if it is empty then. Entries of other ports stay.
+    /// - Returns: False, with an `errno`, when the entry is still there.
     func remove(_ port: PortID, _ file: String) -> Bool {
         guard folder.remove(Self.file(file, of: port)) || errno == ENOENT || errno == ENOTDIR else { return false }
         _ = folder.removeFolder(Self.file(file))

@@ -7,7 +7,8 @@ struct NameEntry: Sendable, Equatable {
 
     let name: String
     let pid: pid_t
-    /// The start of the owner's process, in clock ticks after the machine's start: it tells a pid from its reuse.
+    /// The start time of the owner's process, in clock ticks since boot. It tells the process from a later one with the
+    /// same pid.
     let startTime: UInt64
     let right: WireRight
     /// False for a name of the library's own, which no list of services shows.
@@ -23,7 +24,7 @@ struct NameEntry: Sendable, Equatable {
         startTime = ProcessStatus.startTime(of: pid) ?? 0
     }
 
-    /// The path of the owner's program. The pid may be that of another process meanwhile.
+    /// The path of the owner's program; nil when the process has ended, also if another one has its pid.
     var program: String? { ProcessStatus.startTime(of: pid) == startTime ? ProcessStatus.program(of: pid) : nil }
 
     /// The port that has the name.
@@ -33,14 +34,15 @@ struct NameEntry: Sendable, Equatable {
         PortIdentity(right.id, name: name, owner: ProcessIdentity(pid: pid, path: path))
     }
 
-    /// The folder of a name's entry. That of a long name ends in a digest; the entry itself has the whole name.
+    /// The folder of a name's entry. For a long name, it ends in a digest, and the entry itself has the whole name.
+    /// - Throws: ``PortError``: `badName`.
     static func fileName(for name: String) throws(PortError) -> String {
         let count = name.utf8.count
         guard count > 0 else { throw .badName(name, reason: "it is empty") }
         if count > longestName { throw .badName(name, reason: "it has \(count) bytes, and \(longestName) is the most") }
         guard !name.utf8.contains(0) else { throw .badName(name, reason: "it contains a NUL") }
         var encoded = percentEncoded(name)
-        // Neither the directory itself, nor the one above it.
+        // “.” would be the directory itself, and “..” its parent.
         if encoded.hasPrefix(".") { encoded = "%2e" + encoded.dropFirst() }
         guard encoded.utf8.count > 200 else { return encoded }
         // FNV-1a with 128 bits.
@@ -66,6 +68,11 @@ struct NameEntry: Sendable, Equatable {
             """.utf8) + (isService ? [] : Array("role library\n".utf8))
     }
 
+    /// Reads an entry.
+    /// - Parameters:
+    ///   - bytes: The file's content.
+    ///   - path: The file's path, for errors.
+    /// - Throws: ``PortError``: `untrustedDirectory` for a file that is no entry, `incompatibleVersion`.
     init(_ bytes: [UInt8], path: String) throws(PortError) {
         let malformed = PortError.untrustedDirectory(path, reason: "it is not a name's entry; remove it")
         guard let text = String(validating: bytes, as: UTF8.self) else { throw malformed }
@@ -114,7 +121,7 @@ struct NameEntry: Sendable, Equatable {
             guard let byte = UInt8(Substring(part.prefix(2)), radix: 16) else { return nil }
             bytes += [byte] + part.dropFirst(2)
         }
-        // Only what `percentEncoded` writes.
+        // Accepts only the form that `percentEncoded` writes.
         return String(validating: bytes, as: UTF8.self).flatMap { percentEncoded($0) == text ? $0 : nil }
     }
 }

@@ -2,11 +2,12 @@ import Glibc
 import RunLoopLocks
 import RunLoops
 
+/// A port of this runtime, as the registry uses it.
 protocol RegisteredPort: AnyObject, Sendable {
     var id: PortID { get }
     /// Lets other processes connect to the port, and returns the right for them.
     func exposedRight() throws(PortError) -> WireRight
-    /// The port has the name, and gives it up with its end.
+    /// Called when the port has got a name. The port gives the name up at its end.
     func took(_ entry: NameEntry, in directory: RegistryDirectory)
 }
 
@@ -17,7 +18,7 @@ final class Registry: Sendable {
 
     private struct Directories {
         var byPath: [String: RegistryDirectory] = [:]
-        /// One for each directory, those too that no path in use leads to any more: they may come back.
+        /// One for each directory. A directory that no path leads to stays, because it may be moved back.
         var all: [RegistryDirectory] = []
     }
 
@@ -31,7 +32,8 @@ final class Registry: Sendable {
     var incarnation: Incarnation { control.incarnation }
     var housekeeping: Housekeeping { control.housekeeping }
 
-    /// The directory that the path leads to at the moment.
+    /// The directory that the path leads to now.
+    /// - Throws: ``PortError``, also when the directory cannot be trusted.
     func directory(_ path: String) throws(PortError) -> RegistryDirectory {
         try Fork.check()
         let known = directories.withLock { $0.byPath[path] }
@@ -42,10 +44,11 @@ final class Registry: Sendable {
         }
         let opened = try RegistryDirectory(path, self)
         let (directory, removed) = directories.withLock { directories in
-            // Asked once: a directory that is removed in between would keep its listener.
+            // Read once, because a directory that is removed between two reads would keep its listener.
             let removed = directories.all.filter(\.folder.isRemoved)
             directories.all.removeAll { former in removed.contains { $0 === former } }
-            // What is ours moves to the directory that the path leads to when it is used again.
+            // A removed directory stays while this runtime has ports there. They move to the new directory when the
+            // path is used again.
             directories.byPath = directories.byPath.filter { !$0.value.folder.isRemoved || $0.value.hasPorts }
             // One directory may have several paths.
             let same = directories.all.first { $0.folder.identity == opened.folder.identity }
@@ -60,8 +63,8 @@ final class Registry: Sendable {
         return directory
     }
 
-    /// Whether a process may be alive that the path of its address has not led to. Only its directory can show that it is
-    /// dead: one that is open here, or that the path leads to now.
+    /// Whether a process may be alive though the path of its address leads to no socket. Only the process's own
+    /// directory can show that the process is dead. That directory is open here, or the path leads to it now.
     func mayBeAlive(_ address: ControlAddress) -> Bool {
         let all = all
         if all.contains(where: { $0.isAlive(address.incarnation) }) { return true }
@@ -70,14 +73,14 @@ final class Registry: Sendable {
         return folder.isSocket("\(address.incarnation)/c")
     }
 
-    /// A port is invalid: those who wait for the end of its name look again.
+    /// Tells the watches of names that a port has become invalid, because the port may have had a name.
     func notePortInvalidated() { for directory in all { directory.watcher.tell(.portInvalidated) } }
 
     func close(before deadline: MonotonicInstant) {
         for directory in all { directory.removeOwnFiles(before: deadline) }
     }
 
-    /// Lets the directories go, which keep the registry. Nobody uses the runtime any more.
+    /// Releases the directories, which retain the registry. Called when nobody uses the runtime any more.
     func releaseDirectories() { _ = directories.withLock { exchange(&$0, with: Directories()) } }
 
     private var all: [RegistryDirectory] { directories.withLock { $0.all } }

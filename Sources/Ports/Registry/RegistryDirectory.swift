@@ -27,25 +27,25 @@ final class RegistryDirectory: Sendable {
         /// Nil until this runtime is reachable here.
         var listener: ControlListener?
         var sockets: Set<String> = []
-        /// The entries of names that ports of ours have, by the name's folder.
+        /// The entries of names that ports of this runtime have, by the name's folder.
         var names: [String: NameEntry] = [:]
-        /// Those of which the entries may be gone.
+        /// The folders of names whose entries may have been removed.
         var suspects: Set<String> = []
-        /// Whether a look at them is under way.
+        /// Whether a check of the suspects is scheduled.
         var willRestore = false
     }
 
     let own = Lock(Own())
     /// Held while a name of this runtime changes.
     let changing = Lock(())
-    /// Listens for the removal of entries of ours, as long as there are any.
+    /// Listens for the removal of this runtime's entries, as long as it has any.
     let removalListener = Lock<RegistryWatcher.Listener?>(nil)
-    /// Until this time of the coarse clock, nobody looks whether others find this runtime here.
+    /// The time of the coarse clock before which ``isInPlace`` does not check again.
     private let nextLook = Atomic<UInt64>(0)
 
     static let names = "names"
 
-    /// The rest is for the paths of sockets: an incarnation, 13 digits, and two slashes.
+    /// The longest path of a directory. The paths of sockets add an incarnation, 13 digits, and two slashes.
     static let longestPath = Wire.longestSocketPath - 47
 
     init(_ path: String, _ registry: Registry) throws(PortError) {
@@ -71,7 +71,8 @@ final class RegistryDirectory: Sendable {
         guard folder.makeFolder(Self.names) || errno == ENOENT else { throw failure("mkdir", Self.names) }
     }
 
-    /// The directory has to be this user's, and closed to all others: who can write to it can pose as any port's owner.
+    /// Throws unless the directory belongs to this user and is closed to all others. Somebody who can write to it can
+    /// pose as any port's owner.
     func check() throws(PortError) {
         let status = folder.status
         guard status.st_uid == geteuid() else {
@@ -90,13 +91,13 @@ final class RegistryDirectory: Sendable {
     var path: String { currentPath.withLock { $0 } }
     func path(_ file: String) -> String { "\(path)/\(file)" }
 
-    /// The path for calls that take no descriptor. A directory out of sight has none without `/proc`.
+    /// A path for calls that take no descriptor. A hidden directory has such a path only with `/proc`.
     func reachablePath(_ file: String) -> String {
         !folder.isAt(path) && isCurrent(at: path) ? folder.path(file) : path(file)
     }
 
-    /// Whether this is still the directory of the path. A directory out of this process's sight is not given up: others
-    /// find names and ports there.
+    /// Whether the path still leads to this directory. A directory that is hidden from this process counts, because
+    /// others find names and ports there.
     func isCurrent(at path: String) -> Bool {
         folder.isAt(path) || !folder.isRemoved && folder.isHidden(at: DefaultDirectory.withoutTrailingSlashes(path))
     }
@@ -107,7 +108,7 @@ final class RegistryDirectory: Sendable {
         return .directory(path(file), call: call, errno: error)
     }
 
-    /// Another path leads here. From now on it is the directory's path, if the former one leads elsewhere.
+    /// Notes that another path leads here. It becomes the directory's path if the former one leads elsewhere.
     func isReached(by other: String) {
         let former = path
         guard other != former, !isCurrent(at: former) else { return }
@@ -115,7 +116,7 @@ final class RegistryDirectory: Sendable {
         if isChanged { renewNames() }
     }
 
-    /// Whether others find this runtime by the directory's path. Looks at most ten times a second.
+    /// Whether others find this runtime by the directory's path. Checks at most ten times a second.
     var isInPlace: Bool {
         let (now, next) = (crl_coarse_now(), nextLook.load(ordering: .relaxed))
         guard now >= next else { return true }
@@ -128,10 +129,10 @@ final class RegistryDirectory: Sendable {
     private var ownFolder: String { "\(registry.incarnation)" }
     func ownFile(_ file: String) -> String { "\(ownFolder)/\(file)" }
 
-    /// Makes this runtime reachable: its folder and its control socket. Makes them anew when somebody has removed them.
+    /// Makes this runtime reachable: makes its folder and its control socket, also when somebody has removed them.
     func open() throws(PortError) {
         if own.withLock({ isOpen($0) }) { return }
-        // What this sweep leaves, the next process sweeps.
+        // The next process sweeps the rest.
         sweep(before: .now + .milliseconds(100))
         let former = try own.withLock { (own) throws(PortError) -> ControlListener? in
             if own.isEnded { throw .isEnding }
@@ -145,7 +146,7 @@ final class RegistryDirectory: Sendable {
 
     private func isOpen(_ own: Own) -> Bool { own.listener != nil && folder.isSocket(ownFile("c")) }
 
-    /// Whether ports of ours have names or sockets here.
+    /// Whether ports of this runtime have names or sockets here.
     var hasPorts: Bool { own.withLock { !$0.names.isEmpty || $0.sockets.contains { $0 != "c" } } }
 
     func closeListener() { own.withLock { $0.listener.take() }?.close() }
@@ -163,8 +164,11 @@ final class RegistryDirectory: Sendable {
         }
     }
 
-    /// The control socket gets its name when it listens, so a control socket that does not listen is a dead process's. Until
-    /// then, a sweep may take this process for a dead one.
+    /// Listens at a control socket, which gets its final name when it listens. So a control socket that does not listen
+    /// belongs to a dead process.
+    ///
+    /// A sweep of another process may run before the rename. It finds no control socket, takes this process for a dead
+    /// one, and removes its folder. Then the rename fails with `ENOENT`, and the caller tries again.
     private func listenForPeers() throws(PortError) -> ControlSocket {
         let (born, control) = (ownFile("b"), ownFile("c"))
         guard folder.makeFolder(ownFolder) else { throw failure("mkdir", ownFolder) }
@@ -176,7 +180,7 @@ final class RegistryDirectory: Sendable {
         throw .directory(path(control), call: "rename", errno: error)
     }
 
-    /// A socket is bound by its path, which may lead to another directory by then.
+    /// Removes a socket that was bound in another directory, because the path leads there meanwhile.
     private func removeStray(_ file: String) { if !folder.isAt(path) { unlink(path(file)) } }
 
     func makeSocket(for port: PortID) throws(PortError) -> (descriptor: Int32, path: String) {
@@ -199,14 +203,14 @@ final class RegistryDirectory: Sendable {
     }
 
     func removeOwnFiles(before deadline: MonotonicInstant) {
-        // Entries are not to be restored any more.
+        // From now on, removed entries are not restored.
         let former = own.withLock { exchange(&$0, with: Own(isEnded: true)) }
         guard let listener = former.listener else { return }
         for (file, entry) in former.names { try? giveUp(entry.right.id, file) }
         listener.close()
         for socket in former.sockets { _ = folder.remove(ownFile(socket)) }
         _ = folder.removeFolder(ownFolder)
-        // Killed children of this process may have nobody else who sweeps.
+        // Perhaps no other process sweeps the files of this process's killed children.
         sweep(before: deadline)
     }
 
@@ -215,7 +219,8 @@ final class RegistryDirectory: Sendable {
     /// Whether somebody listens at the process's control socket, which the kernel closes with the process.
     func isAlive(_ owner: Incarnation) -> Bool { owner == registry.incarnation || hasListener("\(owner)/c") }
 
-    /// Whether anybody listens at a socket in this directory, or may do so: the directory's path need not lead here.
+    /// Whether a process listens, or may listen, at a socket in this directory, also when the directory's path leads
+    /// elsewhere.
     func hasListener(_ file: String, kind: LocalSocket.Kind = .sequencedPackets) -> Bool {
         switch LocalSocket.listening(at: path(file), kind: kind) {
         case .somebody: true

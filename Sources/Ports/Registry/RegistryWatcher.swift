@@ -1,13 +1,13 @@
 import RunLoopLocks
 import RunLoops
 
-/// Reports changes in a registry directory. There is one inotify instance a directory, while anybody listens.
+/// Reports changes in a registry directory. The watcher has one inotify instance while anybody listens.
 final class RegistryWatcher: Sendable {
     enum Change {
         case entry(String)
         /// No entry has changed, but a port that may have had a name is invalid.
         case portInvalidated
-        /// Unknown: look at everything.
+        /// Anything may have changed.
         case any
         /// The directory, or its folder of names, was removed or moved. No other change follows.
         case directoryRemoved

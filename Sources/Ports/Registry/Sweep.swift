@@ -1,13 +1,14 @@
 import RunLoops
 
-// Removes what dead processes have left. A sweep looks at each process, and not at the names of live ones: a dead
-// process's folder says which names it had.
+// Removes the files of dead processes. A sweep checks each process, not each name, because a dead process's folder says
+// which names it had.
 
 extension RegistryDirectory {
-    /// Sweeps without a deadline, and looks at each name: somebody may have removed its owner's folder.
+    /// Sweeps without a deadline, and checks each name, because somebody may have removed its owner's folder.
     func sweepAll() throws(PortError) -> (processes: Int, names: [String]) {
         var swept = sweep(before: .distantFuture)
-        // What is registered after the reading is not looked at, and a process that has an entry can be reached already.
+        // Entries that are registered after the reading are not checked. A process that has an entry listens already,
+        // so no entry of a live process is removed.
         for entry in try entries(ofLive: false) {
             let file = try NameEntry.fileName(for: entry.name)
             guard folder.hasFile(Self.file(file, of: entry.right.id)) else { continue }
@@ -16,13 +17,16 @@ extension RegistryDirectory {
         return swept
     }
 
-    /// Removes only what the library has made: the directory may hold other files, some of which look like the library's.
+    /// Removes only files that the library has made. The directory may hold other files, and some may have similar
+    /// names.
     @discardableResult
     func sweep(before deadline: MonotonicInstant) -> (processes: Int, names: [String]) {
         var swept = (processes: 0, names: [String]())
         for file in folder.files(in: ".") ?? [] {
             guard let incarnation = Incarnation(file), !isAlive(incarnation) else { continue }
-            // A process that is starting has no control socket either: what it makes before the second look may stay.
+            // A process that is starting has no control socket either, and its folder looks dead. It may listen by the
+            // second check. So the files are listed before that check, and files that the process makes later are not
+            // removed.
             let files = folder.files(in: file) ?? []
             guard !isAlive(incarnation) else { continue }
             for inner in files {

@@ -1,7 +1,8 @@
 import RunLoopLocks
 import Synchronization
 
-/// Which of the requests that this runtime's servers have, or will take from their queues, need no reply any more.
+/// The cancelled, watched and monitored requests among those that this runtime's servers have, or will take from their
+/// queues.
 final class AcceptedRequests: Sendable {
     struct ID: Hashable {
         let asker: Incarnation
@@ -42,7 +43,7 @@ final class AcceptedRequests: Sendable {
         isUsed.load(ordering: .acquiring) && state.withLock { $0.cancelled.contains(request) }
     }
 
-    /// The asker says that the request needs no reply.
+    /// The asker needs no reply any more.
     func cancel(_ request: ID) {
         let (watched, monitor) = change { state in
             state.cancelled.insert(request)
@@ -63,7 +64,7 @@ final class AcceptedRequests: Sendable {
         }
         if isCancelled { return handler() }
         replyPort.watch()
-        // The end of the port may have been reported before the handler was there.
+        // The end of the port may have been reported before the handler was added.
         if !replyPort.isValid { portBecameInvalid(replyPort.id) }
     }
 
@@ -77,7 +78,7 @@ final class AcceptedRequests: Sendable {
     /// The request has its reply, or will have none.
     func remove(_ request: ID, _ end: RequestEnd) {
         guard isUsed.load(ordering: .acquiring), !Fork.isChild else { return }
-        // Released after the lock: the handlers may hold the last reference to anything.
+        // Released after the lock, because the handlers may hold the last reference to anything.
         let (_, handler) = change { state in
             state.cancelled.remove(request)
             return (state.watched.remove(request), state.monitored.remove(request))

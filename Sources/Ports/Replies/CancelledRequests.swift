@@ -4,7 +4,7 @@ import DequeModule
 struct CancelledRequests {
     private struct Asker {
         var numbers: Set<UInt64> = []
-        /// In the order of their arrival, also those whose requests have ended.
+        /// In the order of their arrival, including cancellations whose requests have ended.
         var order: Deque<UInt64> = []
         var isGone = false
 
@@ -16,7 +16,7 @@ struct CancelledRequests {
 
     /// The most cancellations of one asker.
     static let most = 16_384
-    /// The most of a process that is gone. Its requests may still wait at a port.
+    /// The most cancellations of a process that is gone. Its requests may still wait at a port.
     static let mostOfGone = 64
     /// The most processes that are gone.
     static let mostGone = 256
@@ -49,7 +49,7 @@ struct CancelledRequests {
     mutating func askerIsGone(_ incarnation: Incarnation) {
         guard var asker = askers[incarnation], !asker.isGone else { return }
         asker.keep(Self.mostOfGone)
-        // Without the room of the others.
+        // Copies free the room of the others.
         (asker.numbers, asker.order, asker.isGone) = (Set(Array(asker.numbers)), Deque(Array(asker.order)), true)
         askers[incarnation] = asker.numbers.isEmpty ? nil : asker
         gone.append(incarnation)

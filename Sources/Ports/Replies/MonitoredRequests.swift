@@ -1,11 +1,11 @@
 import DequeModule
 
-/// The requests whose ends somebody wants to see.
+/// The requests whose ends are monitored.
 struct MonitoredRequests {
     typealias Handler = @Sendable (RequestEnd) -> Void
 
     private var handlers: [AcceptedRequests.ID: Handler] = [:]
-    /// In the order of their arrival, also some that have ended.
+    /// In the order of their arrival, including some that have ended.
     private var order: Deque<AcceptedRequests.ID> = []
 
     static let most = 4096
@@ -32,7 +32,7 @@ struct MonitoredRequests {
     }
 }
 
-/// What became of a request, for those who monitor its port.
+/// The end of a request, for monitors of its port.
 enum RequestEnd {
     case answered
     /// Nobody waits for the reply any more. Another end follows.
@@ -41,6 +41,6 @@ enum RequestEnd {
     case failed
     /// Dropped without a reply, or refused.
     case unanswered
-    /// There were too many: the end will not be seen.
+    /// There were too many requests, and the end of this one will not be seen.
     case forgotten
 }

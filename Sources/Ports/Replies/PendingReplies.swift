@@ -1,6 +1,7 @@
 import RunLoopLocks
 import RunLoops
 
+/// The requests of a runtime that wait for their replies.
 final class PendingReplies: Sendable {
     private struct State {
         var pending = PendingTable<UInt64, PendingReply>()
@@ -12,10 +13,11 @@ final class PendingReplies: Sendable {
     private var housekeeping: Housekeeping { channels.housekeeping }
     private let statistics: StatisticsCollector
     private let state = Lock(State())
-    /// Makes numbers that other processes cannot guess: a process that knows a request's number can answer the request.
+    /// Makes numbers that other processes cannot guess, because a process that knows a request's number can answer the
+    /// request.
     private let secret = UInt128.random(in: 0 ... .max)
 
-    /// The longest wait for replies that were sent before their port's end: as long as a reply may wait for room.
+    /// The longest wait for replies that were sent before their port's end. A reply may wait for room as long.
     private static let longestTransit = Duration.seconds(10)
 
     init(_ channels: ChannelTable, _ statistics: StatisticsCollector) {
@@ -64,7 +66,7 @@ final class PendingReplies: Sendable {
             isFailure ? .failure(PortError(failure: reply, of: channels.identity(of: pending.port))) : .success(reply))
     }
 
-    /// The server has dropped the request. Only the asked process can report that.
+    /// The server has dropped the request. Only the process that was asked can report that.
     func fail(_ request: UInt64, of incarnation: Incarnation, _ error: (PortIdentity) -> PortError) {
         let pending = state.withLock { state in
             state.pending[request]?.port.incarnation == incarnation ? state.pending.remove(request) : nil
@@ -77,17 +79,18 @@ final class PendingReplies: Sendable {
         let port: PortID
         let isOwnerAlive: Bool
         let deadline = MonotonicInstant.now + PendingReplies.longestTransit
-        /// What the ports for replies had received when they were first looked at.
+        /// The counts of messages that the ports for replies had received at the first check.
         var received: [UInt64: Int] = [:]
 
-        /// With so many messages taken since, what had come from a dead process is among them.
+        /// After this number of further messages, the messages of the dead process were taken.
         private static let surelyTaken = 10_000
 
-        /// Whether a reply may be on its way to a port: replies and the news of the end travel apart.
+        /// Whether a reply may be on its way to a port. Replies and the notice of the end travel by different
+        /// connections, so the notice may arrive first.
         mutating func mayHaveReply(at replyPort: UInt64, _ found: StatisticsCollector.Collected) -> Bool {
             guard let statistics = found.statistics, !deadline.hasPassed else { return false }
             if isOwnerAlive { return statistics.waiting > 0 || found.silent.contains(port.incarnation) }
-            // What a dead process has sent is here, but perhaps not taken.
+            // All messages of a dead process have arrived, but perhaps not all were taken.
             let first = received[replyPort, default: statistics.received]
             received[replyPort] = first
             return found.isQueued && statistics.received - first < Self.surelyTaken
@@ -104,7 +107,7 @@ final class PendingReplies: Sendable {
     private func settle(_ end: PortEnd, _ rest: [UInt64]? = nil) {
         let replyPorts = rest ?? Array(Set(state.withLock { $0.pending.all(to: end.port).map(\.replyPort) }))
         guard let first = replyPorts.first else {
-            // What was taken last may not have been handled.
+            // The message that was taken last may not have been handled.
             return housekeeping.perform(after: .milliseconds(50)) { self.fail(end.port) }
         }
         statistics.collect(for: first) { found in
@@ -125,7 +128,7 @@ final class PendingReplies: Sendable {
 }
 
 extension PortError {
-    /// What a reply of the kind `failure` says.
+    /// The error in a reply of the kind `failure`.
     fileprivate init(failure: ReceivedMessage, of port: PortIdentity) {
         var bytes: [[UInt8]] = []
         for case .bytes(let component) in failure.components { bytes.append(component) }

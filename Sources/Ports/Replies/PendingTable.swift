@@ -1,3 +1,4 @@
+/// A request that waits, at a port.
 protocol Request: Sendable {
     var port: PortID { get }
 }

@@ -1,8 +1,8 @@
 import RunLoopLocks
 import Synchronization
 
-/// The ports for replies: two for each registry directory, in which the asked process can certainly reach them. The
-/// asking threads serve one port, and the housekeeping thread serves the other, for tasks.
+/// The ports for replies: two for each registry directory, because the process that is asked can certainly reach that
+/// directory. The asking threads serve one port. The housekeeping thread serves the other, for tasks.
 final class ReplyPorts: Sendable {
     fileprivate struct Key: Hashable {
         let path: String
@@ -21,7 +21,8 @@ final class ReplyPorts: Sendable {
             return ports[key]?.port
         }
 
-        /// The ports that nobody uses, beyond ``most``: the least recently used. Programs may use any number of directories.
+        /// Removes the least recently used ports beyond ``most`` that nobody uses, because a program may use any number
+        /// of directories.
         mutating func removeSurplus() -> [Receiver] {
             let unused = ports.filter { $0.value.users == 0 }.sorted { $0.value.lastUse < $1.value.lastUse }
             let surplus = unused.prefix(max(0, ports.count - ReplyPorts.most))

@@ -23,7 +23,7 @@ extension PortRuntime: RuntimeEvents {
         }
         switch message {
         case .watch(let number):
-            // The port may have become invalid before, or on another thread just now.
+            // The port may have become invalid before, or on another thread at this moment.
             guard let port = ports.port(number), port.isValid else { return peer.tellInvalidated(number) }
             if let name = port.channel.identity.name { peer.tell(name, of: number) }
             finishing.watched(number, by: peer)

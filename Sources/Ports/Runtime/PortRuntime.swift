@@ -5,13 +5,14 @@ import RunLoops
 import Synchronization
 import ZeroMQ
 
-/// What the ports of a process share: the ZeroMQ context, the control connections, and the thread that serves them.
+/// The shared state of the ports of a process: the ZeroMQ context, the control connections, and the thread that serves
+/// them.
 ///
-/// A program needs no other runtime than ``shared``, which is made at its first use. A second runtime is for tests: the
-/// ports of two runtimes in one process talk to each other as the ports of two processes do. The ports that are made
-/// with ``nameServer`` belong to the runtime.
+/// A program needs no other runtime than ``shared``, which is made at its first use. A second runtime is for tests,
+/// because the ports of two runtimes in one process talk to each other as the ports of two processes do. The ports that
+/// are made with ``nameServer`` belong to the runtime.
 ///
-/// A runtime lives as long as somebody keeps the runtime, one of its name servers or one of its ports. To peers, the
+/// A runtime lives as long as somebody retains the runtime, one of its name servers or one of its ports. To peers, the
 /// end of a runtime is the death of a process.
 public final class PortRuntime: Sendable {
     /// The runtime that ports and name servers use unless told otherwise. It ends with the process.
@@ -36,8 +37,9 @@ public final class PortRuntime: Sendable {
     private let flushMilliseconds = Atomic(1000)
     private let isClosed = Atomic(false)
 
-    /// Makes a runtime. The directory is the registry directory of its ports, unless they are told otherwise: an absolute
-    /// path; nil for `$PORTS_DIRECTORY`, else `$XDG_RUNTIME_DIR/ports`, else `/tmp/ports-UID`.
+    /// Makes a runtime.
+    /// - Parameter directory: The absolute path of the registry directory of its ports, unless they are told otherwise.
+    ///   Nil stands for `$PORTS_DIRECTORY`, else `$XDG_RUNTIME_DIR/ports`, else `/tmp/ports-UID`.
     public init(directory: String? = nil) {
         Self.prepareProcess
         let directory = DefaultDirectory.withoutTrailingSlashes(directory ?? DefaultDirectory.choice.path)
@@ -64,7 +66,7 @@ public final class PortRuntime: Sendable {
 
     var control: ControlConnectionTable { channels.control }
 
-    /// A table of a floor above, made at the first use and kept as long as the runtime.
+    /// A table of a higher floor, made at the first use, and kept as long as the runtime.
     func attachment<Table: AnyObject & Sendable>(_ make: () -> Table) -> Table {
         attachments.withLock { attachments in
             if let table = attachments[ObjectIdentifier(Table.self)] as? Table { return table }
@@ -78,7 +80,7 @@ public final class PortRuntime: Sendable {
 
     /// Once, before anything else.
     private static let prepareProcess: Void = {
-        // The log has to see the standard error before any file of the library can be in its place.
+        // The log has to see the standard error before a file of the library can get its number.
         log.checkLevel()
         var limit = rlimit(of: RLIMIT_NOFILE)
         limit.rlim_cur = limit.rlim_max
@@ -116,7 +118,7 @@ public final class PortRuntime: Sendable {
         replies.limit = limit
     }
 
-    /// How many late replies were dropped: replies that came after their requests had ended.
+    /// The number of late replies that were dropped. A late reply comes after its request has ended.
     public var lateReplyCount: Int { replies.pending.lateCount }
 
     /// Flushes within the bound, fails all waiters, and removes the runtime's files.
@@ -124,7 +126,7 @@ public final class PortRuntime: Sendable {
         guard !isClosed.exchange(true, ordering: .relaxed) else { return }
         let bound = flushMilliseconds.load(ordering: .relaxed)
         let deadline = MonotonicInstant.now + .milliseconds(bound)
-        /// For a process that is stopped, the time since the end of a port counts, too.
+        /// A stopped process also gets less time by the time that the end of a port has waited for it.
         func end(of channel: SendChannel) -> MonotonicInstant {
             let silence = finishing.silence(of: channel.id.incarnation)
             return silence.map { min(deadline, $0 + .milliseconds(bound)) } ?? deadline
@@ -135,11 +137,11 @@ public final class PortRuntime: Sendable {
         }
         let zeroMQ = channels.sockets.close()
         channels.waitForBells()
-        // First, so that no message is handled whose reply could not leave.
+        // Ports end first, because the reply to a message that is handled later could not leave.
         for port in ports.all { port.close() }
         channels.close(before: end)
         if let zeroMQ {
-            // A thread of its own, which is left behind at the deadline.
+            // Termination may block, so it gets a thread of its own, which is left behind at the deadline.
             let thread = try? RunLoopThread(name: "ports end") { _ in zeroMQ.terminate() }
             thread?.stop()
             thread?.join(until: deadline)

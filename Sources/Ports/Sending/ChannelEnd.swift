@@ -1,6 +1,6 @@
 import Synchronization
 
-// The end of a channel: that of its port, or of the runtime.
+// The end of a channel, by the end of its port or of the runtime.
 
 extension SendChannel {
     var isValid: Bool {
@@ -23,11 +23,11 @@ extension SendChannel {
         channels.control.watch(id, at: controlAddress)
     }
 
-    /// The port is about to end: nothing more is sent, and its owner learns when everything has arrived. Called on the
-    /// housekeeping thread.
+    /// Finishes the channel, because the port is about to end. Nothing more is sent, and the owner learns when
+    /// everything has arrived. Called on the housekeeping thread.
     func finish() {
         let (isFirst, waiters) = state.withLock { state in
-            // One that has sent nothing.
+            // A socket that has sent nothing is closed.
             if state.queue.lifecycle == .connecting { state.socket = nil }
             return state.queue.finish(probingUntil: .now + Self.probingTime)
         }
@@ -35,12 +35,13 @@ extension SendChannel {
         if !hasSocket { tellFinished() } else if isFirst { probe() }
     }
 
-    /// An owner that is honest has its answer much sooner, and another has no more of it.
+    /// The time for probing. An owner answers much sooner, and a malicious one must not get more time.
     private static let probingTime = Duration.seconds(2)
 
     var isFinishing: Bool { state.withLock { $0.queue.lifecycle == .finishing } }
 
-    /// The socket may have no room for the probe just now, and its answer may be lost with a control connection.
+    /// Sends drain probes until one is answered. The socket may have no room for a probe, and an answer may be lost
+    /// with a control connection.
     private func probe() {
         guard state.withLock({ $0.queue.mayProbe() && $0.socket != nil }) else { return }
         closeIfIdle()
@@ -51,7 +52,7 @@ extension SendChannel {
 
     /// The port is gone.
     func invalidate() {
-        // A probe is of no port.
+        // Probe channels name no real port.
         if isValid, id.number < .max / 2 { log.debug("\(identity) has ended") }
         end(.invalid)
         channels.connections.remove(self)
@@ -59,12 +60,12 @@ extension SendChannel {
         invalidated.set(())
     }
 
-    /// Ends sending with the runtime. What was sent is still on its way.
+    /// Ends sending with the runtime. Sent messages are still on their way.
     /// - Returns: The path of the other process's socket, if something was sent to it.
     func stopSending() -> String? {
         let path = usedPath
         end(.closed)
-        // The owner cannot ask for the count any more.
+        // Reported now, because the owner cannot ask for the count later.
         if !isLocal, sentCount > 0 {
             channels.control.send(.sent(id.number, count: UInt64(sentCount)), to: id.incarnation)
         }
@@ -83,8 +84,8 @@ extension SendChannel {
     /// The probed ports count down from the largest number; ports count up from one.
     private static let lastProbe = Atomic<UInt64>(0)
 
-    /// Watches for the end of a port that does not exist. The owner's library reports it on its own thread, after all
-    /// earlier packets, as long as the returned channel is kept.
+    /// Watches for the end of a port that does not exist. The owner's library reports that end on its own thread, after
+    /// all earlier packets, as long as the returned channel is retained.
     func probeOwner() -> SendChannel {
         var probed = right
         let number = UInt64.max - Self.lastProbe.add(1, ordering: .relaxed).newValue

@@ -4,7 +4,7 @@ import Synchronization
 /// The channels of a runtime, at most one to each port, and what they share. A channel lives as long as there are
 /// rights to its port.
 final class ChannelTable: Sendable {
-    /// The release of a channel takes the table's lock. So no strong reference ends under the lock.
+    /// No strong reference to a channel ends under the lock, because the release of a channel takes it.
     private struct State {
         /// By process, and by the port's number.
         var entries: [Incarnation: [UInt64: Weak<SendChannel>]] = [:]
@@ -24,9 +24,9 @@ final class ChannelTable: Sendable {
     let extraPosts = Atomic(0)
     /// The requests that the runtime's ports have refused.
     let refusedCount = Atomic(0)
-    /// The messages that waited in the runtime's ports when those ended, and of which nobody was told.
+    /// The messages that waited in the runtime's ports when those ended, and whose senders were not told.
     let droppedCount = Atomic(0)
-    /// What the channels that were released have sent.
+    /// The messages that released channels have sent.
     private let formerlySent = Atomic(0)
     let control: ControlConnectionTable
     let connections: ConnectionCache
@@ -52,9 +52,10 @@ final class ChannelTable: Sendable {
     /// The channel to a port: the existing one, or a new one. Callers that have just found the port in a live process's
     /// entry replace an invalid channel to that process.
     func channel(to right: WireRight, replacesInvalid: Bool = false) -> SendChannel {
-        // The lock may have been another thread's at the fork.
+        // At the fork, another thread may have held the lock.
         if Fork.isChild { return .invalid(right, in: self) }
-        // The first look avoids the cost of a new channel: each request brings its asker's right.
+        // Existing channels are looked up first, to avoid the cost of a new channel. Each request brings its asker's
+        // right.
         let former = existing(right.id)
         let isOwn = right.id.incarnation == incarnation
         if let former, !replacesInvalid || isOwn || former.isValid { return former }
@@ -72,7 +73,7 @@ final class ChannelTable: Sendable {
         return present
     }
 
-    /// The port as people know it.
+    /// The port in texts.
     func identity(of port: PortID) -> PortIdentity { existing(port)?.identity ?? PortIdentity(port) }
 
     func existing(_ port: PortID) -> SendChannel? { state.withLock { $0[port] } }
@@ -80,7 +81,8 @@ final class ChannelTable: Sendable {
     /// The messages that the runtime has sent.
     var sentCount: Int { all.reduce(formerlySent.load(ordering: .acquiring)) { $0 + $1.ownSentCount } }
 
-    /// A channel to the port is being released, which has sent so many messages. The port may have another one already.
+    /// Notes the release of a channel, which has sent this number of messages. The port may have another channel
+    /// already.
     func remove(_ port: PortID, sent: Int) {
         if sent > 0 { formerlySent.add(sent, ordering: .releasing) }
         _ = state.withLockUnlessForked { state in
@@ -93,8 +95,8 @@ final class ChannelTable: Sendable {
     var count: Int { state.withLock { $0.entries.values.reduce(0) { $0 + $1.count } } }
     var all: [SendChannel] { state.withLock { $0.entries.values.flatMap { $0.values.compactMap(\.object) } } }
 
-    /// Returns when no bell is being connected, after the end of the sockets. A bell that is connected to a port whose
-    /// socket is closed would have libzmq stop the process at the end of its context.
+    /// Returns when no bell is being connected, after the end of the sockets. libzmq aborts the process at the end of
+    /// its context if a bell was connected to a port whose socket is closed.
     func waitForBells() { for channel in all { channel.waitForBell() } }
 
     /// The valid channels to ports of another process.

@@ -2,7 +2,7 @@ import Glibc
 import RunLoops
 import ZeroMQ
 
-// How a channel gets its socket.
+// Connecting a channel to its port.
 
 extension SendChannel {
     var controlAddress: ControlAddress { ControlAddress(incarnation: id.incarnation, directory: path) }
@@ -25,13 +25,13 @@ extension SendChannel {
         }
     }
 
-    /// How long the end of a port may take to arrive, when its socket is not there any more.
+    /// The longest time that the notice of a port's end takes, after the port's socket was removed.
     private static let endPatience = Duration.seconds(10)
 
-    /// Closes the socket if its connection has ended, which libzmq does not say: a receiver without memory for a message
-    /// ends it. Then the next send connects again.
+    /// Closes the socket if its connection has ended. libzmq does not report that. A receiver without memory for a
+    /// message ends the connection, for example. The next send connects again.
     ///
-    /// - Returns: Whether the connection was lost: this sender has to be told, and all that wait.
+    /// - Returns: Whether the connection was lost. Then this sender and all waiters get an error.
     func dropLostConnection() -> Bool {
         let count = sentCount
         guard let (since, path) = noteMissed() else { return false }
@@ -42,9 +42,10 @@ extension SendChannel {
             return false
         case .notConnected: state.withLock { $0.connection = nil }
         }
-        // A port that ends removes the path before its connections, and the news may wait for this very thread.
+        // A port that ends removes its path before its connections end, and the notice of its end may wait for this
+        // very thread. Without this check, the end of the port would be taken for a lost connection.
         guard access(path, F_OK) == 0 || (since + Self.endPatience).hasPassed else { return false }
-        // Asked last: a process that is killed begins to exit before the kernel closes its sockets.
+        // Checked last, because a process that is killed begins to exit before the kernel closes its sockets.
         guard channels.control.isAlive(id.incarnation) else { return false }
         let waiters = state.withLock { state -> [any Waiter]? in
             // Another thread may have made another socket.
@@ -63,7 +64,7 @@ extension SendChannel {
         if let owner = try connectToOwner(before: deadline) { try makeSocket(to: owner) }
     }
 
-    /// Connects if the control connection stands; otherwise returns the handshake to wait for, for the next attempt.
+    /// Connects if there is a control connection. Otherwise returns the handshake to wait for before the next attempt.
     func connect(after former: ControlHandshake?) throws(PortError) -> ControlHandshake? {
         switch try route(after: former) {
         case .handshake(let handshake): return handshake
@@ -73,7 +74,9 @@ extension SendChannel {
         }
     }
 
-    /// Connects to the owner's process, which from then on reports the end of the port; nil when that is this runtime.
+    /// Blocks until there is a control connection to the owner's process, which then reports the end of the port.
+    /// - Returns: Nil when the owner is this runtime.
+    /// - Throws: ``PortError``: `cannotConnect`, `isInvalid`, `incompatibleVersion`…
     @discardableResult
     func connectToOwner(before deadline: MonotonicInstant) throws(PortError) -> ControlConnection? {
         guard !isLocal else { return nil }
@@ -85,7 +88,9 @@ extension SendChannel {
         }
     }
 
-    /// As the form that blocks, suspending the task.
+    /// Suspends until there is a control connection to the owner's process, which then reports the end of the port.
+    /// - Returns: Nil when the owner is this runtime.
+    /// - Throws: ``PortError``: `cannotConnect`, `isInvalid`, `incompatibleVersion`… `CancellationError`.
     @discardableResult
     nonisolated(nonsending) func connectToOwner(before deadline: MonotonicInstant) async throws -> ControlConnection? {
         guard !isLocal else { return nil }

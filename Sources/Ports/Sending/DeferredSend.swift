@@ -2,10 +2,10 @@ import RunLoopLocks
 import RunLoops
 import Synchronization
 
-/// A frame that waits for room without a thread, for a suspended task or for a reply that nobody waits for. The channel
-/// keeps the frame until its outcome.
+/// A frame that waits for room without a thread, for a suspended task or for a reply. The channel retains the object
+/// until its outcome.
 ///
-/// The housekeeping thread sends the frame, not the task: the task could need a thread that itself waits for room
+/// The housekeeping thread sends the frame, not the task. The task could need a thread that itself waits for room
 /// behind the frame, and neither would continue.
 final class DeferredSend: Waiter {
     /// Set on the housekeeping thread.
@@ -107,7 +107,7 @@ final class DeferredSend: Waiter {
 
     private func stopWatching() { attempt.withLock { $0.watch.take() }?.invalidate() }
 
-    /// Sets the timer. An earlier one stays: wake-ups must not put the look after the connection off.
+    /// Sets the timer. An earlier deadline stays, because wake-ups must not postpone the check of the connection.
     private func wait(until limit: MonotonicInstant) {
         let former = attempt.withLock { $0.timer?.limit ?? .distantFuture }
         guard limit == .distantFuture ? former != limit : limit < former else { return }
@@ -135,7 +135,8 @@ final class DeferredSend: Waiter {
 
 // Sending without a thread that waits.
 extension SendChannel {
-    /// As the form that blocks, suspending the task.
+    /// Sends the message, and suspends the task while there is no room.
+    /// - Throws: ``PortError`` or `CancellationError`, when the message was not sent.
     nonisolated(nonsending) func send(
         _ message: consuming OutgoingMessage, before deadline: MonotonicInstant
     ) async throws {
@@ -143,15 +144,19 @@ extension SendChannel {
         try await DeferredSend(message, to: self, before: deadline).send()
     }
 
-    /// Sends the message now, or later when there is room and a connection. Returns at once. `ended` is called once if
-    /// the call throws nothing, with the error of a message that was not sent before the deadline, most often on the
-    /// housekeeping thread.
+    /// Sends the message now, or later when there is room and a connection. Returns at once.
+    /// - Parameters:
+    ///   - message: The message.
+    ///   - deadline: The end of the wait for room.
+    ///   - ended: Called once if this call throws nothing, most often on the housekeeping thread, with the error if the
+    ///     message was not sent before the deadline.
+    /// - Throws: ``PortError``: `sendTimedOut` when too many messages wait, `isInvalid`…
     func post(
         _ message: consuming OutgoingMessage, before deadline: MonotonicInstant,
         ended: @escaping @Sendable ((any Error)?) -> Void
     ) throws(PortError) {
         if try sendAtOnce(&message, before: deadline, isLast: true) { return ended(nil) }
-        // The port asks only processes that watch it what they have sent.
+        // The port asks only processes that watch it how many messages they have sent.
         watch()
         let size = message.size
         guard posted.withLock({ $0.add(size, channels.extraPosts) }) else { throw .sendTimedOut(port: identity) }

@@ -1,11 +1,11 @@
 import Glibc
 import RunLoops
 
-// The end of a runtime's channels: sent messages are safe when their ports have read them.
+// The end of a runtime's channels. Sent messages are safe when their ports have read them.
 
 extension ChannelTable {
-    /// Ends all channels, and waits until the ports have read what was sent, for each up to the channel's deadline. libzmq
-    /// may use as much time to flush.
+    /// Ends all channels, and waits until the ports have read the sent messages, for each channel up to its deadline.
+    /// libzmq may use as much time to flush.
     func close(before deadline: (SendChannel) -> MonotonicInstant) {
         let open = all
         let paths = open.map { $0.stopSending() }
@@ -20,7 +20,7 @@ extension ChannelTable {
         while true {
             leaving = leaving.compactMap { $0.next() }
             if leaving.isEmpty { return }
-            // The kernel has no event for what we wait for.
+            // The kernel has no event for this.
             usleep(500)
         }
     }
@@ -33,7 +33,7 @@ extension MonotonicInstant {
     }
 }
 
-/// A channel that ends when its port has read what was sent.
+/// A channel that ends when its port has read the sent messages.
 private struct LeavingChannel {
     let channel: SendChannel
     var connection: LocalSocket.Connection
@@ -47,15 +47,16 @@ private struct LeavingChannel {
             end()
             return nil
         }
-        // Without a descriptor to keep it by, the connection stays open until another one has ended.
+        // Without a free descriptor, the connection cannot be kept yet. Another one may end soon.
         if connection.keep() {
             if !isClosed, connection.hasUnread { return self }
-            // At the end of a socket libzmq writes once more, and loses what the kernel does not take.
+            // When a socket is closed, libzmq writes once more, and loses the bytes that the kernel does not take. So
+            // the socket is closed only when the peer has read everything.
             if !isClosed { channel.close(linger: deadline.milliseconds) }
             isClosed = true
         }
-        // libzmq closes its descriptor after the last byte. A receiver with a full queue loses unread bytes at the end
-        // of the connection.
+        // libzmq closes its descriptor after the last byte. A receiver with a full queue loses unread bytes when the
+        // connection ends, so the copy stays open until they are read.
         if connection.isOpen || connection.hasUnread { return self }
         end()
         return nil

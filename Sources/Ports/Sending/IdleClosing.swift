@@ -1,7 +1,7 @@
 import ZeroMQ
 
-// Closing an idle connection. Messages on their way would be lost with the socket, or overtaken by those of the next
-// one: so the port is asked first whether it has taken everything.
+// Closing an idle connection. Messages on their way would be lost with the socket, or overtaken by messages of the next
+// one. So the port is first asked whether it has taken everything.
 
 extension SendChannel {
     var hasSocket: Bool { state.withLock { $0.socket != nil } }
@@ -37,7 +37,7 @@ extension SendChannel {
 
     /// Closes the connections that are lost. The others are closed in a later round.
     static func closeLost(_ channels: [SendChannel]) {
-        // All are missed before the first look, which then serves all.
+        // All are noted as missed before the first check, so that one scan serves all.
         for channel in channels.filter({ $0.noteMissed() != nil }) where channel.dropLostConnection() {
             channel.channels.connections.closed(channel)
         }
@@ -45,7 +45,7 @@ extension SendChannel {
 
     /// The port has answered a drain probe: everything before it was taken.
     func drained(_ number: UInt64) {
-        // An older probe's answer says nothing of the last messages.
+        // An older probe's answer does not cover the last messages.
         closeSocket { $0.queue.drained(number) }
         if isFinishing, !hasSocket { tellFinished() }
     }

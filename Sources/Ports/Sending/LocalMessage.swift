@@ -9,7 +9,7 @@ struct LocalMessage: @unchecked Sendable {
     private struct Fields {
         /// The address of another message in a chain.
         var link: UInt = 0
-        /// Handed over as they are; nil for one component, which lies behind the fields.
+        /// The components, which are handed over and not copied; nil for one component, which is behind the fields.
         var components: [Component]?
         var replyRight: SendChannel?
         var request: UInt64 = 0
@@ -18,7 +18,7 @@ struct LocalMessage: @unchecked Sendable {
         /// The bytes behind the fields.
         var byteCount: UInt32 = 0
         var kind = Wire.Kind.message
-        /// What the message's room behind the fields is; nil for a message that is not used again.
+        /// The size class of the room behind the fields; nil for a message that is not used again.
         var sizeClass: MessagePool.SizeClass?
     }
 
@@ -43,7 +43,8 @@ struct LocalMessage: @unchecked Sendable {
         storage = Unmanaged<Storage>.fromOpaque(made).takeRetainedValue()
     }
 
-    /// As ``init(id:bytes:replyRight:size:from:)``. Returns the address of the message, for ``init(released:)``.
+    /// Makes a message as ``init(id:bytes:replyRight:size:from:)`` does, and returns its address for
+    /// ``init(released:)``.
     @inline(__always)
     static func makeRetained(
         id: UInt32, bytes: RawSpan, replyRight: SendChannel?, size: UInt32, from pool: borrowing MessagePool
@@ -55,7 +56,8 @@ struct LocalMessage: @unchecked Sendable {
         if let sizeClass, let used = UnsafeRawPointer(bitPattern: pool.take(sizeClass, &isBusy)) {
             unmanaged = .fromOpaque(used)
         } else {
-            // What is made beside a pool that another sender looks through stays outside, or the pool would grow.
+            // A message that is made while another sender searches the pool stays outside the pool, which would grow
+            // otherwise.
             let kept = isBusy ? nil : sizeClass
             let made = Storage.create(minimumCapacity: (max(kept?.capacity ?? 0, byteCount) + 7) / 8) { _ in
                 Fields(size: size, id: id, sizeClass: kept)
@@ -118,7 +120,8 @@ struct LocalMessage: @unchecked Sendable {
         return right
     }
 
-    /// Drops what the message holds. Returns whether the message may be used again: nobody else has it.
+    /// Drops the message's references.
+    /// - Returns: Whether the message may be used again, because nobody else has it.
     mutating func empty() -> Bool {
         guard fields.pointee.sizeClass != nil, isKnownUniquelyReferenced(&storage) else { return false }
         if fields.pointee.replyRight != nil { fields.pointee.replyRight = nil }

@@ -8,7 +8,7 @@ import Synchronization
 /// sleep. The sender that finds the list closed opens it, and rings the bell: it sends one ZeroMQ message, which wakes
 /// the takers. Messages to an open list cost no system call. <doc:BetweenThreads> argues why no message waits unseen.
 final class LocalQueue: Sendable {
-    /// What all senders write.
+    /// The fields that all senders write.
     private struct Front: ~Copyable {
         /// The address of the newest message, and ``closed`` and ``refusing`` in the low bits.
         let newest = Atomic(LocalQueue.closed | LocalQueue.refusing)
@@ -46,7 +46,7 @@ final class LocalQueue: Sendable {
         case refused
     }
 
-    /// Whether senders wait for room. New senders take the channel's lock, to keep the order.
+    /// Whether senders wait for room. Then new senders take the channel's lock, to keep the order.
     var isHeld: Bool { hasWaiters.load(ordering: .relaxed) }
 
     func hold(_ isHeld: Bool) { hasWaiters.store(isHeld, ordering: .relaxed) }
@@ -93,10 +93,10 @@ final class LocalQueue: Sendable {
         }
     }
 
-    /// Has the takers say when there is room. A sender asks for that before it tries for the last time.
+    /// Asks the takers to report room. A sender asks before its last attempt.
     func askForRoom() { wantsRoom.store(true, ordering: .sequentiallyConsistent) }
 
-    /// Whether another message fits. A sender that has asked for room before, and finds none, hears of it.
+    /// Whether another message fits. A sender that has asked for room before, and finds none, is woken later.
     var hasRoom: Bool { admittedCount - takenCount.value.load(ordering: .sequentiallyConsistent) < limit }
 
     /// The messages that were sent.
@@ -111,7 +111,7 @@ final class LocalQueue: Sendable {
     /// Accepts messages: there is a bell.
     func open() { front.value.newest.bitwiseAnd(~Self.refusing, ordering: .releasing) }
 
-    /// Accepts no more messages. Those in the list stay there for the takers.
+    /// Accepts no more messages. Messages in the list stay there for the takers.
     func refuse() { front.value.newest.bitwiseOr(Self.refusing, ordering: .acquiringAndReleasing) }
 
     // MARK: Takers, one at a time
@@ -200,7 +200,7 @@ final class LocalQueue: Sendable {
         return false
     }
 
-    /// Keeps messages that handlers are done with for the senders, or little of them when nothing is on the list.
+    /// Keeps messages that handlers are done with for the senders, or few of them when nothing is on the list.
     func reuse(_ used: inout Batch) {
         pool.give(&used)
         if front.value.newest.load(ordering: .relaxed) & Self.closed != 0 { pool.trim() }
@@ -208,7 +208,7 @@ final class LocalQueue: Sendable {
 
     /// Counts a message out.
     ///
-    /// - Returns: Whether the senders that wait for room are to be woken. As with a socket, that is when half of the
+    /// - Returns: Whether the senders that wait for room have to be woken. As with a socket, that is when half of the
     ///   queue is free.
     func noteTaken() -> Bool {
         let taken = takenCount.value.load(ordering: .relaxed) + 1

@@ -1,9 +1,9 @@
 import RunLoopLocks
 import Synchronization
 
-/// The messages of a port that its handlers are done with, for its senders to use again.
+/// Messages that a port's handlers are done with, for its senders to use again.
 ///
-/// Without the pool each message is allocated in one thread and freed in another, and the threads wait for each other
+/// Without the pool, each message is allocated in one thread and freed in another, and the threads wait for each other
 /// in the allocator.
 struct MessagePool: ~Copyable, Sendable {
     /// The chains of messages by size, for the sender that has set ``isTaken``.

@@ -5,10 +5,10 @@ struct PostedMessages {
     private(set) var count = 0
     private var bytes = 0
 
-    /// So many of any size wait.
+    /// The number of messages of any size that may wait.
     private static let most = 100
-    /// So many more wait at all channels of a runtime, while those of the channel are small together. They cost
-    /// the housekeeping thread work, all at once when they expire.
+    /// The number of further messages that may wait at all channels of a runtime, while a channel's messages are small
+    /// together. They cost the housekeeping thread work, all at once when they expire.
     private static let mostExtra = 4000
 
     /// - Parameter extra: The runtime's count of messages beyond ``most``.

@@ -4,7 +4,7 @@ import RunLoops
 import Synchronization
 import ZeroMQ
 
-/// A port of this runtime, as seen by the channel to the port.
+/// A port of this runtime, as the channel to the port uses it.
 protocol LocalPort: AnyObject, Sendable {
     /// Whether only the calling thread takes messages from the port. Such a thread must not wait for room.
     var isServedOnlyHere: Bool { get }
@@ -18,7 +18,7 @@ protocol LocalPort: AnyObject, Sendable {
 /// This runtime's way to one port: one socket, shared by all rights to the port and all threads that use them.
 final class SendChannel: Sendable {
     let right: WireRight
-    /// Whether messages may be sent without a look at credit, and without a word in the log.
+    /// Whether messages may be sent without a check of credit, and without a line in the log.
     let hasShortWay: Bool
     /// The messages to a port of this runtime; nil for a port of another process.
     let localQueue: LocalQueue?
@@ -28,17 +28,18 @@ final class SendChannel: Sendable {
         var queue: SendState
         /// Nil unless the queue is connecting or connected.
         var socket: Socket?
-        /// The socket's connection, once somebody has looked for it: that asks for all descriptors.
+        /// The socket's connection, once it was looked up, which takes a system call for each descriptor.
         var connection: LocalSocket.Connection?
-        /// Since when the socket has been looked for without its connection; nil once that was found.
+        /// The time since which the socket's connection has been missed; nil once it was found.
         var missedSince: MonotonicInstant?
-        /// When a sender without time left has last looked whether the owner and the connection are there.
+        /// The time of the last check of the owner and the connection by a sender without time left.
         var lastLook = MonotonicInstant.distantPast
         weak var localPort: (any LocalPort)?
     }
 
     let state: Lock<ChannelState>
-    /// What is known of the port besides its id. A lock of its own, because errors are made under the other.
+    /// The known facts about the port besides its id. They have a lock of their own, because errors are made under the
+    /// other.
     let known = Lock<PortIdentity?>(nil)
     let invalidated = Promise<Void>()
     let sentBefore: Int
@@ -132,7 +133,7 @@ final class SendChannel: Sendable {
     ) throws(PortError) {
         let header = WireHeader(count: 1, replySize: replyRight?.right.size ?? 0)
         let size = try check(size: header.componentsOffset + bytes.byteCount)
-        // Without a reference to the queue, which would cost a retain and a release.
+        // No reference to the queue, which would cost a retain and a release.
         if hasShortWay, let outcome = localQueue?.send(id: id, bytes: bytes, replyRight: replyRight, size: size),
             noteOutcome(outcome)
         {
@@ -161,7 +162,8 @@ final class SendChannel: Sendable {
         switch message {
         case .frame: break
         case .local(let message):
-            // Without the lock: a sender needs it to connect, to wait, for credit, or to learn why it cannot send.
+            // No lock is taken. A sender needs the lock only to connect, to wait, for credit, or to learn why it cannot
+            // send.
             if hasShortWay, let localQueue, !localQueue.isHeld, noteOutcome(localQueue.push(message)) {
                 return true
             }
@@ -178,12 +180,12 @@ final class SendChannel: Sendable {
         return isSent
     }
 
-    /// When a send ends in vain.
+    /// The deadlines of a send.
     struct Deadlines {
         let send: MonotonicInstant
-        /// A right's first use has to connect, whatever the deadline. A live owner needs far less than a second.
+        /// The first use of a right has to connect, whatever the deadline. A live owner needs far less than a second.
         let connect: MonotonicInstant
-        /// The losses of the connection before the send. With another the send ends.
+        /// The number of lost connections before the send. Another loss ends the send.
         fileprivate let losses: Int
     }
 
@@ -192,7 +194,7 @@ final class SendChannel: Sendable {
             send: deadline, connect: max(deadline, .now + .seconds(1)), losses: state.withLock { $0.queue.losses })
     }
 
-    /// How often the first of those who wait for room looks after the connection: libzmq does not say that it is lost.
+    /// The period in which the first waiter for room checks the connection, because libzmq does not report its loss.
     private static let lookPeriod = Duration.seconds(1)
 
     /// A waiter's next step.
@@ -203,14 +205,14 @@ final class SendChannel: Sendable {
         case wait(Int32?, until: MonotonicInstant)
     }
 
-    /// Throws when a waiter, which has waited in vain, has no time left, or its connection is lost. Otherwise closes a
-    /// socket that was never accepted.
+    /// Throws when a waiter has no time left, or its connection is lost. Otherwise closes a socket that was never
+    /// accepted.
     func prepareRetry(of waiter: some Waiter, _ deadlines: Deadlines) throws(PortError) {
         let (isConnected, isOver, looks) = state.withLock { state in
             let now = MonotonicInstant.now
             let isOver = (state.queue.isConnected ? deadlines.send : deadlines.connect) <= now
             if !isOver, state.queue.isFirst(waiter), state.queue.retryUnaccepted() { state.socket = nil }
-            // Thousands may be over at once, and one look says the same as many.
+            // When many deadlines pass together, one check suffices.
             let looks = !isOver || state.lastLook + .milliseconds(100) < now
             if looks { state.lastLook = now }
             return (state.queue.isConnected, isOver, looks)
@@ -224,7 +226,7 @@ final class SendChannel: Sendable {
         }
     }
 
-    /// The error for a wait in vain. The owner may be dead.
+    /// Returns the error of a send or a request that has ended without success. The owner may be dead, and is checked.
     func noAnswer(_ error: PortError) -> PortError {
         if !isLocal { channels.control.noteSilence(of: id.incarnation) }
         return error
@@ -291,13 +293,14 @@ final class SendChannel: Sendable {
             return true
         case .full: return false
         case .refused:
-            // The message was counted for a moment, and another sender may have found the queue full.
+            // The message was counted for a moment, in which another sender may have found the queue full.
             roomWasMade()
             return false
         }
     }
 
-    /// Connects the bell before the first message: the connection by itself makes the port's descriptor readable.
+    /// Connects the bell before the first message, because the connection by itself makes the port's descriptor
+    /// readable.
     func connectBell() throws(PortError) { try state.withLock { (state) throws(PortError) in try connectBell(&state) } }
 
     private func connectBell(_ state: inout ChannelState) throws(PortError) {
@@ -338,7 +341,7 @@ final class SendChannel: Sendable {
             guard let localQueue else { return next }
             localQueue.hold(!state.queue.waiters.isEmpty)
             guard next != nil else { return nil }
-            // Without room the waiter would only sleep again. The port wakes it when it has taken messages.
+            // Without room, the waiter would only sleep again. The port wakes it when it has taken messages.
             localQueue.askForRoom()
             if localQueue.hasRoom { return next }
             state.queue.isFull = true
@@ -353,7 +356,7 @@ final class SendChannel: Sendable {
 
     // MARK: Requests
 
-    /// Tells the process that the channel leads to something of a request.
+    /// Tells the process at the other end about a request.
     func tell(_ news: ControlMessage) {
         if isLocal {
             channels.control.events?.received(news, from: channels.incarnation)
@@ -377,10 +380,10 @@ enum OutgoingMessage: ~Copyable {
     }
 }
 
-// What this process knows of a channel's port, for people.
+// The known facts about a channel's port, for texts.
 
 extension SendChannel {
-    /// The port as people know it.
+    /// The port in texts.
     var identity: PortIdentity { known.withLockUnlessForked { current(&$0) } ?? PortIdentity(id) }
 
     func note(name: String) {
@@ -389,7 +392,7 @@ extension SendChannel {
     }
     func note(owner: ProcessIdentity) { known.withLock { $0 = PortIdentity(id, name: $0?.name, owner: owner) } }
 
-    /// Made when it is first asked for: most ports need none.
+    /// Made at the first use, because most ports need none.
     private func current(_ known: inout PortIdentity?) -> PortIdentity {
         let identity = known ?? PortIdentity(id, owner: isLocal ? .own : nil)
         known = identity

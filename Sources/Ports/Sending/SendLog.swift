@@ -1,6 +1,6 @@
 import ZeroMQ
 
-// What the log tells of messages on their way out, at the level `trace`.
+// Log lines about messages on their way out, at the level `trace`.
 
 extension OutgoingMessage {
     var text: String {

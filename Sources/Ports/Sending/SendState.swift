@@ -1,5 +1,5 @@
-/// The state of a channel without its socket: lifecycle, waiters, credit, drain probe. A plain value: the channel
-/// locks, asks this value, and acts after the lock.
+/// The state of a channel without its socket: lifecycle, waiters, credit, drain probe. A plain value: the channel takes
+/// its lock, asks this value for a decision, and acts after the lock.
 struct SendState {
     enum Lifecycle: Equatable {
         /// No socket.
@@ -8,7 +8,7 @@ struct SendState {
         case connecting
         /// A socket that has sent a message, or a socket to a port of this runtime.
         case connected
-        /// Nothing more is sent: the port takes what is on its way, and ends.
+        /// Nothing more is sent. The port takes the messages on their way, and ends.
         case finishing
         /// The port is gone.
         case invalid
@@ -24,9 +24,9 @@ struct SendState {
     private(set) var lifecycle = Lifecycle.unconnected
     /// The sockets that were given up since the owner has last accepted one.
     private(set) var attempts = 0
-    /// When the next of them is given up.
+    /// The time at which the next of them is given up.
     private(set) var acceptDeadline = MonotonicInstant.distantPast
-    /// How often the connection was lost.
+    /// The number of lost connections.
     private(set) var losses = 0
     /// The number that the owner gave this process, for frames to the owner.
     private(set) var origin: UInt32 = 0
@@ -36,11 +36,11 @@ struct SendState {
     var isFull = false
     /// Bytes that were sent and that the port has not taken; counted only with a byte limit.
     private(set) var inFlight = 0
-    /// Whether the last attempt to send had no credit. The socket knows nothing of that.
+    /// Whether the last attempt to send had no credit. The socket does not know about credit.
     private(set) var lacksCredit = false
-    /// Whether somebody wants to know the port's end. Each new connection to the owner asks for it.
+    /// Whether somebody waits for the port's end. Each new connection to the owner asks for it.
     var isWatched = false
-    /// Up to when a finishing port is probed; nil when it is not.
+    /// The end of the probing of a finishing port; nil when it is not probed.
     private(set) var probesUntil: MonotonicInstant?
     /// The drain probe that has no answer yet, and how many messages had been sent before it.
     private(set) var drainProbe: (number: UInt64, sentCount: Int)?
@@ -80,7 +80,8 @@ struct SendState {
 
     func isFirst(_ waiter: some Waiter) -> Bool { waiters.first === waiter }
 
-    /// The port has taken so many bytes.
+    /// The port has returned credit.
+    /// - Parameter bytes: The size of the messages that the port has taken.
     /// - Returns: The waiter to wake.
     mutating func returnCredit(_ bytes: Int) -> (any Waiter)? {
         inFlight = max(0, inFlight - bytes)
@@ -96,28 +97,29 @@ struct SendState {
         acceptDeadline = now + acceptPatience
     }
 
-    /// How long the owner may take to accept a connection. libzmq neither retries nor reports a connection that a full
+    /// The time for the owner to accept a connection. libzmq neither retries nor reports a connection that a full
     /// backlog has refused, so the sender makes another socket. But a connection may also wait in the backlog of a slow
     /// or stopped owner, which has to accept each further one, too. So the time doubles with each attempt.
     private var acceptPatience: Duration { .milliseconds(100 << min(attempts, 5)) }
 
     /// Gives up a connection that the owner has not accepted in time.
-    /// - Returns: Whether the socket is to be closed.
+    /// - Returns: Whether to close the socket.
     mutating func retryUnaccepted() -> Bool {
         guard dropUnaccepted() else { return false }
         attempts += 1
         return true
     }
 
-    /// - Returns: Whether the socket, which has sent nothing, is to be closed.
+    /// - Returns: Whether to close the socket, which has sent nothing.
     mutating func dropUnaccepted() -> Bool {
         guard lifecycle == .connecting else { return false }
         lifecycle = .unconnected
         return true
     }
 
-    /// Returns all credit when a control connection to the owner has ended, and again when there is a new one: notices of
-    /// returned credit may be lost. For a moment the port may hold twice its byte limit.
+    /// Returns all credit, because notices of returned credit may be lost when a control connection ends. Called at the
+    /// end of a control connection to the owner, and when there is a new one. For a moment the port may hold twice its
+    /// byte limit.
     /// - Returns: The waiter to wake.
     mutating func controlConnectionChanged() -> (any Waiter)? {
         // The answer may be lost.
@@ -125,9 +127,9 @@ struct SendState {
         return returnCredit(inFlight)
     }
 
-    /// The connection is lost, though the port may live, and what was on its way with it.
-    /// - Parameter count: The messages that had been sent when that was seen.
-    /// - Returns: Whether the socket is to be closed.
+    /// The connection is lost with the messages on their way, though the port may live.
+    /// - Parameter count: The messages that had been sent when the loss was noticed.
+    /// - Returns: Whether to close the socket.
     mutating func loseConnection(sentCount count: Int) -> Bool {
         guard lifecycle == .connected, sentCount == count else { return false }
         (lifecycle, isFull, drainProbe, inFlight, attempts) = (.unconnected, false, nil, 0, 0)
@@ -150,7 +152,7 @@ struct SendState {
     /// The next step to close an idle connection. A socket is closed only when the port has taken everything: otherwise
     /// messages could be lost, or overtaken by those of the next socket.
     mutating func closeIfIdle() -> IdleStep {
-        // Those that wait for a finishing port send nothing more.
+        // Waiters for a finishing port send nothing more.
         guard waiters.isEmpty || lifecycle == .finishing else { return .nothing }
         if dropUnaccepted() { return .close }
         guard mayHaveSent else { return .nothing }
@@ -159,8 +161,8 @@ struct SendState {
 
     mutating func noteProbe(_ number: UInt64) { drainProbe = (number, sentCount) }
 
-    /// The port has answered a probe: everything before it was taken.
-    /// - Returns: Whether the socket is to be closed.
+    /// The port has answered a probe, so it has taken everything before the probe.
+    /// - Returns: Whether to close the socket.
     mutating func drained(_ number: UInt64) -> Bool {
         guard mayHaveSent, waiters.isEmpty || lifecycle == .finishing, let probe = drainProbe,
             probe == (number, sentCount)
@@ -176,8 +178,8 @@ struct SendState {
     // MARK: The end
 
     /// Sends nothing more to a port that is about to end.
-    /// - Parameter deadline: Up to when drain probes are sent.
-    /// - Returns: Whether that is to begin, and the waiters to wake.
+    /// - Parameter deadline: The end of the probing.
+    /// - Returns: Whether the probing begins with this call, and the waiters to wake.
     mutating func finish(probingUntil deadline: MonotonicInstant) -> (isFirst: Bool, waiters: [any Waiter]) {
         defer { probesUntil = deadline }
         if lifecycle != .invalid, lifecycle != .closed { lifecycle = .finishing }

@@ -3,12 +3,12 @@ import RunLoops
 
 /// The sockets of this process that are connected to paths, as they were a moment ago.
 ///
-/// libzmq says neither which sockets it has nor which have ended, and to find out takes a question to the kernel about
-/// each descriptor. Thousands of senders may wait for one stopped process, so one look serves all that ask meanwhile.
+/// libzmq does not report which sockets it has or which have ended. Finding out takes one system call per descriptor.
+/// Thousands of senders may wait for one stopped process, so all that ask within a short time share one scan.
 final class ConnectedSockets: Sendable {
     private struct Snapshot {
         var begin = MonotonicInstant.distantPast
-        /// When there may be another look.
+        /// The earliest time of the next scan.
         var next = MonotonicInstant.distantPast
         /// The descriptors, by the ends of the paths.
         var found: [String: Int32] = [:]
@@ -16,18 +16,20 @@ final class ConnectedSockets: Sendable {
 
     private let last = Lock(Snapshot())
 
-    /// The pause after a look, as a multiple of the time that it took.
+    /// The pause after a scan, as a multiple of the scan's duration.
     private static let pause = 20.0
 
     enum Answer {
         case connected(LocalSocket.Connection)
         case notConnected
-        /// The last look began too early, and it is too early for another: ask again later, with the same time.
+        /// The last scan began before the given time, and the next one is not due. Ask again later, with the same time.
         case unknown
     }
 
-    /// The connection to a path.
-    /// - Parameter since: When the asker knew that the socket had been connected: an earlier look may not have seen it.
+    /// Finds the connection to a path.
+    /// - Parameters:
+    ///   - path: The path of a socket of another process.
+    ///   - since: A time at which the connection existed. An earlier scan may have missed it.
     func connection(to path: String, since: MonotonicInstant) -> Answer {
         last.withLock { last in
             let now = MonotonicInstant.now

@@ -2,7 +2,8 @@ import CAcceptGuard
 import Glibc
 import RunLoops
 
-/// Refuses connections before libzmq accepts them: without a descriptor left, its `accept` would abort the process.
+/// Refuses connections before libzmq accepts them, because libzmq aborts the process when its `accept` finds no
+/// descriptor left.
 enum AcceptGuard {
     static let begin: Void = cag_begin(Int32(DescriptorReserve.size)) { pid, uid, reason in
         // On libzmq's own thread.
@@ -10,7 +11,10 @@ enum AcceptGuard {
         log.warning(about: .process(pid), once: text, "refused \(ProcessIdentity(pid: pid)) of user \(uid): \(text)")
     }
 
-    /// Limits the connections that a listening socket accepts, and refuses those of other users.
+    /// Limits the number of connections of a listening socket, and refuses connections of other users.
+    /// - Parameters:
+    ///   - descriptor: The listening socket.
+    ///   - most: The largest number of connections at a time.
     static func protect(_ descriptor: Int32, most: Int) {
         _ = begin
         if cag_guard(descriptor, Int32(most)) && cag_is_in_force() { return }
@@ -28,8 +32,8 @@ enum AcceptGuard {
     }
 }
 
-/// Descriptors that stay free for libzmq, which ends the process when a connection comes in and there is none. Below
-/// the reserve no connection is let in (see AcceptGuard), and no port, channel or handshake is made.
+/// Descriptors that stay free for libzmq, which aborts the process when it accepts a connection and none is left. When
+/// fewer are free, connections are refused (see ``AcceptGuard``), and no port, channel or handshake is made.
 enum DescriptorReserve {
     static let size = 64
 

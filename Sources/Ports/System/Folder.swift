@@ -2,14 +2,14 @@ import CRunLoopShims
 import Glibc
 import RunLoops
 
-/// An open directory. All operations use its descriptor, because its path may lead elsewhere by then.
+/// An open directory. All operations use its descriptor, because its path may lead to another directory later.
 final class Folder: Sendable {
     let descriptor: Int32
-    /// Identifies the directory, however its path is spelled.
+    /// Identifies the directory, whichever path leads to it.
     let identity: FileIdentity
     private let root = Folder.identity(at: "/")
 
-    /// Opens a directory; nil, and an `errno`, when the path leads to none. A symbolic link is not followed.
+    /// Opens a directory without following a symbolic link. Returns nil, with an `errno`, on failure.
     init?(_ path: String) {
         descriptor = Self.open(path)
         guard descriptor >= 0, let identity = FileIdentity(of: descriptor) else { return nil }
@@ -20,11 +20,12 @@ final class Folder: Sendable {
 
     func isAt(_ path: String) -> Bool { Self.identity(at: path) == identity }
 
-    /// Whether this process, and perhaps no other, has another root than at the opening, or something over the path.
+    /// Whether the path is hidden from this process: its root has changed since the directory was opened, or a file
+    /// system was mounted over the path. Other processes may still reach the directory by the path.
     func isHidden(at path: String) -> Bool {
         if Self.identity(at: "/") != root { return true }
         var mount = crl_mount(AT_FDCWD, path)
-        // Nothing is at the path now. The folder around the path says where a new directory would be.
+        // Nothing is at the path now. A new directory would be on the mount of the parent folder.
         if mount == 0 { mount = crl_mount(AT_FDCWD, String(path[...(path.lastIndex(of: "/") ?? path.startIndex)])) }
         return mount != 0 && mount != crl_mount(descriptor, "")
     }
@@ -33,10 +34,10 @@ final class Folder: Sendable {
         status { lstat(path, $0) }.map { FileIdentity($0) }
     }
 
-    /// The way to a file by the descriptor, where `/proc` is mounted.
+    /// A path that leads to a file through the descriptor. It needs `/proc`.
     func path(_ file: String) -> String { "/proc/self/fd/\(descriptor)/\(file)" }
 
-    /// Whether the folder was removed: nobody can make a file in it any more.
+    /// Whether the folder was removed. Nobody can make a file in a removed folder.
     var isRemoved: Bool { status.st_nlink == 0 }
     var status: stat { Self.status { fstat(descriptor, $0) } ?? stat() }
     private func status(of file: String) -> stat? { Self.status { fstatat(descriptor, file, $0, AT_SYMLINK_NOFOLLOW) } }
@@ -61,7 +62,8 @@ final class Folder: Sendable {
         status(of: file).map { $0.st_mode & S_IFMT == S_IFREG && $0.st_size == 0 } ?? false
     }
 
-    /// Makes a folder with mode 0700. True also when there is a file of the name.
+    /// Makes a folder with mode 0700.
+    /// - Returns: True also when a file of that name exists.
     func makeFolder(_ file: String) -> Bool { Self.make(file, in: descriptor) }
 
     static func make(_ path: String, in folder: Int32 = AT_FDCWD) -> Bool {
@@ -75,7 +77,7 @@ final class Folder: Sendable {
     func removeFolder(_ file: String) -> Bool { unlinkat(descriptor, file, AT_REMOVEDIR) == 0 }
     func rename(_ file: String, to other: String) -> Bool { renameat(descriptor, file, descriptor, other) == 0 }
 
-    /// The names in a folder of this folder; nil, and an `errno`, when they cannot be read.
+    /// The names in a folder of this folder. Returns nil, with an `errno`, when they cannot be read.
     func files(in file: String) -> [String]? { Self.files(open(file, O_RDONLY | O_DIRECTORY)) }
     static func files(in path: String) -> [String]? { files(open(path)) }
 

@@ -1,7 +1,7 @@
 import RunLoopLocks
 import RunLoops
 
-/// The thread for control connections, deadlines and deferred sends. It starts at the first use, and never waits.
+/// The thread for control connections, deadlines and deferred sends. It starts at the first use, and never blocks.
 final class Housekeeping: Sendable {
     private let thread = Lock<RunLoopThread?>(nil)
 
@@ -18,12 +18,12 @@ final class Housekeeping: Sendable {
 
     @discardableResult
     private func withLoop<Result>(_ use: (ThreadRunLoop) throws(RunLoopError) -> Result) throws(PortError) -> Result {
-        // Under the lock, so that no work is added behind the thread's end.
+        // Under the lock, because work that is added after the thread's end would never run.
         try thread.withLock { (thread) throws(PortError) in
             func start() throws(RunLoopError) -> RunLoopThread { try RunLoopThread(name: "ports") }
             let made = if let thread { thread } else { try runLoop(start) }
             thread = made
-            // Work that the thread itself adds does not wake its loop, which could sleep in spite of the work.
+            // A loop does not wake for work that its own thread adds, and could sleep with the work undone.
             defer { if made.loop.isCurrent { made.loop.wakeUp() } }
             do throws(RunLoopError) { return try use(made.loop) } catch { throw PortError(error) }
         }
@@ -35,14 +35,14 @@ final class Housekeeping: Sendable {
     }
 
     func add(_ source: ThreadRunLoop.Source1) throws(PortError) {
-        let loop = try loop()
-        try runLoop { () throws(RunLoopError) in try loop.add(source) }
+        try withLoop { (loop) throws(RunLoopError) in try loop.add(source) }
     }
 
-    /// Ends the thread after the queued work: senders wait for its outcome.
+    /// Ends the thread after the queued work, because senders wait for the outcome of that work.
     func stop() {
         guard let ended = thread.withLock({ $0.take() }) else { return }
-        // The request comes after all others, and keeps the thread until then: its release would stop it at once.
+        // This request runs after all others. It retains the thread until then, because the release would stop the
+        // thread at once.
         _ = try? ended.loop.perform(order: .max) { ended.stop() }
         ended.loop.wakeUp()
     }

@@ -2,7 +2,8 @@ import CRunLoopShims
 import Glibc
 import RunLoops
 
-/// Unix-domain sockets without libzmq, whose `bind` steals a live owner's path, and whose `connect` reports no failure.
+/// Unix-domain sockets without libzmq, because libzmq's `bind` steals a live owner's path, and its `connect` reports no
+/// failure.
 enum LocalSocket {
     enum Kind {
         case stream, sequencedPackets
@@ -16,7 +17,7 @@ enum LocalSocket {
         return descriptor
     }
 
-    /// A socket of a control connection. No forked child has it; `crl_unforked_close` closes it.
+    /// Makes a socket for a control connection. A fork closes it in the child; `crl_unforked_close` closes it here.
     static func makeControl() throws(PortError) -> Int32 {
         let descriptor = crl_unforked_socket(Kind.sequencedPackets.type)
         guard descriptor >= 0 else { throw .last("socket") }
@@ -31,9 +32,10 @@ enum LocalSocket {
         try listening(make(kind), at: path) { Glibc.close($0) }
     }
 
-    /// Listens at a free path, for the socket's own user alone.
+    /// Listens at a free path. Only processes of the socket's own user can connect.
     private static func listening(_ socket: Int32, at path: String, close: (Int32) -> Void) throws(PortError) -> Int32 {
-        // Set before `bind`, which takes the umask's rights away, so that others have none from the first moment.
+        // Set before `bind`, which removes the umask's rights from the mode, so that other users have no access at any
+        // moment.
         fchmod(socket, 0o600)
         let isTooLong = path.utf8.count > Wire.longestSocketPath
         if !isTooLong, withAddress(path, { bind(socket, $0, $1) }) == 0 {
@@ -46,28 +48,30 @@ enum LocalSocket {
             ? .pathTooLong(path, limit: Wire.longestSocketPath) : .directory(path, call: "bind", errno: error)
     }
 
-    /// Connects without waiting: 0, or an `errno`.
+    /// Connects without waiting.
+    /// - Returns: 0, or an `errno`.
     static func connect(_ descriptor: Int32, to path: String) -> Int32 {
         guard path.utf8.count <= Wire.longestSocketPath else { return ENAMETOOLONG }
         return withAddress(path) { Glibc.connect(descriptor, $0, $1) } == 0 ? 0 : errno
     }
 
-    /// A connection of libzmq.
+    /// A connection that libzmq has made.
     struct Connection {
         let path: String
         let original: Int32
         private(set) var copy: Int32 = -1
 
-        /// Whether libzmq has its descriptor. The number may be another file's by now.
+        /// Whether libzmq still has the connection's descriptor. Another file may get the number.
         var isOpen: Bool { peerPath(of: original).map(end) == end(of: path) }
 
-        /// Keeps the connection after libzmq has closed its descriptor. False when no descriptor is left.
+        /// Duplicates the descriptor, so that the connection stays when libzmq closes its own.
+        /// - Returns: False when libzmq has closed its own, or no descriptor is left.
         mutating func keep() -> Bool {
             if copy < 0, isOpen { copy = fcntl(original, F_DUPFD_CLOEXEC, 0) }
             return copy >= 0
         }
 
-        /// Whether the peer has bytes to read from a connection that is kept.
+        /// Whether the peer has not read everything from a connection that was kept.
         var hasUnread: Bool { LocalSocket.hasUnread(copy) }
 
         func drop() { close(copy) }
@@ -90,12 +94,14 @@ enum LocalSocket {
     /// All sockets that are connected to a path, with the ends of the paths.
     static func connected() -> [(end: String, number: Int32)] {
         var numbers = (Folder.files(in: "/proc/self/fd") ?? []).compactMap { Int32($0) }
-        // Without /proc, or a descriptor for it. The limit may have been lowered below numbers in use, or be huge.
+        // `/proc` is not mounted, or no descriptor is left to open it. The limit may be huge, or lower than numbers in
+        // use.
         if numbers.isEmpty { numbers = Array(0..<Int32(min(max(Descriptor.limit, 1 << 16), 1 << 20))) }
         return numbers.compactMap { number in peerPath(of: number).map { (end(of: $0), number) } }
     }
 
-    /// A process and a port, which no other socket has. What leads there is the owner's way to the directory.
+    /// The last two parts of a path. They name the process and the port, and so one socket. The parts before depend on
+    /// how the owner reaches the directory.
     static func end(of path: String) -> String {
         let slash = UInt8(ascii: "/")
         guard let last = path.utf8.lastIndex(of: slash), let former = path.utf8[..<last].lastIndex(of: slash) else {
@@ -117,9 +123,9 @@ enum LocalSocket {
     }
 
     enum Listening {
-        /// A process that is there, or may be.
+        /// A process listens, or may listen.
         case somebody
-        /// The process that did is gone.
+        /// The process that listened is gone.
         case nobody
         /// The path leads to no socket. Perhaps a folder on its way has moved.
         case noSocket
@@ -149,8 +155,9 @@ enum LocalSocket {
     }
 }
 
-/// The kernel's word on the process at the other end of a local socket (SO_PEERCRED). Only this user's processes are
-/// let in: here by control connections; at ports' sockets, `CAcceptGuard` and libzmq's peer filter do the same.
+/// The credentials of the process at the other end of a local socket, from the kernel (SO_PEERCRED). Control
+/// connections accept only processes of this user. At the sockets of ports, `CAcceptGuard` and libzmq's peer filter do
+/// the same.
 struct PeerCredentials {
     private(set) var pid: pid_t = 0
     private(set) var uid: uid_t = 0

@@ -6,7 +6,8 @@ import RunLoops
 
 package let log = Log()
 
-/// The library's log. A write may block, or raise SIGPIPE: a thread of its own writes, while there are lines to write.
+/// The library's log. A write may block or raise SIGPIPE, so a thread of the log's own writes the lines. The thread
+/// lives while there are lines to write.
 package final class Log: Sendable {
     private typealias Lines = [(level: Logger.Level, text: String)]
 
@@ -15,7 +16,7 @@ package final class Log: Sendable {
         var queue: Lines = []
         var lost = 0
         var isWriting = false
-        /// The thread waits here until it may report how many lines were left out.
+        /// The writing thread waits for this latch until it may report the number of omitted lines.
         var rest: Latch?
         var isClosing = false
     }
@@ -23,7 +24,11 @@ package final class Log: Sendable {
     private let state = Lock(State())
     private let standardError = StandardError()
 
-    /// A line about a peer, or about this process. A kind of fault is written once for each subject.
+    /// Writes a line about a peer, or about this process.
+    /// - Parameters:
+    ///   - subject: The subject, which has its own limit of lines.
+    ///   - kind: A kind of fault, which is written once for each subject; nil to write each line.
+    ///   - text: The line.
     func warning(
         about subject: LogRateLimit.Subject = .own, once kind: String? = nil, _ text: @autoclosure () -> String
     ) { append(.warning, subject, kind, text) }
@@ -34,13 +39,13 @@ package final class Log: Sendable {
         append(.info, subject, nil, text)
     }
 
-    /// A state of a connection or a port.
+    /// Writes a change in the state of a connection or a port.
     func debug(_ text: @autoclosure () -> String) { if Self.level <= .debug { tell(.debug, text()) } }
 
-    /// A step of a message. The ways of messages ask ``tellsMessages`` before, and keep the answer.
+    /// Writes a step of a message. Code on the way of messages reads ``tellsMessages`` once, and keeps the answer.
     func trace(_ text: @autoclosure () -> String) { if Self.tellsMessages { tell(.trace, text()) } }
 
-    /// Without a limit: somebody has asked for all of them.
+    /// Writes a line without the rate limit, because somebody has chosen a level that includes all lines.
     private func tell(_ level: Logger.Level, _ text: String) { if !Fork.isChild { append((level, text)) } }
 
     private func append(_ level: Logger.Level, _ subject: LogRateLimit.Subject, _ kind: String?, _ text: () -> String) {
@@ -56,7 +61,7 @@ package final class Log: Sendable {
             if let line {
                 if state.queue.count < most { state.queue.append(line) } else { state.lost += 1 }
             }
-            // A line that is not written, and not counted as left out, is no work.
+            // A repeated fault is neither written nor counted as omitted, and needs no thread.
             let needsThread = !state.isWriting && (line != nil || state.limit.omitted > 0)
             if needsThread { state.isWriting = true }
             return (needsThread, line == nil ? nil : state.rest.take())
@@ -69,23 +74,23 @@ package final class Log: Sendable {
     }
 
     private static let label = "swift-ports"
-    /// The environment's word, whatever level the program has chosen.
+    /// The level in `PORTS_LOG_LEVEL`, which overrides the level that the program has chosen.
     private static let chosenLevel = levelWord.flatMap { Logger.Level(rawValue: $0) }
     private static let levelWord = getenv("PORTS_LOG_LEVEL").map { String(cString: $0).lowercased() }
 
-    /// Tells of a level that is none.
+    /// Warns about a value of `PORTS_LOG_LEVEL` that is no level.
     func checkLevel() {
         guard let word = Self.levelWord, !word.isEmpty, Self.chosenLevel == nil else { return }
         let levels = Logger.Level.allCases.map(\.rawValue).joined(separator: ", ")
         warning("PORTS_LOG_LEVEL is \(word.quoted), which is none of \(levels)")
     }
 
-    /// The lowest level of lines that somebody wants; the program's is that of its logging system when it makes its first
-    /// port or right.
+    /// The lowest level that is written. Without `PORTS_LOG_LEVEL`, it is the level of the program's logging system
+    /// when the program makes its first port or right.
     private static let level = chosenLevel ?? Logger(label: label).logLevel
     static let tellsMessages = level <= .trace
 
-    /// Made with the first line: until then, the program may set up its logging system.
+    /// Made with the first line, because the program may set up its logging system until then.
     private static let logger = {
         var logger = Logger(label: label)
         if let chosenLevel { logger.logLevel = chosenLevel }
@@ -94,7 +99,7 @@ package final class Log: Sendable {
 
     private func write() {
         crl_thread_set_name("ports log")
-        // A log that was closed, or is as large as a file may be, must not end the program.
+        // A closed pipe, or a log file at the size limit, must not end the program by a signal.
         var signals = sigset_t()
         sigemptyset(&signals)
         sigaddset(&signals, SIGPIPE)
@@ -106,10 +111,11 @@ package final class Log: Sendable {
         }
     }
 
-    /// A program's own handler takes all lines; swift-log's writes to descriptor 2, whatever that is.
+    /// Whether the lines may be written. A handler of the program's own takes all lines. swift-log's default handler
+    /// writes to descriptor 2, which may have become another file.
     private var hasTaker: Bool { !(Self.logger.handler is StreamLogHandler) || standardError.isInPlace }
 
-    /// The lines to write now, or the rest; nil when the thread may end.
+    /// The lines to write now, or the latch to wait for; nil when the thread may end.
     private func nextStep() -> (lines: Lines, rest: (Latch, until: MonotonicInstant)?)? {
         state.withLock { state in
             state.rest = nil

@@ -1,7 +1,7 @@
 import Glibc
 import RunLoops
 
-/// Limits the lines of the log, for each subject and for all peers together. The process's own lines count apart.
+/// Limits the lines of the log for each subject, and for all peers together. Lines about this process count separately.
 struct LogRateLimit {
     enum Subject: Hashable {
         case process(pid_t)
@@ -23,7 +23,7 @@ struct LogRateLimit {
     private var counts: [Subject: Int] = [:]
     private var count = 0
     private(set) var omitted = 0
-    /// Faults that were written, and are not written again.
+    /// Faults that were written once, and are not written again.
     private var said: Set<Fault> = []
 
     mutating func admits(_ subject: Subject, once kind: String?, at now: MonotonicInstant) -> Bool {

@@ -2,6 +2,7 @@ import CRunLoopShims
 import Glibc
 import RunLoops
 
+/// The state of processes, as `/proc` and pidfds show it.
 package enum ProcessStatus {
     /// The start time in clock ticks since boot: the 22nd field of the stat file.
     static func startTime(of pid: pid_t) -> UInt64? {
@@ -32,7 +33,7 @@ package enum ProcessStatus {
     /// Whether a thread of this process is on a processor, or waits for one.
     static func isComputing(thread: Int32) -> Bool { fields("/proc/self/task/\(thread)/stat")?.first == "R" }
 
-    /// Whether the process is gone, or runs none of its program any more, though it may still have sockets.
+    /// Whether the process has ended or is exiting. An exiting process may still have open sockets.
     static func isEnding(_ pid: pid_t) -> Bool {
         guard pid > 0 else { return false }
         guard let leader = fields("/proc/\(pid)/stat") else { return isGone(pid) }
@@ -41,14 +42,14 @@ package enum ProcessStatus {
         // A program may continue after the end of its first thread.
         let tasks = "/proc/\(pid)/task"
         let threads = (Folder.files(in: tasks) ?? []).map { "\(tasks)/\($0)/stat" }
-        // No descriptor may be left to look with.
+        // No descriptor may be left to read the folder with.
         if threads.isEmpty { return isGone(pid) }
         return threads.allSatisfy { thread in
             fields(thread).map(isEnding) ?? (access(thread, F_OK) != 0 && errno == ENOENT)
         }
     }
 
-    /// Whether no thread of the process is left, without `/proc`. The process need not be collected.
+    /// Whether no thread of the process is left. A pidfd shows that without `/proc`. A zombie has no threads.
     private static func isGone(_ pid: pid_t) -> Bool {
         if kill(pid, 0) != 0, errno == ESRCH { return true }
         let descriptor = crl_pidfd_open(pid)
@@ -68,7 +69,7 @@ package enum ProcessStatus {
         return text[text.index(after: end)...].split(separator: " ")
     }
 
-    /// Whether `pid` here may be the process that calls itself `own`: each pid namespace has other ids.
+    /// Whether the process with the id `pid` here may have the id `own` in its own pid namespace.
     static func isProcess(_ pid: pid_t, knownToItselfAs own: pid_t) -> Bool {
         // The kernel says 0 for a process that has no id here.
         pid == own || pid == 0 || !showsOwnNamespace || ids(of: "\(pid)")?.last == own

@@ -6,7 +6,7 @@ import RunLoops
 extension ProcessIdentity {
     static let own = ProcessIdentity(pid: getpid())
 
-    /// The process as it is now: a name that is asked for later could be that of another process.
+    /// Reads the program's name now, because the pid may belong to another process later.
     init(pid: pid_t) {
         self.pid = pid
         program = pid > 0 ? Self.program(of: pid) : nil
@@ -16,7 +16,7 @@ extension ProcessIdentity {
 
     private static func program(of pid: pid_t) -> String? {
         if let path = ProcessStatus.program(of: pid) { return name(of: path) }
-        // A process that must not be debugged hides its file, but not its name.
+        // A process that must not be debugged hides the path of its program, but not the program's name.
         return Descriptor.text(of: "/proc/\(pid)/comm")?.split(separator: "\n").first.map(String.init)
     }
 

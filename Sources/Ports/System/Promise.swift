@@ -1,12 +1,13 @@
 import RunLoopLocks
 import RunLoops
 
-/// A value that is set once. The thread that sets it calls the handlers, in their order; later ones are called at once.
+/// A value that is set once. The thread that sets it calls the handlers in their order. A handler that is added later
+/// is called at once.
 final class Promise<Value: Sendable>: Sendable {
     typealias Handler = @Sendable (Value) -> Void
 
     private struct State {
-        /// Whether the value is fixed. It may not be visible yet.
+        /// Whether the value is decided. It may not be visible yet.
         var isDecided = false
         var value: Value?
         /// Whether all handlers were called, so that a later one is called at once.
@@ -19,8 +20,11 @@ final class Promise<Value: Sendable>: Sendable {
 
     var value: Value? { state.withLock { $0.value } }
 
-    /// Sets the value, wakes the waiters, and calls the handlers. Returns whether it was the first, which alone counts.
-    /// - Parameter beforeTold: Called when the value is fixed and not visible yet.
+    /// Sets the value, wakes the waiters, and calls the handlers. Only the first call has an effect.
+    /// - Parameters:
+    ///   - value: The value.
+    ///   - beforeTold: Called when the value is decided and not visible yet.
+    /// - Returns: Whether this was the first call.
     @discardableResult
     func set(_ value: Value, beforeTold: () -> Void = {}) -> Bool {
         if state.withLock({ exchange(&$0.isDecided, with: true) }) { return false }
@@ -40,6 +44,7 @@ final class Promise<Value: Sendable>: Sendable {
         }
     }
 
+    /// Calls a handler when the value is set, or at once.
     func whenSet(_ handler: @escaping Handler) {
         let value = state.withLock { state -> Value? in
             if !state.isTold { state.handlers.append(handler) }
@@ -49,10 +54,12 @@ final class Promise<Value: Sendable>: Sendable {
     }
 
     func dropHandlers() {
-        // Released after the lock: the release may call back in here.
+        // Released after the lock, because the release may call this object again.
         _ = state.withLock { exchange(&$0.handlers, with: []) }
     }
 
+    /// Blocks until the value is set.
+    /// - Returns: Nil when the deadline came first.
     func wait(until deadline: MonotonicInstant) -> Value? {
         if let value { return value }
         let waiter = Latch()
@@ -62,6 +69,9 @@ final class Promise<Value: Sendable>: Sendable {
         return value
     }
 
+    /// Suspends until the value is set.
+    /// - Returns: Nil when the deadline came first.
+    /// - Throws: `CancellationError`, or ``PortError`` without a thread for the deadline.
     nonisolated(nonsending) func value(
         before deadline: MonotonicInstant, on housekeeping: Housekeeping
     ) async throws -> Value? {
@@ -72,7 +82,7 @@ final class Promise<Value: Sendable>: Sendable {
             repeat { if let value { return value } } while try await waiter.wait(until: deadline)
             return nil
         } catch {
-            // The value may have come with the cancellation.
+            // The value may have been set together with the cancellation.
             if let value { return value }
             throw error
         }

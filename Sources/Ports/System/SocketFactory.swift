@@ -7,17 +7,17 @@ import ZeroMQ
 final class SocketFactory: Sendable {
     private enum State {
         case unused
-        /// The spare descriptors are for the end of the runtime, when no other may be left.
+        /// The spare descriptors are for the end of the runtime, when no other descriptor may be left.
         case open(Context, spares: [Int32])
         case closed
     }
 
     private let state = Lock(State.unused)
 
-    /// Where the bell of a port of the runtime is.
+    /// The address of the bell of a port.
     private static func bellAddress(_ port: PortID) -> String { "inproc://\(port.number)" }
 
-    /// A socket that receives a port's messages.
+    /// Makes a socket that receives a port's messages.
     func makePull(for port: PortID, highWaterMark: Int32, messageLimit: Int) throws(PortError) -> Socket {
         try make(
             .pull, Self.bellAddress(port),
@@ -30,27 +30,30 @@ final class SocketFactory: Sendable {
             ])
     }
 
-    /// A socket that wakes a port of this runtime. One bell says as much as many, and only the descriptor's report
-    /// counts: a connection that keeps the last frame takes 33 KiB less memory than one with queues.
+    /// Makes a socket that wakes a port of this runtime. One bell has the effect of many, because only the readable
+    /// descriptor counts. So the connection keeps one frame, which takes 33 KiB less memory than queues.
     func makeBell(of port: PortID) throws(PortError) -> Socket {
         try make(.push, Self.bellAddress(port), [.conflate(true), .linger(0)])
     }
 
-    /// Closes the sockets of a port. First their connection is ended and their address given up: then libzmq ends them at
-    /// once, in the order in which they were closed.
+    /// Closes the sockets of a port. Ends their connection and gives up their address first, because then libzmq ends
+    /// the sockets at once, in the order in which they were closed.
     static func close(_ pull: consuming Socket, _ bell: consuming Socket?, of port: PortID) {
-        // A call fails when the context is ending, and with it the connection.
+        // A call fails when the context is ending. Then the connection ends with the context.
         try? pull.unbind(bellAddress(port))
         guard let bell else { return }
         try? bell.disconnect(bellAddress(port))
-        // libzmq's steps to end a connection: the pull socket agrees, the bell learns that, and so does the pull socket.
+        // libzmq ends a connection in three steps. Each step is a command, which a socket handles when its events are
+        // read: the pull socket agrees to the end, the bell confirms, and the pull socket removes the connection.
         _ = try? pull.events()
         _ = try? bell.events()
         _ = try? pull.events()
     }
 
+    /// Makes a socket that sends to a port of another process.
     func makePush(_ address: String, highWaterMark: Int32) throws(PortError) -> Socket {
-        // Never to a stranger that takes the path after the owner's death, and nothing queued for nobody.
+        // libzmq must not reconnect, because a stranger may bind the path after the owner's death. It must not queue
+        // messages without a connection, because nobody would get them.
         let toOwnerOnly: [Socket.Option] = [.reconnectInterval(-1), .immediate(true)]
         return try make(.push, address, [.sendHighWaterMark(highWaterMark), .linger(-1)] + toOwnerOnly)
     }
@@ -60,7 +63,8 @@ final class SocketFactory: Sendable {
         let context = try context()
         do throws(ZeroMQError) {
             let socket = try Socket(kind, in: context)
-            // A stopped process is waited for. When it goes on, libzmq looks at the time first, then at what has come.
+            // No deadline for the handshake, because the peer may be a stopped process. When this process was stopped,
+            // too, and continues, libzmq would check the deadline before it reads the handshake that has arrived.
             for option in [.handshakeInterval(0)] + options { try socket.set(option) }
             if kind == .pull { try socket.bind(address) } else { try socket.connect(address) }
             return socket
@@ -74,7 +78,8 @@ final class SocketFactory: Sendable {
         }
     }
 
-    /// Throws when the reserve of descriptors is touched. Closed sockets that libzmq has not ended do not count.
+    /// Throws when the reserve of descriptors is touched. Waits before for closed sockets that libzmq has not ended,
+    /// because their descriptors will be free.
     func checkReserve() throws(PortError) {
         if DescriptorReserve.isLeft { return }
         try Fork.check()
@@ -99,7 +104,7 @@ final class SocketFactory: Sendable {
         }
     }
 
-    /// Refuses further sockets, frees the spare descriptors, and returns the context, for the caller to terminate.
+    /// Refuses further sockets, frees the spare descriptors, and returns the context, which the caller terminates.
     func close() -> Context? {
         guard case .open(let context, let spares) = state.withLock({ exchange(&$0, with: .closed) }) else { return nil }
         for spare in spares { Glibc.close(spare) }
@@ -108,9 +113,11 @@ final class SocketFactory: Sendable {
 }
 
 extension Socket {
+    /// Sends a frame without waiting. Returns false without room.
     func sendNow(_ frame: inout Frame) throws(PortError) -> Bool {
         do throws(ZeroMQError) {
-            // libzmq reads its commands only now and then; reading the events makes it look again for room.
+            // A send processes libzmq's commands only now and then. Reading the events processes them, so that libzmq
+            // sees new room.
             if try send(&frame) { return true }
             return try events().contains(.sendable) ? send(&frame) : false
         } catch {

@@ -1,7 +1,8 @@
 import Glibc
 import RunLoops
 
-/// Whether descriptor 2 is still a standard error. When a program has closed it, another file may get the number.
+/// Tells whether descriptor 2 is still the standard error. After a program has closed it, another file may get the
+/// number.
 struct StandardError {
     private let descriptor: Int32
     private let first: FileIdentity?
@@ -11,8 +12,9 @@ struct StandardError {
         first = FileIdentity(of: descriptor)
     }
 
-    /// A program may put a log file, a terminal or a pipe in its place. Children inherit a standard error, so what is
-    /// closed on exec is none. A socket is one if it was from the beginning, as under systemd.
+    /// Whether the descriptor is a file, a terminal or a pipe, which the program may have put in the place of the first
+    /// one. A descriptor that is closed on exec does not count, because children inherit a standard error. A socket
+    /// counts if it was there from the beginning, as under systemd.
     var isInPlace: Bool {
         let flags = fcntl(descriptor, F_GETFD)
         var status = stat()

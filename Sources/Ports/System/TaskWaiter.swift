@@ -1,7 +1,7 @@
 import RunLoopLocks
 import RunLoops
 
-/// A task that waits without a thread: the housekeeping thread watches the descriptor and the clock.
+/// A task that waits without blocking a thread. The housekeeping thread watches the descriptor and the clock.
 final class TaskWaiter: Waiter {
     private struct State {
         var isWoken = false
@@ -24,7 +24,7 @@ final class TaskWaiter: Waiter {
         continuation?.resume()
     }
 
-    /// Has the descriptor end the next wait, too. The descriptor must be open during the call.
+    /// Ends the next wait also when the descriptor becomes readable. The descriptor must be open during the call.
     func watch(_ descriptor: Int32) throws(PortError) {
         let watch = try housekeeping.watch(descriptor, "a port that a task waits for", for: self)
         state.withLock { $0.watch = watch }
@@ -32,7 +32,9 @@ final class TaskWaiter: Waiter {
 
     private func stopWatching() { state.withLock { $0.watch.take() }?.invalidate() }
 
-    /// Suspends until a wake-up, the descriptor, the deadline (false if it has passed) or a cancellation, which throws.
+    /// Suspends until a wake-up, the descriptor or the deadline.
+    /// - Returns: False when the deadline had passed before the call.
+    /// - Throws: `CancellationError`, or ``PortError`` without a thread for the deadline.
     nonisolated(nonsending) func wait(until deadline: MonotonicInstant) async throws -> Bool {
         defer { stopWatching() }
         if deadline.hasPassed { return false }

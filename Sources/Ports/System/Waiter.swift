@@ -4,8 +4,11 @@ import RunLoops
 import Synchronization
 import ZeroMQ
 
-/// A thread, a task or a queue that waits for an event or for a socket's descriptor. The descriptor is edge-triggered,
-/// and any call on the socket consumes the edge: of several waiters for room, only the first watches the descriptor.
+/// A thread, a task or a queue that waits for an event or for a socket's descriptor.
+///
+/// libzmq's descriptor is edge-triggered, and any call on the socket consumes the edge. If two waiters polled the
+/// descriptor, a call of the first would consume the edge that the second waits for. So of several waiters for room,
+/// only the first watches the descriptor.
 protocol Waiter: AnyObject, Sendable {
     /// Ends the current wait, or the next. Called with no lock held: a task may continue inside the call.
     func wake()
@@ -15,7 +18,7 @@ protocol Waiter: AnyObject, Sendable {
 protocol Service: Waiter {}
 
 final class ThreadWaiter: Waiter {
-    /// Nil when no descriptor was left. Then the thread polls, a hundred times a second.
+    /// Nil when no descriptor was left. Then the thread polls every 10 ms.
     private let event = try? EventDescriptor()
     private let isWoken = Atomic(false)
 
@@ -24,7 +27,8 @@ final class ThreadWaiter: Waiter {
         event?.raise()
     }
 
-    /// Waits, the first waiter for the socket's descriptor, too. False when the deadline came first.
+    /// Blocks until a wake-up, or until the descriptor is readable.
+    /// - Returns: False when the deadline came first.
     func wait(for descriptor: Int32?, until deadline: MonotonicInstant) -> Bool {
         while true {
             let end = event == nil ? min(deadline, .now + .milliseconds(10)) : deadline
@@ -39,7 +43,7 @@ final class ThreadWaiter: Waiter {
     }
 }
 
-/// What wakes a waiter once, until it is invalidated.
+/// A source or a timer that wakes a waiter once, until it is invalidated.
 protocol Watch: AnyObject, Sendable {
     var isValid: Bool { get }
     func invalidate()
@@ -49,8 +53,9 @@ extension ThreadRunLoop.Source1: Watch {}
 extension ThreadRunLoop.Timer: Watch {}
 
 extension Housekeeping {
-    /// Wakes the waiter once, when the descriptor becomes readable; when no descriptor is left to watch it with, soon:
-    /// then the waiter polls. The descriptor must be open during the call. Throws without a thread.
+    /// Wakes the waiter once, when the descriptor becomes readable. When no descriptor is left for watching, wakes it
+    /// after 10 ms, so that the waiter polls. The descriptor must be open during the call.
+    /// - Throws: ``PortError`` without a housekeeping thread.
     func watch(_ descriptor: Int32, _ label: String, for waiter: some Waiter) throws(PortError) -> any Watch {
         let source = ThreadRunLoop.Source1(descriptor: descriptor, label: label) { [weak waiter] turn in
             turn.source.invalidate()

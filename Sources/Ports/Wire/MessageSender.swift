@@ -9,21 +9,10 @@ public struct MessageSender: Sendable, Hashable {
 }
 
 extension MessageSender {
-    /// Reads "localhost:UID:GID:PID". By hand and from behind: a message that is traced or monitored waits for this.
+    /// Reads "localhost:UID:GID:PID", libzmq's `Peer-Address`.
     init?(peerAddress text: UnsafeBufferPointer<UInt8>) {
-        var end = text.count
-        func popLast() -> UInt32? {
-            var (start, value, scale) = (end, 0 as UInt64, 1 as UInt64)
-            while start > 0, end - start < 10, case let digit = text[start - 1] &- UInt8(ascii: "0"), digit < 10 {
-                value += UInt64(digit) * scale
-                scale *= 10
-                start -= 1
-            }
-            guard start < end, start > 0, text[start - 1] == UInt8(ascii: ":") else { return nil }
-            end = start - 1
-            return UInt32(exactly: value)
-        }
-        guard let pid = popLast().flatMap({ Int32(exactly: $0) }), let gid = popLast(), let uid = popLast()
+        let fields = text.split(separator: UInt8(ascii: ":")).suffix(3).map { String(decoding: $0, as: UTF8.self) }
+        guard fields.count == 3, let uid = UInt32(fields[0]), let gid = UInt32(fields[1]), let pid = Int32(fields[2])
         else { return nil }
         self.init(pid: pid, uid: uid, gid: gid)
     }

@@ -1,4 +1,5 @@
-/// The identity of a port, unique everywhere and for ever: the owner's incarnation, and a number that is never reused.
+/// The identity of a port, which is unique everywhere and for ever: the owner's incarnation, and a number that is never
+/// reused.
 public struct PortID: Hashable, Sendable, CustomStringConvertible {
     /// The incarnation of the owner's process.
     public let incarnation: Incarnation
@@ -20,7 +21,7 @@ public struct PortID: Hashable, Sendable, CustomStringConvertible {
             return String(repeating: "0", count: 32 - digits.count) + digits
         }
 
-        /// For a process of which nothing else is known.
+        /// The text for a process of which only the incarnation is known.
         var shortDescription: String { "process \(description.prefix(8))" }
     }
 }
@@ -29,7 +30,7 @@ public struct PortID: Hashable, Sendable, CustomStringConvertible {
 package typealias Incarnation = PortID.Incarnation
 
 extension Incarnation {
-    /// Takes exactly the 32 digits of ``description``.
+    /// Reads the 32 digits of ``description``, and nothing else.
     init?(_ digits: some StringProtocol) {
         guard digits.utf8.count == 32, digits.utf8.allSatisfy({ (48...57).contains($0) || (97...102).contains($0) }),
             let bits = UInt128(digits, radix: 16)

@@ -1,7 +1,7 @@
-/// A port as people know it: its name, and its owner's program and pid, as far as this process knows them.
-/// Its text is one of “port “clock” of clockd (pid 4711)”, “port 3 of clockd (pid 4711)” and “port 3 of process bb278612”.
+/// A port in texts: its name, and its owner's program and pid, as far as this process knows them. The text is one of
+/// “port “clock” of clockd (pid 4711)”, “port 3 of clockd (pid 4711)” and “port 3 of process bb278612”.
 ///
-/// Two identities are equal when they are of the same port, whatever is known of it. The facts are those of the moment
+/// Two identities are equal when they name the same port, whatever else is known. The facts are those of the moment
 /// when the identity was made. They stay after the owner's end.
 public struct PortIdentity: Hashable, Sendable, CustomStringConvertible {
     /// Shared, so that an error is small.
@@ -24,8 +24,8 @@ public struct PortIdentity: Hashable, Sendable, CustomStringConvertible {
     /// The unique identity of the port.
     public var id: PortID { facts.id }
 
-    /// The registered name, or the last one; nil when the port never had one, or this process has not heard of it. Of
-    /// several, the newest.
+    /// The registered name, or the last one; nil when the port never had a name, or this process does not know it. Of
+    /// several names, the newest.
     public var name: String? { facts.name }
 
     /// The process id of the owner; nil when it is not known.
@@ -34,13 +34,13 @@ public struct PortIdentity: Hashable, Sendable, CustomStringConvertible {
     /// The name of the owner's program, without folders; nil when it is not known.
     public var program: String? { owner?.program }
 
-    /// Whether two identities are of the same port.
+    /// Whether two identities name the same port.
     public static func == (left: PortIdentity, right: PortIdentity) -> Bool { left.id == right.id }
 
     /// Hashes the ``id``.
     public func hash(into hasher: inout Hasher) { hasher.combine(id) }
 
-    /// The name, else the number, and the owner.
+    /// The name, or else the number, and the owner.
     public var description: String {
         let port = name.map { "port \($0.quoted)" } ?? "port \(id.number)"
         return "\(port) of \(ownerText)"
@@ -50,7 +50,7 @@ public struct PortIdentity: Hashable, Sendable, CustomStringConvertible {
     var ownerText: String { owner?.description ?? id.incarnation.shortDescription }
 }
 
-/// A process as people know it.
+/// A process in texts: its program and its pid.
 struct ProcessIdentity: Hashable, Sendable, CustomStringConvertible {
     /// 0 when the process has no id in this process's pid namespace.
     let pid: Int32

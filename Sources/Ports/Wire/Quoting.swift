@@ -1,5 +1,6 @@
 extension StringProtocol {
-    /// Without what could change the text around it: others choose the names of ports and programs. A long text is cut.
+    /// The text without characters that could change the text around it, because others choose the names of ports and
+    /// programs. A long text is cut.
     var printable: String {
         let isLong = utf8.count > 320
         let shown = unicodeScalars.prefix(isLong ? 80 : 320)

@@ -1,18 +1,23 @@
-/// Why a server has not replied to a request. A handler throws one to choose what the asker learns: ``PortError`` has it
-/// as `failed`. Another error that a handler throws becomes a failure with the error's description.
+/// The reason why a server has not replied to a request. A handler throws a failure to choose what the asker learns
+/// from ``PortError``, which contains it as `failed`. Any other error that a handler throws becomes a failure with the
+/// error's description.
 public struct RequestFailure: Error, Hashable, Sendable, CustomStringConvertible {
-    /// A sentence for people.
+    /// The reason, as a sentence.
     public var text: String
-    /// More, for the asking program.
+    /// Further data for the asking program.
     public var data: [UInt8]?
-    /// Whether the server that was asked has no handler for the request; then the data is the text of those that it has.
+    /// Whether the server has no handler for the request. Then the data is a text of the requests that it has handlers
+    /// for.
     package private(set) var isUnknownRequest = false
-    /// The id of the message that says this. A failure that was received, and that a handler throws on, is its handler's.
+    /// The id of the failure's message. A received failure that a handler throws counts as that handler's own.
     package private(set) var id = ID.failed
-    /// Whether the library found the failure: no handler chose it as an answer.
+    /// Whether the library has found the failure, so that no handler has chosen it as an answer.
     private(set) var isFault = false
 
-    /// Makes a failure of a sentence, and of data for the asking program.
+    /// Makes a failure.
+    /// - Parameters:
+    ///   - text: The reason, as a sentence.
+    ///   - data: Further data for the asking program.
     public init(_ text: String, data: [UInt8]? = nil) {
         self.text = text
         self.data = data
@@ -34,10 +39,10 @@ public struct RequestFailure: Error, Hashable, Sendable, CustomStringConvertible
     /// The sentence.
     public var description: String { text }
 
-    /// The components of a message that says this.
+    /// The components of the failure's message.
     package var components: [[UInt8]] { [Array(text.utf8)] + (data.map { [$0] } ?? []) }
 
-    /// What such a message says.
+    /// Reads the components of a failure's message.
     package init(components: [[UInt8]], isUnknownRequest: Bool = false) {
         self.isUnknownRequest = isUnknownRequest
         text = String(decoding: components.first ?? [], as: UTF8.self)

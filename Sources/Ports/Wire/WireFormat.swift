@@ -30,7 +30,7 @@ enum Wire {
 
     enum Kind: UInt8 {
         case message = 0, request, reply, drainProbe
-        /// What a request gets in place of a reply. The id says what the components are: see `RequestFailure`.
+        /// A failure in place of a reply. The id says what the components are: see `RequestFailure`.
         case failure
     }
 
@@ -39,14 +39,14 @@ enum Wire {
         frame.withUnsafeBytes { $0.count >= headerSize && $0[2] == Kind.drainProbe.rawValue }
     }
 
-    /// The message that wakes a port whose list of local messages was closed. No other frame is so short.
+    /// The message that wakes a port whose list of local messages was closed. No other frame is as short.
     static func bell(_ mark: UInt32) throws(ZeroMQError) -> Frame {
         var frame = try Frame(count: MemoryLayout.size(ofValue: mark))
         frame.withUnsafeMutableBytes { $0.setLittle(mark, at: 0) }
         return frame
     }
 
-    /// Whether a frame is the bell of the runtime that has the mark. No connection has brought a bell.
+    /// Whether a frame is the bell of the runtime with the mark. A bell comes by `inproc`, so it has no peer address.
     static func isBell(_ frame: borrowing Frame, _ mark: UInt32) -> Bool {
         frame.withUnsafeBytes { $0.count == MemoryLayout.size(ofValue: mark) && $0.little(at: 0) == mark }
             && frame.property("Peer-Address") == nil
@@ -135,7 +135,7 @@ extension WireHeader {
 }
 
 extension WireHeader {
-    /// What the log calls a message.
+    /// The message, as the log names it.
     func text(_ count: Int, size: Int, name: String? = nil) -> String {
         let named = name.map { " (\($0))" } ?? ""
         let subject =

@@ -24,6 +24,8 @@ struct WireRight: Equatable {
 }
 
 extension WireRight {
+    /// Reads a right from the wire.
+    /// - Throws: `Wire.Malformed`, also for surplus bytes.
     init(checking bytes: UnsafeRawBufferPointer) throws(Wire.Malformed) {
         guard bytes.count >= Self.fixedSize else { throw .badRight }
         guard bytes[0] == Self.version else { throw .badRightVersion(bytes[0]) }
