@@ -45,7 +45,7 @@ struct Doctor: ParsableCommand {
             do {
                 findings += try services()
             } catch {
-                findings.append(("service", Finding(state: .error, text: printable("\(error)"))))
+                findings.append(("service", Finding(state: .error, text: "\(error)".escaped)))
             }
         }
         if output.isJSON {
@@ -68,7 +68,7 @@ struct Doctor: ParsableCommand {
                 let state = finding.state.rawValue
                 let subject =
                     finding.look.map { look in
-                        "“\(printable(look.registration.name))”" + (look.state == "?" ? "" : " is \(look.state)")
+                        "“\(look.registration.name.escaped)”" + (look.state == "?" ? "" : " is \(look.state)")
                     } ?? subject
                 let indent = String(repeating: " ", count: 9)
                 for (number, line) in wrapped("\(subject): \(finding.text)", toWidth: width).enumerated() {
@@ -86,7 +86,7 @@ struct Doctor: ParsableCommand {
         do throws(PortError) {
             return try check()
         } catch {
-            return Finding(state: .error, text: printable("\(error)"))
+            return Finding(state: .error, text: "\(error)".escaped)
         }
     }
 
@@ -95,7 +95,7 @@ struct Doctor: ParsableCommand {
         let count = try names.registrations().count
         let origin = ["PORTS_DIRECTORY", "XDG_RUNTIME_DIR"].first(where: isSet)
         let choice = origin.map { "from " + $0 } ?? "the default"
-        return Finding(text: "\(printable(names.path)) (\(choice)), \(count) name\(count == 1 ? "" : "s")")
+        return Finding(text: "\(names.path.escaped) (\(choice)), \(count) name\(count == 1 ? "" : "s")")
     }
 
     private func isSet(_ variable: String) -> Bool { getenv(variable).map { $0.pointee != 0 } ?? false }
@@ -155,7 +155,7 @@ struct Doctor: ParsableCommand {
                 return (
                     "service",
                     Finding(
-                        state: state, look: look, text: printable(text) + (chain.map { "; \($0.text)" } ?? ""),
+                        state: state, look: look, text: text.escaped + (chain.map { "; \($0.text)" } ?? ""),
                         remedy: chain?.remedy ?? remedy, chain: chain)
                 )
             }
@@ -171,7 +171,7 @@ struct Doctor: ParsableCommand {
             let text =
                 "process \(owner.pid) uses a former directory at \(path), which was "
                 + "removed or moved: nobody finds its names"
-            return ("hidden", Finding(state: .error, text: printable(text), remedy: "restart the process"))
+            return ("hidden", Finding(state: .error, text: text.escaped, remedy: "restart the process"))
         }
     }
 

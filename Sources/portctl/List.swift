@@ -37,11 +37,11 @@ struct List: ParsableCommand {
         let shown = !isShort ? looks : looks.sorted { $0.rank < $1.rank }
         let rows = shown.map { look -> [String] in
             let found = look.registration
-            var row = [printable(found.name), "\(found.pid)"]
+            var row = [found.name.escaped, "\(found.pid)"]
             if !isNarrow { row += ["\(found.uid)", isShort ? shortTime(found.since) : time(found.since)] }
             row += [look.state, look.statistics.map { "\($0.waiting)" } ?? "?"]
             row.append(isNarrow ? found.shownProgram.lastComponent : found.shownProgram)
-            if isHandling { row.append(look.handling.map(printable) ?? "-") }
+            if isHandling { row.append(look.handling.map(\.escaped) ?? "-") }
             return row
         }
         let state = 2 + about.count
@@ -82,7 +82,7 @@ struct Info: ParsableCommand {
         let (state, named) = (Style(state: look.state), time(found.since))
         print(
             facts: [
-                ("name", printable(found.name)), ("port", "number \(found.port.id.number) of its owner"),
+                ("name", found.name.escaped), ("port", "number \(found.port.id.number) of its owner"),
                 ("owner", "process \(found.pid)"),
                 ("program", found.shownProgram), ("uid", "\(found.uid)"), ("named", named),
                 ("queue", "\(found.queueLimit) messages of each sender, and as many in the sender’s process"),
@@ -106,7 +106,7 @@ struct Info: ParsableCommand {
 
     private func rows(_ look: Look) -> [(title: String, text: String)] {
         func rows(_ title: String, _ texts: [String]) -> [(title: String, text: String)] {
-            texts.enumerated().map { ($0 == 0 ? title : "", printable($1)) }
+            texts.enumerated().map { ($0 == 0 ? title : "", $1.escaped) }
         }
         var found: [(title: String, text: String)] = []
         if let service = look.service {

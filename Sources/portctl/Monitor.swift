@@ -53,7 +53,7 @@ struct Monitor: ParsableCommand {
             return (name: name, monitor: try PortMonitor(right, filter: filter, before: timeout.deadline))
         }
         if !output.isJSON {
-            print("portctl: monitoring \(names.map(printable).joined(separator: ", "))", to: STDERR_FILENO)
+            print("portctl: monitoring \(names.map(\.escaped).joined(separator: ", "))", to: STDERR_FILENO)
         }
         lines.expect(monitors.count)
         let tasks = monitors.map { name, monitor in
@@ -136,7 +136,7 @@ private final class Lines: Sendable {
         add(
             isJSON
                 ? "\(object)"
-                : "… \(lost) event\(lost == 1 ? "" : "s") of \(printable(name)) left out: they came too fast, or are read too slowly",
+                : "… \(lost) event\(lost == 1 ? "" : "s") of \(name.escaped) left out: they came too fast, or are read too slowly",
             of: name
         ) { $0.add(lost: lost) }
     }
@@ -156,12 +156,12 @@ private final class Lines: Sendable {
 
 extension PortEvent {
     func line(of name: String) -> String {
-        let subject = self.name.map { "\(printable($0)) (id \(id))" } ?? "id \(id)"
-        let start = "\(clock)  \(printable(name))  #\(number) \(kind.rawValue) \(subject)"
+        let subject = self.name.map { "\($0.escaped) (id \(id))" } ?? "id \(id)"
+        let start = "\(clock)  \(name.escaped)  #\(number) \(kind.rawValue) \(subject)"
         if let duration { return "\(start) after \(milliseconds(duration)) ms" }
         let size = "\(size) byte\(size == 1 ? "" : "s")" + (sizes.count > 1 ? " \(sizes)" : "")
         let rights = ports == 0 ? "" : ports == 1 ? " and a port" : " and \(ports) ports"
-        return "\(start), \(size)\(rights), of \(printable(senderText))"
+        return "\(start), \(size)\(rights), of \(senderText.escaped)"
     }
 
     private var clock: String {

@@ -35,15 +35,6 @@ func endUnread() {
     failOutput(EPIPE)
 }
 
-func printable(_ text: String) -> String {
-    text.unicodeScalars.reduce(into: "") { shown, scalar in
-        switch scalar.properties.generalCategory {
-        case .control, .format, .lineSeparator, .paragraphSeparator: shown += scalar.escaped(asASCII: true)
-        default: shown.unicodeScalars.append(scalar)
-        }
-    }
-}
-
 func print(_ table: Table) {
     for line in table.lines(toWidth: terminalWidth, isStyled: Style.isUsed) { print(line) }
 }

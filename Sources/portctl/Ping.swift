@@ -18,7 +18,7 @@ struct Ping: ParsableCommand {
     func run() throws {
         let right = try port.right(before: timeout.deadline)
         let owner = try PortNameServer.shared.registration(forName: port.name)?.pid ?? 0
-        if !output.isJSON { print("PING \(printable(port.name)): process \(owner)") }
+        if !output.isJSON { print("PING \(port.name.escaped): process \(owner)") }
 
         var (times, sent, failure): ([Duration], Int, PortError?) = ([], 0, nil)
         try repetition.run { number in
@@ -58,7 +58,7 @@ struct Ping: ParsableCommand {
             let range = zip(["min", "avg", "max"], figures).map { ($0, JSON.number(times.isEmpty ? nil : $1)) }
             print("\(JSON.object([("sent", .integer(sent)), ("answered", .integer(times.count))] + range))")
         } else {
-            print("\n--- \(printable(port.name)) ping statistics ---")
+            print("\n--- \(port.name.escaped) ping statistics ---")
             print("\(sent) sent, \(times.count) answered, \((sent - times.count) * 100 / sent)% lost")
             if !times.isEmpty { print("round trip min/avg/max = \(figures.joined(separator: "/")) ms") }
         }

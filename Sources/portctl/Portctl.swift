@@ -56,7 +56,7 @@ struct Portctl: ParsableCommand {
     }
 
     static func report(_ error: some Error) { report("\(error)") }
-    static func report(_ text: String) { print("portctl: \(printable(text))", to: STDERR_FILENO) }
+    static func report(_ text: String) { print("portctl: \(text.escaped)", to: STDERR_FILENO) }
 
     static func timeout(_ error: PortError) -> ExitCode {
         report(error)

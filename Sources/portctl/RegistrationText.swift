@@ -11,5 +11,5 @@ extension PortNameServer.Registration {
         ]
     }
 
-    var shownProgram: String { program.map(printable) ?? "?" }
+    var shownProgram: String { program.map(\.escaped) ?? "?" }
 }

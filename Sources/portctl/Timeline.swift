@@ -52,7 +52,7 @@ extension LoopRecording {
     var shown: LoopRecording {
         var (shown, known): (LoopRecording, [String: String]) = (self, [:])
         func text(_ name: String) -> String {
-            let text = known[name] ?? printable(name)
+            let text = known[name] ?? name.escaped
             known[name] = text
             return text
         }

@@ -51,9 +51,9 @@ struct Top: ParsableCommand {
 
         var row: [String] {
             [
-                printable(look.registration.name), "\(look.registration.pid)", look.state,
+                look.registration.name.escaped, "\(look.registration.pid)", look.state,
                 look.statistics.map { "\($0.waiting)" } ?? "?", wholeRate.map { "\($0)/s" } ?? "-",
-                look.statistics.map { "\($0.received)" } ?? "?", sender.map { printable("\($0)") } ?? "-",
+                look.statistics.map { "\($0.received)" } ?? "?", sender.map { "\($0)".escaped } ?? "-",
                 look.registration.shownProgram,
             ]
         }

@@ -95,6 +95,6 @@ extension WaitChain.Port {
     /// Of a port that is flooded, what its process waits for may be another port's matter.
     fileprivate init(id: String, name: String, state: String, service: PortService?) {
         let waits = ["stuck", "slow"].contains(state) ? service?.awaited ?? [] : []
-        self.init(id: id, name: printable(name), state: state, awaited: waits.map(\.port))
+        self.init(id: id, name: name.escaped, state: state, awaited: waits.map(\.port))
     }
 }

@@ -23,7 +23,7 @@ struct Watch: ParsableCommand {
         if output.isJSON {
             print("\(JSON.object([("event", .string(event)), ("registration", .object(registration.members))]))")
         } else {
-            print("\(sign) \(printable(registration.name))  \(registration.pid)  \(registration.shownProgram)")
+            print("\(sign) \(registration.name.escaped)  \(registration.pid)  \(registration.shownProgram)")
         }
     }
 }
@@ -74,6 +74,6 @@ struct Sweep: ParsableCommand {
             count == 0
                 ? "killed processes have left nothing"
                 : "removed what \(count) killed process\(count == 1 ? "" : "es") left")
-        for name in names { print("removed the name \(printable(name))") }
+        for name in names { print("removed the name \(name.escaped)") }
     }
 }

@@ -63,12 +63,8 @@ public struct CheckIn: Sendable {
     @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public func complete(
         with port: MachPort, before deadline: ContinuousClock.Instant? = .now + .seconds(10)
-    ) throws(CheckInError) -> MachPort.SendRight { try complete(with: port.receiver, before: deadline) }
-
-    private func complete(
-        with receiver: Receiver, before deadline: ContinuousClock.Instant?
     ) throws(CheckInError) -> MachPort.SendRight {
-        let end = MonotonicInstant(deadline)
+        let (receiver, end) = (port.receiver, MonotonicInstant(deadline))
         let answer = try checkingIn { () throws(PortError) in
             try desk.send(request(receiver), before: deadline)
             while true {
@@ -89,12 +85,8 @@ public struct CheckIn: Sendable {
     ///   `CancellationError`: the launcher may have accepted the worker nevertheless.
     public nonisolated(nonsending) func complete(
         with port: MachPort, before deadline: ContinuousClock.Instant? = .now + .seconds(10)
-    ) async throws -> MachPort.SendRight { try await complete(with: port.receiver, before: deadline) }
-
-    private nonisolated(nonsending) func complete(
-        with receiver: Receiver, before deadline: ContinuousClock.Instant?
     ) async throws -> MachPort.SendRight {
-        let end = MonotonicInstant(deadline)
+        let (receiver, end) = (port.receiver, MonotonicInstant(deadline))
         do {
             try await desk.send(request(receiver), before: deadline)
             while true {

@@ -71,7 +71,7 @@ struct Page {
 
 /// Text for HTML, in an element or an attribute: names are other programs' choice.
 func escaped(_ text: String) -> String {
-    printable(text).unicodeScalars.reduce(into: "") { escaped, scalar in
+    text.escaped.unicodeScalars.reduce(into: "") { escaped, scalar in
         switch scalar {
         case "&": escaped += "&amp;"
         case "<": escaped += "&lt;"

@@ -25,7 +25,7 @@ struct PageFile: ParsableArguments {
         let count = fwrite(bytes, 1, bytes.count, file)
         let isClosed = fclose(file) == 0
         guard count == bytes.count, isClosed else { throw CannotWrite(path: path, errno: errno) }
-        print("wrote \(printable(path)): open it in a browser")
+        print("wrote \(path.escaped): open it in a browser")
     }
 }
 
@@ -33,6 +33,6 @@ private struct CannotWrite: Problem {
     let path: String
     let errno: Int32
     var description: String {
-        "cannot write “\(printable(path))”: \(String(cString: strerror(errno))); name another file with -o"
+        "cannot write “\(path.escaped)”: \(String(cString: strerror(errno))); name another file with -o"
     }
 }

@@ -182,7 +182,7 @@ extension LoopRecording {
         }
         return .object([
             ("length", .integer(max(1, nanoseconds(duration)))), ("spans", .array(rows)),
-            ("names", .array(names.map { .string(printable($0)) })),
+            ("names", .array(names.map { .string($0.escaped) })),
         ])
     }
 }
