@@ -75,7 +75,7 @@ run: dependencies
 test: dependencies
 	@[ -d .build/debug ] || echo "Building the library, the examples and the tests: the first build takes several minutes."
 	@$(BUILD) --build-tests
-	@$(MAKE) --no-print-directory examples
+	@$(MAKE) --no-print-directory examples BUILD=:
 	@set -o pipefail; $(SWIFT) test --skip-build --parallel --disable-xctest 2>&1 | tee .build/test.log || { \
 		echo; echo "what failed, again:"; grep '✘' .build/test.log; exit 1; }
 	@$(MAKE) --no-print-directory companions
@@ -113,12 +113,12 @@ COMPARE = failed=; \
 # Those in C are compiled as their users do it.
 examples: dependencies
 	@$(BUILD)
-	@bin=$$($(SWIFT) build --show-bin-path); set -e; \
+	@bin=$$PWD/.build/debug; set -e; \
 	$(MAKE) --no-print-directory install-library LIBRARY="$$bin/libCFPorts.so" DESTDIR= PREFIX="$$bin/c"; \
 	export PKG_CONFIG_PATH="$$bin/c/lib/pkgconfig"; \
 	$(TOOLCHAIN)/bin/clang -Wall Examples/MessagePortsInC/main.c -o "$$bin/message-ports-in-c" \
 		$$(pkg-config --cflags --libs CoreFoundationPorts)
-	@bin=$$($(SWIFT) build --show-bin-path); $(call COMPARE,Examples/*/expected.txt)
+	@bin=.build/debug; $(call COMPARE,Examples/*/expected.txt)
 
 # A package of their own, because the library does without the other packages. A release build, because some bugs show
 # only there. Debug information and testable imports, which nothing here needs, would take a quarter more time.
@@ -126,8 +126,8 @@ COMPANIONS = -c release --package-path Examples/Companions --scratch-path .build
 companions: dependencies
 	@$(call REQUIRE,glib-2.0,libglib2.0-dev)
 	@$(BUILD) $(COMPANIONS)
-	@bin=$$($(SWIFT) build $(COMPANIONS) --show-bin-path); $(call COMPARE,Examples/Companions/Sources/*/expected.txt)
-	@$(SWIFT) run --skip-build $(COMPANIONS) service-check
+	@bin=.build/companions/release; $(call COMPARE,Examples/Companions/Sources/*/expected.txt)
+	@.build/companions/release/service-check
 	@.ci/progress $(SWIFT) test --disable-xctest --disable-testable-imports $(COMPANIONS)
 
 install: install-portctl install-library
