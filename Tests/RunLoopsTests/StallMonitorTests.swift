@@ -42,7 +42,7 @@ import Testing
         #expect(stalls.dropLast().allSatisfy { !$0.isOver && $0.duration > Self.threshold })
         for stall in stalls {
             #expect(stall.item == "timer \"slow\"")
-            #expect(stall.phase == .timer)
+            #expect(stall.callout == .timer)
             #expect(stall.mode == .default)
             #expect(stall.since == stalls[0].since)
             #expect(stall.since > start + .milliseconds(-10))
@@ -69,10 +69,10 @@ import Testing
         for (one, next) in zip(told, told.dropFirst()) { #expect(next >= one * 2) }
     }
 
-    @Test(arguments: StallMonitor.Stall.Phase.all)
-    func `the phase is told`(_ phase: StallMonitor.Stall.Phase) throws {
+    @Test(arguments: [.block, .task, .source, .timer, .observer] as [CalloutKind])
+    func `the kind of callout is reported`(_ kind: CalloutKind) throws {
         let stalls = try reports { loop, stall in
-            switch phase {
+            switch kind {
             case .block: try? loop.perform(stall)
             case .task:
                 Task.detached(executorPreference: loop.taskExecutor) { stall() }
@@ -89,7 +89,7 @@ import Testing
                 _ = try? loop.add(ThreadRunLoop.Timer(after: .milliseconds(1)) { _ in stall() })
             }
         }
-        #expect(stalls.first?.phase == phase)
+        #expect(stalls.first?.callout == kind)
     }
 
     @Test func `a descriptor's source is named`() throws {
@@ -104,7 +104,7 @@ import Testing
                 }, to: loop)
         }
         // It has left the loop, so that it has no name any more.
-        #expect(stalls.first?.phase == .source)
+        #expect(stalls.first?.callout == .source)
         #expect(stalls.first?.item == nil)
     }
 
@@ -204,8 +204,4 @@ import Testing
         monitor.stop()
         #expect(stalls.withLock { $0 }.allSatisfy { $0.since >= end + .milliseconds(-10) })
     }
-}
-
-extension StallMonitor.Stall.Phase {
-    static let all: [Self] = [.block, .task, .source, .timer, .observer]
 }

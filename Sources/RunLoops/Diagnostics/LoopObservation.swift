@@ -1,7 +1,7 @@
 import CRunLoopShims
 import Synchronization
 
-/// What a loop is doing.
+/// A loop's state at one moment.
 package struct LoopActivity: Sendable {
     package let threadID: Int32
     package let isMain: Bool
@@ -12,11 +12,11 @@ package struct LoopActivity: Sendable {
     package let callout: String
     /// When the pass in progress began, at the latest; nil for a loop that sleeps or does not run.
     package let passStart: MonotonicInstant?
-    /// Whether the pass began before somebody looked, and so perhaps much earlier.
+    /// Whether the pass began before the observation, and so perhaps much earlier.
     package let isStartUnknown: Bool
 }
 
-/// Has a loop note the starts of its passes, for somebody who looks from time to time.
+/// Makes a loop note the starts of its passes, for an observer that reads them from time to time.
 package final class LoopObservation: Sendable {
     package let loop: ThreadRunLoop
     /// When the observation began. The pass that was in progress then began before.
@@ -30,7 +30,7 @@ package final class LoopObservation: Sendable {
             guard isFirst else { return }
             loop.progress.start.store(0, ordering: .relaxed)
             loop.progress.set(.monitors, true)
-            // A loop that falls asleep after this look sees that it is watched, and forgets the start.
+            // A loop that falls asleep after this check sees that it is watched, and clears the start.
             if !loop.isWaiting, !state.runs.isEmpty {
                 _ = loop.progress.start.compareExchange(
                     expected: 0, desired: Progress.earlier, ordering: .sequentiallyConsistent)
@@ -55,19 +55,16 @@ package final class LoopObservation: Sendable {
         let passStart = isEarlier ? start : loop.progress.passStart
         return LoopActivity(
             threadID: loop.threadID, isMain: loop.isMain, modes: modes, isWaiting: isWaiting,
-            callout: loop.name(of: callout) ?? StallMonitor.Stall.Phase(callout.kind).rawValue,
+            callout: loop.name(of: callout) ?? callout.kind.text,
             passStart: isWaiting || modes.isEmpty ? nil : passStart, isStartUnknown: isEarlier)
     }
-}
-
-extension ThreadRunLoop.State {
-    /// Whether somebody wants to know the starts of the loop's passes.
-    var isWatched: Bool { observations > 0 || !watches.isEmpty }
 }
 
 extension ThreadRunLoop.Source1 {
     /// The loops that have the source, and the modes.
     package var places: [(loop: ThreadRunLoop, modes: [ThreadRunLoop.Mode])] {
-        membership.loops.map { loop in (loop, loop.allModes.filter { loop.contains(self, forMode: $0) }) }
+        membership.loops.compactMap { $0 as? ThreadRunLoop }.map { loop in
+            (loop, loop.allModes.filter { loop.contains(self, forMode: $0) })
+        }
     }
 }

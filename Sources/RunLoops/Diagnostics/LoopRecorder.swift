@@ -2,7 +2,7 @@ import CRunLoopShims
 import RunLoopLocks
 import Synchronization
 
-/// Records what a loop does: its passes, its callouts with the labels of their items, and its sleeps.
+/// Records a loop's passes, its callouts with the labels of their items, and its sleeps.
 ///
 ///     let recorder = try LoopRecorder(.main)
 ///     // Some seconds later, on any thread:
@@ -10,11 +10,11 @@ import Synchronization
 ///     print(recorder.recording)
 ///
 /// The loop's thread writes some words for each event, without a lock and without an allocation, and keeps the label of
-/// an item that leaves the loop; without a recorder it does neither. A recorder has room for a number of events, some
-/// five for a pass that sleeps and makes one callout, and drops the oldest ones. Blocks and tasks that come one after
-/// another share a span until the clock's next tick, mostly 4 ms later. Several recorders may record one loop, each for
-/// itself. When the machine is suspended, begin anew: the processor's counter, which gives the times, may begin anew,
-/// too.
+/// an item that leaves the loop; without a recorder it does neither. A recorder has room for a number of events, about
+/// five for a pass that sleeps and makes one callout, and drops the oldest events. Blocks and tasks that come one after
+/// another share a span until the clock's next tick, mostly 4 ms later. Several recorders may record one loop,
+/// independently of each other. After a suspension of the machine, begin a new recording, because the processor's
+/// counter, which gives the times, may have begun at zero again.
 ///
 /// Any thread may make, stop and read a recorder, also while the loop runs, or after its thread has ended. The loop
 /// retains no recorder, but keeps the memory of one until the first event after it has stopped.
@@ -22,7 +22,7 @@ public final class LoopRecorder: Sendable {
     private let loop: ThreadRunLoop
     private let tape: Tape
     private let start: TickClock.Moment
-    /// What the loop was doing when the recording began; nil if it has recorded something else by then.
+    /// The loop's activity when the recording began; nil if the loop had recorded an event by then.
     private let first: Playback.Moment?
     private let end = Lock<TickClock.Moment?>(nil)
 
@@ -43,7 +43,7 @@ public final class LoopRecorder: Sendable {
             state.tapes.append(tape)
             loop.tapesChanged()
         }
-        // From now on the loop's thread records the end of what it is doing.
+        // From now on the loop's thread records the end of its present activity.
         let moment = loop.moment
         first = tape.isEmpty ? moment : nil
     }
@@ -61,12 +61,12 @@ public final class LoopRecorder: Sendable {
         }
     }
 
-    /// What the loop has done until now, or until the recording was stopped. Takes some hundred nanoseconds for each
-    /// event. Empty in a forked child. Any thread may ask.
+    /// The recording until now, or until it was stopped. Takes some hundred nanoseconds for each event. Empty in a
+    /// forked child. Any thread may ask.
     public var recording: LoopRecording {
         let name = loop.isMain ? "the main thread" : "thread \(loop.threadID)"
         if crl_is_forked() { return LoopRecording(loop: name, start: start.time, end: start.time, spans: []) }
-        // The items before those that have left, so that each is in one of the two. Their labels are read after the lock.
+        // The present items are read before the departed ones, so that each item is in one of the two. Their labels are read after the lock.
         let (modes, items, hasEnded) = loop.state.withLock { state in
             (state.modes.map(\.mode), state.modes.flatMap(\.items), state.hasEnded)
         }

@@ -1,4 +1,4 @@
-/// What a loop did for some time: its passes, callouts and sleeps. A ``LoopRecorder`` makes it.
+/// A loop's passes, callouts and sleeps during some time. A ``LoopRecorder`` makes it.
 ///
 ///     func printSlowest(of recording: LoopRecording) {
 ///         for span in recording.slowestCallouts.prefix(3) { print(span) }
@@ -6,11 +6,11 @@
 public struct LoopRecording: Sendable, Hashable {
     /// A time in which the loop did one thing.
     public struct Span: Sendable, Hashable {
-        /// What the loop did.
+        /// The kind of activity, with its details.
         public var activity: Activity
         /// The mode of the innermost run then; nil before the first pass of the recording.
         public var mode: ThreadRunLoop.Mode?
-        /// How many other spans enclose this one. A run inside a callout has its passes inside of the callout's span.
+        /// The number of other spans around this one. The passes of a run inside a callout are inside the callout's span.
         public var depth: Int
         /// When the span began; when the recording began, if ``isBeginningKnown`` is false.
         public var start: MonotonicInstant
@@ -34,34 +34,21 @@ public struct LoopRecording: Sendable, Hashable {
         public var duration: Duration { start.duration(to: end) }
     }
 
-    /// What a loop does.
-    public enum Activity: Sendable, Hashable {
+    /// The activities of a loop.
+    public enum Activity: Sendable, Hashable, Codable {
         /// A pass, with its callouts and its sleep. A pass ends where the next one begins, or the run ends.
         case pass
         /// A callout.
         case callout(Callout)
-        /// The loop waits for work. Another event loop on the thread may have work meanwhile: a guest, or the one that
-        /// drives the run.
+        /// The loop waits for work. Another event loop on the thread may have work meanwhile: a guest, or the loop
+        /// that drives the run.
         case sleep(Sleep)
     }
 
-    /// A call of something that the program has given to the loop.
-    public struct Callout: Sendable, Hashable {
+    /// A call of code that the program has given to the loop.
+    public struct Callout: Sendable, Hashable, Codable {
         /// The kinds of callouts.
-        public enum Kind: String, Sendable, Hashable, CaseIterable {
-            /// A block.
-            case block
-            /// A job of an actor on the loop, or of a task that prefers the loop.
-            case task
-            /// libdispatch's main queue, and the main actor's work on it.
-            case mainQueue = "main queue"
-            /// A ``ThreadRunLoop/Source0`` or ``ThreadRunLoop/Source1``.
-            case source
-            /// A ``ThreadRunLoop/Timer``.
-            case timer
-            /// A ``ThreadRunLoop/Observer``.
-            case observer
-        }
+        public typealias Kind = CalloutKind
 
         /// The kind.
         public var kind: Kind
@@ -77,8 +64,8 @@ public struct LoopRecording: Sendable, Hashable {
     }
 
     /// A wait for work.
-    public struct Sleep: Sendable, Hashable {
-        /// What ended the sleep; nil when the sleep is not over, its run ended in it, or the loop polled.
+    public struct Sleep: Sendable, Hashable, Codable {
+        /// The reason for the end; nil when the sleep is not over, its run ended in it, or the loop polled.
         public var wakeUp: WakeUp?
         /// Whether the loop waited awake: see ``ThreadRunLoop/pollingTime``.
         public var isPolling: Bool
@@ -89,21 +76,8 @@ public struct LoopRecording: Sendable, Hashable {
         }
     }
 
-    /// What ends a sleep.
-    public enum WakeUp: String, Sendable, Hashable, CaseIterable {
-        /// A call of ``ThreadRunLoop/wakeUp()``, such as one for a block, or a change by another thread.
-        case wakeUp = "wake-up"
-        /// A timer was due.
-        case timer
-        /// A descriptor was ready; its source's callout follows.
-        case source
-        /// libdispatch's main queue.
-        case mainQueue = "main queue"
-        /// The loop's guest has served a source of its own.
-        case guest
-        /// The run's time was over.
-        case timeLimit = "time limit"
-    }
+    /// The reason for the end of a sleep.
+    public typealias WakeUp = LoopWakeUp
 
     /// The loop, in words: `the main thread`, or `thread 4711`.
     public var loop: String
@@ -111,9 +85,9 @@ public struct LoopRecording: Sendable, Hashable {
     public var start: MonotonicInstant
     /// When the recording was stopped, or read.
     public var end: MonotonicInstant
-    /// In the order of their starts, each before those inside of it.
+    /// The spans in the order of their starts, each before the spans inside it.
     public var spans: [Span]
-    /// How many events, at the beginning, there was no room for.
+    /// The number of oldest events that were dropped, because there was no room for them.
     public var dropped: Int
 
     /// Makes a recording.
@@ -138,7 +112,7 @@ extension LoopRecording {
     /// The time from the recording's start to its end.
     public var duration: Duration { start.duration(to: end) }
 
-    /// What a loop has spent its time on. An inner run's time counts once: as what the inner run did.
+    /// A loop's time by activity. The time of an inner run counts once, for the activities of the inner run.
     public struct Totals: Sendable, Hashable {
         /// The loop slept, or polled.
         public var asleep = Duration.zero
@@ -146,11 +120,11 @@ extension LoopRecording {
         public var inCallouts = Duration.zero
         /// The loop's own work.
         public var ownWork = Duration.zero
-        /// The loop did not run, or it is not known what it did.
+        /// The loop did not run, or its activity is unknown.
         public var elsewhere = Duration.zero
     }
 
-    /// What the loop has spent its time on.
+    /// The recording's time by activity.
     public var totals: Totals {
         var totals = Totals()
         totals.elsewhere = duration
@@ -186,14 +160,14 @@ extension LoopRecording.Span {
 extension LoopRecording.Span: CustomStringConvertible {
     /// A line for a log.
     public var description: String {
-        let what =
+        let name =
             switch activity {
             case .pass: "pass"
             case .callout(let callout): "\(callout)"
             case .sleep(let sleep):
                 sleep.isPolling ? "polling" : "sleep" + (sleep.wakeUp.map { ", ended by: \($0.rawValue)" } ?? "")
             }
-        return "\(what), \(milliseconds(duration))\(isOver ? "" : " until now")\(mode.map { " in mode \($0)" } ?? "")"
+        return "\(name), \(milliseconds(duration))\(isOver ? "" : " until now")\(mode.map { " in mode \($0)" } ?? "")"
     }
 }
 
@@ -206,7 +180,7 @@ extension LoopRecording.Callout: CustomStringConvertible {
 }
 
 extension LoopRecording: CustomStringConvertible {
-    /// What the loop has spent its time on, and its slowest callouts.
+    /// The time by activity, and the slowest callouts.
     public var description: String {
         let (totals, whole) = (totals, max(duration, .nanoseconds(1)))
         func share(_ part: Duration) -> String { "\(Int((part / whole * 100).rounded())) %" }

@@ -1,4 +1,4 @@
-/// Makes spans of a tape's events.
+/// Turns the events of a tape into spans.
 struct Playback {
     private struct Frame {
         let span: Int
@@ -58,7 +58,7 @@ struct Playback {
         }
     }
 
-    /// What a loop is doing at a moment.
+    /// A loop's activity at a moment.
     struct Moment {
         /// The innermost run, if there is one.
         let run: (mode: Int, depth: Int)?
@@ -66,18 +66,18 @@ struct Playback {
         let callout: Callout
     }
 
-    /// Begins with what the loop was doing when the recording began.
+    /// Begins with the loop's activity when the recording began.
     mutating func begin(in moment: Moment) {
         guard let run = moment.run else { return }
         begin(.pass, at: start, depth: run.depth, mode: mode(run.mode), isBeginningKnown: false)
         if moment.isAsleep {
             begin(.sleep(.init()), at: start, isBeginningKnown: false)
-        } else if moment.callout.kind != .none {
+        } else if moment.callout != .none {
             begin(.callout(described(moment.callout, 0)), at: start, callout: moment.callout, isBeginningKnown: false)
         }
     }
 
-    /// Ends what is in progress.
+    /// Ends the spans in progress.
     mutating func finish(at end: MonotonicInstant) {
         for frame in open {
             spans[frame.span].end = end
@@ -87,16 +87,7 @@ struct Playback {
     }
 
     private func described(_ callout: Callout, _ number: Int, _ count: Int = 1) -> LoopRecording.Callout {
-        let kind: LoopRecording.Callout.Kind =
-            switch callout.kind {
-            case .none, .block: .block
-            case .job: .task
-            case .mainQueue: .mainQueue
-            case .source0, .source1: .source
-            case .timer: .timer
-            case .observer: .observer
-            }
-        return LoopRecording.Callout(kind, label: label(callout, number), count: count)
+        LoopRecording.Callout(callout.kind ?? .block, label: label(callout, number), count: count)
     }
 
     private mutating func begin(
@@ -116,14 +107,14 @@ struct Playback {
         open.removeSubrange(frame...)
     }
 
-    /// Ends the passes of a run, and of the runs inside of it.
+    /// Ends the passes of a run, and of the runs inside it.
     private mutating func closePasses(ofDepth depth: Int, at time: MonotonicInstant) {
         // Outside of all runs nothing is in progress.
         if depth <= 1 { return close(from: 0, at: time) }
         if let frame = open.firstIndex(where: { ($0.depth ?? 0) >= depth }) { close(from: frame, at: time) }
     }
 
-    /// Adds a span that began before the first event: all the others so far are inside of it.
+    /// Adds a span that began before the first event, around all spans so far.
     private mutating func addOutermost(_ activity: LoopRecording.Activity, until end: MonotonicInstant) {
         close(from: 0, at: end)
         for index in spans.indices { spans[index].depth += 1 }
@@ -142,5 +133,5 @@ struct Playback {
 }
 
 extension Callout {
-    fileprivate var isOfBlocks: Bool { kind == .block || kind == .job }
+    fileprivate var isOfBlocks: Bool { kind == .block || kind == .task }
 }

@@ -11,28 +11,11 @@ import Glibc
 public final class StallMonitor: Sendable {
     /// A pass that takes, or has taken, longer than the threshold.
     public struct Stall: Sendable, CustomStringConvertible {
-        /// The loop's work during a stall.
-        public enum Phase: String, Sendable {
-            /// The loop's own work, or the thread's work between runs.
-            case betweenCallouts = "between callouts"
-            /// A block.
-            case block
-            /// A job of an actor on the loop, or of a task that prefers the loop.
-            case task
-            /// libdispatch's main queue, and the main actor's work on it.
-            case mainQueue = "the main queue"
-            /// A ``ThreadRunLoop/Source0`` or ``ThreadRunLoop/Source1``.
-            case source
-            /// A ``ThreadRunLoop/Timer``.
-            case timer
-            /// A ``ThreadRunLoop/Observer``.
-            case observer
-        }
-
         /// The mode of the innermost run.
         public let mode: ThreadRunLoop.Mode?
-        /// The loop's work when the monitor checked.
-        public let phase: Phase
+        /// The kind of callout that the loop was in when the monitor checked; nil for the loop's own work, or the
+        /// thread's work between runs.
+        public let callout: CalloutKind?
         /// The item in whose callout the loop was, with its label; nil when there was none, or it has left since.
         public let item: String?
         /// The start of the pass, to some milliseconds.
@@ -47,7 +30,7 @@ public final class StallMonitor: Sendable {
             let place = mode.map { " in mode \($0)" } ?? ""
             let milliseconds = Int(duration / .milliseconds(1))
             let verb = isOver ? "was" : "has been"
-            return "\(verb) stalled for \(milliseconds) ms\(place) by \(item ?? phase.rawValue)"
+            return "\(verb) stalled for \(milliseconds) ms\(place) by \(item ?? callout.text)"
         }
     }
 
@@ -57,8 +40,8 @@ public final class StallMonitor: Sendable {
     private let watch: StallWatch
 
     /// Watches a loop. The handler is called when a pass has taken longer than the threshold, again at twice that time,
-    /// at four times, and so on, and when it is over. The threshold is above zero, and counts as at least the clock's
-    /// tick, mostly 4 ms.
+    /// at four times, and so on, and when the pass is over. The threshold is above zero, and counts as at least the
+    /// clock's tick, mostly 4 ms.
     /// - Throws: ``RunLoopError`` when the threshold is not above zero, the loop's thread has ended, or no thread is
     ///   left for the monitor.
     public init(

@@ -2,7 +2,7 @@ import CRunLoopShims
 import Synchronization
 
 /// A monitor's watch over a loop. The loop ends the waits of the monitor's thread when the monitor asks for that.
-final class StallWatch: Sendable {
+final class StallWatch: PassWatch {
     private struct State {
         var isStopped = false
         var wait: Latch?
@@ -13,7 +13,7 @@ final class StallWatch: Sendable {
     private let handler: StallMonitor.Handler
     private let state = Mutex(State())
 
-    /// The tick of the clock for the starts of passes: a start may be this much too early.
+    /// The tick of the clock for the starts of passes. A start may be this much too early.
     private static let tick = Duration.nanoseconds(Int64(clamping: crl_coarse_tick()))
 
     init(_ loop: ThreadRunLoop, threshold: Duration, handler: @escaping StallMonitor.Handler) {
@@ -42,7 +42,7 @@ final class StallWatch: Sendable {
 
     func loopGoesOn() { state.withLock { $0.wait.take() }?.open() }
 
-    /// Checks the loop and reports until the watch is stopped: the work of the monitor's thread.
+    /// Checks the loop, and reports stalls until the watch is stopped. Called on the monitor's thread.
     func run() {
         crl_thread_set_name("stall monitor")
         var (stall, next): (StallMonitor.Stall?, Duration) = (nil, threshold)
@@ -52,7 +52,7 @@ final class StallWatch: Sendable {
                 (stall, next) = (nil, threshold)
                 over.duration = over.since.duration(to: .now)
                 over.isOver = true
-                tell(over)
+                report(over)
             }
             guard let start else {
                 wait(until: .distantFuture, asksLoop: true)
@@ -63,11 +63,11 @@ final class StallWatch: Sendable {
             let duration = start.duration(to: .now)
             if duration > next + Self.tick {
                 let callout = loop.progress.currentCallout
-                let report = StallMonitor.Stall(
-                    mode: loop.currentMode, phase: .init(callout.kind), item: loop.name(of: callout), since: start,
+                let seen = StallMonitor.Stall(
+                    mode: loop.currentMode, callout: callout.kind, item: loop.name(of: callout), since: start,
                     duration: duration, isOver: false)
-                (stall, next) = (report, duration * 2)
-                tell(report)
+                (stall, next) = (seen, duration * 2)
+                report(seen)
             }
             wait(until: start + next + Self.tick + .milliseconds(1), asksLoop: stall != nil, since: start)
         }
@@ -75,7 +75,7 @@ final class StallWatch: Sendable {
 
     private var isStopped: Bool { state.withLock { $0.isStopped } }
 
-    private func tell(_ stall: StallMonitor.Stall) { if !isStopped { handler(stall) } }
+    private func report(_ stall: StallMonitor.Stall) { if !isStopped { handler(stall) } }
 
     /// Waits until the deadline, or until the watch is stopped. With `asksLoop`, the loop also ends the wait when it
     /// goes on from the pass with this start, or, without a start, from a sleep.
@@ -87,26 +87,15 @@ final class StallWatch: Sendable {
         }
         if isStopped { return }
         let asking = asksLoop ? 1 : 0
-        // Counted first: the loop may go on at any time.
+        // Counted first, because the loop may go on at any time.
         loop.progress.waitingWatches.add(asking, ordering: .sequentiallyConsistent)
         if !asksLoop || loop.progress.passStart == start { _ = latch.wait(until: deadline) }
         loop.progress.waitingWatches.subtract(asking, ordering: .sequentiallyConsistent)
     }
 }
 
-extension StallMonitor.Stall.Phase {
-    init(_ kind: Callout.Kind) {
-        self =
-            switch kind {
-            case .none: .betweenCallouts
-            case .block: .block
-            case .job: .task
-            case .mainQueue: .mainQueue
-            case .source0, .source1: .source
-            case .timer: .timer
-            case .observer: .observer
-            }
-    }
+extension CalloutKind? {
+    var text: String { self?.rawValue ?? "between callouts" }
 }
 
 extension ThreadRunLoop {

@@ -1,11 +1,11 @@
 import CRunLoopShims
 
-/// A source, a timer or an observer: the things that a mode holds.
+/// A member of a mode: a source, a timer or an observer.
 enum Item {
-    case source0(ThreadRunLoop.Source0)
-    case source1(ThreadRunLoop.Source1)
-    case timer(ThreadRunLoop.Timer)
-    case observer(ThreadRunLoop.Observer)
+    case source0(RunLoopSource0)
+    case source1(RunLoopSource1)
+    case timer(RunLoopTimer)
+    case observer(RunLoopObserver)
 
     private var member: any ModeMember {
         switch self {
@@ -20,21 +20,21 @@ enum Item {
     var isValid: Bool { member.isValid }
     var label: String? { member.label }
 
-    /// Whether a loop may take the item: a timer or an observer is one loop's at a time.
-    func mayJoin(_ loop: ThreadRunLoop) -> Bool {
+    /// Whether a loop may take the item. A timer or an observer belongs to one loop at a time.
+    func mayJoin(_ loop: LoopThread) -> Bool {
         switch self {
         case .source0, .source1: isValid
-        case .timer, .observer: isValid && (member.membership.owner ?? loop) === loop
+        case .timer, .observer: isValid && (member.membership.isEmpty || member.membership.isOnly(loop))
         }
     }
 
     /// Called when no mode of the loop has the item any more.
-    func leave(_ loop: ThreadRunLoop) { member.membership.leave(loop) }
+    func leave(_ loop: any ItemLoop) { member.membership.leave(loop) }
 
     /// Removes the item from its loops for good; false when it was invalid. `takeHandler` takes the item's lock.
     @discardableResult
     func invalidate<Handler>(_ takeHandler: () -> Handler?) -> Bool {
-        // Released after the lock: what the handler has captured may call back into the item.
+        // Released after the lock: the captures of the handler may call back into the item.
         guard !crl_is_forked(), let handler = takeHandler() else { return false }
         for loop in member.membership.loops { loop.removeEverywhere(self) }
         return withExtendedLifetime(handler) { true }
@@ -52,13 +52,15 @@ enum Item {
     }
 }
 
-private protocol ModeMember: AnyObject, Sendable {
+/// The common part of sources, timers and observers.
+protocol ModeMember: AnyObject, Sendable {
     var label: String? { get }
     var isValid: Bool { get }
     var membership: LoopMembership { get }
+    func invalidate()
 }
 
-extension ThreadRunLoop.Source0: ModeMember {}
-extension ThreadRunLoop.Source1: ModeMember {}
-extension ThreadRunLoop.Timer: ModeMember {}
-extension ThreadRunLoop.Observer: ModeMember {}
+extension RunLoopSource0: ModeMember {}
+extension RunLoopSource1: ModeMember {}
+extension RunLoopTimer: ModeMember {}
+extension RunLoopObserver: ModeMember {}

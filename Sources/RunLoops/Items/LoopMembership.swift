@@ -1,24 +1,24 @@
 import CRunLoopShims
 import Synchronization
 
-/// The loops that have an item. Unowned: a loop retains its items, and leaves them when it ends. With a weak reference
-/// each retain of the loop would cost ten times as much.
+/// The loops that have an item. Unowned, because a loop retains its items, and leaves them when it ends. A weak reference
+/// would make each retain of the loop ten times as expensive.
 final class LoopMembership: Sendable {
-    private struct Member { unowned let loop: ThreadRunLoop }
+    private struct Member { unowned let loop: any ItemLoop }
 
     private let members = Mutex<[Member]>([])
     /// The address of the only loop; 0 without a loop, and ``several``. Each message to a full queue and each first message
-    /// of a turn ask for it, on many threads at once: with the lock they would wait for each other.
+    /// of a turn asks for it, on many threads at once: with the lock they would wait for each other.
     private let only = Atomic<UInt>(0)
     private static let several: UInt = 1
 
-    var loops: [ThreadRunLoop] { members.withLock { $0.map(\.loop) } }
+    var loops: [any ItemLoop] { members.withLock { $0.map(\.loop) } }
 
     /// The loop of a timer or an observer.
-    var owner: ThreadRunLoop? { members.withLock { $0.first?.loop } }
+    var owner: (any ItemLoop)? { members.withLock { $0.first?.loop } }
 
     /// Whether this loop alone has the item.
-    func isOnly(_ loop: ThreadRunLoop) -> Bool {
+    func isOnly(_ loop: LoopThread) -> Bool {
         only.load(ordering: .sequentiallyConsistent) == UInt(bitPattern: ObjectIdentifier(loop))
     }
 
@@ -27,15 +27,15 @@ final class LoopMembership: Sendable {
         let only = only.load(ordering: .sequentiallyConsistent)
         guard only > Self.several else { return false }
         if let current = crl_thread_value() { return UInt(bitPattern: current) == only }
-        // The main thread may use `main` and never have asked for `current`.
-        return only == UInt(bitPattern: ObjectIdentifier(ThreadRunLoop.main)) && ThreadRunLoop.main.isCurrent
+        // The main thread may use its loop and never have asked for it.
+        return crl_thread_id() == crl_process_id() && owner?.isMain == true
     }
 
     var isEmpty: Bool { only.load(ordering: .sequentiallyConsistent) == 0 }
 
-    /// False when the item may be in one loop only, and is another loop's.
+    /// False when the item may be in one loop only, and another loop has it.
     @discardableResult
-    func join(_ loop: ThreadRunLoop, alone: Bool = false) -> Bool {
+    func join(_ loop: any ItemLoop, alone: Bool = false) -> Bool {
         members.withLock { members in
             if members.contains(where: { $0.loop === loop }) { return true }
             if alone, !members.isEmpty { return false }
@@ -45,7 +45,7 @@ final class LoopMembership: Sendable {
         }
     }
 
-    func leave(_ loop: ThreadRunLoop) {
+    func leave(_ loop: any ItemLoop) {
         members.withLock { members in
             members.removeAll { $0.loop === loop }
             noteOnly(members)

@@ -1,5 +1,6 @@
 import Glibc
 
+/// Calls for descriptors in general.
 package enum Descriptor {
     package static var limit: UInt64 { UInt64(rlimit(of: RLIMIT_NOFILE).rlim_cur) }
 
@@ -20,7 +21,7 @@ package enum Descriptor {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    /// Stops the process: a loop whose descriptors were closed would spin, or sleep for ever.
+    /// Stops the process, because a loop whose descriptors were closed would spin, or sleep for ever.
     static func wasClosed(_ descriptor: Int32, _ name: String) -> Never {
         contractBroken(
             "\(name), number \(descriptor), was closed behind the loop's back (\(String(cString: strerror(errno)))): some "
@@ -33,12 +34,12 @@ package enum Descriptor {
     }
 
     /// The end that a descriptor would report for ever; nil while there are bytes to read for a source that reads.
-    static func end(of descriptor: Int32, waitedFor interest: ThreadRunLoop.Readiness) -> End? {
+    static func end(of descriptor: Int32, waitedFor interest: RunLoopReadiness) -> End? {
         // poll and epoll use the same bits.
-        let asked = ThreadRunLoop.Readiness([.readable, .readHangUp])
+        let asked = RunLoopReadiness([.readable, .readHangUp])
         var poll = pollfd(fd: descriptor, events: Int16(asked.rawValue), revents: 0)
         guard Glibc.poll(&poll, 1, 0) == 1 else { return nil }
-        let told = ThreadRunLoop.Readiness(rawValue: UInt32(UInt16(bitPattern: poll.revents)))
+        let told = RunLoopReadiness(rawValue: UInt32(UInt16(bitPattern: poll.revents)))
         var unread: Int32 = 0
         if interest.contains(.readable), told.contains(.readable), ioctl(descriptor, UInt(FIONREAD), &unread) == 0,
             unread > 0
@@ -55,5 +56,19 @@ extension rlimit {
     package init(of resource: __rlimit_resource) {
         self.init()
         getrlimit(__rlimit_resource_t(resource.rawValue), &self)
+    }
+}
+
+/// The identity of a file, whatever its paths and descriptors are.
+package struct FileIdentity: Equatable {
+    private let device: dev_t
+    private let number: ino_t
+
+    package init(_ status: stat) { (device, number) = (status.st_dev, status.st_ino) }
+
+    package init?(of descriptor: Int32) {
+        var status = stat()
+        guard fstat(descriptor, &status) == 0 else { return nil }
+        self.init(status)
     }
 }

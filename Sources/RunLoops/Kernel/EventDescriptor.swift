@@ -14,7 +14,7 @@ package final class EventDescriptor: Sendable {
         if crl_is_forked() { return }
         var one: UInt64 = 1
         guard write(descriptor, &one, 8) < 0 else { return }
-        // The write to a full counter fails: the eventfd is raised already.
+        // The write to a full counter fails, but then the eventfd is raised already.
         if errno == EBADF || errno == EINVAL { Descriptor.wasClosed(descriptor, "an eventfd that wakes a run loop") }
     }
 

@@ -3,10 +3,10 @@ import Glibc
 import Synchronization
 
 /// The epoll set that a mode sleeps on, with a timerfd for the mode's timers. A descriptor's token identifies its item.
-/// Any thread may add, modify and remove while another waits: epoll allows that.
+/// Any thread may add, modify and remove while another waits, because epoll allows that.
 final class WaitSet: Sendable {
     typealias Token = UInt64
-    typealias Event = (token: Token, readiness: ThreadRunLoop.Readiness)
+    typealias Event = (token: Token, readiness: RunLoopReadiness)
 
     let set: Int32
     private let timer: Int32
@@ -37,7 +37,7 @@ final class WaitSet: Sendable {
 
     /// With `once`, the set reports the descriptor once each time it becomes ready, not as long as it is ready.
     func add(
-        _ descriptor: Int32, _ interest: ThreadRunLoop.Readiness, once: Bool = false, token: Token
+        _ descriptor: Int32, _ interest: RunLoopReadiness, once: Bool = false, token: Token
     ) throws(RunLoopError) {
         let events = interest.rawValue | (once ? EPOLLET.rawValue : 0)
         guard crl_epoll_control(set, EPOLL_CTL_ADD, descriptor, events, token) == 0 else {
@@ -45,7 +45,7 @@ final class WaitSet: Sendable {
         }
     }
 
-    func modify(_ descriptor: Int32, _ interest: ThreadRunLoop.Readiness, token: Token) {
+    func modify(_ descriptor: Int32, _ interest: RunLoopReadiness, token: Token) {
         _ = crl_epoll_control(set, EPOLL_CTL_MOD, descriptor, interest.rawValue, token)
     }
 
@@ -56,7 +56,7 @@ final class WaitSet: Sendable {
         var event = crl_event()
         while true {
             let count = crl_epoll_wait_one(set, &event, deadline.timeout)
-            if count == 1 { return (event.token, ThreadRunLoop.Readiness(rawValue: event.events)) }
+            if count == 1 { return (event.token, RunLoopReadiness(rawValue: event.events)) }
             if count == 0 { return nil }
             if errno != EINTR { Descriptor.wasClosed(set, "a run loop's epoll descriptor") }
         }

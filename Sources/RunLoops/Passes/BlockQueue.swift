@@ -3,12 +3,28 @@ import RunLoopLocks
 import Synchronization
 
 /// The blocks and jobs (of actors and tasks) that wait for a pass of a loop, in the order they came. The queue has a
-/// lock of its own: many threads queue blocks while the loop takes its state's lock often.
+/// lock of its own, because many threads queue blocks while the loop takes its state's lock often.
 final class BlockQueue: Sendable {
     enum Work {
         case closure(@Sendable () -> Void)
-        case job(ThreadRunLoop.Job)
+        // With their executors, because Swift hops once more with the wrong executor.
+        case actorJob(UnownedJob, UnownedSerialExecutor)
+        case taskJob(UnownedJob, any TaskExecutor)
+
+        var kind: Callout.Kind { if case .closure = self { .block } else { .task } }
+
+        @inline(__always)
+        func call() {
+            switch self {
+            case .closure(let body): body()
+            case .actorJob(let job, let executor): job.runSynchronously(on: executor)
+            case .taskJob(let job, let executor): job.runSynchronously(on: executor.asUnownedTaskExecutor())
+            }
+        }
     }
+
+    /// Performs a job of a loop that has ended.
+    typealias Orphan = @Sendable (Work, LoopCore) -> Void
 
     struct Block {
         let modes: ModeSet
@@ -17,7 +33,7 @@ final class BlockQueue: Sendable {
 
     enum Outcome {
         case queued
-        /// The first block since the loop last took blocks: the caller has to wake the loop.
+        /// The first block since the loop last took blocks. The caller has to wake the loop.
         case queuedFirst
         case modeUnknown
         case loopEnded
@@ -28,12 +44,13 @@ final class BlockQueue: Sendable {
         /// The modes that all blocks share, so that a pass seldom checks each block.
         var sharedModes = ModeSet.all
         /// A mode's index is its number.
-        var knownModes: [ThreadRunLoop.Mode] = [.default, .common]
+        var knownModes: [RunLoopMode] = [.default, .common]
         /// Whether a caller wakes the loop, or has woken it since it last took blocks.
         var isWakeUpDue = false
+        var orphan: Orphan?
         var isClosed = false
 
-        func modeSet(_ modes: [ThreadRunLoop.Mode]) -> ModeSet? {
+        func modeSet(_ modes: [RunLoopMode]) -> ModeSet? {
             if modes.count == 1, modes[0] == .default { return .default }
             var set = ModeSet()
             for mode in modes {
@@ -51,8 +68,8 @@ final class BlockQueue: Sendable {
 
     private static let keptCount = 4096
 
-    /// Queues a block. `wakes`: the caller wakes the loop if asked to.
-    func append(_ modes: [ThreadRunLoop.Mode], _ body: @escaping @Sendable () -> Void, wakes: Bool) -> Outcome {
+    /// Queues a block. With `wakes`, the caller wakes the loop after ``Outcome/queuedFirst``.
+    func append(_ modes: [RunLoopMode], _ body: @escaping @Sendable () -> Void, wakes: Bool) -> Outcome {
         state.withLock { state in
             guard let set = state.modeSet(modes) else { return .modeUnknown }
             // Made here, so that it is moved into its place.
@@ -60,8 +77,12 @@ final class BlockQueue: Sendable {
         }
     }
 
-    func append(_ job: ThreadRunLoop.Job) -> Outcome {
-        state.withLock { state in append(Block(modes: .common, work: .job(job)), &state, wakes: true) }
+    /// Queues a job. A loop that ends gives it to `orphan`.
+    func append(_ job: Work, orphan: @escaping Orphan) -> Outcome {
+        state.withLock { state in
+            state.orphan = orphan
+            return append(Block(modes: .common, work: job), &state, wakes: true)
+        }
     }
 
     @inline(__always)
@@ -75,7 +96,7 @@ final class BlockQueue: Sendable {
         return .queuedFirst
     }
 
-    func learn(_ mode: ThreadRunLoop.Mode) -> Int {
+    func learn(_ mode: RunLoopMode) -> Int {
         state.withLock { state in
             if let number = state.knownModes.firstIndex(of: mode) { return number }
             state.knownModes.append(mode)
@@ -94,7 +115,7 @@ final class BlockQueue: Sendable {
             let areAllDue = !state.sharedModes.isDisjoint(with: modes)
             state.sharedModes = .all
             if !areAllDue {
-                // Put back at once, unlike CFRunLoop: a run of their mode inside a due block must not miss them.
+                // Put back at once, unlike CFRunLoop, because a run of their mode inside a due block must not miss them.
                 state.blocks = due.filter { $0.modes.isDisjoint(with: modes) }
                 due.removeAll { $0.modes.isDisjoint(with: modes) }
                 for block in state.blocks { state.sharedModes.formCommonPart(with: block.modes) }
@@ -117,11 +138,11 @@ final class BlockQueue: Sendable {
         state.withLock { $0.blocks.count { !$0.modes.isDisjoint(with: modes) } }
     }
 
-    func close() -> Deque<Block> {
+    func close() -> (Deque<Block>, Orphan?) {
         state.withLock { state in
             state.isClosed = true
             defer { state.blocks = [] }
-            return state.blocks
+            return (state.blocks, state.orphan)
         }
     }
 }

@@ -1,13 +1,14 @@
 import CRunLoopShims
 import Glibc
+import RunLoopLocks
 
 /// The items of one mode of a loop, and its wait set. Guarded by the loop's lock.
 struct ModeItems {
-    let mode: ThreadRunLoop.Mode
+    let mode: RunLoopMode
 
     private var sources0: [ObjectIdentifier: Member] = [:]
     private(set) var sources1: [WaitSet.Token: Watched] = [:]
-    private(set) var observers: [ThreadRunLoop.Observer] = []
+    private(set) var observers: [RunLoopObserver] = []
     var timers = TimerQueue()
     let flags: ModeFlags
 
@@ -31,18 +32,18 @@ struct ModeItems {
     private static let firstSourceToken: WaitSet.Token = 16
 
     private struct Member {
-        let source: ThreadRunLoop.Source0
+        let source: RunLoopSource0
         let token: WaitSet.Token
     }
 
     struct Watched {
-        let source: ThreadRunLoop.Source1
+        let source: RunLoopSource1
         let token: WaitSet.Token
         /// The descriptor in the wait set: the source's, or a duplicate.
         let descriptor: Int32
     }
 
-    init(_ mode: ThreadRunLoop.Mode, isCommon: Bool, number: Int) {
+    init(_ mode: RunLoopMode, isCommon: Bool, number: Int) {
         self.mode = mode
         flags = ModeFlags(isCommon: isCommon, number: number)
     }
@@ -66,7 +67,7 @@ struct ModeItems {
     }
 
     /// False when the mode has the item already, or the item is invalid or another loop's.
-    mutating func insert(_ item: Item, in loop: ThreadRunLoop) throws(RunLoopError) -> Bool {
+    mutating func insert(_ item: Item, in loop: any ItemLoop) throws(RunLoopError) -> Bool {
         guard item.isValid, !contains(item) else { return false }
         switch item {
         case .source0(let source):
@@ -113,12 +114,15 @@ struct ModeItems {
     // MARK: The wait set
 
     /// The wait set for a run. The first run of the loop makes the eventfd that wakes it.
-    mutating func preparedWaitSet(_ wake: inout EventDescriptor?) throws(RunLoopError) -> WaitSet {
+    mutating func preparedWaitSet(_ wakeEvent: borrowing Lock<EventDescriptor?>) throws(RunLoopError) -> WaitSet {
         if isPrepared, let waitSet { return waitSet }
         let waitSet = try madeWaitSet()
-        let event = if let wake { wake } else { try EventDescriptor() }
-        wake = event
-        // Edge-triggered: nobody has to read the counter, which saves a system call per wake-up.
+        let event = try wakeEvent.withLock { wakeEvent throws(RunLoopError) in
+            let event = if let wakeEvent { wakeEvent } else { try EventDescriptor() }
+            wakeEvent = event
+            return event
+        }
+        // Edge-triggered, because then no thread has to read the counter, which saves a system call per wake-up.
         try waitSet.add(event.descriptor, .readable, once: true, token: Self.wakeToken)
         isPrepared = true
         return waitSet
@@ -144,7 +148,7 @@ struct ModeItems {
         return made
     }
 
-    private mutating func watch(_ source: ThreadRunLoop.Source1) throws(RunLoopError) {
+    private mutating func watch(_ source: RunLoopSource1) throws(RunLoopError) {
         let waitSet = try madeWaitSet()
         let descriptor = source.duplicates ? try Descriptor.duplicate(source.descriptor) : source.descriptor
         lastToken += 1
@@ -170,8 +174,8 @@ struct ModeItems {
         sources1[token].flatMap { Descriptor.end(of: $0.descriptor, waitedFor: $0.source.interest) }
     }
 
-    /// Stops waiting for an end that the source was told of: the descriptor would report it again for ever. True when
-    /// no other event can follow; false also when the source has cleared an error, or was removed.
+    /// Stops waiting for an end that the source has handled, because the descriptor would report it again for ever. True
+    /// when no other event can follow; false also when the source has cleared an error, or was removed.
     func settleEnd(of token: WaitSet.Token) -> Bool {
         guard let watched = sources1[token], let end = end(of: token) else { return false }
         if end == .reading {
@@ -190,14 +194,14 @@ struct ModeItems {
     /// Sets the kernel's timer to the soonest of the mode's timers.
     mutating func armTimer() { arm(timers.soonest()) }
 
-    /// Sets the kernel's timer if it would miss a timer's new date. Not only before a sleep: the kernel reports ready
-    /// descriptors in the order in which they became ready, and another may become ready before the sleep.
-    mutating func armForNew(_ timer: ThreadRunLoop.Timer) {
+    /// Sets the kernel's timer if it would miss a timer's new date. Not only before a sleep, because the kernel reports
+    /// ready descriptors in the order in which they became ready, and another may become ready before the sleep.
+    mutating func armForNew(_ timer: RunLoopTimer) {
         if let date = timer.queuedFireDate, date < armed ?? .distantFuture { arm(date) }
     }
 
     /// The timers that are due. Sets the kernel's timer to the next of the others.
-    mutating func takeDueTimers() -> [ThreadRunLoop.Timer] {
+    mutating func takeDueTimers() -> [RunLoopTimer] {
         let (due, next) = timers.due(at: .now)
         arm(next)
         return due
@@ -211,7 +215,7 @@ struct ModeItems {
 
     // MARK: Raised sources
 
-    mutating func noteRaised(_ source: ThreadRunLoop.Source1) {
+    mutating func noteRaised(_ source: RunLoopSource1) {
         guard let token = tokens[ObjectIdentifier(source)], !raised.contains(token) else { return }
         raised.append(token)
     }
@@ -224,7 +228,7 @@ struct ModeItems {
         return turn
     }
 
-    /// The first raised source; with one the mode must not sleep. Forgets sources that are raised no more.
+    /// The first raised source. While there is one, the mode must not sleep. Forgets sources that are not raised any more.
     mutating func firstRaised() -> Watched? {
         while let token = raised.first {
             if let watched = sources1[token], watched.source.isRaised { return watched }
@@ -245,7 +249,7 @@ struct ModeItems {
         return hasRaised(otherThan: source) ? nil : watched
     }
 
-    /// Moves a source that has just had a turn to the end of the queue of raised sources.
+    /// Moves a source to the end of the queue of raised sources, after its turn.
     mutating func hadTurn(_ token: WaitSet.Token) {
         guard let index = raised.firstIndex(of: token) else { return }
         raised.append(raised.remove(at: index))

@@ -21,14 +21,14 @@ struct Polling {
 
     private static let mostSleeps = 1023
 
-    /// Begins to poll, unless the loop is to sleep, polls for another source, or has only one processor: nobody could
-    /// give it work.
+    /// Begins to poll, unless the loop is to sleep, polls for another source, or has only one processor, because then no
+    /// thread could give it work.
     mutating func begin(
         _ source: ObjectIdentifier, for nanoseconds: UInt64, now: MonotonicInstant = .now,
         hasOtherProcessor: @autoclosure () -> Bool
     ) -> Bool {
         guard sleepsLeft == 0, target == nil || target?.source == source else { return false }
-        // A source that had a turn in vain has no more time than before.
+        // A source whose turn found no work has no more time than before.
         if target != nil { return true }
         if hasOtherProcessorUntil <= now {
             guard hasOtherProcessor() else {
@@ -41,7 +41,7 @@ struct Polling {
         return true
     }
 
-    /// There is work. Long after the end of its time it is no success: the loop has kept others from a processor.
+    /// There is work. Long after the end of its time that is no success, because the loop has kept others from a processor.
     mutating func hit(at now: @autoclosure () -> MonotonicInstant = MonotonicInstant(nanoseconds: crl_coarse_now())) {
         if let target, target.end < now() { return miss() }
         (target, sleepsAfterMiss) = (nil, 1)
@@ -53,42 +53,14 @@ struct Polling {
         sleepsAfterMiss = min(sleepsAfterMiss * 2 + 1, Self.mostSleeps)
     }
 
-    /// Somebody else has served the source.
+    /// Another thread has served the source.
     mutating func giveUp() { target = nil }
 
     mutating func noteSleep() { sleepsLeft = max(sleepsLeft - 1, 0) }
 }
 
-extension ThreadRunLoop {
-    /// How long the loop stays awake for a port's next message before it sleeps. Zero, the default: not at all.
-    ///
-    /// A message to a loop that is awake costs its sender no system call, and the loop no wake-up: a round trip between
-    /// two threads takes a fraction of the time. In exchange the loop uses its processor for that long. Some tens of
-    /// microseconds do for two threads that take turns.
-    ///
-    /// The loop stays awake after a turn of a `MachPort` that has nothing left, when no other loop and no thread takes
-    /// messages from the port. Timers, blocks and other sources are served meanwhile as ever. When no message comes in
-    /// time, the loop sleeps as if it did not poll, and polls seldom until a message comes in time again. On a single
-    /// processor the loop never polls, nor while another loop drives it. ``isWaiting`` is false while it does.
-    ///
-    /// See ``setPollingTime(_:)``.
-    public var pollingTime: Duration { .nanoseconds(Int64(pollingNanoseconds.load(ordering: .relaxed))) }
-
-    /// Sets ``pollingTime``. Any thread may set the time.
-    /// - Throws: ``RunLoopError/invalidDuration(name:value:allowed:)`` for a negative time, or more than a millisecond: a
-    ///   sleep costs less.
-    public func setPollingTime(_ time: Duration) throws(RunLoopError) {
-        try RunLoopError.check("pollingTime", time, in: .zero ... .milliseconds(1))
-        pollingNanoseconds.store(UInt64(time.attoseconds / 1_000_000_000), ordering: .relaxed)
-    }
-
-    var mayPoll: Bool {
-        pollingNanoseconds.load(ordering: .relaxed) > 0 && drivenRuns.load(ordering: .relaxed) == 0
-            && !hasGuest.load(ordering: .relaxed)
-    }
-
-    /// Begins to poll, if the loop is to poll now.
-    func beginPolling(for source: Source1, _ mode: Int) -> Bool {
+extension LoopCore {
+    func beginPolling(for source: RunLoopSource1, mode: Int) -> Bool {
         let time = pollingNanoseconds.load(ordering: .relaxed)
         return state.withLock { state in
             // Two raised sources would have their turns in turn, and none of them its time.
@@ -97,10 +69,12 @@ extension ThreadRunLoop {
         }
     }
 
+    func giveUpPolling() { state.withLock { $0.polling.giveUp() } }
+
     /// Waits awake for the source that the loop polls for, and for all else that ends a sleep.
     ///
     /// - Returns: Nil when the pass goes on as without polling: the source has work, or has had its time.
-    func pollForWork(_ mode: OpenMode, until limit: MonotonicInstant) -> Event? {
+    func pollForWork(_ mode: OpenMode, until limit: MonotonicInstant) -> PassEvent? {
         let changes = changes.load(ordering: .acquiring)
         let target = state.withLock { state -> (ModeItems.Watched, end: MonotonicInstant)? in
             guard let target = state.polling.target else { return nil }
@@ -125,7 +99,7 @@ extension ThreadRunLoop {
                     return nil
                 }
                 // The loop goes on to poll after the pass that the wake-up asks for.
-                if wakeState.value.load(ordering: .relaxed) == .woken { return Event.none }
+                if wakeState.value.load(ordering: .relaxed) == .woken { return PassEvent.none }
                 crl_pause()
             }
             if let ready = mode.waitSet.wait(until: .distantPast), ready.token != ModeItems.wakeToken {
@@ -135,7 +109,7 @@ extension ThreadRunLoop {
                 }
             }
             let now = MonotonicInstant.now
-            if limit <= now { return Event.none }
+            if limit <= now { return PassEvent.none }
             if end <= now || !mayPoll {
                 state.withLock { $0.polling.miss() }
                 return nil

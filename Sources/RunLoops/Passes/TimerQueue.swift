@@ -13,7 +13,7 @@ struct TimerQueue {
     }
 
     private struct Member {
-        let timer: ThreadRunLoop.Timer
+        let timer: RunLoopTimer
         /// The number of the timer's entry; 0 when it has none.
         var number: UInt64 = 0
     }
@@ -27,15 +27,15 @@ struct TimerQueue {
     private var firing: Set<ObjectIdentifier> = []
 
     var isEmpty: Bool { members.isEmpty }
-    var timers: [ThreadRunLoop.Timer] { members.values.map(\.timer) }
-    func contains(_ timer: ThreadRunLoop.Timer) -> Bool { members[ObjectIdentifier(timer)] != nil }
+    var timers: [RunLoopTimer] { members.values.map(\.timer) }
+    func contains(_ timer: RunLoopTimer) -> Bool { members[ObjectIdentifier(timer)] != nil }
 
-    mutating func insert(_ timer: ThreadRunLoop.Timer) {
+    mutating func insert(_ timer: RunLoopTimer) {
         members[ObjectIdentifier(timer)] = Member(timer: timer)
         requeue(timer)
     }
 
-    mutating func requeue(_ timer: ThreadRunLoop.Timer) {
+    mutating func requeue(_ timer: RunLoopTimer) {
         let id = ObjectIdentifier(timer)
         guard contains(timer) else { return }
         isTopCurrent = false
@@ -51,7 +51,7 @@ struct TimerQueue {
         heap.insert(Entry(date: date, number: lastNumber, id: id))
     }
 
-    mutating func remove(_ timer: ThreadRunLoop.Timer) -> Bool {
+    mutating func remove(_ timer: RunLoopTimer) -> Bool {
         firing.remove(ObjectIdentifier(timer))
         isTopCurrent = false
         return members.removeValue(forKey: ObjectIdentifier(timer)) != nil
@@ -74,7 +74,7 @@ struct TimerQueue {
     }
 
     /// The timers that are due, by date, and the date of the next timer. Due timers stay queued until they fire.
-    mutating func due(at now: MonotonicInstant) -> (timers: [ThreadRunLoop.Timer], next: MonotonicInstant?) {
+    mutating func due(at now: MonotonicInstant) -> (timers: [RunLoopTimer], next: MonotonicInstant?) {
         var entries: [Entry] = []
         while let date = soonest(), date <= now, let entry = heap.popMin() {
             isTopCurrent = false

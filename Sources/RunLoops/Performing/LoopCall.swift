@@ -36,7 +36,40 @@ extension ThreadRunLoop {
     }
 }
 
-/// A closure that a loop calls for a caller who waits for the outcome, which every call gets.
+extension RunLoopThread {
+    /// Calls a closure on the thread, in its loop's common modes, and waits for its result; at once when called on
+    /// the thread itself. Any thread may call it. For a call without waiting, use the ``loop``.
+    /// - Throws: The closure's error; ``RunLoopError/loopEnded`` when the thread was stopped or ends before the call.
+    @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
+    @discardableResult
+    public func run<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) throws -> Value {
+        if loop.isCurrent { return try body() }
+        guard !loop.isStoppedForGood else { throw RunLoopError.loopEnded }
+        return try LoopCall(body).wait(for: loop, inModes: [.common]).get()
+    }
+
+    /// Calls a closure on the thread, in its loop's common modes, and suspends until it has returned.
+    /// - Throws: The closure's error; ``RunLoopError/loopEnded`` when the thread was stopped or ends before the call;
+    ///   `CancellationError` when the task was cancelled before the call.
+    @discardableResult
+    public nonisolated(nonsending) func run<Value: Sendable>(
+        _ body: @escaping @Sendable () throws -> Value
+    ) async throws -> Value {
+        guard !loop.isStoppedForGood else { throw RunLoopError.loopEnded }
+        return try await loop.execute(body)
+    }
+
+    /// Calls the queued blocks and requests of the default mode and the common modes, and then stops. Any thread may
+    /// call it, also the thread itself. Delayed requests and closures for other modes are not called; closures given
+    /// later may or may not be. Keep the thread until `join(before:)` has returned: its release stops it at once.
+    public func finish() {
+        // Requests are called after the queued blocks, and this one after all other requests.
+        // A loop that has ended is finished.
+        _ = try? loop.perform(order: .max) { [loop] in loop.stopForGood() }
+    }
+}
+
+/// A closure that a loop calls for a caller who waits for the outcome. Every call gets an outcome.
 final class LoopCall<Value: Sendable>: Sendable {
     typealias Outcome = Result<Value, any Error>
 
@@ -93,7 +126,7 @@ protocol Cancellable: AnyObject, Sendable { func cancel() }
 
 extension LoopCall: Cancellable { func cancel() { withdraw(RunLoopError.loopEnded) } }
 
-/// The loop's reference to a call: a loop that ends releases it, which cancels a call that has not begun.
+/// The loop's reference to a call. A loop that ends releases it, which cancels a call that has not begun.
 final class LoopReference<Call: Cancellable>: Sendable {
     let call: Call
 

@@ -2,9 +2,11 @@
 /// `asUnownedSerialExecutor()`. Jobs run in the common modes, among the blocks. In callbacks of the loop
 /// `assumeIsolated` holds for these actors. Calls among them do not change threads.
 extension ThreadRunLoop: SerialExecutor {
-    /// Queues an actor's job, for Swift's concurrency. Swift lets no executor refuse a job: those of an ended loop run in
-    /// order on a thread for these.
-    public func enqueue(_ job: consuming ExecutorJob) { queue(Job(job: UnownedJob(job), preference: nil)) }
+    /// Queues an actor's job, for Swift's concurrency. Swift lets no executor refuse a job, so the jobs of an ended loop
+    /// run in order on a thread of their own.
+    public func enqueue(_ job: consuming ExecutorJob) {
+        queue(.actorJob(UnownedJob(job), asUnownedSerialExecutor()))
+    }
 
     /// Whether the caller is on the executor. Called by Swift's concurrency.
     public func isIsolatingCurrentContext() -> Bool? {
@@ -27,36 +29,21 @@ extension ThreadRunLoop: SerialExecutor {
         fileprivate init(loop: ThreadRunLoop) { self.loop = loop }
 
         /// Queues a task's job. Called by Swift's concurrency, on any thread.
-        public func enqueue(_ job: consuming ExecutorJob) { loop.queue(Job(job: UnownedJob(job), preference: self)) }
+        public func enqueue(_ job: consuming ExecutorJob) { loop.queue(.taskJob(UnownedJob(job), self)) }
     }
 
-    /// A job of an actor or a task, with its executor: with the wrong executor Swift hops once more.
-    struct Job {
-        let job: UnownedJob
-        /// The preference that the job was queued through; nil for an actor's job.
-        let preference: TaskPreference?
-    }
-
-    private func queue(_ job: Job) {
-        switch blocks.append(job) {
-        case .loopEnded: orphan(job)
+    private func queue(_ job: BlockQueue.Work) {
+        switch blocks.append(job, orphan: Self.performOrphaned) {
+        case .loopEnded: Self.performOrphaned(job, of: self)
         // From the loop's own thread this keeps the loop from going to sleep.
         case .queuedFirst: wakeUp()
         case .queued, .modeUnknown: break
         }
     }
 
-    func run(_ job: Job) {
-        if let preference = job.preference {
-            job.job.runSynchronously(on: preference.asUnownedTaskExecutor())
-        } else {
-            job.job.runSynchronously(on: asUnownedSerialExecutor())
-        }
-    }
-
-    func orphan(_ job: Job) {
-        // With a wake-up also from that thread itself: its loop would go to sleep.
-        Self.orphanedJobThread.loop.queue({ self.run(job) }, [.default], wakes: true)
+    @Sendable private static func performOrphaned(_ job: BlockQueue.Work, of loop: LoopCore) {
+        // With a wake-up also from that thread itself, because its loop would go to sleep.
+        orphanedJobThread.loop.queue({ withExtendedLifetime(loop) { job.call() } }, [.default], wakes: true)
     }
 
     private static let orphanedJobThread: RunLoopThread = {

@@ -44,14 +44,21 @@ public final class RunLoopThread: Sendable {
         }
     }
 
-    /// Starts a thread, and suspends until its loop exists. Parameters and errors are those of the form that blocks.
+    /// Starts a thread, and suspends until its loop exists.
+    /// - Parameters:
+    ///   - name: The thread's name in the system's tools; the kernel keeps 15 bytes.
+    ///   - niceness: The nice value, from −20 (most processor time) to 19; nil for the calling thread's.
+    ///   - stackSize: The stack's size in bytes, at least ``minimumStackSize``; nil for the system's default.
+    ///   - body: Called on the thread before its loop runs: a place to add items.
+    /// - Throws: ``RunLoopError``: `invalidLimit` for another nice value, `nicenessRefused`, `invalidStackSize`,
+    ///   `outOfThreads`, `outOfDescriptors`, `forked`.
     public init(
         name: String = "run loop", niceness: Int? = nil, stackSize: Int? = nil,
         body: (@Sendable (ThreadRunLoop) -> Void)? = nil
     ) async throws(RunLoopError) {
         let made = AwaitedState(Made?.none) { $0 }
         thread = try Self.start(name, niceness, stackSize, body, end) { result in made.change { $0 = result } }
-        // In a task that is not cancelled: the thread is running, and ends soon when there is no loop.
+        // In a task that is not cancelled, because the thread is running, and ends soon when there is no loop.
         let result = await Task { [end] in
             let result = await made.value()
             if case .failure = result { await end.value() }
@@ -74,10 +81,10 @@ public final class RunLoopThread: Sendable {
         if crl_is_forked() { throw .forked }
         try RunLoopError.check("niceness", niceness ?? 0, in: -20...19)
         return try startThread(stackSize: stackSize) {
-            defer { ThreadRunLoop.endCurrent() }
+            defer { LoopCore.endCurrent() }
             crl_thread_set_name(name)
             let current = ThreadRunLoop.current
-            // Told after the items' last callouts. A handler may end the thread, so a `defer` here would not do.
+            // After the items' last callouts. A handler may end the thread, so a `defer` here would not do.
             current.state.withLock { $0.whenEnded = { end.tell() } }
             // Keeps the mode from being empty.
             let kept = ThreadRunLoop.Source0(label: "kept by RunLoopThread") {}
@@ -107,41 +114,12 @@ public final class RunLoopThread: Sendable {
     /// The smallest stack of a thread, in bytes. It leaves some ten kilobytes to the closures called on the thread.
     public static let minimumStackSize = max(64 << 10, Int(PTHREAD_STACK_MIN))
 
-    /// Calls a closure on the thread, in its loop's common modes, and waits for its result; at once when called on
-    /// the thread itself. Any thread may call it. For a call without waiting, use the ``loop``.
-    /// - Throws: The closure's error; ``RunLoopError/loopEnded`` when the thread was stopped or ends before the call.
-    @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
-    @discardableResult
-    public func run<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) throws -> Value {
-        if loop.isCurrent { return try body() }
-        guard !loop.isStoppedForGood else { throw RunLoopError.loopEnded }
-        return try LoopCall(body).wait(for: loop, inModes: [.common]).get()
-    }
-
-    /// Calls a closure on the thread, in its loop's common modes, and suspends until it has returned.
-    /// - Throws: As the other one, and `CancellationError` when the task was cancelled before.
-    @discardableResult
-    public nonisolated(nonsending) func run<Value: Sendable>(
-        _ body: @escaping @Sendable () throws -> Value
-    ) async throws -> Value {
-        guard !loop.isStoppedForGood else { throw RunLoopError.loopEnded }
-        return try await loop.execute(body)
-    }
-
     /// Ends all runs of the loop, and then the thread, when the callout in progress has returned. Queued work is not
     /// called; ``finish()`` calls it. Any thread may call it, also the thread itself.
     public func stop() { loop.stopForGood() }
 
-    /// Calls the queued blocks and requests of the default mode and the common modes, and then stops. Any thread may
-    /// call it, also the thread itself. Delayed requests and closures for other modes are not called; closures given
-    /// later may or may not be. Keep the thread until `join(before:)` has returned: its release stops it at once.
-    public func finish() {
-        // Requests are called after the queued blocks, and this one after all other requests.
-        // A loop that has ended is finished.
-        _ = try? loop.perform(order: .max) { [loop] in loop.stopForGood() }
-    }
-
-    /// Waits until the thread has ended. False when the deadline came first, or on the thread itself.
+    /// Waits until the thread has ended.
+    /// - Returns: False when the deadline came first, or on the thread itself.
     @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     @discardableResult
     public func join(before deadline: ContinuousClock.Instant? = nil) -> Bool {
@@ -152,15 +130,16 @@ public final class RunLoopThread: Sendable {
     package func join(until deadline: MonotonicInstant) -> Bool {
         guard !loop.isCurrent, end.wait(until: deadline) else { return false }
         isJoined.withLock { isJoined in
-            // The end is told at the very end of the thread, so this is short.
+            // The end is reported at the very end of the thread, so this is short.
             if !isJoined { pthread_join(thread, nil) }
             isJoined = true
         }
         return true
     }
 
-    /// Suspends until the thread has ended. False when the deadline came first.
-    /// - Throws: `CancellationError`.
+    /// Suspends until the thread has ended.
+    /// - Returns: False when the deadline came first.
+    /// - Throws: `CancellationError` when the task was cancelled.
     @discardableResult
     public nonisolated(nonsending) func join(before deadline: ContinuousClock.Instant? = nil) async throws -> Bool {
         try await end.value(before: deadline)

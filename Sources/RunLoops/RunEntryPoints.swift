@@ -1,18 +1,6 @@
 // The ways to run a loop, of CFRunLoop and of NSRunLoop.
 
 extension ThreadRunLoop {
-    /// Why a run of a loop ended. The corresponding CF type is `CFRunLoopRunResult`.
-    public enum RunResult: Sendable, Hashable {
-        /// The mode has no source, timer or block left.
-        case finished
-        /// ``ThreadRunLoop/stop()`` was called.
-        case stopped
-        /// The time limit has come.
-        case timedOut
-        /// A source was handled, in a run that returns after a source.
-        case handledSource
-    }
-
     /// Runs the default mode until ``stop()``, or until the mode has no source, timer or block left (on the main thread
     /// never). Only the loop's own thread may call it. The corresponding CF function is `CFRunLoopRun`.
     /// - Throws: ``RunLoopError`` when no descriptor is left to sleep on, as every run does.
@@ -71,3 +59,7 @@ extension ThreadRunLoop {
         _ = try run(mode: mode, before: limit)
     }
 }
+
+/// One run of the main loop, for an async `main`; false when the loop cannot run.
+@_cdecl("crl_run_main_loop")
+func runMainLoop() -> Bool { (try? ThreadRunLoop.main.run()) != nil }

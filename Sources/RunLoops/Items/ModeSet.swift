@@ -1,3 +1,4 @@
+/// A set of modes, by their numbers in the loop's ``BlockQueue``.
 struct ModeSet {
     private var bits: UInt64 = 0
     /// Numbers from 64 on, in a loop with very many modes.

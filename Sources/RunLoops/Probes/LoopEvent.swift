@@ -1,19 +1,35 @@
+/// The reason for the end of a loop's sleep.
+public enum LoopWakeUp: String, Sendable, Hashable, Codable, CaseIterable {
+    /// A call of the loop's `wakeUp()`, such as the one for a block, or a change by another thread.
+    case wakeUp = "wake-up"
+    /// A timer was due.
+    case timer
+    /// A descriptor was ready; its source's callout follows.
+    case source
+    /// libdispatch's main queue.
+    case mainQueue = "main queue"
+    /// The loop's guest has served a source of its own.
+    case guest
+    /// The run's time was over.
+    case timeLimit = "time limit"
+}
+
 /// An event of a recording, in one word.
 ///
-/// A callout's event has the word of the callout, with a mark at its end. Every other event has no kind of a callout,
-/// but a code and two numbers.
+/// The event of a callout has the word of the callout, with a mark at its end. Every other event has a code and two
+/// numbers.
 struct LoopEvent: Equatable {
     enum Meaning: Equatable {
-        /// A pass begins, in a mode of this index, in the run of this depth; the outermost run's is 1.
+        /// A pass begins, in the mode of this index, in the run of this depth; the outermost run has depth 1.
         case pass(mode: Int, depth: Int)
-        /// A run has ended, and so many are left.
+        /// A run has ended. `left` runs are still open.
         case runEnds(left: Int)
         case sleeps
         /// The loop waits awake.
         case polls
-        case wakes(LoopRecording.WakeUp?)
+        case wakes(LoopWakeUp?)
         case begins(Callout)
-        /// With the number of blocks that were performed one after another; 0 for blocks that began before the recording.
+        /// `count` blocks were performed one after another; 0 for blocks that began before the recording.
         case ends(Callout, count: Int)
     }
 
@@ -34,31 +50,35 @@ struct LoopEvent: Equatable {
     static func runEnds(left: Int) -> Self { Self(.runEnds, left) }
     static var sleeps: Self { Self(.sleeps) }
     static var polls: Self { Self(.polls) }
-    static func wakes(_ reason: LoopRecording.WakeUp?) -> Self { Self(.wakes, reason.map(Self.number) ?? 0) }
     static func begins(_ callout: Callout) -> Self { Self(bits: UInt64(callout.bits)) }
     static func ends(_ callout: Callout) -> Self { Self(bits: UInt64(callout.bits) | endMark) }
 
+    static func wakes(_ reason: LoopWakeUp?) -> Self {
+        Self(.wakes, reason.flatMap(LoopWakeUp.allCases.firstIndex).map { $0 + 1 } ?? 0)
+    }
+
     /// The end of blocks or jobs, which have no item.
     static func ends(_ kind: Callout.Kind, count: Int) -> Self {
-        Self(bits: UInt64(kind.rawValue) | endMark | UInt64(count) << 4)
+        Self(bits: UInt64(Callout(kind).bits) | endMark | UInt64(count) << 4)
     }
 
     private var isCalloutEnd: Bool { bits & Self.endMark != 0 }
     private var isCallout: Bool { bits & Self.kindBits != 0 }
     private func has(_ code: Code) -> Bool { bits & 0xff == code.rawValue << 4 }
 
-    /// Whether there is only a little work of the loop's between the events, and no system call.
+    /// Whether the loop does only a little work between the events, and no system call.
     func follows(_ last: LoopEvent) -> Bool {
         if last.isCalloutEnd { return has(.pass) || has(.runEnds) }
         return last.has(.wakes) && isCallout
     }
 
     var meaning: Meaning? {
-        if bits & Self.kindBits != 0 {
+        if isCallout {
             guard isCalloutEnd else { return .begins(Callout(bits: UInt(bits))) }
             let callout = Callout(bits: UInt(bits & ~Self.endMark))
             switch callout.kind {
-            case .block, .job: return .ends(Callout(callout.kind), count: Int(bits >> 4))
+            case .block?: return .ends(Callout(.block), count: Int(bits >> 4))
+            case .task?: return .ends(Callout(.task), count: Int(bits >> 4))
             default: return .ends(callout, count: 1)
             }
         }
@@ -68,19 +88,8 @@ struct LoopEvent: Equatable {
         case .runEnds: .runEnds(left: first)
         case .sleeps: .sleeps
         case .polls: .polls
-        case .wakes: .wakes(LoopRecording.WakeUp.allCases.first { Self.number($0) == first })
+        case .wakes: .wakes(first == 0 ? nil : LoopWakeUp.allCases[first - 1])
         case nil: nil
-        }
-    }
-
-    private static func number(_ reason: LoopRecording.WakeUp) -> Int {
-        switch reason {
-        case .wakeUp: 1
-        case .timer: 2
-        case .source: 3
-        case .mainQueue: 4
-        case .guest: 5
-        case .timeLimit: 6
         }
     }
 }

@@ -4,7 +4,7 @@ import Synchronization
 
 /// The newest events of a loop, in a ring. The loop's thread writes them without a lock, and any thread reads them.
 final class Tape: @unchecked Sendable {
-    // Sound: the words are atomic, and the fields that are not belong to the loop's thread.
+    // Sound: the words are atomic, and the other fields belong to the loop's thread.
 
     struct Entry {
         let ticks: UInt64
@@ -13,7 +13,7 @@ final class Tape: @unchecked Sendable {
 
     private let words: UnsafeMutablePointer<Atomic<UInt64>>
     private let capacity: Int
-    /// The number of events whose writing has begun, and of those that are written.
+    /// The number of events whose writing has begun, and the number of written events.
     private let begun = Atomic(0)
     private let written = Atomic(0)
     private let departures = Lock(Departures())
@@ -39,7 +39,7 @@ final class Tape: @unchecked Sendable {
 
     /// Writes an event on this tape and the next ones. Called on the loop's thread.
     func write(_ event: LoopEvent) {
-        // The clock is dear: an event that follows the last one at once has the same time.
+        // The clock is expensive, so an event that follows the last one at once has the same time.
         let time = event.follows(last.event) ? last.ticks : clock.ticks()
         last = (event, time)
         append(time, event)
@@ -77,7 +77,7 @@ final class Tape: @unchecked Sendable {
             let bits = slot[1].load(ordering: .acquiring)
             entries.append(Entry(ticks: ticks, event: LoopEvent(bits: bits)))
         }
-        // The loop goes on writing: the oldest may have been overwritten meanwhile.
+        // The loop goes on writing, and may have overwritten the oldest events meanwhile.
         let overwritten = max(0, begun.load(ordering: .relaxed) - capacity - first)
         entries.removeFirst(min(overwritten, entries.count))
         return (entries, end - entries.count)
@@ -93,4 +93,21 @@ final class Tape: @unchecked Sendable {
 
     /// The labels of the items that have left.
     var departed: Departures { departures.withLock { $0 } }
+}
+
+/// The tapes that a loop's thread writes on. The chain retains them, because no other thread knows when the loop's
+/// thread is done with a tape.
+struct TapeChain {
+    private let tapes: [Tape]
+    private let first: Unmanaged<Tape>?
+
+    init(_ tapes: [Tape] = []) {
+        self.tapes = tapes
+        first = tapes.first.map(Unmanaged.passUnretained)
+        for (index, tape) in tapes.enumerated() {
+            tape.next = index + 1 < tapes.count ? .passUnretained(tapes[index + 1]) : nil
+        }
+    }
+
+    func write(_ event: LoopEvent) { first?._withUnsafeGuaranteedRef { $0.write(event) } }
 }

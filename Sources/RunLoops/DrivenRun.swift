@@ -120,7 +120,7 @@ extension ThreadRunLoop {
             if case .between = phase { _ = prepare() }
             guard enter() else { return .stopped }
             defer { isInCallout = false }
-            var event = Event.none
+            var event = PassEvent.none
             switch phase {
             case .between: return nil
             case .over(let result): return result
@@ -133,7 +133,7 @@ extension ThreadRunLoop {
             case .asleep:
                 let isAlone = loop.isMain && loop.state.withLock { $0.modes[mode.index].hasNoSourceOrTimer }
                 let ready = loop.nextEvent(mode, .distantPast, isMainQueueAlone: isAlone)
-                if ready == nil, !loop.isWokenUp, !pass.limit.hasPassed { return nil }
+                if ready == nil, !loop.isWoken, !pass.limit.hasPassed { return nil }
                 loop.wakesFromSleep(loop.wakeUp(by: ready))
                 event = loop.state.withLock { loop.event(for: ready, mode.index, &$0) }
                 loop.notify(.afterWaiting, mode)
@@ -191,9 +191,4 @@ extension ThreadRunLoop {
                 "a run that began inside a driven run has to end before the driven one goes on or ends")
         }
     }
-
-    /// Whether a mode's sleep, of which this is the wait set, is over.
-    func hasWork(_ waitSet: Int32) -> Bool { isWokenUp || crl_poll(waitSet, -1, 0) != 0 }
-
-    var isWokenUp: Bool { wakeState.value.load(ordering: .acquiring) == .woken }
 }

@@ -2,15 +2,15 @@ import CRunLoopShims
 
 // How items join and leave modes: one mode after another, as in CFRunLoop, so that each sees the callout of the last.
 
-extension ThreadRunLoop {
+extension LoopCore {
     struct Walk {
-        var modes: ArraySlice<Mode>
+        var modes: ArraySlice<RunLoopMode>
         /// The walk's number among the walks through the common modes.
         var number: Int?
     }
 
     /// Adds an item to a mode. False when the item is invalid, or another loop's.
-    func insert(_ item: Item, forMode mode: Mode) throws(RunLoopError) -> Bool {
+    func insert(_ item: Item, forMode mode: RunLoopMode) throws(RunLoopError) -> Bool {
         do throws(RunLoopError) {
             return try insert(item) { state in
                 guard mode == .common else { return Walk(modes: [mode]) }
@@ -23,10 +23,10 @@ extension ThreadRunLoop {
         }
     }
 
-    func insert(_ item: Item, into modes: (inout State) -> Walk) throws(RunLoopError) -> Bool {
+    func insert(_ item: Item, into modes: (inout LoopState) -> Walk) throws(RunLoopError) -> Bool {
         // In a forked child a thread of the parent may hold the lock for ever.
         if crl_is_forked() { throw .forked }
-        func mayJoin(_ state: borrowing State) -> Bool { !state.hasEnded && item.mayJoin(self) }
+        func mayJoin(_ state: borrowing LoopState) -> Bool { !state.hasEnded && item.mayJoin(self) }
         var (hasEnded, isRefused) = (false, false)
         let hasJoined = try walk(item, telling: \.schedule) { state in
             (hasEnded, isRefused) = (state.hasEnded, !mayJoin(state))
@@ -40,8 +40,8 @@ extension ThreadRunLoop {
         if hasJoined {
             switch item {
             // The descriptor of a raised source does not wake a loop that sleeps.
-            case .source1(let source): if source.isRaised { wakeUpFromOutside() }
-            case .source0(let source): if source.isSignaled { Self.wakeUpDriven { $0 === self } }
+            case .source1(let source): if source.isRaised { wakeFromOutside() }
+            case .source0(let source): if source.isSignaled { Self.wakeDriven { $0 === self } }
             case .timer, .observer: break
             }
         }
@@ -50,7 +50,7 @@ extension ThreadRunLoop {
         return !isRefused
     }
 
-    func remove(_ item: Item, _ mode: Mode) {
+    func remove(_ item: Item, _ mode: RunLoopMode) {
         remove(item) { state in
             guard mode == .common else { return Walk(modes: [mode]) }
             guard let index = state.commonItems.firstIndex(where: { $0.id == item.id }) else { return Walk(modes: []) }
@@ -60,11 +60,11 @@ extension ThreadRunLoop {
     }
 
     func removeEverywhere(_ item: Item) {
-        // By index: a mode taken out would be a copy of all its items.
+        // By index, because a mode taken out would be a copy of all its items.
         remove(item) { state in Walk(modes: state.modes.indices.map { state.modes[$0].mode } + [.common]) }
     }
 
-    private func remove(_ item: Item, from modes: (inout State) -> Walk) {
+    private func remove(_ item: Item, from modes: (inout LoopState) -> Walk) {
         if crl_is_forked() { return }
         // Only adding a Source1 throws.
         _ = try? walk(item, telling: \.cancel, begin: modes) { state, mode in
@@ -75,7 +75,7 @@ extension ThreadRunLoop {
                 for tape in state.tapes { tape.noteDeparture(of: item) }
             }
             // The kernel's timer of a loop that sleeps in this mode.
-            if case .timer = item, isWaiting, state.runs.last?.mode == index { state.modes[index].armTimer() }
+            if case .timer = item, isAsleep, state.runs.last?.mode == index { state.modes[index].armTimer() }
             changes.add(1, ordering: .releasing)
             return true
         }
@@ -83,13 +83,13 @@ extension ThreadRunLoop {
 
     /// Changes the item's modes one by one; false when none was changed. The lock is released for each callout.
     private func walk(
-        _ item: Item, telling callback: (Source0) -> Source0.Callback?, begin: (inout State) -> Walk,
-        change: (inout State, Mode) throws(RunLoopError) -> Bool
+        _ item: Item, telling callback: (RunLoopSource0) -> RunLoopSource0.Change?, begin: (inout LoopState) -> Walk,
+        change: (inout LoopState, RunLoopMode) throws(RunLoopError) -> Bool
     ) throws(RunLoopError) -> Bool {
         var (walk, hasChanged): (Walk?, Bool) = (nil, false)
-        var tell: Source0.Callback?
+        var tell: RunLoopSource0.Change?
         while true {
-            let changed = try state.withLock { state throws(RunLoopError) -> Mode? in
+            let changed = try state.withLock { state throws(RunLoopError) -> RunLoopMode? in
                 if walk == nil, case .source0(let source) = item {
                     // Taken before a concurrent invalidation releases the callbacks.
                     tell = callback(source)
@@ -109,7 +109,19 @@ extension ThreadRunLoop {
         }
     }
 
-    func contains(_ item: Item, _ mode: Mode) -> Bool {
+    /// Whether the mode's membership has changed.
+    func setCommon(_ mode: RunLoopMode, _ isCommon: Bool) -> Bool {
+        state.withLock { state in
+            guard mode != .common, state.commonModes.contains(mode) != isCommon else { return false }
+            if isCommon { state.commonModes.append(mode) } else { state.commonModes.removeAll { $0 == mode } }
+            if let index = state.index(of: mode) {
+                state.modes[index].flags.isCommon.store(isCommon, ordering: .releasing)
+            }
+            return true
+        }
+    }
+
+    func contains(_ item: Item, _ mode: RunLoopMode) -> Bool {
         if crl_is_forked() { return false }
         // A common timer that was removed from the last of its modes has no owner.
         if case .timer(let timer) = item, timer.membership.owner !== self { return false }
@@ -119,8 +131,7 @@ extension ThreadRunLoop {
         }
     }
 
-    /// Takes note of a timer's new date. That wakes the loop, as in CFRunLoop.
-    func requeue(_ timer: Timer) {
+    func requeue(_ timer: RunLoopTimer) {
         if crl_is_forked() { return }
         state.withLock { state in
             for index in state.modes.indices where state.modes[index].timers.contains(timer) {
@@ -128,38 +139,37 @@ extension ThreadRunLoop {
                 state.modes[index].armForNew(timer)
             }
         }
-        wakeUpFromOutside()
+        wakeFromOutside()
     }
 
-    func noteRaised(_ source: Source1) {
+    func noteRaised(_ source: RunLoopSource1) {
         if crl_is_forked() { return }
         state.withLock { state in
             for index in state.modes.indices { state.modes[index].noteRaised(source) }
         }
-        wakeUpFromOutside()
+        wakeFromOutside()
     }
 
-    /// Whether the source's turn may go on after a change.
-    func mayGoOn(_ source: Source1, mode: Int) -> Bool {
+    func mayGoOn(_ source: RunLoopSource1, mode: Int) -> Bool {
         // No mode has an invalid source once the change is counted.
         state.withLock { $0.runs.last?.isStopped == false && $0.modes[mode].contains(.source1(source)) }
     }
 }
 
-extension ThreadRunLoop.State {
+extension LoopState {
     /// Begins a walk through the common modes. It ends the walks of other threads with the same item, so that the item
     /// is in all of the modes or in none. Walks further up the same thread's stack go on, as in CFRunLoop.
-    fileprivate mutating func beginCommonWalk(_ item: Item) -> ThreadRunLoop.Walk {
+    fileprivate mutating func beginCommonWalk(_ item: Item) -> LoopCore.Walk {
         // Other items have no callout between two modes.
-        guard case .source0 = item else { return ThreadRunLoop.Walk(modes: commonModes[...]) }
+        guard case .source0 = item else { return LoopCore.Walk(modes: commonModes[...]) }
         let thread = crl_thread_id()
         commonWalks = commonWalks.filter { $0.value.item != item.id || $0.value.thread == thread }
         lastCommonWalk += 1
         commonWalks[lastCommonWalk] = (item.id, thread)
-        return ThreadRunLoop.Walk(modes: commonModes[...], number: lastCommonWalk)
+        return LoopCore.Walk(modes: commonModes[...], number: lastCommonWalk)
     }
 
-    fileprivate func isOvertaken(_ walk: ThreadRunLoop.Walk) -> Bool {
+    fileprivate func isOvertaken(_ walk: LoopCore.Walk) -> Bool {
         walk.number.map { commonWalks[$0] == nil } ?? false
     }
 }

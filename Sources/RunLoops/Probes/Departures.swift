@@ -9,7 +9,7 @@ struct Departures {
     private var departures: [UInt: [Departure]] = [:]
     private var count = 0
 
-    /// - Parameter limit: How many events are kept, and about how many departures.
+    /// - Parameter limit: The number of kept events, and about the number of kept departures.
     mutating func note(_ item: Item, after events: Int, limit: Int) {
         let address = UInt(bitPattern: item.id)
         // An item that has left without an event since another left needs no label.
@@ -28,7 +28,7 @@ struct Departures {
     /// The label of the item that had an address at the event of this number; nil if no such item has left since.
     func label(at address: UInt, event number: Int) -> String?? {
         guard let list = departures[address] else { return nil }
-        // The counts ascend. One address may have had very many items.
+        // The counts ascend. One address may have had thousands of items.
         var (first, end) = (0, list.count)
         while first < end {
             let middle = (first + end) / 2
@@ -37,7 +37,7 @@ struct Departures {
         return first < list.count ? .some(list[first].label) : nil
     }
 
-    /// The label of the last item with an address that has left: a loop may call an item that has just left.
+    /// The label of the last item with an address that has left, because a loop may call an item that has just left.
     func lastLabel(at address: UInt) -> String? { departures[address]?.last?.label }
 }
 

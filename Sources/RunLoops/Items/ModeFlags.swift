@@ -1,6 +1,6 @@
 import Synchronization
 
-/// The fields of a mode that a pass reads without the loop's lock: mostly they say that there is nothing to do.
+/// The fields of a mode that a pass reads without the loop's lock. Mostly they say that there is nothing to do.
 final class ModeFlags: Sendable {
     private let activities = Atomic<UInt32>(0)
     let isCommon: Atomic<Bool>
@@ -8,7 +8,7 @@ final class ModeFlags: Sendable {
     private let ownAndCommon: ModeSet
     private let hasSignaled = Atomic(false)
     /// The signalled sources, so that a pass need not check every source.
-    private let signaled = Mutex<[ObjectIdentifier: ThreadRunLoop.Source0]>([:])
+    private let signaled = Mutex<[ObjectIdentifier: RunLoopSource0]>([:])
 
     /// - Parameter number: The mode's number in the loop's ``BlockQueue``.
     init(isCommon: Bool, number: Int) {
@@ -20,11 +20,11 @@ final class ModeFlags: Sendable {
     }
 
     @inline(__always)
-    func tells(_ activity: ThreadRunLoop.Activity) -> Bool {
+    func tells(_ activity: RunLoopActivity) -> Bool {
         activities.load(ordering: .acquiring) & activity.rawValue != 0
     }
 
-    func observersChanged(_ observers: [ThreadRunLoop.Observer]) {
+    func observersChanged(_ observers: [RunLoopObserver]) {
         activities.store(observers.reduce(0) { $0 | $1.activities.rawValue }, ordering: .releasing)
     }
 
@@ -32,20 +32,20 @@ final class ModeFlags: Sendable {
 
     var hasSignaledSources: Bool { hasSignaled.load(ordering: .acquiring) }
 
-    func list(_ source: ThreadRunLoop.Source0) {
+    func list(_ source: RunLoopSource0) {
         signaled.withLock { signaled in
             signaled[ObjectIdentifier(source)] = source
             hasSignaled.store(true, ordering: .releasing)
         }
     }
 
-    func unlist(_ source: ThreadRunLoop.Source0) {
+    func unlist(_ source: RunLoopSource0) {
         // Not the last reference: the caller has one.
         _ = signaled.withLock { $0.removeValue(forKey: ObjectIdentifier(source)) }
     }
 
     /// The sources that are still signalled, in order. They stay listed for a run inside a source's callout.
-    func signaledSources() -> [ThreadRunLoop.Source0] {
+    func signaledSources() -> [RunLoopSource0] {
         let sources = signaled.withLock { signaled in
             // The mode retains the sources, so none is released under the lock.
             signaled = signaled.filter { $0.value.isSignaled }

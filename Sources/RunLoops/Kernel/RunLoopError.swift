@@ -92,9 +92,16 @@ public enum RunLoopError: Error, Equatable, Sendable, CustomStringConvertible {
         case EMFILE, ENFILE: return .outOfDescriptors(limit: Descriptor.limit)
         case EBADF: return .badDescriptor(descriptor)
         case EPERM where call == "epoll_ctl": return .notPollable(descriptor)
-        // A closed one's number that is the wait set's own by now.
+        // The descriptor was closed, and the wait set now has its number.
         case EINVAL where call == "epoll_ctl": return .badDescriptor(descriptor)
         case let code: return .system(call: call, errno: code)
         }
+    }
+}
+
+extension ClosedRange {
+    /// The sentence of an error for a value that is not in the range.
+    package func refusal(of value: String, as name: String) -> String {
+        "\(name) cannot be \(value): choose \(lowerBound) to \(upperBound)"
     }
 }

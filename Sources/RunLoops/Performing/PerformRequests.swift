@@ -1,63 +1,4 @@
-import Synchronization
-
 extension ThreadRunLoop {
-    /// A closure that a loop is to call once, whether or not the request is retained, and that can be cancelled.
-    public final class PerformRequest: Sendable {
-        private struct State {
-            var body: (@Sendable () -> Void)?
-            /// The loop's source or timer for the request; nil for a task of an ``IdleQueue``.
-            weak var item: (any RequestItem)?
-        }
-
-        private let state: Mutex<State>
-        fileprivate weak let owner: (any AnyObject & Sendable)?
-        /// Where the loop notes the request; nil without an owner.
-        private let noted: OwnedRequests?
-
-        init(
-            owner: (any AnyObject & Sendable)? = nil, in requests: OwnedRequests? = nil,
-            _ body: @escaping @Sendable () -> Void
-        ) {
-            state = Mutex(State(body: body))
-            self.owner = owner
-            noted = owner == nil ? nil : requests
-            noted?.insert(self)
-        }
-
-        /// Whether the closure is still to be called.
-        public var isPending: Bool { isWanted && state.withLock { $0.body != nil } }
-
-        /// Cancels the request: a closure that has not begun is not called. Any thread may call it, any number of
-        /// times. The corresponding method is NSRunLoop's `cancelPerformSelector:target:argument:`.
-        public func cancel() { _ = takeBody() }
-
-        func perform() {
-            let isWanted = isWanted
-            if let body = takeBody(), isWanted { body() }
-        }
-
-        fileprivate func isCalled(by item: some RequestItem) {
-            let isOver = state.withLock { state in
-                state.item = item
-                return state.body == nil
-            }
-            // Another thread has cancelled all requests of the owner meanwhile.
-            if isOver { item.invalidate() }
-        }
-
-        /// Whether the owner, if there is one, is still there.
-        private var isWanted: Bool { noted == nil || owner != nil }
-
-        /// Ends the request. The closure is released after the lock: its captures may call back into the request.
-        fileprivate func takeBody() -> (@Sendable () -> Void)? {
-            let (body, item) = state.withLock { ($0.body.take(), $0.item) }
-            guard let body else { return nil }
-            noted?.remove(self)
-            item?.invalidate()
-            return body
-        }
-    }
-
     /// Calls a closure once, in the next pass of one of the modes, which calls all requests that wait. Any thread may
     /// call it, and wakes the loop. Like a ``Source0``, a request keeps its modes from being empty, and is handled.
     /// The corresponding method is NSRunLoop's `performSelector:target:argument:order:modes:`.
@@ -78,7 +19,7 @@ extension ThreadRunLoop {
         request.isCalled(by: source)
         source.signal()
         try give(request, modes) { mode throws(RunLoopError) in try add(source, forMode: mode) }
-        wakeUpFromOutside()
+        wakeFromOutside()
         return request
     }
 
@@ -118,22 +59,4 @@ extension ThreadRunLoop {
     }
 }
 
-private protocol RequestItem: AnyObject, Sendable { func invalidate() }
-
-extension ThreadRunLoop.Source0: RequestItem {}
-extension ThreadRunLoop.Timer: RequestItem {}
-extension ThreadRunLoop.PerformRequest: Cancellable {}
-
-final class OwnedRequests: Sendable {
-    private let requests = Mutex<[ObjectIdentifier: ThreadRunLoop.PerformRequest]>([:])
-
-    func insert(_ request: ThreadRunLoop.PerformRequest) {
-        requests.withLock { $0[ObjectIdentifier(request)] = request }
-    }
-
-    func remove(_ request: ThreadRunLoop.PerformRequest) { requests.withLock { $0[ObjectIdentifier(request)] = nil } }
-
-    func all(of owner: any AnyObject & Sendable) -> [ThreadRunLoop.PerformRequest] {
-        requests.withLock { Array($0.values) }.filter { $0.owner === owner }
-    }
-}
+extension RunLoopPerformRequest: Cancellable {}

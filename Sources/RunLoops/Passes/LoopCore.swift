@@ -1,0 +1,142 @@
+import CRunLoopShims
+import RunLoopLocks
+import Synchronization
+
+/// The part of a loop that its passes work on: the modes, the runs in progress and the blocks.
+@_documentation(visibility: internal)
+public class LoopCore: LoopThread, ItemLoop, @unchecked Sendable {
+    final let state = Lock(LoopState())
+    final let servedGuestLast = Atomic(false)
+    final let blocks = BlockQueue()
+    final let drainsMainQueue = Atomic(false)
+    final let servedMainQueueLast = Atomic(false)
+    final let progress = Progress()
+}
+
+extension LoopCore {
+    var hasEnded: Bool { state.withLock { $0.hasEnded } }
+    var isStoppedForGood: Bool { state.withLock { $0.isStoppedForGood } }
+
+    func stop(_ mark: (inout LoopState) -> Void) {
+        if crl_is_forked() { return }
+        state.withLock { mark(&$0) }
+        changes.add(1, ordering: .releasing)
+        // A loop that is awake looks for the mark, under its lock, before it sleeps.
+        if changeWakeState(from: .asleep, to: .woken) { endSleep() }
+    }
+
+    func stopForGood() {
+        stop { state in
+            state.isStoppedForGood = true
+            for index in state.runs.indices { state.runs[index].isStopped = true }
+        }
+    }
+
+    /// Queues a block, unless the thread has ended, or the process is a forked child. With `wakes`, a loop that sleeps
+    /// wakes for it, and a loop that is awake performs it before a sleep.
+    @discardableResult
+    func queue(_ block: @escaping @Sendable () -> Void, _ modes: [RunLoopMode], wakes: Bool) -> Bool {
+        contract(!modes.isEmpty, Self.noMode)
+        if crl_is_forked() { return false }
+        while true {
+            switch blocks.append(modes, block, wakes: wakes) {
+            case .loopEnded: return false
+            case .queued: return true
+            case .queuedFirst:
+                wake()
+                return true
+            case .modeUnknown:
+                state.withLock { state in
+                    for mode in modes where mode != .common { _ = state.madeIndex(of: mode, blocks) }
+                }
+            }
+        }
+    }
+
+    static var noMode: String { "a closure for no mode would never be performed: name at least one mode" }
+
+    /// Ends the calling thread's loop.
+    static func endCurrent() {
+        guard let value = crl_thread_value() else { return }
+        let loop = Unmanaged<LoopCore>.fromOpaque(value)
+        loop.takeUnretainedValue().end()
+        _ = crl_thread_value_set(nil, nil)
+        loop.release()
+    }
+
+    private func end() {
+        if crl_is_forked() { return }
+        // A handler may have ended the thread in a source's turn.
+        _ = unraised.exchange(nil)
+        // Released after the lock, because the items may call back into the loop.
+        let items = state.withLock { state in
+            state.hasEnded = true
+            return state.commonItems + state.modes.flatMap(\.items)
+        }
+        for item in items { removeEverywhere(item) }
+        // From here on another thread does the work of actors. The callouts above still found them on this thread.
+        let (left, orphan) = blocks.close()
+        for block in left where block.work.kind == .task { orphan?(block.work, self) }
+        // A retained loop retains no descriptors. They are closed after the lock.
+        let waitSets = state.withLock { state in state.modes.indices.map { state.modes[$0].waitSet.take() } }
+        for waitSet in waitSets { waitSet?.close() }
+        let wakeEvent = wakeEvent.withLock { $0.take() }
+        withExtendedLifetime(wakeEvent) {}
+        passEnds(.runEnds(left: 0))
+        _ = progress.tapes.exchange(TapeChain())
+        let (whenEnded, guest) = state.withLock { state in
+            // A handler may have ended the thread inside a run.
+            state.runs = []
+            return (state.whenEnded.take(), state.guest.take())
+        }
+        withExtendedLifetime(guest) { whenEnded?() }
+    }
+}
+
+/// A run in progress.
+struct OpenRun {
+    let mode: Int
+    var isStopped = false
+    /// The wake state when the run began. It is asleep inside a sleep that another loop has the thread in. It becomes
+    /// woken when a wake-up comes while this run is the innermost one.
+    private(set) var before: LoopThread.WakeState
+
+    mutating func noteWakeUp() { if before == .awake { before = .woken } }
+
+    init(mode: Int, before: LoopThread.WakeState) { (self.mode, self.before) = (mode, before) }
+}
+
+/// The modes, the runs and the observers of a loop, behind its lock.
+struct LoopState {
+    /// Modes are never removed, so an index names a mode for good.
+    var modes = [ModeItems(.default, isCommon: true, number: 0)]
+    var commonModes: [RunLoopMode] = [.default]
+    var commonItems: [Item] = []
+    /// The walks of items through the common modes that are in progress and not overtaken by another thread's.
+    var commonWalks: [Int: (item: ObjectIdentifier, thread: Int32)] = [:]
+    var lastCommonWalk = 0
+    var runs: [OpenRun] = []
+    var isStoppedForGood = false
+    var hasEnded = false
+    var whenEnded: (@Sendable () -> Void)?
+    var polling = Polling()
+    var guest: GuestSleep?
+    var watches: [any PassWatch] = []
+    /// The number of observations that note the starts of passes.
+    var observations = 0
+    var tapes: [Tape] = []
+
+    /// Whether a monitor or an observation needs the starts of the loop's passes.
+    var isWatched: Bool { observations > 0 || !watches.isEmpty }
+
+    func index(of mode: RunLoopMode) -> Int? {
+        // By index, because an element taken out would be a copy of all its items.
+        modes.indices.first { modes[$0].mode == mode }
+    }
+
+    mutating func madeIndex(of mode: RunLoopMode, _ blocks: BlockQueue) -> Int {
+        if let index = index(of: mode) { return index }
+        modes.append(ModeItems(mode, isCommon: commonModes.contains(mode), number: blocks.learn(mode)))
+        return modes.count - 1
+    }
+}
