@@ -12,6 +12,13 @@ import Glibc
 /// floor of the outer one, unless it is listed. Folders of one line stand side by side and do not use each other.
 let modules: [(name: String, floors: [[String]])] = [
     (
+        "RunLoops",
+        [
+            ["Kernel"], ["Items"], ["Probes"], ["Passes"], [""], ["Threads"], ["Performing"], ["Sources"],
+            ["Diagnostics"],
+        ]
+    ),
+    (
         "Ports",
         [
             ["Wire"], ["System"], ["Control"], ["Registry"], ["Sending"], ["Receiving"], ["Replies"], ["Inspection"],
@@ -30,7 +37,11 @@ let standard = Set(
 
 /// Members of other types whose names a higher floor declares, too, by module: with the type of each.
 let foreign: [String: [Substring: String]] = [
-    "Ports": ["control": "Unicode.GeneralCategory", "handler": "Logger"]
+    "Ports": ["control": "Unicode.GeneralCategory", "handler": "Logger"],
+    "RunLoops": [
+        "cancelAll": "TaskGroup", "events": "crl_event", "isDisjoint": "OptionSet", "poll": "Glibc", "read": "Glibc",
+        "write": "Glibc",
+    ],
 ]
 
 // MARK: - Files

@@ -99,11 +99,11 @@ struct OpenRun {
     var isStopped = false
     /// The wake state when the run began. It is asleep inside a sleep that another loop has the thread in. It becomes
     /// woken when a wake-up comes while this run is the innermost one.
-    private(set) var before: LoopThread.WakeState
+    private(set) var formerState: LoopThread.WakeState
 
-    mutating func noteWakeUp() { if before == .awake { before = .woken } }
+    mutating func noteWakeUp() { if formerState == .awake { formerState = .woken } }
 
-    init(mode: Int, before: LoopThread.WakeState) { (self.mode, self.before) = (mode, before) }
+    init(mode: Int, formerState: LoopThread.WakeState) { (self.mode, self.formerState) = (mode, formerState) }
 }
 
 /// The modes, the runs and the observers of a loop, behind its lock.
@@ -113,7 +113,7 @@ struct LoopState {
     var commonModes: [RunLoopMode] = [.default]
     var commonItems: [Item] = []
     /// The walks of items through the common modes that are in progress and not overtaken by another thread's.
-    var commonWalks: [Int: (item: ObjectIdentifier, thread: Int32)] = [:]
+    var commonWalks: [Int: (item: ObjectIdentifier, threadID: Int32)] = [:]
     var lastCommonWalk = 0
     var runs: [OpenRun] = []
     var isStoppedForGood = false

@@ -162,10 +162,10 @@ extension LoopState {
     fileprivate mutating func beginCommonWalk(_ item: Item) -> LoopCore.Walk {
         // Other items have no callout between two modes.
         guard case .source0 = item else { return LoopCore.Walk(modes: commonModes[...]) }
-        let thread = crl_thread_id()
-        commonWalks = commonWalks.filter { $0.value.item != item.id || $0.value.thread == thread }
+        let threadID = crl_thread_id()
+        commonWalks = commonWalks.filter { $0.value.item != item.id || $0.value.threadID == threadID }
         lastCommonWalk += 1
-        commonWalks[lastCommonWalk] = (item.id, thread)
+        commonWalks[lastCommonWalk] = (item.id, threadID)
         return LoopCore.Walk(modes: commonModes[...], number: lastCommonWalk)
     }
 

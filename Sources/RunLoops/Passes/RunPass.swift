@@ -89,7 +89,7 @@ extension LoopCore {
             if mayBeEmpty { _ = state.madeIndex(of: mode, blocks) }
             guard let index = state.index(of: mode), mayBeEmpty || !isEmpty(state, mode: index) else { return nil }
             let waitSet = try state.modes[index].preparedWaitSet(wakeEvent)
-            state.runs.append(OpenRun(mode: index, before: wakeStateTaken()))
+            state.runs.append(OpenRun(mode: index, formerState: wakeStateTaken()))
             return OpenMode(
                 index: index, depth: state.runs.count, flags: state.modes[index].flags, waitSet: waitSet,
                 changes: changes.load(ordering: .acquiring))
@@ -100,7 +100,7 @@ extension LoopCore {
         let (left, wakesOuter) = state.withLock { state in
             // The outer runs have not seen the reason of a wake-up that came in this run, nor this run's changes, if
             // they sleep.
-            if let run = state.runs.popLast(), run.before != .awake, !state.runs.isEmpty {
+            if let run = state.runs.popLast(), run.formerState != .awake, !state.runs.isEmpty {
                 wakeState.value.store(.woken, ordering: .sequentiallyConsistent)
                 return (state.runs.count, true)
             }
