@@ -8,9 +8,9 @@ let loop = ThreadRunLoop.current
 
 print(
     "1. A timer is made for a date and an interval, and then added. Any thread could do so: its closure is @Sendable.")
-let date = MonotonicInstant.now + .milliseconds(20)
+let date = ContinuousClock.now + .milliseconds(20)
 let made = ThreadRunLoop.Timer(at: date, every: .milliseconds(10)) { timer in
-    print("   It fires, \(date.hasPassed ? "not before" : "before") its date. It would fire again, and is invalidated.")
+    print("   It fires, \(date <= .now ? "not before" : "before") its date. It would fire again, and is invalidated.")
     timer.invalidate()
 }
 try loop.add(made, forMode: "made")
@@ -41,9 +41,10 @@ let late = loop.addTimer(after: .milliseconds(10), repeats: true, forMode: "busy
 }
 let first = late.nextFireDate
 try loop.runInMode("busy", seconds: 10)
-let distance = late.nextFireDate.nanoseconds - first.nanoseconds
+let intervals = first.duration(to: late.nextFireDate) / .milliseconds(10)
 print(
-    "   Its date is \(distance % 10_000_000 == 0 ? "a whole number of intervals" : "some other time") after its first.")
+    "   Its date is \(intervals == intervals.rounded() ? "a whole number of intervals" : "some other time") after its first."
+)
 
 print("4. A timer is due in an hour. Another one changes its mind: the date is now.")
 let hourly = loop.addTimer(after: .seconds(3600), forMode: "moved") { _ in print("   It fires.") }

@@ -200,7 +200,7 @@ void crl_main_queue_drain(void) {
     _dispatch_main_queue_callback_4CF(NULL);
 }
 
-// What the main thread does when an async `main` first waits. By itself Swift would end the thread there and have the
+// The main thread calls this when an async `main` first waits. By itself Swift would end the thread there and have the
 // main actor live on others; our loop keeps it on this one. Weak, for programs that are linked without concurrency.
 #define SWIFT_CC __attribute__((swiftcall))
 typedef SWIFT_CC void (*drain_function)(void);

@@ -115,8 +115,8 @@ private final class GuestMode {
             // one sets the timer again.
             isTimeUp = true
         }
-        if turn.deadline != .distantPast, turn.deadline != .distantFuture {
-            let left = (turn.deadline - .now) / .seconds(1)
+        if let deadline = turn.deadline, deadline != .distantPast {
+            let left = ContinuousClock.now.duration(to: deadline) / .seconds(1)
             CFRunLoopTimerSetNextFireDate(timer, CFAbsoluteTimeGetCurrent() + left)
         }
         // With a time, CFRunLoop's result would hide a stop.
@@ -174,7 +174,7 @@ private final class GuestMode {
         runs.append(Run(driven: isTurn ? nil : try? ThreadRunLoop.DrivenRun(mode: turn.mode)))
     }
 
-    private var isTurnOver: Bool { isTimeUp || turn.isOver || turn.deadline.hasPassed }
+    private var isTurnOver: Bool { isTimeUp || turn.isOver || turn.deadline?.hasPassed == true }
 
     private func passBegins() {
         let index = runs.count - 1
@@ -202,7 +202,7 @@ private final class GuestMode {
         // Edges that came before this look do not come again.
         for _ in 0..<64 {
             mayHaveCalled = mayHaveCalled || !run.isAsleep
-            guard run.prepare() == .distantPast else { break }
+            guard run.prepare() == .zero else { break }
             dispatch(run)
         }
         // A run inside a callout takes the wake-ups that are meant for this one.

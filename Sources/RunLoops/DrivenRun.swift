@@ -1,21 +1,21 @@
 import CRunLoopShims
 
 extension ThreadRunLoop {
-    /// A run of the calling thread's loop that another event loop drives: one of epoll's, of GLib's or of SwiftNIO's.
+    /// A run of the calling thread's loop that another event loop drives, such as epoll's, GLib's or SwiftNIO's.
     ///
     /// The other loop watches ``descriptor``, and calls two methods in each of its rounds, around its own wait:
     ///
-    ///     func run(_ round: (_ descriptor: Int32, _ deadline: MonotonicInstant) -> Void) throws {
+    ///     func run(_ round: (_ descriptor: Int32, _ timeout: Duration?) -> Void) throws {
     ///         let run = try ThreadRunLoop.DrivenRun()
     ///         repeat {
-    ///             // The other loop waits for this descriptor and its own, until the deadline, and serves its own.
+    ///             // The other loop waits for this descriptor and its own, until the timeout, and serves its own.
     ///             round(run.descriptor, run.prepare())
     ///         } while run.dispatch() == nil
     ///     }
     ///
-    /// A pass is the same as in an ordinary run, in the same order: ``prepare()`` is what comes before the sleep, and
-    /// ``dispatch()`` what comes after. While only the other loop has work, the pass sleeps on. The descriptor also
-    /// reports timers, wake-ups by other threads, and whatever the other loop's callbacks change: blocks, sources,
+    /// A pass is the same as in an ordinary run, in the same order: ``prepare()`` is the part before the sleep, and
+    /// ``dispatch()`` the part after it. While only the other loop has work, the pass sleeps on. The descriptor also
+    /// reports timers, wake-ups by other threads, and the changes by the other loop's callbacks: blocks, sources,
     /// timers, a stop.
     ///
     /// The run ends with ``ThreadRunLoop/stop()`` or ``end()``. In contrast to an ordinary run, the last item does not
@@ -87,10 +87,16 @@ extension ThreadRunLoop {
 
         /// Goes on to the point where an ordinary run would sleep. Call it before the other loop sleeps; a call while the
         /// pass sleeps already does nothing but return the time.
-        /// - Returns: When to call ``dispatch()`` at the latest: ``MonotonicInstant/distantPast`` when there is work at
-        ///   once, and otherwise the time of the mode's next timer, which the descriptor reports too.
+        /// - Returns: The time until the latest call of ``dispatch()``: zero when there is work at once, and otherwise the
+        ///   time until the mode's next timer, which the descriptor reports, too; nil without a timer.
         @available(*, noasync, message: "a task may go on on another thread, and the run is the thread's")
-        public func prepare() -> MonotonicInstant {
+        public func prepare() -> Duration? {
+            let deadline = prepared()
+            if deadline == .distantPast { return .zero }
+            return deadline == .distantFuture ? nil : max(.zero, MonotonicInstant.now.duration(to: deadline))
+        }
+
+        private func prepared() -> MonotonicInstant {
             guard enter() else { return .distantPast }
             defer { isInCallout = false }
             switch phase {
@@ -106,18 +112,18 @@ extension ThreadRunLoop {
                 loop.passEnds(.sleeps)
             case .asleep: break
             }
-            // A poller that waits for edges has had the one of what is still ready.
+            // A poller that waits for edges has had the edge of a descriptor that is still ready.
             if loop.hasWork(descriptor) { return .distantPast }
             return min(pass.limit, loop.state.withLock { $0.modes[mode.index].timers.soonest() } ?? .distantFuture)
         }
 
-        /// Serves what is ready, as an ordinary run does after its sleep, without blocking: one event, and the blocks.
+        /// Serves one event and the blocks, as an ordinary run does after its sleep, without blocking.
         /// Does nothing when nothing is ready.
         /// - Returns: Nil while the run goes on; its result when it has ended.
         @available(*, noasync, message: "a task may go on on another thread, and the run is the thread's")
         @discardableResult
         public func dispatch() -> RunResult? {
-            if case .between = phase { _ = prepare() }
+            if case .between = phase { _ = prepared() }
             guard enter() else { return .stopped }
             defer { isInCallout = false }
             var event = PassEvent.none

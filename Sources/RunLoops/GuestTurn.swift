@@ -15,8 +15,10 @@ extension ThreadRunLoop {
         /// An epoll descriptor of the mode, readable when the loop has work. Then the turn is over. Watch it, and neither
         /// read nor close it.
         public var descriptor: Int32 { time.waitSet }
-        /// When the turn is over at the latest; ``MonotonicInstant/distantPast``: the turn must not block.
-        public var deadline: MonotonicInstant { time.deadline }
+        /// When the turn is over at the latest: nil for no limit, and a time in the past for a turn that must not block.
+        public var deadline: ContinuousClock.Instant? {
+            time.deadline == .distantFuture ? nil : time.deadline.continuous
+        }
         /// Whether the turn ends after a source of the guest's, because the run returns after a handled source.
         public var endsAfterSource: Bool { time.endsAfterSource }
 
@@ -30,7 +32,7 @@ extension ThreadRunLoop {
     public typealias Guest = @Sendable (GuestTurn) -> Bool
 
     /// Another event loop that lives on the loop's thread, such as GLib's. It has the thread while the loop sleeps. Nil,
-    /// the default: none.
+    /// the default, stands for none.
     ///
     /// The guest's callbacks run between ``RunLoopActivity/beforeWaiting`` and ``RunLoopActivity/afterWaiting``. Their
     /// changes of this loop (blocks, signals, timers, a stop) end the sleep, and a turn that has served a source of the

@@ -3,7 +3,7 @@ import Synchronization
 extension ThreadRunLoop {
     /// How long the loop stays awake for a port's next message before it sleeps. Zero, the default, turns polling off.
     ///
-    /// A message to a loop that is awake costs its sender no system call, and the loop no wake-up: a round trip between
+    /// A message to a loop that is awake costs its sender no system call, and the loop no wake-up, so a round trip between
     /// two threads takes a fraction of the time. In exchange the loop uses its processor for that long. Some tens of
     /// microseconds do for two threads that take turns.
     ///

@@ -10,28 +10,36 @@ extension ThreadRunLoop {
         _ = try run(.default, until: .distantFuture, returnAfterSourceHandled: false)
     }
 
-    /// Runs the default mode until a time, or until the mode has no source, timer or block left. ``stop()`` does not
-    /// end the run. Only the loop's own thread may call it.
-    /// The corresponding methods are NSRunLoop's `runUntilDate:` and, with ``MonotonicInstant/distantFuture``, `run`.
+    /// Runs the default mode until a time, nil for no limit, or until the mode has no source, timer or block left.
+    /// ``stop()`` does not end the run. Only the loop's own thread may call it.
+    /// The corresponding methods are NSRunLoop's `runUntilDate:` and, with nil, `run`.
+    /// - Throws: ``RunLoopError`` when no descriptor is left to sleep on.
     @available(*, noasync, message: "a run blocks its thread; an async main runs the main loop while it awaits")
-    public func run(until limit: MonotonicInstant) throws(RunLoopError) {
-        while try run(mode: .default, before: limit), !limit.hasPassed {}
+    public func run(until limit: ContinuousClock.Instant?) throws(RunLoopError) {
+        let limit = MonotonicInstant(limit)
+        while try run(.default, limit), !limit.hasPassed {}
     }
 
-    /// Runs a mode until one source was handled, or a time has come. A time in the past makes one pass that does not
-    /// sleep. Only the loop's own thread may call it. The corresponding method is NSRunLoop's `runMode:beforeDate:`.
+    /// Runs a mode until one source was handled, or a time has come, nil for no limit. A time in the past makes one pass
+    /// that does not sleep. Only the loop's own thread may call it.
+    /// The corresponding method is NSRunLoop's `runMode:beforeDate:`.
     /// - Returns: False when the mode has no source, timer or block.
+    /// - Throws: ``RunLoopError`` when no descriptor is left to sleep on.
     @available(*, noasync, message: "a run blocks its thread; an async main runs the main loop while it awaits")
     @discardableResult
-    public func run(mode: Mode, before limit: MonotonicInstant) throws(RunLoopError) -> Bool {
+    public func run(mode: Mode, before limit: ContinuousClock.Instant?) throws(RunLoopError) -> Bool {
+        try run(mode, MonotonicInstant(limit))
+    }
+
+    private func run(_ mode: Mode, _ limit: MonotonicInstant) throws(RunLoopError) -> Bool {
         try checkThread()
         if isFinished(mode) { return false }
         _ = try run(mode, until: limit.hasPassed ? .distantPast : limit, returnAfterSourceHandled: true)
         return true
     }
 
-    /// Runs a mode for some seconds, or until one source was handled. Zero or less: one pass without a sleep; infinity,
-    /// `.nan`: no limit. Only the loop's own thread may call it. The corresponding CF function is `CFRunLoopRunInMode`.
+    /// Runs a mode for some seconds, or until one source was handled. Zero or less makes one pass without a
+    /// sleep; infinity and `.nan` stand for no limit. Only the loop's own thread may call it. The corresponding CF function is `CFRunLoopRunInMode`.
     @available(*, noasync, message: "a run blocks its thread; an async main runs the main loop while it awaits")
     @discardableResult
     public func runInMode(
@@ -46,16 +54,20 @@ extension ThreadRunLoop {
 
     /// Makes one pass of a mode that does not sleep, and returns when the mode's next timer is due. Only the loop's own
     /// thread may call it. The corresponding method is NSRunLoop's `limitDateForMode:`.
-    /// - Returns: ``MonotonicInstant/distantFuture`` without a timer; nil without a source, timer or block.
+    /// - Returns: A time in two thousand years without a timer; nil without a source, timer or block.
+    /// - Throws: ``RunLoopError`` when no descriptor is left to sleep on.
     @available(*, noasync, message: "a run blocks its thread")
-    public func limitDate(forMode mode: Mode = .default) throws(RunLoopError) -> MonotonicInstant? {
+    public func limitDate(forMode mode: Mode = .default) throws(RunLoopError) -> ContinuousClock.Instant? {
         try runInMode(mode, seconds: 0, returnAfterSourceHandled: true)
         return isFinished(mode) ? nil : nextTimerFireDate(forMode: mode) ?? .distantFuture
     }
 
-    /// ``run(mode:before:)``, as NSRunLoop's `acceptInputForMode:beforeDate:`, without the result.
+    /// Runs a mode until one source was handled, or a time has come, nil for no limit. Only the loop's own thread may call
+    /// it. The corresponding method is NSRunLoop's `acceptInputForMode:beforeDate:`.
+    /// - Throws: ``RunLoopError`` when no descriptor is left to sleep on.
     @available(*, noasync, message: "a run blocks its thread")
-    public func acceptInput(forMode mode: Mode = .default, before limit: MonotonicInstant) throws(RunLoopError) {
+    public func acceptInput(forMode mode: Mode = .default, before limit: ContinuousClock.Instant?) throws(RunLoopError)
+    {
         _ = try run(mode: mode, before: limit)
     }
 }

@@ -53,9 +53,10 @@ public final class ThreadRunLoop: LoopCore, @unchecked Sendable {
     public var isWaiting: Bool { isAsleep }
 
     /// When a mode's next timer is due, if any. The corresponding CF function is `CFRunLoopGetNextTimerFireDate`.
-    public func nextTimerFireDate(forMode mode: Mode = .default) -> MonotonicInstant? {
+    public func nextTimerFireDate(forMode mode: Mode = .default) -> ContinuousClock.Instant? {
         if crl_is_forked() { return nil }
-        return state.withLock { state in state.index(of: mode).flatMap { state.modes[$0].timers.nextFireDate() } }
+        return state.withLock { state in state.index(of: mode).flatMap { state.modes[$0].timers.nextFireDate() } }?
+            .continuous
     }
 
     /// Makes the loop go through one more pass before it sleeps again. That pass sees everything done before the call.

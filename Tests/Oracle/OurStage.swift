@@ -174,7 +174,7 @@ package final class OurStage: Stage, @unchecked Sendable {
                 unlessEmpty: mode, until: limit(), returnAfterSourceHandled: returnAfterSourceHandled)
         else { return .finished }
         while true {
-            _ = crl_poll(run.descriptor, -1, run.prepare().timeout)
+            _ = crl_poll(run.descriptor, -1, MonotonicInstant(after: run.prepare()).timeout)
             if let result = run.dispatch() { return result }
         }
     }

@@ -41,16 +41,16 @@ import Testing
                 case .driven:
                     let run = try ThreadRunLoop.DrivenRun()
                     while !done.withLock({ $0 }), !deadline.hasPassed {
-                        _ = crl_poll(run.descriptor, -1, min(run.prepare(), deadline).timeout)
+                        _ = crl_poll(run.descriptor, -1, min(MonotonicInstant(after: run.prepare()), deadline).timeout)
                         run.dispatch()
                     }
                 case .guest:
                     loop.guest = { turn in
-                        _ = crl_poll(turn.descriptor, -1, turn.deadline.timeout)
+                        _ = crl_poll(turn.descriptor, -1, MonotonicInstant(turn.deadline).timeout)
                         return false
                     }
                     while !done.withLock({ $0 }), !deadline.hasPassed {
-                        _ = try loop.run(mode: .default, before: deadline)
+                        _ = try loop.run(mode: .default, before: .patience)
                     }
                 }
             } catch {

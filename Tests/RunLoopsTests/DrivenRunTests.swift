@@ -38,11 +38,11 @@ import Testing
             let (loop, events) = (ThreadRunLoop.current, Shared(0))
             _ = try? loop.add(.init(.all) { _, _ in events.withLock { $0 += 1 } })
             let driven = begin()
-            #expect(driven.prepare() == .distantFuture)
+            #expect(driven.prepare() == nil)
             let before = events.withLock { $0 }
             for _ in 0..<5 {
                 #expect(driven.dispatch() == nil)
-                #expect(driven.prepare() == .distantFuture)
+                #expect(driven.prepare() == nil)
             }
             #expect(loop.isWaiting)
             return (events.withLock { $0 } - before, isReadable(driven))
@@ -68,7 +68,7 @@ import Testing
             _ = driven.prepare()
             for event in events { event.raise() }
             for _ in 0..<3 {
-                host.wait(until: min(driven.prepare(), .now + .milliseconds(100)))
+                host.wait(until: min(MonotonicInstant(after: driven.prepare()), .now + .milliseconds(100)))
                 driven.dispatch()
             }
             return count.withLock { $0 }
@@ -126,7 +126,7 @@ import Testing
                 return trace.all.last == name
             }
             for (name, change) in changes {
-                while driven.prepare() == .distantPast { driven.dispatch() }
+                while driven.prepare() == .zero { driven.dispatch() }
                 change()
                 #expect(waitUntil { isReadable(driven) }, "\(name)")
                 // A wake-up and the event itself may be two events.
@@ -149,7 +149,7 @@ import Testing
             let results = [driven.dispatch(), driven.dispatch()]
             driven.end()
             #expect(loop.currentMode == nil)
-            #expect(driven.prepare() == .distantFuture)
+            #expect(driven.prepare() == nil)
             return (results, exits.withLock { $0 })
         }
         #expect(results == [.stopped, .stopped])
@@ -165,7 +165,7 @@ import Testing
                     if activity == .entry { loop.stop() }
                 })
             let driven = begin()
-            #expect(driven.prepare() == .distantPast)
+            #expect(driven.prepare() == .zero)
             trace("\(String(describing: driven.dispatch()))")
             return trace.all
         }
@@ -225,7 +225,7 @@ import Testing
         let trace = onThread {
             let (loop, trace) = (ThreadRunLoop.current, Trace())
             let outer = begin()
-            while outer.prepare() == .distantPast { outer.dispatch() }
+            while outer.prepare() == .zero { outer.dispatch() }
             // An ordinary run inside a callback, which leaves a block for the outer driven.
             _ = try? loop.add(
                 .init(after: .milliseconds(1)) { _ in
@@ -288,7 +288,7 @@ import Testing
             let deadline = MonotonicInstant.patience
             var all = threads * each
             while true {
-                let end = driven.prepare()
+                let end = MonotonicInstant(after: driven.prepare())
                 if count.withLock({ $0 }) == all || deadline.hasPassed { break }
                 // A lost wake-up would make the wait last until the deadline.
                 host.wait(until: min(end, deadline))
@@ -316,7 +316,7 @@ import Testing
             var rounds = 0
             let end = MonotonicInstant.now + .milliseconds(200)
             while !end.hasPassed {
-                host.wait(until: min(driven.prepare(), end))
+                host.wait(until: min(MonotonicInstant(after: driven.prepare()), end))
                 driven.dispatch()
                 rounds += 1
             }
@@ -352,11 +352,13 @@ private func isReadable(_ run: ThreadRunLoop.DrivenRun) -> Bool { crl_poll(run.d
 
 /// Drives a run until it sleeps with nothing ready.
 private func drive(_ run: ThreadRunLoop.DrivenRun) {
-    while run.prepare() == .distantPast || isReadable(run) { if run.dispatch() != nil { return } }
+    while run.prepare() == .zero || isReadable(run) { if run.dispatch() != nil { return } }
 }
 
 /// Drives a run until its end.
 private func drive(_ loop: ThreadRunLoop) {
     let driven = begin()
-    repeat { _ = crl_poll(driven.descriptor, -1, driven.prepare().timeout) } while driven.dispatch() == nil
+    repeat {
+        _ = crl_poll(driven.descriptor, -1, MonotonicInstant(after: driven.prepare()).timeout)
+    } while driven.dispatch() == nil
 }

@@ -200,7 +200,7 @@ private final class PollGuest: Sendable {
         loop.guest = { turn in
             turns.withLock { $0 += 1 }
             let most = Int64(most.withLock { $0 }) * 1_000_000
-            let timeout = turn.deadline.timeout
+            let timeout = MonotonicInstant(turn.deadline).timeout
             _ = crl_poll(turn.descriptor, event.descriptor, timeout < 0 ? most : min(timeout, most))
             guard event.clear() > 0 else { return false }
             body.withLock { $0 }?()

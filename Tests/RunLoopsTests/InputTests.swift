@@ -93,7 +93,7 @@ private struct OurInput: Input {
     func limit(_ mode: String) -> Double? {
         do {
             guard let date = try ThreadRunLoop.current.limitDate(forMode: .init(mode)) else { return nil }
-            return date == .distantFuture ? .infinity : MonotonicInstant.now.duration(to: date) / .seconds(1)
+            return date == .distantFuture ? .infinity : ContinuousClock.now.duration(to: date) / .seconds(1)
         } catch {
             preconditionFailure("\(error)")
         }

@@ -30,7 +30,7 @@ import Testing
     }
 
     @Test func `a stall is told while it lasts and when it is over`() throws {
-        let start = MonotonicInstant.now
+        let start = ContinuousClock.now
         let stalls = try reports { loop, stall in
             _ = try? loop.add(
                 ThreadRunLoop.Timer(after: .zero, label: "slow") { _ in
@@ -171,10 +171,10 @@ import Testing
         #expect(isInside.wait(until: .patience))
         if stops { monitor?.stop() } else { monitor = nil }
         // A call of the handler that was in progress may still be.
-        let before = MonotonicInstant.now + .milliseconds(5)
+        let before = ContinuousClock.now + .milliseconds(5)
         waitUntil { before.hasPassed }
         let told = count.withLock { $0 }
-        let end = MonotonicInstant.now + .milliseconds(100)
+        let end = ContinuousClock.now + .milliseconds(100)
         waitUntil { end.hasPassed }
         mayGoOn.open()
         try thread.run { spin(milliseconds: 60) }
@@ -189,7 +189,7 @@ import Testing
         try thread.run {}
         try thread.run { former.stop() }
         waitUntil { thread.loop.isWaiting }
-        let end = MonotonicInstant.now + .milliseconds(50)
+        let end = ContinuousClock.now + .milliseconds(50)
         waitUntil { end.hasPassed }
         let (stalls, isTold, isToldOfEnd) = (Shared<[StallMonitor.Stall]>([]), Latch(), Latch())
         let monitor = try StallMonitor(thread.loop, threshold: Self.threshold) { stall in

@@ -59,7 +59,7 @@ import Testing
 
     @Test func `fire dates stay on the grid`() throws {
         let dates = onThread {
-            let (loop, start) = (ThreadRunLoop.current, MonotonicInstant.now + .milliseconds(2))
+            let (loop, start) = (ThreadRunLoop.current, ContinuousClock.now + .milliseconds(2))
             let dates = Shared<[Duration]>([])
             _ = try? loop.add(
                 ThreadRunLoop.Timer(at: start, every: .milliseconds(3)) { timer in
@@ -94,7 +94,7 @@ import Testing
     }
 
     @Test func `a timer that another thread takes out does not wake the loop`() throws {
-        let deadline = MonotonicInstant.patience
+        let deadline = ContinuousClock.Instant.patience
         var isTooLate = true
         while isTooLate, !deadline.hasPassed {
             let (thread, wakeUps, fired, done) = (try RunLoopThread(), Shared(0), Shared(false), Latch())
@@ -180,7 +180,7 @@ import Testing
         }
         func compareDates() {
             let date = CFRunLoopTimerGetNextFireDate(theirs) - CFAbsoluteTimeGetCurrent()
-            #expect(abs(MonotonicInstant.now.duration(to: ours.nextFireDate) / .seconds(1) - date) < 10)
+            #expect(abs(ContinuousClock.now.duration(to: ours.nextFireDate) / .seconds(1) - date) < 10)
         }
         compare()
         compareDates()
@@ -192,18 +192,18 @@ import Testing
         #expect(!ours.isValid)
         // Foundation's date and interval are gone then; ours can still be asked for.
         #expect(CFRunLoopTimerGetNextFireDate(theirs) == 0)
-        #expect(MonotonicInstant.now.duration(to: ours.nextFireDate) > .seconds(900))
+        #expect(ContinuousClock.now.duration(to: ours.nextFireDate) > .seconds(900))
         // A new one is not kept by either.
         CFRunLoopTimerSetNextFireDate(theirs, CFAbsoluteTimeGetCurrent() + 10)
         ours.nextFireDate = .now + .seconds(10)
         #expect(CFRunLoopTimerGetNextFireDate(theirs) == 0)
-        #expect(MonotonicInstant.now.duration(to: ours.nextFireDate) > .seconds(900))
+        #expect(ContinuousClock.now.duration(to: ours.nextFireDate) > .seconds(900))
     }
 
     @Test func `a date in the past counts as now, in Foundation's timer when it fires only`() {
         let theirs = CFRunLoopTimerCreateWithHandler(nil, CFAbsoluteTimeGetCurrent() - 100, 0, 0, 0) { _ in }
         #expect(CFRunLoopTimerGetNextFireDate(theirs) < CFAbsoluteTimeGetCurrent() - 90)
-        let before = MonotonicInstant.now
+        let before = ContinuousClock.now
         let ours = ThreadRunLoop.Timer(at: before + .seconds(-100)) { _ in }
         #expect(ours.nextFireDate >= before)
         ours.nextFireDate = .distantPast
@@ -235,7 +235,7 @@ import Testing
                 let date = CFRunLoopGetNextTimerFireDate(theirLoop, modes.0)
                 theirs.append(date == 0 ? nil : Int((date - CFAbsoluteTimeGetCurrent()) / 100 + 0.5))
                 let next = ourLoop.nextTimerFireDate(forMode: modes.1)
-                ours.append(next.map { Int(MonotonicInstant.now.duration(to: $0) / .seconds(100) + 0.5) })
+                ours.append(next.map { Int(ContinuousClock.now.duration(to: $0) / .seconds(100) + 0.5) })
             }
             ask()
             var made: [(CFRunLoopTimer?, ThreadRunLoop.Timer)] = []
@@ -267,7 +267,7 @@ import Testing
         let fired = onThread {
             let (loop, fired) = (ThreadRunLoop.current, Shared<[Int]>([]))
             // Late enough for all to be made: a date in the past would count as now.
-            let base = MonotonicInstant.now + .milliseconds(500)
+            let base = ContinuousClock.now + .milliseconds(500)
             for index in (0..<1000).map({ $0 * 387 % 1000 }) {
                 _ = try? loop.add(
                     ThreadRunLoop.Timer(at: base + .microseconds(index)) { _ in fired.withLock { $0.append(index) } })

@@ -2,17 +2,16 @@ import Glibc
 import RunLoops
 
 extension ContinuousClock.Instant {
-    /// As that of ``MonotonicInstant``.
+    /// Long enough for all work on a busy machine, where a task may have to wait for all tests that block its thread.
     package static var patience: Self { .now + .seconds(60) }
-    package static var distantPast: Self { .now - .seconds(1_000_000) }
-    package static var distantFuture: Self { .now + .seconds(1_000_000_000) }
-    package var hasPassed: Bool { self <= .now }
 }
 
 extension MonotonicInstant {
-    /// Far enough for whatever has to happen on a busy machine, where a task may have to wait for all tests that block
-    /// its thread.
+    /// Long enough for all work on a busy machine, where a task may have to wait for all tests that block its thread.
     package static var patience: MonotonicInstant { .now + .seconds(60) }
+
+    /// The end of a timeout; nil for none.
+    package init(after timeout: Duration?) { self = timeout.map { .now + $0 } ?? .distantFuture }
 }
 
 /// Polls a condition that no event announces.

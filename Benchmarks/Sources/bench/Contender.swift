@@ -137,9 +137,7 @@ struct Questions {
 
 /// How many seconds a piece of work takes.
 func seconds(_ work: () throws -> Void) rethrows -> Double {
-    let start = MonotonicInstant.now
-    try work()
-    return Double(MonotonicInstant.now.nanoseconds - start.nanoseconds) / 1e9
+    try ContinuousClock().measure(work) / .seconds(1)
 }
 
 /// The other end answers long before, or never. It waits for questions itself as long as it takes.

@@ -56,15 +56,15 @@ extension LoopContender {
     /// Milliseconds from the instant that all timers are due at until they have fired.
     func millisecondsToFire(_ count: Int) throws -> Double {
         let fired = Counter()
-        let start = MonotonicInstant.now
+        let start = ContinuousClock.now
         // Late enough for all to be added before.
         let due = start + .milliseconds(60)
         for _ in 0..<count {
-            let elapsed = Double(MonotonicInstant.now.nanoseconds - start.nanoseconds) / 1e9
+            let elapsed = start.duration(to: .now) / .seconds(1)
             add(makeTimer(after: 0.06 - elapsed, counting: fired))
         }
         // Foundation's loop keeps dates to the microsecond.
-        while !(due + .milliseconds(1)).hasPassed {}
+        while due + .milliseconds(1) > .now {}
         return try seconds { while fired.count < count { try pass() } } * 1e3
     }
 }

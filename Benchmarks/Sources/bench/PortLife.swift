@@ -35,7 +35,7 @@ enum PortLife {
     }
 
     private static func microseconds(_ live: (Int) throws -> Void) throws -> Double {
-        let begin = MonotonicInstant.now
+        let begin = ContinuousClock.now
         for number in 0..<count { try live(number) }
         return begin.duration(to: .now) / .microseconds(count)
     }

@@ -1,19 +1,18 @@
 import Histogram
-import RunLoops
 
 /// The time of each round trip: from one answer to the next, where one question is under way.
 final class TripClock: @unchecked Sendable {
     // Sound: only one thread asks, or the one before has ended.
-    private var last: UInt64 = 0
+    private var last = ContinuousClock.now
     private var trips: [UInt64] = []
 
     init(trips count: Int) { trips.reserveCapacity(count) }
 
-    func start() { last = MonotonicInstant.now.nanoseconds }
+    func start() { last = .now }
 
     func tick() {
-        let now = MonotonicInstant.now.nanoseconds
-        trips.append(now - last)
+        let now = ContinuousClock.now
+        trips.append(UInt64(last.duration(to: now) / .nanoseconds(1)))
         last = now
     }
 

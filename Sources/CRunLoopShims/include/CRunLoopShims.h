@@ -117,7 +117,7 @@ void crl_main_queue_drain(void);
 int crl_signal_watch(int signal, int descriptor);
 // Removes the descriptor; the last removal restores the former action.
 void crl_signal_unwatch(int signal, int descriptor);
-// Have the calling thread take the signal; have it take these signals and no others.
+// Unblock the signal on the calling thread; unblock these signals there, and block all others.
 void crl_signal_unblock(int signal);
 void crl_signal_unblock_only(const int signals[], int count);
 

@@ -61,7 +61,7 @@ extension LoopRecording.Span: Fields {
 }
 
 extension FieldReader {
-    fileprivate mutating func instant() -> MonotonicInstant {
-        MonotonicInstant(nanoseconds: UInt64(bitPattern: Int64(number())))
+    fileprivate mutating func instant() -> ContinuousClock.Instant {
+        ContinuousClock.Instant(nanoseconds: UInt64(bitPattern: Int64(number())))
     }
 }

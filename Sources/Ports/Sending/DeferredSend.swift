@@ -113,7 +113,7 @@ final class DeferredSend: Waiter {
         guard limit == .distantFuture ? former != limit : limit < former else { return }
         var timer: (ThreadRunLoop.Timer, limit: MonotonicInstant)?
         if limit != .distantFuture {
-            let made = ThreadRunLoop.Timer(at: limit, label: "a send's deadline") { [weak self] _ in self?.timeIsUp() }
+            let made = ThreadRunLoop.Timer(due: limit, label: "a send's deadline") { [weak self] _ in self?.timeIsUp() }
             _ = try? loop.add(made)
             timer = (made, limit)
         }

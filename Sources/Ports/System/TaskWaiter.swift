@@ -40,7 +40,7 @@ final class TaskWaiter: Waiter {
         if deadline.hasPassed { return false }
         var timer: ThreadRunLoop.Timer?
         if deadline != .distantFuture {
-            let made = ThreadRunLoop.Timer(at: deadline, label: "a port's deadline") { [weak self] _ in self?.wake() }
+            let made = ThreadRunLoop.Timer(due: deadline, label: "a port's deadline") { [weak self] _ in self?.wake() }
             try housekeeping.add(made)
             timer = made
         }

@@ -1,4 +1,4 @@
-// The text of `print(loop)` and `print(item)`.
+// The texts of `print(loop)` and `print(item)`.
 
 extension ThreadRunLoop: CustomStringConvertible {
     /// The thread, the state, and the modes with their items. The corresponding CF function is `CFCopyDescription`.
@@ -120,7 +120,7 @@ extension Item {
 private func counted(_ count: Int, _ noun: String) -> String { count == 1 ? "1 \(noun)" : "\(count) \(noun)s" }
 
 private func seconds(_ duration: Duration) -> String {
-    // Not as an Int: an interval may have more milliseconds than an Int holds.
+    // Not as an Int, because an interval may have more milliseconds than an Int holds.
     let milliseconds = (duration / .milliseconds(1)).rounded(.towardZero)
     return "\(milliseconds == 0 ? 0 : milliseconds / 1000) s"
 }

@@ -65,8 +65,10 @@ public final class LoopRecorder: Sendable {
     /// forked child. Any thread may ask.
     public var recording: LoopRecording {
         let name = loop.isMain ? "the main thread" : "thread \(loop.threadID)"
-        if crl_is_forked() { return LoopRecording(loop: name, start: start.time, end: start.time, spans: []) }
-        // The present items are read before the departed ones, so that each item is in one of the two. Their labels are read after the lock.
+        let startTime = start.time.continuous
+        if crl_is_forked() { return LoopRecording(loop: name, start: startTime, end: startTime, spans: []) }
+        // The present items are read before the departed ones, so that each item is in one of the two. Their labels are
+        // read after the lock.
         let (modes, items, hasEnded) = loop.state.withLock { state in
             (state.modes.map(\.mode), state.modes.flatMap(\.items), state.hasEnded)
         }
@@ -76,13 +78,15 @@ public final class LoopRecorder: Sendable {
         let (entries, dropped) = tape.read()
         let stop = end.withLock { $0 }
         let end = stop ?? tape.clock.now()
-        var time = start.time
+        let endTime = startTime + start.time.duration(to: end.time)
+        var time = startTime
         let recorded = entries.prefix { $0.ticks <= end.ticks }.map { entry in
             // The processors' counters may differ by some ticks.
-            time = max(time, TickClock.time(entry.ticks, between: start, and: end))
+            let ticked = TickClock.time(entry.ticks, between: start, and: end)
+            time = max(time, startTime + start.time.duration(to: ticked))
             return (time: time, event: entry.event)
         }
-        let beginning = dropped > 0 ? recorded.first?.time ?? end.time : start.time
+        let beginning = dropped > 0 ? recorded.first?.time ?? endTime : startTime
 
         var playback = Playback(start: beginning) {
             modes.indices.contains($0) ? modes[$0] : nil
@@ -95,8 +99,8 @@ public final class LoopRecorder: Sendable {
         let moment = recorded.isEmpty && stop == nil && !hasEnded ? now : first
         if dropped == 0, let moment { playback.begin(in: moment) }
         for (number, entry) in zip(dropped..., recorded) { playback.play(entry.event, number: number, at: entry.time) }
-        playback.finish(at: end.time)
-        return LoopRecording(loop: name, start: beginning, end: end.time, spans: playback.spans, dropped: dropped)
+        playback.finish(at: endTime)
+        return LoopRecording(loop: name, start: beginning, end: endTime, spans: playback.spans, dropped: dropped)
     }
 }
 

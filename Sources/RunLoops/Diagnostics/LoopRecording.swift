@@ -3,9 +3,9 @@
 ///     func printSlowest(of recording: LoopRecording) {
 ///         for span in recording.slowestCallouts.prefix(3) { print(span) }
 ///     }
-public struct LoopRecording: Sendable, Hashable {
+public struct LoopRecording: Sendable, Hashable, Codable {
     /// A time in which the loop did one thing.
-    public struct Span: Sendable, Hashable {
+    public struct Span: Sendable, Hashable, Codable {
         /// The kind of activity, with its details.
         public var activity: Activity
         /// The mode of the innermost run then; nil before the first pass of the recording.
@@ -13,9 +13,9 @@ public struct LoopRecording: Sendable, Hashable {
         /// The number of other spans around this one. The passes of a run inside a callout are inside the callout's span.
         public var depth: Int
         /// When the span began; when the recording began, if ``isBeginningKnown`` is false.
-        public var start: MonotonicInstant
+        public var start: ContinuousClock.Instant
         /// When the span ended; when the recording ended, if ``isOver`` is false.
-        public var end: MonotonicInstant
+        public var end: ContinuousClock.Instant
         /// False when the span began before the recording, or before its oldest event.
         public var isBeginningKnown: Bool
         /// Whether the span ended before the recording did.
@@ -23,8 +23,8 @@ public struct LoopRecording: Sendable, Hashable {
 
         /// Makes a span.
         public init(
-            _ activity: Activity, mode: ThreadRunLoop.Mode?, depth: Int, start: MonotonicInstant,
-            end: MonotonicInstant, isBeginningKnown: Bool = true, isOver: Bool = true
+            _ activity: Activity, mode: ThreadRunLoop.Mode?, depth: Int, start: ContinuousClock.Instant,
+            end: ContinuousClock.Instant, isBeginningKnown: Bool = true, isOver: Bool = true
         ) {
             (self.activity, self.mode, self.depth, self.start, self.end) = (activity, mode, depth, start, end)
             (self.isBeginningKnown, self.isOver) = (isBeginningKnown, isOver)
@@ -82,16 +82,18 @@ public struct LoopRecording: Sendable, Hashable {
     /// The loop, in words: `the main thread`, or `thread 4711`.
     public var loop: String
     /// When the recording began; the time of the oldest event, if events were dropped.
-    public var start: MonotonicInstant
+    public var start: ContinuousClock.Instant
     /// When the recording was stopped, or read.
-    public var end: MonotonicInstant
+    public var end: ContinuousClock.Instant
     /// The spans in the order of their starts, each before the spans inside it.
     public var spans: [Span]
     /// The number of oldest events that were dropped, because there was no room for them.
     public var dropped: Int
 
     /// Makes a recording.
-    public init(loop: String, start: MonotonicInstant, end: MonotonicInstant, spans: [Span], dropped: Int = 0) {
+    public init(
+        loop: String, start: ContinuousClock.Instant, end: ContinuousClock.Instant, spans: [Span], dropped: Int = 0
+    ) {
         (self.loop, self.start, self.end, self.spans, self.dropped) = (loop, start, end, spans, dropped)
     }
 }

@@ -9,7 +9,7 @@ struct Playback {
 
     private(set) var spans: [LoopRecording.Span] = []
     private var open: [Frame] = []
-    private let start: MonotonicInstant
+    private let start: ContinuousClock.Instant
     private let mode: (Int) -> ThreadRunLoop.Mode?
     private let label: (Callout, _ event: Int) -> String?
 
@@ -18,13 +18,13 @@ struct Playback {
     ///   - mode: The mode of an index.
     ///   - label: The label of a callout's item at an event.
     init(
-        start: MonotonicInstant, mode: @escaping (Int) -> ThreadRunLoop.Mode?,
+        start: ContinuousClock.Instant, mode: @escaping (Int) -> ThreadRunLoop.Mode?,
         label: @escaping (Callout, _ event: Int) -> String?
     ) {
         (self.start, self.mode, self.label) = (start, mode, label)
     }
 
-    mutating func play(_ event: LoopEvent, number: Int, at time: MonotonicInstant) {
+    mutating func play(_ event: LoopEvent, number: Int, at time: ContinuousClock.Instant) {
         switch event.meaning {
         case .pass(let index, let depth):
             closePasses(ofDepth: depth, at: time)
@@ -78,7 +78,7 @@ struct Playback {
     }
 
     /// Ends the spans in progress.
-    mutating func finish(at end: MonotonicInstant) {
+    mutating func finish(at end: ContinuousClock.Instant) {
         for frame in open {
             spans[frame.span].end = end
             spans[frame.span].isOver = false
@@ -91,7 +91,8 @@ struct Playback {
     }
 
     private mutating func begin(
-        _ activity: LoopRecording.Activity, at time: MonotonicInstant, callout: Callout? = nil, depth: Int? = nil,
+        _ activity: LoopRecording.Activity, at time: ContinuousClock.Instant, callout: Callout? = nil,
+        depth: Int? = nil,
         mode: ThreadRunLoop.Mode? = nil, isBeginningKnown: Bool = true
     ) {
         let mode = mode ?? open.last.flatMap { spans[$0.span].mode }
@@ -102,20 +103,20 @@ struct Playback {
         )
     }
 
-    private mutating func close(from frame: Int, at time: MonotonicInstant) {
+    private mutating func close(from frame: Int, at time: ContinuousClock.Instant) {
         for index in frame..<open.count { spans[open[index].span].end = time }
         open.removeSubrange(frame...)
     }
 
     /// Ends the passes of a run, and of the runs inside it.
-    private mutating func closePasses(ofDepth depth: Int, at time: MonotonicInstant) {
+    private mutating func closePasses(ofDepth depth: Int, at time: ContinuousClock.Instant) {
         // Outside of all runs nothing is in progress.
         if depth <= 1 { return close(from: 0, at: time) }
         if let frame = open.firstIndex(where: { ($0.depth ?? 0) >= depth }) { close(from: frame, at: time) }
     }
 
     /// Adds a span that began before the first event, around all spans so far.
-    private mutating func addOutermost(_ activity: LoopRecording.Activity, until end: MonotonicInstant) {
+    private mutating func addOutermost(_ activity: LoopRecording.Activity, until end: ContinuousClock.Instant) {
         close(from: 0, at: end)
         for index in spans.indices { spans[index].depth += 1 }
         spans.insert(
@@ -123,7 +124,7 @@ struct Playback {
     }
 
     /// Adds a sleep that began before the first event, or was about to end when the recording began.
-    private mutating func addUnbegunSleep(_ sleep: LoopRecording.Sleep, until end: MonotonicInstant) {
+    private mutating func addUnbegunSleep(_ sleep: LoopRecording.Sleep, until end: ContinuousClock.Instant) {
         guard open.count == 1, spans.count == 1, !spans[0].isBeginningKnown else {
             return addOutermost(.sleep(sleep), until: end)
         }

@@ -19,7 +19,7 @@ public final class StallMonitor: Sendable {
         /// The item in whose callout the loop was, with its label; nil when there was none, or it has left since.
         public let item: String?
         /// The start of the pass, to some milliseconds.
-        public let since: MonotonicInstant
+        public let since: ContinuousClock.Instant
         /// The duration of the pass, until now or in all.
         public internal(set) var duration: Duration
         /// Whether the pass is over.

@@ -45,14 +45,14 @@ final class StallWatch: PassWatch {
     /// Checks the loop, and reports stalls until the watch is stopped. Called on the monitor's thread.
     func run() {
         crl_thread_set_name("stall monitor")
-        var (stall, next): (StallMonitor.Stall?, Duration) = (nil, threshold)
+        var (stall, next): ((report: StallMonitor.Stall, start: MonotonicInstant)?, Duration) = (nil, threshold)
         while !isStopped {
             let start = loop.progress.passStart
-            if var over = stall, over.since != start {
+            if var over = stall, over.start != start {
                 (stall, next) = (nil, threshold)
-                over.duration = over.since.duration(to: .now)
-                over.isOver = true
-                report(over)
+                over.report.duration = over.start.duration(to: .now)
+                over.report.isOver = true
+                report(over.report)
             }
             guard let start else {
                 wait(until: .distantFuture, asksLoop: true)
@@ -64,9 +64,9 @@ final class StallWatch: PassWatch {
             if duration > next + Self.tick {
                 let callout = loop.progress.currentCallout
                 let seen = StallMonitor.Stall(
-                    mode: loop.currentMode, callout: callout.kind, item: loop.name(of: callout), since: start,
-                    duration: duration, isOver: false)
-                (stall, next) = (seen, duration * 2)
+                    mode: loop.currentMode, callout: callout.kind, item: loop.name(of: callout),
+                    since: start.continuous, duration: duration, isOver: false)
+                (stall, next) = ((seen, start), duration * 2)
                 report(seen)
             }
             wait(until: start + next + Self.tick + .milliseconds(1), asksLoop: stall != nil, since: start)

@@ -34,7 +34,7 @@ enum Item {
     /// Removes the item from its loops for good; false when it was invalid. `takeHandler` takes the item's lock.
     @discardableResult
     func invalidate<Handler>(_ takeHandler: () -> Handler?) -> Bool {
-        // Released after the lock: the captures of the handler may call back into the item.
+        // Released after the lock, because the captures of the handler may call back into the item.
         guard !crl_is_forked(), let handler = takeHandler() else { return false }
         for loop in member.membership.loops { loop.removeEverywhere(self) }
         return withExtendedLifetime(handler) { true }

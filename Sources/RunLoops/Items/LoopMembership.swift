@@ -8,7 +8,7 @@ final class LoopMembership: Sendable {
 
     private let members = Mutex<[Member]>([])
     /// The address of the only loop; 0 without a loop, and ``several``. Each message to a full queue and each first message
-    /// of a turn asks for it, on many threads at once: with the lock they would wait for each other.
+    /// of a turn asks for it, on many threads at once. With the lock they would wait for each other.
     private let only = Atomic<UInt>(0)
     private static let several: UInt = 1
 

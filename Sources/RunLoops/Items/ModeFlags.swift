@@ -40,7 +40,7 @@ final class ModeFlags: Sendable {
     }
 
     func unlist(_ source: RunLoopSource0) {
-        // Not the last reference: the caller has one.
+        // Not the last reference, because the caller has one.
         _ = signaled.withLock { $0.removeValue(forKey: ObjectIdentifier(source)) }
     }
 
@@ -53,7 +53,7 @@ final class ModeFlags: Sendable {
             return Array(signaled.values)
         }
         if sources.count < 2 { return sources }
-        // Each place is read once: it changes when another loop performs the source.
+        // Each place is read once, because it changes when another loop performs the source.
         return sources.map { ($0, $0.place) }.sorted { $0.1 < $1.1 }.map(\.0)
     }
 }

@@ -55,7 +55,7 @@ public final class RunLoopSource0: Sendable {
     /// function is `CFRunLoopSourceIsSignalled`, which is in no header of the toolchain's.
     public var isSignaled: Bool { signaled.load(ordering: .acquiring) != 0 }
 
-    /// The place among the signalled sources of a mode: lower places are performed first.
+    /// The place among the signalled sources of a mode. Lower places are performed first.
     var place: (order: Int, signal: UInt64) { (order, signaled.load(ordering: .acquiring)) }
 
     /// False once the source was invalidated. The corresponding CF function is `CFRunLoopSourceIsValid`.

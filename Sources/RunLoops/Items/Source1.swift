@@ -4,8 +4,8 @@ import Synchronization
 
 /// A source that a descriptor wakes. The corresponding CF type is a `CFRunLoopSource` of version 1.
 ///
-/// The descriptor stays its owner's: each mode of the source waits on a duplicate, so the loop never waits on
-/// another file that gets the same number. A duplicate keeps the file open: the owner invalidates the source, and
+/// The descriptor stays its owner's. Each mode of the source waits on a duplicate, so the loop never waits on
+/// another file that gets the same number. A duplicate keeps the file open, so the owner invalidates the source, and
 /// then closes the descriptor.
 ///
 /// An error or a hang-up is reported once, when nothing is left to read; then the source is invalid.
@@ -17,7 +17,7 @@ public final class RunLoopSource1: Sendable {
     public let descriptor: Int32
     /// The events that the source waits for.
     public let interest: RunLoopReadiness
-    /// Kept, and not used, as by CFRunLoop: ready sources are served in the order in which the kernel reports them.
+    /// Kept, and not used, as by CFRunLoop, because ready sources are served in the order in which the kernel reports them.
     /// The corresponding CF function is `CFRunLoopSourceGetOrder`.
     public let order: Int
     /// The item's name in dumps and stall reports. The corresponding CF callback is `copyDescription`.
@@ -95,7 +95,7 @@ public final class RunLoopSource1: Sendable {
         invalidated()
     }
 
-    /// Reports work whatever the state of the descriptor: every loop that has the source performs it, until
+    /// Reports work whatever the state of the descriptor. Every loop that has the source performs it, until
     /// ``clear()``. Wakes the loops that sleep. Any thread may call it.
     public func raise() {
         guard !crl_is_forked(), report.exchange(.work, ordering: .sequentiallyConsistent) == .none else { return }

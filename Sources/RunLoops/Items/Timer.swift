@@ -27,10 +27,26 @@ public final class RunLoopTimer: Sendable {
     private let step: UInt64
     let membership = LoopMembership()
 
-    /// A fire date in the past counts as now. Without an interval, or with zero, the timer fires once, and is then
-    /// invalid. The corresponding CF function is `CFRunLoopTimerCreate`.
-    public init(
-        at fireDate: MonotonicInstant, every interval: Duration? = nil, order: Int = 0, label: String? = nil,
+    /// Makes a timer. The corresponding CF function is `CFRunLoopTimerCreate`.
+    ///
+    /// A suspension of the machine after this call puts the fire dates off, as in CFRunLoop.
+    /// - Parameters:
+    ///   - fireDate: The first time at which the timer fires. A time in the past counts as now.
+    ///   - interval: The time from one firing to the next. Without it, or with zero, the timer fires once, and is then
+    ///     invalid.
+    ///   - order: Kept, and not used, as by CFRunLoop.
+    ///   - label: The item's name in dumps and stall reports.
+    ///   - handler: Called on the loop's thread.
+    public convenience init(
+        at fireDate: ContinuousClock.Instant, every interval: Duration? = nil, order: Int = 0, label: String? = nil,
+        handler: @escaping Handler
+    ) {
+        self.init(
+            due: MonotonicInstant(fireDate), every: interval, order: order, label: label, handler: handler)
+    }
+
+    package init(
+        due fireDate: MonotonicInstant, every interval: Duration? = nil, order: Int = 0, label: String? = nil,
         handler: @escaping Handler
     ) {
         step = interval.map { MonotonicInstant.distantPast.advanced(by: $0).nanoseconds } ?? 0
@@ -44,7 +60,7 @@ public final class RunLoopTimer: Sendable {
     public convenience init(
         after delay: Duration, repeats: Bool = false, label: String? = nil, handler: @escaping Handler
     ) {
-        self.init(at: .now + delay, every: repeats ? delay : nil, label: label, handler: handler)
+        self.init(due: .now + delay, every: repeats ? delay : nil, label: label, handler: handler)
     }
 
     /// Whether the timer repeats. The corresponding CF function is `CFRunLoopTimerDoesRepeat`.
@@ -53,7 +69,13 @@ public final class RunLoopTimer: Sendable {
     /// The next time at which the timer fires. A new value moves the grid; a time in the past counts as now. The date
     /// of an invalid timer does not change.
     /// The corresponding CF functions are `CFRunLoopTimerGetNextFireDate` and `CFRunLoopTimerSetNextFireDate`.
-    public var nextFireDate: MonotonicInstant {
+    public var nextFireDate: ContinuousClock.Instant {
+        get { due.continuous }
+        set { due = MonotonicInstant(newValue) }
+    }
+
+    /// ``nextFireDate`` on the clock of the loop.
+    package var due: MonotonicInstant {
         get { crl_is_forked() ? .distantFuture : state.withLock { $0.fireDate } }
         set {
             if crl_is_forked() { return }
@@ -63,7 +85,7 @@ public final class RunLoopTimer: Sendable {
         }
     }
 
-    /// How late the timer may fire: a hint, kept and not used. Never negative, and at most half the interval.
+    /// How late the timer may fire. The hint is kept and not used. Never negative, and at most half the interval.
     /// The corresponding CF functions are `CFRunLoopTimerGetTolerance` and `CFRunLoopTimerSetTolerance`.
     public var tolerance: Duration {
         get { crl_is_forked() ? .zero : state.withLock { $0.tolerance } }

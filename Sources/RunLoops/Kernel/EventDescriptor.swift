@@ -1,7 +1,7 @@
 import CRunLoopShims
 import Glibc
 
-/// An eventfd: one side raises it, and the other waits for it. A forked child, which shares it, does neither.
+/// An eventfd. One side raises it, and the other waits for it. A forked child, which shares it, does neither.
 package final class EventDescriptor: Sendable {
     package let descriptor: Int32
 

@@ -12,7 +12,7 @@ public struct RunLoopReadiness: OptionSet, Sendable, Hashable {
     public static let readable = RunLoopReadiness(rawValue: EPOLLIN.rawValue)
     /// There is room to write.
     public static let writable = RunLoopReadiness(rawValue: EPOLLOUT.rawValue)
-    /// The other side sends no more: the unread bytes are the last.
+    /// The other side sends no more. The unread bytes are the last.
     public static let readHangUp = RunLoopReadiness(rawValue: EPOLLRDHUP.rawValue)
     /// The descriptor is in error. Always reported, asked for or not.
     public static let error = RunLoopReadiness(rawValue: EPOLLERR.rawValue)

@@ -29,7 +29,7 @@ public enum RunLoopError: Error, Equatable, Sendable, CustomStringConvertible {
     case invalidDuration(name: String, value: Duration, allowed: ClosedRange<Duration>)
     /// The system refuses the thread this nice value.
     case nicenessRefused(Int)
-    /// The loop's thread was stopped, or has ended: the loop takes no more work, and will not call the closure.
+    /// The loop's thread was stopped, or has ended. The loop takes no more work, and will not call the closure.
     case loopEnded
     /// The path names nothing.
     case noSuchFile(path: String)

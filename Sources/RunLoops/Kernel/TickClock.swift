@@ -16,7 +16,7 @@ struct TickClock {
     func ticks() -> UInt64 { isSteady ? crl_ticks() : crl_now() }
 
     func now() -> Moment {
-        // The thread may be interrupted between two reads: the closest ones count.
+        // The thread may be interrupted between two reads, so the closest ones count.
         let reads = (0..<4).map { _ in (before: ticks(), time: MonotonicInstant.now, after: ticks()) }
         let closest = reads.min { $0.after &- $0.before < $1.after &- $1.before } ?? reads[0]
         return Moment(ticks: closest.before &+ (closest.after &- closest.before) / 2, time: closest.time)

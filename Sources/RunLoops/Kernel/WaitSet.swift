@@ -28,7 +28,7 @@ final class WaitSet: Sendable {
         Glibc.close(timer)
     }
 
-    /// Sets the time of the timer's one expiry; nil: never. Clears an expiry that has happened.
+    /// Sets the time of the timer's one expiry; with nil the timer never expires. Clears an expiry that has happened.
     func arm(_ instant: MonotonicInstant?) {
         // 0 would disarm the timer, and the kernel's seconds do not hold an instant in the far future.
         let result = crl_timer_arm(timer, instant.map { min(max($0.nanoseconds, 1), UInt64(Int64.max)) } ?? 0)

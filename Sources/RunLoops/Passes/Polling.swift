@@ -28,7 +28,7 @@ struct Polling {
         hasOtherProcessor: @autoclosure () -> Bool
     ) -> Bool {
         guard sleepsLeft == 0, target == nil || target?.source == source else { return false }
-        // A source whose turn found no work has no more time than before.
+        // An empty turn gives the source no more time.
         if target != nil { return true }
         if hasOtherProcessorUntil <= now {
             guard hasOtherProcessor() else {

@@ -9,7 +9,7 @@ extension LoopCore {
         let outer = progress.enter(callout)
         if progress.isRecorded { noteBeginning() }
         let result = body()
-        // Asked again: a recording may have begun or ended meanwhile.
+        // Asked again, because a recording may have begun or ended meanwhile.
         if progress.isRecorded { noteEnd() }
         _ = progress.enter(outer)
         return result

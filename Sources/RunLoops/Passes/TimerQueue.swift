@@ -2,7 +2,7 @@ import HeapModule
 
 /// The timers of a mode, soonest first. Removing an inner entry from a heap is expensive, so the entry of a removed or
 /// moved timer stays, with a number that says that it is stale, until it is at the top, or half of the heap is stale.
-/// Entries do not retain their timers: they are dropped under the loop's lock, where no timer may be released.
+/// Entries do not retain their timers, because they are dropped under the loop's lock, where no timer may be released.
 struct TimerQueue {
     private struct Entry: Comparable {
         let date: MonotonicInstant
@@ -23,7 +23,7 @@ struct TimerQueue {
     private var lastNumber: UInt64 = 0
     /// Whether the entry at the top is known not to be stale.
     private var isTopCurrent = false
-    /// The members without an entry: their callouts are in progress.
+    /// The members without an entry, because their callouts are in progress.
     private var firing: Set<ObjectIdentifier> = []
 
     var isEmpty: Bool { members.isEmpty }
@@ -59,7 +59,7 @@ struct TimerQueue {
 
     /// The soonest date of all timers, also of those whose callouts are in progress.
     mutating func nextFireDate() -> MonotonicInstant? {
-        (firing.compactMap { members[$0]?.timer.nextFireDate } + (soonest().map { [$0] } ?? [])).min()
+        (firing.compactMap { members[$0]?.timer.due } + (soonest().map { [$0] } ?? [])).min()
     }
 
     mutating func soonest() -> MonotonicInstant? {

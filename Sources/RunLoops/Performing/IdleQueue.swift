@@ -2,7 +2,7 @@ import DequeModule
 import Synchronization
 
 extension ThreadRunLoop {
-    /// Tasks for an idle loop: the loop calls them when it is about to sleep.
+    /// Tasks for an idle loop, which calls them when it is about to sleep.
     ///
     ///     let idle = try ThreadRunLoop.IdleQueue(in: .main)
     ///     for page in 1...100 { try idle.add { print("draws page", page) } }
@@ -11,12 +11,12 @@ extension ThreadRunLoop {
     /// new events, before the remaining tasks. An empty queue costs one call before each sleep, and no wake-up.
     ///
     /// Tasks keep no mode from being empty. Runs that only poll (a timeout of zero), or inside a task, call no tasks.
-    /// Any thread may add and cancel tasks. When the queue is released, the rest is called; when the thread ends, not.
+    /// Any thread may add and cancel tasks. When the queue is released, the loop calls the remaining tasks; when the thread ends, it does not.
     public final class IdleQueue: Sendable {
         /// Retained by the loop, so the tasks end with the loop's items.
         private weak let tasks: IdleTasks?
 
-        /// Adds a queue to a loop. The budget is for the tasks of one pass: one at least, and none is interrupted.
+        /// Adds a queue to a loop. The budget is for the tasks of one pass. A pass calls one task at least, and interrupts none.
         /// - Throws: ``RunLoopError/loopEnded`` when the loop's thread has ended, and `forked`.
         public init(
             in loop: ThreadRunLoop, modes: [Mode] = [.default], budget: Duration = .milliseconds(4)
@@ -55,7 +55,7 @@ private final class IdleTasks: Sendable {
     private struct State {
         /// Some cancelled tasks, too, until their turn.
         var tasks = Deque<ThreadRunLoop.PerformRequest>()
-        /// With so many, the cancelled ones are looked for.
+        /// The number of tasks from which on cancelled tasks are removed.
         var many = 64
         var isAbandoned = false
     }
@@ -84,7 +84,7 @@ private final class IdleTasks: Sendable {
     }
 
     func perform(budget: Duration, _ observer: ThreadRunLoop.Observer) {
-        // Only the tasks there now: events get their turn even if each task adds another.
+        // Only the tasks there now, so that events get their turn even if each task adds another.
         let (count, isAbandoned) = state.withLock { ($0.tasks.count, $0.isAbandoned) }
         if count == 0 && isAbandoned { observer.invalidate() }
         if count == 0 { return }

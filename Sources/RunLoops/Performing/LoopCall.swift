@@ -1,7 +1,7 @@
 import Synchronization
 
 extension ThreadRunLoop {
-    /// Calls a closure on the loop's thread and waits for its result: at once when that is the calling thread,
+    /// Calls a closure on the loop's thread and waits for its result. The call is made at once on the loop's own thread,
     /// otherwise in the next pass of one of the modes. Any thread may call it. Loops that wait for each other deadlock.
     /// The corresponding method is NSObject's `performSelector:onThread:withObject:waitUntilDone:modes:`.
     /// - Throws: ``RunLoopError/loopEnded`` when the loop's thread ends, or has ended, before the closure was called.
@@ -61,7 +61,7 @@ extension RunLoopThread {
 
     /// Calls the queued blocks and requests of the default mode and the common modes, and then stops. Any thread may
     /// call it, also the thread itself. Delayed requests and closures for other modes are not called; closures given
-    /// later may or may not be. Keep the thread until `join(before:)` has returned: its release stops it at once.
+    /// later may or may not be. Keep the thread until `join(before:)` has returned, because its release stops it at once.
     public func finish() {
         // Requests are called after the queued blocks, and this one after all other requests.
         // A loop that has ended is finished.

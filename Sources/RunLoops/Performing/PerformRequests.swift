@@ -4,9 +4,9 @@ extension ThreadRunLoop {
     /// The corresponding method is NSRunLoop's `performSelector:target:argument:order:modes:`.
     ///
     /// Requests of lower order are called first; requests of equal order in the order they were made. Name at least one
-    /// mode. The owner is not retained: after its end the closure is not called. See ``cancelPerformRequests(of:)``.
-    /// - Throws: ``RunLoopError/loopEnded`` when the loop's thread has ended, and `forked`: the closure is not called, as
-    ///   are those of requests that still wait when the thread ends.
+    /// mode. The owner is not retained, and after its end the closure is not called. See ``cancelPerformRequests(of:)``.
+    /// - Throws: ``RunLoopError/loopEnded`` when the loop's thread has ended, and `forked`. Then the closure is not
+    ///   called. Nor are the closures of requests that still wait when the thread ends.
     @discardableResult
     public func perform(
         order: Int, inModes modes: [Mode] = [.default], owner: (any AnyObject & Sendable)? = nil,
@@ -24,9 +24,10 @@ extension ThreadRunLoop {
     }
 
     /// Calls a closure once, after a delay, in one of the modes; with a delay of zero or less, in the next pass. Any
-    /// thread may call it. Modes and owner are as in ``perform(order:inModes:owner:_:)``; a ``Timer`` does the rest.
+    /// thread may call it. Modes and owner are as in ``perform(order:inModes:owner:_:)``; a ``Timer`` calls the closure.
     /// The corresponding method is NSObject's `performSelector:withObject:afterDelay:inModes:`.
-    /// - Throws: As ``perform(order:inModes:owner:_:)``.
+    /// - Throws: ``RunLoopError/loopEnded`` when the loop's thread has ended, and `forked`. Then the closure is not
+    ///   called. Nor are the closures of requests that still wait when the thread ends.
     @discardableResult
     public func perform(
         after delay: Duration, inModes modes: [Mode] = [.default], owner: (any AnyObject & Sendable)? = nil,

@@ -1,7 +1,7 @@
 import Glibc
 
 extension ThreadRunLoop.Source1 {
-    /// A source for a descriptor: the handler is called on the loop's thread each time the loop finds the descriptor
+    /// A source for a descriptor. The handler is called on the loop's thread each time the loop finds the descriptor
     /// ready, with the source and the events. The corresponding CF type is `CFFileDescriptor`.
     ///
     ///     let input = ThreadRunLoop.Source1.descriptor(0) { source, _ in
@@ -9,7 +9,7 @@ extension ThreadRunLoop.Source1 {
     ///     }
     ///     try ThreadRunLoop.main.add(input)
     ///
-    /// The loop calls the handler as long as the descriptor is ready: it has to read, write, or invalidate the source.
+    /// The loop calls the handler as long as the descriptor is ready, so it has to read, write, or invalidate the source.
     /// The handler is called once for an end (an error, a hang-up, or a peer that sends no more) when nothing is left
     /// to read. Then the source is invalid, unless its peer sends no more and it also waits for room to write.
     ///

@@ -3,7 +3,7 @@ import Glibc
 import Synchronization
 
 extension ThreadRunLoop.Source1 {
-    /// A source for changes of a file or a directory: the handler is called on the loop's thread, once for each change.
+    /// A source for changes of a file or a directory. The handler is called on the loop's thread, once for each change.
     ///
     /// The source watches the file, wherever it is moved to, not the path; it follows a link. After a deletion, which
     /// is how many programs save a file, the source is invalid. Subdirectories of a watched directory are not watched.
@@ -66,7 +66,7 @@ extension ThreadRunLoop {
         public static let deleted = FileEvents(IN_DELETE_SELF)
         /// The file system was unmounted. Always reported, as the last event.
         public static let unmounted = FileEvents(IN_UNMOUNT)
-        /// Changes came faster than they were handled, and some were lost: check everything again. Always reported.
+        /// Changes came faster than they were handled, and some were lost, so check everything again. Always reported.
         public static let overflowed = FileEvents(IN_Q_OVERFLOW)
         /// Reported with another event: the entry is a directory.
         public static let entryIsDirectory = FileEvents(rawValue: UInt32(IN_ISDIR))
@@ -95,7 +95,7 @@ extension ThreadRunLoop {
 private final class FileWatch: Sendable {
     let descriptor: Int32
 
-    /// Changes that were read and not yet reported, the next one last: a read returns several.
+    /// Changes that were read and not yet reported, the next one last, because a read returns several.
     private let unread = Mutex<[ThreadRunLoop.FileChange]>([])
 
     init(_ files: [(path: String, events: ThreadRunLoop.FileEvents)]) throws(RunLoopError) {
@@ -124,7 +124,7 @@ private final class FileWatch: Sendable {
         unread.withLock { unread in
             if unread.isEmpty { unread = read().reversed() }
             let change = unread.popLast()
-            // Under the lock: two loops must not clear and raise in another order than they read.
+            // Under the lock, because two loops must not clear and raise in another order than they read.
             if unread.isEmpty { turn.source.clear() } else { turn.source.raise(during: turn) }
             return change
         }
@@ -141,7 +141,7 @@ private final class FileWatch: Sendable {
                 // Padded with zeros.
                 let name = buffer[offset..<offset + Int(event.len)].prefix { $0 != 0 }
                 offset += Int(event.len)
-                // The kernel has removed the watch; an event before has told why.
+                // The kernel has removed the watch; an earlier event has reported the reason.
                 guard event.mask & UInt32(IN_IGNORED) == 0 else { continue }
                 var events = ThreadRunLoop.FileEvents(rawValue: event.mask)
                 // Redundant for the watched directory itself.

@@ -1,6 +1,6 @@
 import RunLoopLocks
 
-/// A state that tasks wait for: each takes a value as soon as the state has one. Tasks take in the order they came.
+/// A state that tasks wait for. Each task takes a value as soon as the state has one. Tasks take in the order they came.
 final class AwaitedState<State: Sendable, Value: Sendable>: Sendable {
     private struct Content {
         var state: State

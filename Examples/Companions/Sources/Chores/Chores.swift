@@ -41,9 +41,9 @@ private func wakeUps(_ all: Int, _ loop: ThreadRunLoop) -> Int {
             loop.wakeUp()
             sent += 1
         }
-        let deadline = MonotonicInstant.now + .seconds(10)
+        let deadline = ContinuousClock.now + .seconds(10)
         while work.count < sent {
-            if deadline.hasPassed { return work.count }
+            if deadline <= .now { return work.count }
             sched_yield()
         }
     }

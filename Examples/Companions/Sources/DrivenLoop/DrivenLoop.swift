@@ -12,7 +12,7 @@ public func descriptor(_ run: UnsafeMutableRawPointer) -> Int32 { of(run).descri
 
 /// A timeout for poll, in milliseconds: 0 or -1, as the descriptor reports timers, too.
 @_cdecl("driven_prepare")
-public func prepare(_ run: UnsafeMutableRawPointer) -> Int32 { of(run).prepare() == .distantPast ? 0 : -1 }
+public func prepare(_ run: UnsafeMutableRawPointer) -> Int32 { of(run).prepare() == .zero ? 0 : -1 }
 
 /// Whether the run goes on.
 @_cdecl("driven_dispatch")

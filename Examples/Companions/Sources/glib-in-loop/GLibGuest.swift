@@ -26,8 +26,8 @@ func serveGLib(in loop: ThreadRunLoop, _ context: OpaquePointer = g_main_context
 }
 
 /// Milliseconds, rounded up; the greatest number stands for ever.
-private func wait(until deadline: MonotonicInstant) -> UInt32 {
-    if deadline == .distantFuture { return .max }
+private func wait(until deadline: ContinuousClock.Instant?) -> UInt32 {
+    guard let deadline else { return .max }
     let left = deadline - .now
     return UInt32(clamping: max(0, Int((left + .microseconds(999)) / .milliseconds(1))))
 }

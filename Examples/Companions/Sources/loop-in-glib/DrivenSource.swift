@@ -24,7 +24,7 @@ private final class Driver {
     init(_ run: ThreadRunLoop.DrivenRun, _ atEnd: @escaping () -> Void) { (self.run, self.atEnd) = (run, atEnd) }
 
     /// Goes on to the loop's next sleep, or has GLib come back at once.
-    func goOn() { g_source_set_ready_time(source, run.prepare() == .distantPast ? 0 : -1) }
+    func goOn() { g_source_set_ready_time(source, run.prepare() == .zero ? 0 : -1) }
 
     func dispatch() -> Bool {
         guard run.dispatch() == nil else {

@@ -38,7 +38,7 @@ private enum State { case sleeps, isDue, isStopped }
 private func goOn(_ run: ThreadRunLoop.DrivenRun) -> State {
     for _ in 0..<16 {
         if run.dispatch() != nil { return .isStopped }
-        if run.prepare() != .distantPast { return .sleeps }
+        if run.prepare() != .zero { return .sleeps }
     }
     return .isDue
 }
