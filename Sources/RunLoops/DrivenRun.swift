@@ -49,7 +49,7 @@ extension ThreadRunLoop {
         /// Whether ``prepare()`` would call nothing.
         package var isAsleep: Bool { if case .asleep = phase { true } else { false } }
 
-        /// Begins a run of a mode, and calls the observers of ``ThreadRunLoop/Activity/entry``.
+        /// Begins a run of a mode, and calls the observers of ``RunLoopActivity/entry``.
         /// - Throws: ``RunLoopError`` when no descriptor is left, the thread was stopped, or the process is a forked child.
         @available(*, noasync, message: "a task may go on on another thread, and the run is the thread's")
         public convenience init(mode: Mode = .default) throws(RunLoopError) {
@@ -148,7 +148,7 @@ extension ThreadRunLoop {
             return loop.finish(&pass, mode, serving: event).map(close)
         }
 
-        /// Ends the run, if it has not ended, and calls the observers of ``ThreadRunLoop/Activity/exit``; inside a callout
+        /// Ends the run, if it has not ended, and calls the observers of ``RunLoopActivity/exit``; inside a callout
         /// of the run, the pass ends first. The run's last reference ends the run, too.
         public func end() {
             if case .over = phase { return }

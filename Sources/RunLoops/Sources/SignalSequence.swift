@@ -11,7 +11,7 @@ import RunLoopLocks
 /// The kernel merges signals of one number while the first is not delivered; they count as one.
 ///
 /// Until the last copy of the sequence is released, the signals' default actions do not happen. Programs started
-/// meanwhile and forked children do not inherit this. Several sequences and ``ThreadRunLoop/Source1/signal(_:handler:)``
+/// meanwhile and forked children do not inherit this. Several sequences and ``RunLoopSource1/signal(_:handler:)``
 /// may watch one signal; each gets it. Of several tasks with one sequence, one gets it. Tasks that wait hold no thread.
 public struct SignalSequence: AsyncSequence, AsyncIteratorProtocol, Sendable {
     private let subscription: Subscription
