@@ -30,6 +30,7 @@ final class CBORWriter {
     /// The error of a call that cannot throw.
     private(set) var fault: (any Error)?
     private let depthLimit: Int
+    private let isNested: Bool
     private var makeUserInfo: (() -> [CodingUserInfoKey: Any])?
     /// The writer of the value around a nested one, that value's level, the number of levels around it, and the nested
     /// one's key.
@@ -37,12 +38,13 @@ final class CBORWriter {
 
     /// Makes the writer of a whole value.
     init(depthLimit: Int, makeUserInfo: @escaping () -> [CodingUserInfoKey: Any]) {
-        (self.depthLimit, self.makeUserInfo, parent) = (depthLimit, makeUserInfo, nil)
+        (self.depthLimit, self.makeUserInfo, isNested, parent) = (depthLimit, makeUserInfo, false, nil)
         current = Level(id: 1, kind: .scalar, start: 0, depth: 0)
     }
 
     private init(inside writer: CBORWriter, key: any CodingKey) {
-        (depthLimit, parent) = (writer.depthLimit, (writer, writer.current.id, writer.outer.count, key))
+        (depthLimit, isNested) = (writer.depthLimit, true)
+        parent = (writer, writer.current.id, writer.outer.count, key)
         current = Level(id: 1, kind: .slot, start: 0, depth: writer.current.depth)
         bytes.reserveCapacity(128)
     }
@@ -136,7 +138,9 @@ final class CBORWriter {
     }
 
     /// False for a nested writer while another value is written inside the value around it.
-    private var isInnermost: Bool {
+    @inline(__always) private var isInnermost: Bool { !isNested || isParentInnermost }
+
+    private var isParentInnermost: Bool {
         guard let parent else { return true }
         return parent.writer.current.id == parent.id && parent.writer.isInnermost
     }

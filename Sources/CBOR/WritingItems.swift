@@ -3,7 +3,8 @@ extension CBORWriter {
     /// Writes a value. A single item is written without the value's `encode(to:)`, which takes several times as long.
     @inline(__always) func encode<Value: Encodable>(_ value: Value) throws {
         func item<Item>(_: Item.Type) -> Item { unsafeBitCast(value, to: Item.self) }
-        // In a generic function that the compiler specialises, all but one of these are gone.
+        // In a generic function that the compiler specialises, all but one of these are gone. With `as?` in place of the
+        // bit casts, a thousand structs of eight fields take 2.7 ms, not 1.1.
         if Value.self == String.self { return write(text: item(String.self)) }
         if Value.self == Int.self { return write(integer: item(Int.self)) }
         if Value.self == Bool.self { return bytes.append(item(Bool.self) ? CBORByte.true : CBORByte.false) }
