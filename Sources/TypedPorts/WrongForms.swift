@@ -16,6 +16,16 @@ extension RequestClient {
     /// A stream has many elements: iterate ``stream(_:timeout:idleTimeout:)``.
     @available(
         *, unavailable,
+        message: "write `for try await element in client.stream(request)`"
+    )
+    @_disfavoredOverload
+    public func request<R: PortStreamRequest>(
+        _ request: R, timeout: Duration = .seconds(10)
+    ) -> ReplyStream<R> { fatalError("unavailable") }
+
+    /// A stream has many elements: iterate ``stream(_:timeout:idleTimeout:)``.
+    @available(
+        *, unavailable,
         message:
             "the reply to a PortStreamRequest is many elements: write `try client.stream(request, onElement: { … }, onEnd: { … })`, or `for try await element in client.stream(request)` in a task"
     )
@@ -55,4 +65,17 @@ extension RequestClient {
         forMode mode: ThreadRunLoop.Mode = .default, onElement: @escaping (R.Reply) -> Void,
         onEnd: @escaping ((any Error)?) -> Void
     ) throws(RunLoopError) -> LoopRequest { fatalError("unavailable") }
+}
+
+extension RequestServer {
+    /// A stream has many elements: the handler returns a sequence of them.
+    @available(
+        *, unavailable,
+        message: "the reply to a PortStreamRequest is many elements: return an AsyncSequence, such as an AsyncStream"
+    )
+    @_disfavoredOverload
+    public func handle<R: PortStreamRequest>(
+        _ type: R.Type = R.self, in lane: RequestLane? = nil,
+        _ handler: @escaping @Sendable (R) async throws -> R.Element
+    ) { fatalError("unavailable") }
 }
