@@ -10,6 +10,7 @@ let package = Package(
         .library(name: "RunLoops", targets: ["RunLoops"]),
         .library(name: "Ports", targets: ["Ports"]),
         .library(name: "TypedPorts", targets: ["TypedPorts"]),
+        .library(name: "PortsInspection", targets: ["PortsInspection"]),
         .library(name: "PortsMetrics", targets: ["PortsMetrics"]),
         .library(name: "PortsTracing", targets: ["PortsTracing"]),
         .library(name: "CoreFoundationPorts", targets: ["CoreFoundationPorts"]),
@@ -59,6 +60,11 @@ let package = Package(
             ]
         ),
         .target(name: "TypedPorts", dependencies: ["CBOR", "Ports", "RunLoopLocks"]),
+        .target(
+            name: "PortsInspection",
+            dependencies: [
+                "Ports", "RunLoops", "RunLoopLocks", .product(name: "DequeModule", package: "swift-collections"),
+            ]),
         // Off unless a package names their traits: without, they say so where they are used.
         .target(
             name: "PortsMetrics",
@@ -84,12 +90,12 @@ let package = Package(
         .target(
             name: "SwiftPortsGuide",
             dependencies: [
-                "RunLoops", "Ports", "TypedPorts", "PortsMetrics", "PortsTracing", "FoundationPorts",
+                "RunLoops", "Ports", "TypedPorts", "PortsInspection", "PortsMetrics", "PortsTracing", "FoundationPorts",
                 "CoreFoundationPorts", "ZeroMQ",
             ]),
         .executableTarget(
             name: "portctl",
-            dependencies: ["Ports", "RunLoops", "ZeroMQ", argumentParser]
+            dependencies: ["Ports", "PortsInspection", "RunLoops", "ZeroMQ", argumentParser]
         ),
         .executableTarget(
             name: "wordcount", dependencies: ["Ports", "RunLoops", argumentParser], path: "Examples/WordCount"),
@@ -114,15 +120,18 @@ let package = Package(
                 "OwnThread", "TestSupport",
             ]),
         .executableTarget(
-            name: "PortsTestHelper", dependencies: ["Ports", "TestSupport"], path: "Tests/PortsTestHelper"),
+            name: "PortsTestHelper", dependencies: ["Ports", "PortsInspection", "TestSupport"],
+            path: "Tests/PortsTestHelper"),
         .executableTarget(name: "LoadingHelper", path: "Tests/LoadingHelper"),
         .executableTarget(name: "EndingHelper", dependencies: ["Ports", "RunLoops"], path: "Tests/EndingHelper"),
         .target(
-            name: "FuzzTargets", dependencies: ["Ports", "RunLoops", "TypedPorts", "ZeroMQ"], path: "Tests/FuzzTargets"),
+            name: "FuzzTargets", dependencies: ["Ports", "PortsInspection", "RunLoops", "TypedPorts", "ZeroMQ"],
+            path: "Tests/FuzzTargets"),
         .testTarget(
             name: "PortsTests",
             dependencies: [
-                "Ports", "CRunLoopShims", "ZeroMQ", "PortsTestHelper", "LoadingHelper", "EndingHelper",
+                "Ports", "PortsInspection", "CRunLoopShims", "ZeroMQ", "PortsTestHelper", "LoadingHelper",
+                "EndingHelper",
                 "FuzzTargets", "OwnThread", "TestSupport",
             ]),
         .executableTarget(
@@ -131,7 +140,8 @@ let package = Package(
         .testTarget(
             name: "TypedPortsTests",
             dependencies: [
-                "TypedPorts", "Ports", "TypedPortsTestHelper", "FuzzTargets", "PortsTestHelper", "workers", "OwnThread",
+                "TypedPorts", "Ports", "PortsInspection", "TypedPortsTestHelper", "FuzzTargets", "PortsTestHelper",
+                "workers", "OwnThread",
                 "TestSupport",
             ]),
         .testTarget(
@@ -158,7 +168,8 @@ let package = Package(
         .testTarget(
             name: "PortctlTests",
             dependencies: [
-                "portctl", "Ports", "PortsTestHelper", "RunLoops", "FuzzTargets", "OwnThread", "TestSupport",
+                "portctl", "Ports", "PortsInspection", "PortsTestHelper", "RunLoops", "FuzzTargets", "OwnThread",
+                "TestSupport",
             ]),
         .testTarget(
             name: "MovingOverTests",

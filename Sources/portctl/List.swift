@@ -1,5 +1,7 @@
 import ArgumentParser
+import Glibc
 import Ports
+import PortsInspection
 
 struct List: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -8,8 +10,8 @@ struct List: ParsableCommand {
             STATE is served; busy, while a message is handled or waits for its reply, and no other waits; slow, when a request has had no reply \
             for two seconds or more, or a task has handled a message for so long; unserved, when nobody takes the port's \
             messages; stuck, when messages wait and none was taken while portctl looked, or one has been in its handler for two seconds or more; \
-            flooded, when more wait than are soon handled; stopped, when the owner's process is; or ?, when \
-            the owner does not answer. HANDLING, if there is any, is the message \
+            flooded, when more wait than are soon handled; stopped, when the owner's process is; silent, when \
+            the owner does not answer; or unknown, when it could not be asked. HANDLING, if there is any, is the message \
             or the oldest request in a handler, with its sender. At a terminal, ports in trouble come first, and long texts \
             lose their middle. The commands info and doctor tell more.
             """)
@@ -19,29 +21,29 @@ struct List: ParsableCommand {
     @OptionGroup var output: JSONFlag
 
     func run() throws {
-        let found = try PortNameServer.shared.registrations(includingInternal: all)
+        let found = try PortNameServer.shared.found(includingInternal: all)
         // A directory that is full or read-only has names to show, though no port for an answer can be made there.
-        let looks = try Look.all(found, needsAnswers: false)
-        if let failure = looks.lazy.compactMap(\.ownFailure).first { Portctl.report("cannot ask owners: \(failure)") }
-        if output.isJSON { return print("\(JSON.array(looks.map(\.json)))") }
+        let reports = try PortReport.all(found, needsAnswers: false)
+        if let failure = reports.lazy.compactMap(\.ownFailure).first { Portctl.report("cannot ask owners: \(failure)") }
+        if output.isJSON { return print(json: reports) }
         guard !found.isEmpty else {
             return Portctl.report("no names in \(PortNameServer.shared.path) (see PORTS_DIRECTORY)")
         }
-        let isHandling = looks.contains { $0.handling != nil }
+        let isHandling = reports.contains { $0.handling != nil }
         // Where there is little room, what is handled matters more than since when, and for whom; `info` has all.
         let isNarrow = terminalWidth.map { $0 < 120 && isHandling } ?? false
         let about = isNarrow ? [] : ["UID", "NAMED"]
         let titles = ["NAME", "PID"] + about + ["STATE", "WAITING", "PROGRAM"] + (isHandling ? ["HANDLING"] : [])
         // A person wants to see what is wrong, a program finds the names in their order.
         let isShort = terminalWidth != nil
-        let shown = !isShort ? looks : looks.sorted { $0.rank < $1.rank }
-        let rows = shown.map { look -> [String] in
-            let found = look.registration
+        let shown = !isShort ? reports : reports.sorted { $0.rank < $1.rank }
+        let rows = shown.map { report -> [String] in
+            let found = report.registration
             var row = [found.name.escaped, "\(found.pid)"]
             if !isNarrow { row += ["\(found.uid)", isShort ? shortTime(found.since) : time(found.since)] }
-            row += [look.state, look.statistics.map { "\($0.waiting)" } ?? "?"]
+            row += [report.state, report.statistics.map { "\($0.waiting)" } ?? "?"]
             row.append(isNarrow ? found.shownProgram.lastComponent : found.shownProgram)
-            if isHandling { row.append(look.handling.map(\.escaped) ?? "-") }
+            if isHandling { row.append(report.handling.map(\.escaped) ?? "-") }
             return row
         }
         let state = 2 + about.count
@@ -50,7 +52,7 @@ struct List: ParsableCommand {
 }
 
 extension String {
-    /// What follows the last slash.
+    /// The text after the last slash.
     fileprivate var lastComponent: String { split(separator: "/").last.map(String.init) ?? self }
 }
 
@@ -73,13 +75,15 @@ struct Info: ParsableCommand {
     }
 
     func run() throws {
-        guard let found = try PortNameServer.shared.registration(forName: port.name) else {
-            throw PortError.nameNotFound(port.name, directory: PortNameServer.shared.path)
+        let names = PortNameServer.shared
+        guard access(names.path, F_OK) == 0, let found = try names.registration(forName: port.name) else {
+            throw PortError.nameNotFound(port.name, directory: names.path)
         }
-        let look = try Look.all([found], observing: observe.duration, timeout: .seconds(5), needsAnswers: false)[0]
-        let statistics = look.statistics
-        if output.isJSON { return print("\(look.json)") }
-        let (state, named) = (Style(state: look.state), time(found.since))
+        let report = try PortReport.all(
+            [found], observing: observe.duration, timeout: .seconds(5), needsAnswers: false)[0]
+        let statistics = report.statistics
+        if output.isJSON { return print(json: report) }
+        let (state, named) = (Style(state: report.state), time(found.since))
         print(
             facts: [
                 ("name", found.name.escaped), ("port", "number \(found.port.id.number) of its owner"),
@@ -90,31 +94,31 @@ struct Info: ParsableCommand {
                 ("largest", "messages of \(found.messageLimit) bytes"),
                 ("waiting", statistics.map { messages($0.waiting) } ?? "its owner does not say"),
                 ("received", statistics.map { messages($0.received) } ?? "its owner does not say"),
-            ] + rows(look)
+            ] + rows(report)
         ) { ["state", "trouble"].contains($0) ? state : nil }
     }
 
-    /// Those in progress, the oldest first.
-    private func requests(of service: PortService) -> [String] {
-        // Those that are due come first.
-        let shown = service.requests.filter { !$0.mayLast }.prefix(10) + service.requests.filter(\.mayLast).prefix(5)
-        let rest = service.requestCount + service.lastingCount - shown.count
+    /// The requests in progress, the oldest first, and those that may last behind the others.
+    private func texts(of requests: PortService.Requests) -> [String] {
+        let shown = requests.oldest.filter { !$0.mayLast }.prefix(10) + requests.oldest.filter(\.mayLast).prefix(5)
+        let rest = requests.count + requests.lasting - shown.count
         return shown.map { "\($0)" + ($0.mayLast ? ", which may last" : "") } + (rest > 0 ? ["and \(rest) more"] : [])
     }
 
     private func messages(_ count: Int) -> String { "\(count) message\(count == 1 ? "" : "s")" }
 
-    private func rows(_ look: Look) -> [(title: String, text: String)] {
+    private func rows(_ report: PortReport) -> [(title: String, text: String)] {
         func rows(_ title: String, _ texts: [String]) -> [(title: String, text: String)] {
             texts.enumerated().map { ($0 == 0 ? title : "", $1.escaped) }
         }
         var found: [(title: String, text: String)] = []
-        if let service = look.service {
-            let served = service.isUnserved ? ["no: the port is unserved"] + service.takers.map { "not by " + $0 } : []
-            found += rows("served", service.isUnserved ? served : service.takers.map { "by " + $0 })
-            if !service.hasHandler, service.isUnserved { found += rows("handler", ["none"]) }
+        if let service = report.service {
+            let isUnserved = service.isUnserved
+            let takers = service.takerTexts.map { (isUnserved ? "not by " : "by ") + $0 }
+            found += rows("served", (isUnserved ? ["no: the port is unserved"] : []) + takers)
+            if !service.takers.hasHandler, service.isUnserved { found += rows("handler", ["none"]) }
             let taken = service.takenInSample
-            let asked = service.requestCount + service.lastingCount
+            let asked = service.requests.count + service.requests.lasting
             found += rows(
                 "senders",
                 service.senders.prefix(10).map {
@@ -125,11 +129,11 @@ struct Info: ParsableCommand {
                         + ($0.hasEnded ? ", and has ended" : "")
                 })
             found += rows("handling", service.handling.map(\.description))
-            found += rows("requests", requests(of: service))
+            found += rows("requests", texts(of: service.requests))
             found += rows("awaits", service.awaited.prefix(10).map(\.description))
         }
-        found += rows("state", [look.state])
-        let trouble = look.trouble ?? look.service?.trouble.map { ($0, look.service?.remedy) }
+        found += rows("state", [report.state])
+        let trouble = report.trouble ?? report.service?.troubleWithRemedy
         if let trouble { found += rows("trouble", [trouble.text]) + rows("remedy", trouble.remedy.map { [$0] } ?? []) }
         return found
     }

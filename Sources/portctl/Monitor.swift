@@ -1,6 +1,7 @@
 import ArgumentParser
 import Glibc
 import Ports
+import PortsInspection
 import RunLoops
 import Synchronization
 
@@ -11,25 +12,25 @@ struct Monitor: ParsableCommand {
             Each line has the time, the port's name, the message's number, and what happened: message or request, when a \
             loop, a queue, a task or a thread has taken one, with the type of a typed request, its id, its size and its \
             sender; handled, when the handler has returned; reply, when the reply was sent; failure, when the handler has \
-            thrown; cancelled, when the asker has given up; unanswered, when there will be no reply; the last five with the time since the message was taken. At \
-            the end, a summary goes to the standard error. The owners of the ports do the work, which costs them little: of a flood they show \
-            some thousand messages in a second, and count those that are left out. The exit status is 4 when all ports have \
-            ended.
+            thrown; cancelled, when the asker has given up; unanswered, when there will be no reply; the last five with the \
+            time since the message was taken. At the end, a summary goes to the standard error. The owners of the ports do \
+            the work, which costs them little: they show some thousand messages of a flood in a second, and count those \
+            that are left out. The exit status is 4 when all ports have ended.
             """)
 
     @Argument(
         help: "The ports' names.",
-        completion: .custom { _, _, _ in ((try? PortNameServer.shared.registrations()) ?? []).map(\.name).sorted() })
+        completion: .custom { _, _, _ in ((try? PortNameServer.shared.found()) ?? []).map(\.name).sorted() })
     var names: [String]
     @Option(help: "Only messages with this id.")
     var id: UInt32?
     @Option(help: "Only messages of this process, or of this program: its path, or the last part of that.")
     var from: String?
-    @Option(help: "Only messages with so many bytes or more.")
+    @Option(help: "Only messages with this number of bytes or more.")
     var minSize = 0
-    @Option(name: [.short, .customShort("n"), .long], help: "End after so many lines.")
+    @Option(name: [.short, .customShort("n"), .long], help: "End after this number of lines.")
     var count: Int?
-    @Option(seconds: "End after so many seconds.")
+    @Option(seconds: "End after this number of seconds.")
     var seconds: Seconds?
     @Option(seconds: "Seconds to wait for each owner.")
     var timeout = Seconds(.seconds(5))
@@ -47,7 +48,7 @@ struct Monitor: ParsableCommand {
         let lines = Lines(count: count, isJSON: output.isJSON)
         let thread = try RunLoopThread(name: "signals")
         for signal in [SIGINT, SIGTERM] { try thread.loop.add(.signal(signal) { _ in lines.end() }) }
-        // All are there before the first line.
+        // All monitors begin before the first line.
         let monitors = try names.map { name in
             let right = try NameArgument.right(of: name, before: timeout.deadline)
             return (name: name, monitor: try PortMonitor(right, filter: filter, before: timeout.deadline))
@@ -69,7 +70,7 @@ struct Monitor: ParsableCommand {
         }
         let end = seconds.map { MonotonicInstant.now + $0.duration } ?? .distantFuture
         while !lines.wait(until: min(end, .now + .seconds(1))), !end.hasPassed { endUnread() }
-        // What is cancelled ends, too.
+        // Cancelled tasks also count as ended.
         let haveEnded = lines.areAllSourcesEnded
         lines.end()
         for task in tasks { task.cancel() }
@@ -110,21 +111,24 @@ private final class Lines: Sendable {
 
     /// Returns at the end of the port.
     func follow(_ monitor: PortMonitor, of name: String) async throws {
-        var (lost, nextLook) = (0, MonotonicInstant.distantPast)
+        var (lost, nextReport) = (0, MonotonicInstant.distantPast)
         while true {
-            // What is in progress, or stuck, shows nothing. A look takes time that no event waits for.
-            if nextLook.hasPassed {
-                nextLook = .now + .seconds(30)
+            // A message in progress, or a stuck port, shows no event. The report takes time that no event waits for.
+            if nextReport.hasPassed {
+                nextReport = .now + .seconds(30)
                 Task {
-                    // The end of portctl itself leaves the look without an answer.
-                    if let trouble = await Look.trouble(of: name), !isOver { Portctl.report("“\(name)”: \(trouble)") }
+                    // The end of portctl itself leaves the question without an answer.
+                    if let trouble = await PortReport.trouble(of: name), !isOver {
+                        Portctl.report("“\(name)”: \(trouble)")
+                    }
                 }
             }
             do {
                 guard let event = try await monitor.next(before: .now + .seconds(1)) else { return }
-                add(isJSON ? "\(event.json(of: name))" : event.line(of: name), of: name) { $0.add(event) }
+                let line = isJSON ? json(NamedEvent(name: name, event: event)) : event.line(of: name)
+                add(line, of: name) { $0.add(event) }
             } catch PortError.receiveTimedOut {}
-            // What is lost is told also when nothing comes after.
+            // Lost events are shown also when no event comes after them.
             let new = monitor.lostCount - lost
             if new > 0 { add(lost: new, of: name) }
             lost += new
@@ -132,13 +136,12 @@ private final class Lines: Sendable {
     }
 
     private func add(lost: Int, of name: String) {
-        let object = JSON.object([("name", .string(name)), ("event", .string("lost")), ("count", .integer(lost))])
-        add(
+        let events = "\(lost) event\(lost == 1 ? "" : "s") of \(name.escaped)"
+        let line =
             isJSON
-                ? "\(object)"
-                : "… \(lost) event\(lost == 1 ? "" : "s") of \(name.escaped) left out: they came too fast, or are read too slowly",
-            of: name
-        ) { $0.add(lost: lost) }
+            ? json(LostEvents(name: name, count: lost))
+            : "… \(events) left out: they came too fast, or are read too slowly"
+        add(line, of: name) { $0.add(lost: lost) }
     }
 
     private func add(_ line: String, of name: String, _ count: (inout Tally) -> Void) {
@@ -168,14 +171,24 @@ extension PortEvent {
         let microseconds = Int(self.time * 1e6)
         return clockTime(microseconds / 1_000_000) + "." + padded(microseconds % 1_000_000, to: 6)
     }
+}
 
-    func json(of name: String) -> JSON {
-        .object([
-            ("name", .string(name)), ("event", .string(kind.rawValue)), ("number", .integer(number)),
-            ("time", .number("\(self.time)")), ("id", .integer(Int(id))), ("type", .string(self.name)),
-            ("size", .integer(size)),
-            ("sizes", .array(sizes.map { .integer($0) })), ("ports", .integer(ports)), ("pid", .integer(Int(sender))),
-            ("program", .string(program)), ("milliseconds", .number(duration.map(milliseconds))),
-        ])
+/// An event with the name of its port.
+struct NamedEvent: Encodable {
+    let name: String
+    let event: PortEvent
+
+    private enum CodingKeys: CodingKey { case name }
+
+    func encode(to encoder: any Encoder) throws {
+        var container = encoder.container(keyedBy: CodingKeys.self)
+        try container.encode(name, forKey: .name)
+        try event.encode(to: encoder)
     }
+}
+
+private struct LostEvents: Encodable {
+    let name: String
+    var event = "lost"
+    let count: Int
 }

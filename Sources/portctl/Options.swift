@@ -7,7 +7,7 @@ import Synchronization
 struct NameArgument: ParsableArguments {
     @Argument(
         help: "The port's name.",
-        completion: .custom { _, _, _ in ((try? PortNameServer.shared.registrations()) ?? []).map(\.name).sorted() })
+        completion: .custom { _, _, _ in ((try? PortNameServer.shared.found()) ?? []).map(\.name).sorted() })
     var name: String
 
     /// Finds the port. A live owner that does not answer before the deadline counts as a timeout.

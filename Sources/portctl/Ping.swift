@@ -26,7 +26,7 @@ struct Ping: ParsableCommand {
             do throws(PortError) {
                 let time = try right.ping(before: timeout.deadline)
                 times.append(time)
-                show(sent, milliseconds(time), owner)
+                show(sent, time, owner)
                 return true
             } catch {
                 failure = error
@@ -42,25 +42,38 @@ struct Ping: ParsableCommand {
         }
     }
 
-    private func show(_ number: Int, _ milliseconds: String?, _ owner: pid_t) {
+    private func show(_ number: Int, _ time: Duration?, _ owner: pid_t) {
         if output.isJSON {
-            print("\(JSON.object([("seq", .integer(number)), ("milliseconds", .number(milliseconds))]))")
-        } else if let milliseconds {
-            print("answer of process \(owner): seq=\(number) time=\(milliseconds) ms")
+            print(json: Answer(seq: number, milliseconds: time))
+        } else if let time {
+            print("answer of process \(owner): seq=\(number) time=\(milliseconds(time)) ms")
         }
     }
 
     private func showSummary(_ sent: Int, _ times: [Duration]) {
-        let (least, most) = (times.min() ?? .zero, times.max() ?? .zero)
-        let average = times.isEmpty ? .zero : times.reduce(.zero, +) / times.count
-        let figures = [least, average, most].map(milliseconds)
+        let average = times.isEmpty ? nil : times.reduce(.zero, +) / times.count
+        let summary = Summary(
+            sent: sent, answered: times.count, min: times.min(), avg: average, max: times.max())
         if output.isJSON {
-            let range = zip(["min", "avg", "max"], figures).map { ($0, JSON.number(times.isEmpty ? nil : $1)) }
-            print("\(JSON.object([("sent", .integer(sent)), ("answered", .integer(times.count))] + range))")
+            print(json: summary)
         } else {
             print("\n--- \(port.name.escaped) ping statistics ---")
             print("\(sent) sent, \(times.count) answered, \((sent - times.count) * 100 / sent)% lost")
+            let figures = [summary.min, summary.avg, summary.max].compactMap { $0.map(milliseconds) }
             if !times.isEmpty { print("round trip min/avg/max = \(figures.joined(separator: "/")) ms") }
         }
     }
+}
+
+private struct Answer: Encodable {
+    let seq: Int
+    let milliseconds: Duration?
+}
+
+private struct Summary: Encodable {
+    let sent: Int
+    let answered: Int
+    let min: Duration?
+    let avg: Duration?
+    let max: Duration?
 }

@@ -35,16 +35,19 @@ struct Request: ParsableCommand {
         let bytes = try message.bytes(upTo: right.messageLimit, for: port.name)
         let reply = try RemoteMessagePort(right).request(
             id: message.id, bytes, timeout: timeout.duration)
-        if output.isJSON { return print("\(json(reply))") }
+        if output.isJSON { return showJSON(reply) }
         guard let reply, !reply.isEmpty else { return }
         write(reply)
         // Only for a person at a terminal.
         if isatty(STDOUT_FILENO) == 1, reply.last != UInt8(ascii: "\n") { print("") }
     }
 
-    private func json(_ reply: [UInt8]?) -> JSON {
-        guard let reply else { return .object([("data", .string(nil))]) }
-        if let text = String(validating: reply, as: UTF8.self) { return .object([("data", .string(text))]) }
-        return .object([("hex", .string(reply.map { padded(Int($0), radix: 16, to: 2) }.joined()))])
+    private func showJSON(_ reply: [UInt8]?) {
+        let text = reply.map { String(validating: $0, as: UTF8.self) }
+        if let reply, text == .some(nil) {
+            print(json: ["hex": reply.map { padded(Int($0), radix: 16, to: 2) }.joined()])
+        } else {
+            print(json: ["data": text ?? nil])
+        }
     }
 }

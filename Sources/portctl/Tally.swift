@@ -1,15 +1,19 @@
 import Ports
 
-/// What a monitor has seen of a port, in numbers.
+/// Counts the events of a port that a monitor has shown.
 struct Tally {
     private var counts: [PortEvent.Kind: Int] = [:]
     private var senders: Set<Int32> = []
     private var slowest: Duration?
     private var lost = 0
+    /// The requests whose askers have given up, until their ends, which do not count again.
+    private var cancelled: Set<Int> = []
 
     mutating func add(_ event: PortEvent) {
-        counts[event.kind, default: 0] += 1
         senders.insert(event.sender)
+        if event.kind == .cancelled { cancelled.insert(event.number) }
+        let isCounted = event.kind == .unanswered && cancelled.remove(event.number) != nil
+        if !isCounted { counts[event.kind, default: 0] += 1 }
         if let duration = event.duration { slowest = max(slowest ?? .zero, duration) }
     }
 

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Ports
+import PortsInspection
 import RunLoops
 
 struct Timeline: ParsableCommand {
@@ -18,16 +19,16 @@ struct Timeline: ParsableCommand {
     func run() throws {
         if !output.isJSON { try file.check(default: "timeline.html") }
         let right = try port.right(before: .now + .seconds(5))
-        if let service = try? right.service(observing: .zero), service.loops.isEmpty {
-            throw NoLoop(name: port.name, takers: service.takers)
+        if let service = try? right.service(observing: .zero), service.takers.loops.isEmpty {
+            throw NoLoop(name: port.name, takers: service.takerTexts)
         }
         let recordings = try right.recordings(for: seconds.duration)
-        if output.isJSON { return print("\(JSON.array(recordings.map(\.json)))") }
+        if output.isJSON { return print(json: recordings.map(TimelineDocument.init)) }
         let owner = try PortNameServer.shared.registration(forName: port.name)?.pid
         let subject = "“\(port.name)”" + (owner.map { " of process \($0)" } ?? "")
         for recording in recordings { print("\(recording.shown)") }
         // A loop may be well, and not serve the port.
-        if let trouble = try? awaited({ await Look.trouble(of: port.name) }) {
+        if let trouble = try? awaited({ await PortReport.trouble(of: port.name) }) {
             Portctl.report("“\(port.name)”: \(trouble)")
         }
         try file.write(TimelinePage(subject: subject, recordings: recordings).html, default: "timeline.html")
@@ -65,41 +66,37 @@ extension LoopRecording {
         }
         return shown
     }
+}
 
-    var json: JSON {
-        func time(_ duration: Duration) -> JSON { .integer(nanoseconds(duration)) }
-        let totals = totals
-        return .object([
-            ("loop", .string(loop)), ("nanoseconds", time(duration)), ("dropped", .integer(dropped)),
-            ("asleep", time(totals.asleep)), ("inCallouts", time(totals.inCallouts)),
-            ("ownWork", time(totals.ownWork)), ("elsewhere", time(totals.elsewhere)),
-            (
-                "spans",
-                .array(
-                    spans.map { span in
-                        var members: [(String, JSON)] =
-                            switch span.activity {
-                            case .pass: [("activity", .string("pass"))]
-                            case .sleep(let sleep):
-                                [
-                                    ("activity", .string(sleep.isPolling ? "polling" : "sleep")),
-                                    ("wakeUp", .string(sleep.wakeUp?.rawValue)),
-                                ]
-                            case .callout(let callout):
-                                [
-                                    ("activity", .string(callout.kind.rawValue)), ("label", .string(callout.label)),
-                                    ("count", .integer(callout.count)),
-                                ]
-                            }
-                        members += [
-                            ("mode", .string(span.mode?.rawValue)), ("depth", .integer(span.depth)),
-                            ("start", time(start.duration(to: span.start))),
-                            ("nanoseconds", time(span.duration)),
-                            ("begun", .bool(span.isBeginningKnown)), ("over", .bool(span.isOver)),
-                        ]
-                        return .object(members)
-                    })
-            ),
-        ])
+/// A recording as JSON, with times in nanoseconds.
+struct TimelineDocument: Encodable {
+    let loop: String
+    let nanoseconds, dropped: Int
+    let asleep, inCallouts, ownWork, elsewhere: Int
+    let spans: [Span]
+
+    struct Span: Encodable {
+        let activity: String
+        let wakeUp, label, mode: String?
+        let count: Int?
+        let depth, start, nanoseconds: Int
+        let begun, over: Bool
+    }
+
+    init(_ recording: LoopRecording) {
+        let totals = recording.totals
+        (loop, dropped) = (recording.loop, recording.dropped)
+        nanoseconds = portctl.nanoseconds(recording.duration)
+        (asleep, inCallouts) = (portctl.nanoseconds(totals.asleep), portctl.nanoseconds(totals.inCallouts))
+        (ownWork, elsewhere) = (portctl.nanoseconds(totals.ownWork), portctl.nanoseconds(totals.elsewhere))
+        spans = recording.spans.map { span in
+            let (callout, sleep) = (span.callout, span.sleep)
+            let sleepText = sleep.map { $0.isPolling ? "polling" : "sleep" }
+            return Span(
+                activity: callout?.kind.rawValue ?? sleepText ?? "pass", wakeUp: sleep?.wakeUp?.rawValue,
+                label: callout?.label, mode: span.mode?.rawValue, count: callout?.count, depth: span.depth,
+                start: portctl.nanoseconds(recording.start.duration(to: span.start)),
+                nanoseconds: portctl.nanoseconds(span.duration), begun: span.isBeginningKnown, over: span.isOver)
+        }
     }
 }

@@ -21,11 +21,16 @@ struct Watch: ParsableCommand {
 
     private func show(_ sign: String, _ event: String, _ registration: PortNameServer.Registration) {
         if output.isJSON {
-            print("\(JSON.object([("event", .string(event)), ("registration", .object(registration.members))]))")
+            print(json: Change(event: event, registration: registration))
         } else {
             print("\(sign) \(registration.name.escaped)  \(registration.pid)  \(registration.shownProgram)")
         }
     }
+}
+
+private struct Change: Encodable {
+    let event: String
+    let registration: PortNameServer.Registration
 }
 
 struct Wait: ParsableCommand {
@@ -64,16 +69,17 @@ struct Sweep: ParsableCommand {
 
     func run() throws {
         let swept = try PortNameServer.shared.sweep()
-        let names = swept.names.sorted()
-        if output.isJSON {
-            let list = JSON.array(names.map { .string($0) })
-            return print("\(JSON.object([("processes", .integer(swept.processes)), ("names", list)]))")
-        }
-        let count = swept.processes
+        let (count, names) = (swept.processes, swept.names.sorted())
+        if output.isJSON { return print(json: Swept(processes: count, names: names)) }
         print(
             count == 0
                 ? "killed processes have left nothing"
                 : "removed what \(count) killed process\(count == 1 ? "" : "es") left")
         for name in names { print("removed the name \(name.escaped)") }
     }
+}
+
+private struct Swept: Encodable {
+    let processes: Int
+    let names: [String]
 }

@@ -1,32 +1,43 @@
 import RunLoops
 
 @testable import Ports
+@testable import PortsInspection
 
 /// What the owner of a port answers to questions about it.
 package enum FuzzedAnswer {
     /// What is wrong with what the bytes become; nil when nothing is. Programs show all of it.
     static func fault(in bytes: [UInt8]) -> String? {
-        let service = PortService(bytes: bytes)
-        _ = (service.condition, service.trouble, service.remedy, service.takers, service.statistics)
+        if let service: PortService = BoundedCoding.decode(from: bytes), let fault = fault(in: service) { return fault }
+        if let packet: PortEvents = BoundedCoding.decode(from: bytes) {
+            for event in packet.events {
+                guard event.time.isFinite, event.time >= 0,
+                    ([event.number, event.size, event.ports] + event.sizes).allSatisfy(isCount),
+                    event.name?.utf8.count ?? 0 <= BoundedCoding.most
+                else { return "a number or a name of an event is none" }
+            }
+            guard isCount(packet.lost), packet.events.count <= BoundedCoding.most else { return "too many events" }
+        }
+        return faultOfRecordings(bytes)
+    }
+
+    private static func fault(in service: PortService) -> String? {
+        _ = (service.condition, service.trouble, service.remedy, service.takerTexts, service.statistics)
         _ = (service.senders.map(\.description), service.awaited.map(\.description))
-        _ = service.requests.map(\.description)
+        _ = service.requests.oldest.map(\.description)
+        let (takers, queue) = (service.takers, service.queue)
         let counts =
             [
-                service.waitingThreads, service.waitingTasks, service.iteratingTasks, service.descriptors,
-                service.handlingThreads, service.handled, service.waitingBefore, service.received, service.waiting,
-                service.queueLimit, service.requestCount, service.lastingCount,
+                takers.waitingThreads, takers.waitingTasks, takers.iteratingTasks, takers.descriptors,
+                takers.handlingThreads, queue.handled, queue.waitingBefore, queue.received, queue.waiting, queue.limit,
+                service.requests.count, service.requests.lasting,
             ] + service.senders.flatMap { [$0.sent, $0.recently, $0.taken, $0.sinceEmpty] }
             + service.awaited.flatMap { [$0.replies, $0.senders] }
-            + (service.handlers.map { [$0.count, $0.limit] } ?? [])
+            + (takers.handlers.map { [$0.count, $0.limit] } ?? [])
         if !counts.allSatisfy(isCount) { return "a count of the service is none" }
-        let packet = PortEvents(bytes: bytes)
-        for event in packet.events {
-            guard event.time.isFinite, event.time >= 0,
-                ([event.number, event.size, event.ports] + event.sizes).allSatisfy(isCount)
-            else { return "a number of an event is none" }
-        }
-        guard isCount(packet.lost), packet.events.count <= FieldWriter.most else { return "too many events" }
-        return faultOfRecordings(bytes)
+        let times = service.requests.oldest.map(\.age) + takers.loops.compactMap(\.busyFor) + [queue.observed]
+        if times.contains(where: { $0 < .zero }) { return "a time of the service is none" }
+        let isShort = service.senders.allSatisfy { $0.program?.utf8.count ?? 0 <= BoundedCoding.most }
+        return isShort && service.senders.count <= BoundedCoding.most ? nil : "a text or a list is too long"
     }
 
     private static func isCount(_ count: Int) -> Bool { (0...1 << 48).contains(count) }
@@ -43,25 +54,26 @@ package enum FuzzedAnswer {
         return nil
     }
 
-    /// Good parts before and after those of the bytes.
+    /// Good parts before and after the part of the bytes.
     package static func recordings(of bytes: [UInt8]) -> [LoopRecording] {
         var received = ReceivedRecordings()
-        for part in [bytes, part.bytes, bytes] { _ = received.take((part, false)) }
+        let parts = [BoundedCoding.decode(from: bytes), part(Numbers()), BoundedCoding.decode(from: bytes)]
+        for part in parts.compactMap(\.self) { _ = received.take(part) }
         return received.all
     }
 
-    /// A good answer with some words and bytes changed: extremes find more than the middle.
-    package static func spoilt(_ generator: inout some RandomNumberGenerator) -> [UInt8] {
-        var bytes = seeds.randomElement(using: &generator) ?? []
-        let extremes: [UInt64] = [
-            .max, 0, 1, 1 << 63, .max >> 1, 1 << 62, 1 << 48, Double.nan.bitPattern, Double.infinity.bitPattern,
-            Double.greatestFiniteMagnitude.bitPattern, (-1e300).bitPattern,
-        ]
-        for _ in 0...Int.random(in: 0..<4, using: &generator) where bytes.count >= 8 {
-            let offset =
-                Int.random(in: 0...bytes.count - 8, using: &generator) & ~(Bool.random(using: &generator) ? 7 : 0)
-            let word = extremes.randomElement(using: &generator) ?? 0
-            withUnsafeBytes(of: word.littleEndian) { bytes.replaceSubrange(offset..<offset + 8, with: $0) }
+    /// An answer with some extreme numbers and texts, which find more than the middle, or with some changed bytes.
+    package static func hostile(_ generator: inout some RandomNumberGenerator) -> [UInt8] {
+        let numbers = Numbers(drawnBy: &generator)
+        var bytes =
+            switch Int.random(in: 0..<3, using: &generator) {
+            case 0: BoundedCoding.encode(service(numbers))
+            case 1: BoundedCoding.encode(events(numbers))
+            default: BoundedCoding.encode(part(numbers))
+            }
+        if Int.random(in: 0..<4, using: &generator) == 0 {
+            let index = Int.random(in: 0..<bytes.count, using: &generator)
+            bytes[index] = .random(in: 0...255, using: &generator)
         }
         if Int.random(in: 0..<8, using: &generator) == 0 {
             bytes.removeLast(Int.random(in: 0...bytes.count, using: &generator))
@@ -69,65 +81,108 @@ package enum FuzzedAnswer {
         return bytes
     }
 
-    package static let seeds = [service.bytes, events.bytes, part.bytes, [], words(.max), words(-1)]
-
-    private static func words(_ number: Int) -> [UInt8] {
-        var writer = FieldWriter()
-        for _ in 0..<40 { writer.write(number) }
-        return writer.bytes
+    /// A part of a recording with some extreme numbers.
+    package static func hostilePart(_ generator: inout some RandomNumberGenerator) -> [UInt8] {
+        BoundedCoding.encode(part(Numbers(drawnBy: &generator)))
     }
 
-    private static var service: PortService {
+    package static let seeds = [
+        BoundedCoding.encode(service(Numbers())), BoundedCoding.encode(events(Numbers())),
+        BoundedCoding.encode(part(Numbers())), [], BoundedCoding.encode(service(Numbers(extremes: [.max]))),
+        BoundedCoding.encode(service(Numbers(extremes: [-1]))),
+    ]
+
+    /// The numbers of an answer: the good ones, or an extreme in their place.
+    private struct Numbers {
+        /// In turn, for each number; nil leaves the number as it is.
+        var extremes: [Int?] = [nil]
+
+        init(extremes: [Int?] = [nil]) { self.extremes = extremes }
+
+        init(drawnBy generator: inout some RandomNumberGenerator) {
+            let some: [Int?] = [nil, nil, nil, .max, .min, 0, 1, -1, 1 << 62, 1 << 48]
+            extremes = (0..<17).map { _ in some.randomElement(using: &generator) ?? nil }
+        }
+
+        func callAsFunction(_ number: Int, _ place: Int) -> Int { extremes[place % extremes.count] ?? number }
+        func time(_ number: Int, _ place: Int) -> Duration { .nanoseconds(self(number, place)) }
+
+        func instant(_ nanoseconds: Int, _ place: Int) -> ContinuousClock.Instant {
+            ContinuousClock.Instant(nanoseconds: UInt64(bitPattern: Int64(self(nanoseconds, place))))
+        }
+
+        func text(_ text: String, _ place: Int) -> String {
+            extremes[place % extremes.count] == .max ? String(repeating: text, count: 3000) : text
+        }
+    }
+
+    private static func service(_ n: Numbers) -> PortService {
         PortService(
-            pid: 1, hasHandler: true,
-            loops: [
-                .init(
-                    thread: 5, threadName: "x", modes: ["default", "m"], running: ["default"], isWaiting: false,
-                    callout: "source", busyFor: .seconds(1), isBusyForLonger: true, isComputing: true)
-            ], queue: .init(label: "q", isBusy: true), waitingThreads: 1, waitingTasks: 1, iteratingTasks: 2,
-            isReceiverAway: true, descriptors: 1, handlingThreads: 1, observed: .milliseconds(300), handled: 5,
-            waitingBefore: 500,
-            received: 100, waiting: 500, queueLimit: 1000,
+            takers: .init(
+                hasHandler: true,
+                loops: [
+                    .init(
+                        thread: n(5, 1), threadName: n.text("x", 2), modes: ["default", "m"], running: ["default"],
+                        isWaiting: false, callout: "source", busyFor: n.time(1_000_000_000, 3),
+                        isBusyForLonger: true, isComputing: true)
+                ], queue: .init(label: n.text("q", 4), isBusy: true), waitingThreads: n(1, 5), waitingTasks: n(1, 6),
+                servingTasks: n(1, 7), iteratingTasks: n(2, 8), isReceiverAway: true, descriptors: n(1, 9),
+                handlingThreads: n(1, 10),
+                handlers: .init(count: n(2, 11), limit: n(100, 12), fullLane: n.text("jobs", 13))),
+            queue: .init(
+                received: n(100, 14), waiting: n(500, 15), limit: n(1000, 16), observed: n.time(300_000_000, 17),
+                handled: n(5, 18), waitingBefore: n(500, 19)),
             senders: [
                 .init(
-                    pid: 8, program: "/bin/y", sent: 10, recently: 1, taken: 1, sinceEmpty: 10, hasEnded: false),
-                .init(pid: 7, program: nil, sent: 90, recently: 9, taken: 4, sinceEmpty: 80, hasEnded: true),
-            ], awaited: [.init(port: "1.2", title: "port “x”", replies: 1, senders: 2)],
-            handlers: .init(count: 2, limit: 100, fullLane: "jobs"), requestCount: 1, lastingCount: 1,
-            requests: [
+                    pid: 8, program: n.text("/bin/y", 20), sent: n(10, 21), recently: n(1, 22), taken: n(1, 23),
+                    sinceEmpty: n(10, 24), hasEnded: false, requests: n(1, 25)),
                 .init(
-                    id: 7, name: "Lookup", pid: 8, program: "y", age: .seconds(3), mayLast: false,
-                    isReplying: false, isCancelled: true),
+                    pid: 7, program: nil, sent: n(90, 26), recently: n(9, 27), taken: n(4, 28),
+                    sinceEmpty: n(80, 29), hasEnded: true, requests: 0),
+            ],
+            requests: .init(
+                count: n(1, 30), lasting: n(1, 31),
+                oldest: [
+                    .init(
+                        id: 7, name: n.text("Lookup", 32), pid: 8, program: "y", age: n.time(3_000_000_000, 33),
+                        mayLast: false, isReplying: false, isCancelled: true),
+                    .init(
+                        id: 9, name: nil, pid: 0, program: nil, age: .seconds(2), mayLast: true, isReplying: true,
+                        isCancelled: false),
+                ]),
+            handling: [
                 .init(
-                    id: 9, name: nil, pid: 0, program: nil, age: .seconds(2), mayLast: true, isReplying: true,
-                    isCancelled: false),
-            ], servingTasks: 1)
+                    id: 3, name: nil, isRequest: false, pid: 8, program: "y", age: n.time(1_000_000, 34), isOlder: true)
+            ], awaited: [.init(port: "1.2", title: n.text("port “x”", 35), replies: n(1, 36), senders: n(2, 37))])
     }
 
-    private static var events: PortEvents {
+    private static func events(_ n: Numbers) -> PortEvents {
         var packet = PortEvents()
-        packet.lost = 3
-        for (kind, duration) in [(.request, nil), (.reply, .milliseconds(2))] as [(PortEvent.Kind, Duration?)] {
+        packet.lost = n(3, 0)
+        let extremes = [Double.nan, .infinity, .greatestFiniteMagnitude, -1e300]
+        let time = n.extremes[1 % n.extremes.count].map { extremes[Int(UInt($0.magnitude) % 4)] } ?? 1.7e9
+        for (kind, duration) in [(.request, nil), (.reply, n.time(2_000_000, 2))] as [(PortEvent.Kind, Duration?)] {
             packet.events.append(
                 PortEvent(
-                    kind: kind, time: 1.7e9, number: 1, id: 7, name: "Lookup", sizes: [3, 0], size: 3, ports: 1,
-                    sender: 4711,
-                    program: "/bin/x", duration: duration))
+                    kind: kind, time: time, number: n(1, 3), id: 7, name: n.text("Lookup", 4),
+                    sizes: [n(3, 5), n(0, 6)], size: n(3, 7), ports: n(1, 8), sender: 4711, program: "/bin/x",
+                    duration: duration))
         }
         return packet
     }
 
-    private static var part: RecordingPart {
+    private static func part(_ n: Numbers) -> RecordingPart {
         let spans: [LoopRecording.Span] = [
-            .init(.pass, mode: "m", depth: 0, start: .init(nanoseconds: 5), end: .init(nanoseconds: 9)),
-            .init(.sleep(.init(.timer)), mode: "m", depth: 1, start: .init(nanoseconds: 6), end: .init(nanoseconds: 7)),
+            .init(.pass, mode: "m", depth: n(0, 1), start: n.instant(5, 2), end: n.instant(9, 3)),
             .init(
-                .callout(.init(.source, label: "x", count: 2)), mode: nil, depth: 1, start: .init(nanoseconds: 7),
-                end: .init(nanoseconds: 8), isOver: false),
+                .sleep(.init(.timer)), mode: "m", depth: n(1, 4), start: n.instant(6, 5), end: n.instant(7, 6)),
+            .init(
+                .callout(.init(.source, label: n.text("x", 7), count: n(2, 8))), mode: nil, depth: n(1, 9),
+                start: n.instant(7, 10), end: n.instant(8, 11), isOver: false),
         ]
         return RecordingPart(
             number: 0,
             recording: LoopRecording(
-                loop: "thread 1", start: .init(nanoseconds: 1), end: .init(nanoseconds: 20), spans: spans, dropped: 4))
+                loop: "thread 1", start: n.instant(1, 12), end: n.instant(20, 13), spans: spans, dropped: n(4, 14)))
     }
 }

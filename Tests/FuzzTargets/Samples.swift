@@ -60,7 +60,7 @@ enum Samples {
             .watch(1), .invalidated(.max), .unanswered(5), .credit(1, bytes: .max), .count(2), .sent(3, count: 4),
             .drained(1, probe: .max), .probed(2),
             .refused(3), .cancelled(4), .named(5, "com.example.echo"),
-            .question(InspectionQuestion(kind: 1, number: 5, answers: right, arguments: [1, 2, 3])),
+            .question(QuestionPacket(number: 5, answers: right, question: [1, 2, 3])),
         ].map(packet) + [hello()]
 
     static let entries: [[UInt8]] =

@@ -5,28 +5,31 @@ import TestSupport
 import Testing
 
 @testable import Ports
+@testable import PortsInspection
 @testable import portctl
 
 /// Whatever the owner of a port answers, the commands show it.
 @Suite struct HostileOwnerTests {
     @Test func `any answer is shown`() throws {
         var generator = SplitMix64(seed: drawnSeed())
-        let answers = FuzzedAnswer.seeds + (0..<3000).map { _ in FuzzedAnswer.spoilt(&generator) }
+        let answers = FuzzedAnswer.seeds + (0..<3000).map { _ in FuzzedAnswer.hostile(&generator) }
         for (number, bytes) in answers.enumerated() {
-            let service = PortService(bytes: bytes)
-            var documents = [service.json]
-            for event in PortEvents(bytes: bytes).events {
-                #expect(!event.line(of: "name").contains("\n"))
-                documents.append(event.json(of: "name"))
+            var documents: [String] = []
+            if let service: PortService = BoundedCoding.decode(from: bytes) { documents.append(json(service)) }
+            if let packet: PortEvents = BoundedCoding.decode(from: bytes) {
+                for event in packet.events {
+                    #expect(!event.line(of: "name").contains("\n"))
+                    documents.append(json(NamedEvent(name: "name", event: event)))
+                }
             }
             let recordings = FuzzedAnswer.recordings(of: bytes)
-            documents += recordings.map(\.json)
+            documents.append(json(recordings.map(TimelineDocument.init)))
             for recording in recordings { #expect(!"\(recording.shown)".isEmpty) }
             // Pages are large.
             if number % 20 == 0 {
                 #expect(TimelinePage(subject: "x", recordings: recordings).html.hasSuffix("</html>\n"))
             }
-            let text = "\(JSON.array(documents))"
+            let text = "[\(documents.joined(separator: ","))]"
             #expect(throws: Never.self) { try JSONSerialization.jsonObject(with: Data(text.utf8)) }
         }
     }
@@ -45,7 +48,7 @@ import Testing
 
     @Test func `no control character of a string is written as it is`() {
         let text = String(String.UnicodeScalarView((0..<0xA0).compactMap { Unicode.Scalar($0) }))
-        let shown = "\(JSON.string(text))"
+        let shown = json(text)
         #expect(shown.unicodeScalars.allSatisfy { $0.properties.generalCategory != .control })
         #expect(shown.contains("\\u009b"))
         #expect(shown.contains("\\u007f"))

@@ -3,6 +3,7 @@ import OwnThread
 import TestSupport
 import Testing
 
+@testable import PortsInspection
 @testable import portctl
 
 /// Texts for a terminal, made of values.
@@ -51,7 +52,7 @@ import Testing
     private func ports(_ waits: [String: [String]]) -> [String: WaitChain.Port] {
         Dictionary(
             uniqueKeysWithValues: waits.map { name, awaited in
-                (name, WaitChain.Port(id: name, name: name, state: "stuck", awaited: awaited))
+                (name, WaitChain.Port(id: name, name: name, condition: .stuck, awaited: awaited))
             })
     }
 

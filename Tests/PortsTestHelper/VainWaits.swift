@@ -1,5 +1,6 @@
 import Glibc
 import Ports
+import PortsInspection
 import RunLoops
 import TestSupport
 

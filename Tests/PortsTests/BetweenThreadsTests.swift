@@ -1,4 +1,5 @@
 import OwnThread
+import PortsInspection
 import RunLoops
 import TestSupport
 import Testing

@@ -1,6 +1,7 @@
 import CRunLoopShims
 import Glibc
 import OwnThread
+import PortsInspection
 import RunLoops
 import TestSupport
 import Testing
@@ -230,7 +231,7 @@ import Testing
             return poll(&state, 1, 0) == 1 && state.revents & Int16(POLLHUP) != 0
         }
         // Who asks learns at some time that the peer does not read.
-        let question = InspectionQuestion(kind: 1, number: 1, answers: Samples.right, arguments: [])
+        let question = QuestionPacket(number: 1, answers: Samples.right, question: [])
         #expect((0..<1000).contains { _ in !ours.send(.question(question)) })
         #expect(!isCutOff())
         for number in 0..<70_000 as Range<UInt64> { ours.send(.unanswered(number)) }

@@ -16,7 +16,7 @@ import Testing
     @Test(arguments: [
         ControlMessage.watch(1), .invalidated(.max), .unanswered(0x0102_0304_0506_0708), .credit(1, bytes: .max),
         .count(2), .sent(3, count: 4), .drained(1, probe: .max), .probed(2), .refused(3), .cancelled(4),
-        .question(InspectionQuestion(kind: 200, number: 5, answers: Samples.right, arguments: [1, 2, 3])),
+        .question(QuestionPacket(number: 5, answers: Samples.right, question: [1, 2, 3])),
         .finishing(1), .finished(2), .named(5, "é"), .named(6, String(repeating: "n", count: 255)),
     ])
     func `messages make the round trip`(_ sent: ControlMessage) {

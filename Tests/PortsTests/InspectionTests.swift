@@ -7,6 +7,7 @@ import Testing
 
 @testable import FuzzTargets
 @testable import Ports
+@testable import PortsInspection
 
 @Suite(.ownThread) struct InspectionTests {
     let sandbox = Sandbox()
@@ -28,25 +29,25 @@ import Testing
         let thread = try RunLoopThread(name: "the server")
         try port.schedule(in: thread.loop)
         let (right, runtime) = try stranger(to: port)
-        #expect(waitUntil { (try? right.service(before: .patience).loops.first?.isWaiting) == true })
+        #expect(waitUntil { (try? right.service(before: .patience).takers.loops.first?.isWaiting) == true })
         let service = try right.service(before: .patience)
-        let loop = try #require(service.loops.first)
-        #expect(service.loops.count == 1)
+        let loop = try #require(service.takers.loops.first)
+        #expect(service.takers.loops.count == 1)
         #expect(loop.threadName == "the server")
         #expect(loop.modes == ["default"])
         #expect(loop.running == ["default"])
         #expect(loop.serves)
         #expect(loop.busyFor == nil)
         #expect(loop.callout == nil)
-        #expect(service.hasHandler)
-        #expect(service.queue == nil)
-        #expect(service.observed == .zero)
+        #expect(service.takers.hasHandler)
+        #expect(service.takers.queue == nil)
+        #expect(service.queue.observed == .zero)
         #expect(service.pid == getpid())
         #expect(service.condition == .served)
         #expect(service.trouble == nil)
         #expect(service.remedy == nil)
         // The own process asks as others do.
-        #expect(try port.sendRight.service(before: .patience).loops == service.loops)
+        #expect(try port.sendRight.service(before: .patience).takers.loops == service.takers.loops)
         withExtendedLifetime(runtime) {}
         thread.stop()
     }
@@ -76,11 +77,11 @@ import Testing
         try port.sendRight.send(MachPort.Message())
         let (right, runtime) = try stranger(to: port)
         let service = try right.service(observing: .milliseconds(20), before: .patience)
-        #expect(service.loops.map(\.modes) == [["other"]])
-        #expect(service.loops.first?.serves == false)
+        #expect(service.takers.loops.map(\.modes) == [["other"]])
+        #expect(service.takers.loops.first?.serves == false)
         #expect(service.condition == .unserved)
-        #expect(service.waiting == 1)
-        #expect(service.handled == 0)
+        #expect(service.queue.waiting == 1)
+        #expect(service.queue.handled == 0)
         #expect(service.trouble?.contains("it runs in another mode, default") == true)
         withExtendedLifetime(runtime) {}
         thread.stop()
@@ -93,9 +94,9 @@ import Testing
         for _ in 0..<3 { try right.send(MachPort.Message(), before: .patience) }
         #expect(waitUntil { (try? right.statistics().waiting) == 3 })
         let service = try right.service(observing: .milliseconds(20), before: .patience)
-        #expect(service.takers.isEmpty)
+        #expect(service.takerTexts.isEmpty)
         #expect(service.condition == .unserved)
-        #expect(service.waiting == 3)
+        #expect(service.queue.waiting == 3)
         #expect(service.senders.map(\.sent) == [3])
         #expect(service.senders.first?.pid == getpid())
         // With a loop, and no handler.
@@ -163,10 +164,10 @@ import Testing
         #expect(began.wait(until: .patience))
         let (right, runtime) = try stranger(to: port)
         let service = try right.service(observing: .milliseconds(50), before: .patience)
-        let loop = try #require(service.loops.first)
+        let loop = try #require(service.takers.loops.first)
         #expect(service.condition == .stuck)
-        #expect(service.waiting == 1)
-        #expect(service.received == 1)
+        #expect(service.queue.waiting == 1)
+        #expect(service.queue.received == 1)
         #expect(loop.serves)
         #expect(loop.callout?.contains("source") == true)
         #expect(!loop.isWaiting)
@@ -175,7 +176,7 @@ import Testing
         #expect(loop.description.contains("busy for at least "))
         // Who asks again learns of all the time since.
         let again = try right.service(observing: .milliseconds(50), before: .patience)
-        #expect(again.loops.first?.busyFor ?? .zero >= .milliseconds(100))
+        #expect(again.takers.loops.first?.busyFor ?? .zero >= .milliseconds(100))
         mayEnd.open()
         #expect(waitUntil { (try? right.service(before: .patience).condition) == .served })
         withExtendedLifetime(runtime) {}
@@ -186,27 +187,27 @@ import Testing
         let queue = try MachPort { _ in }
         try queue.setQueue(DispatchQueue(label: "com.example.queue"))
         let service = try await queue.sendRight.service()
-        #expect(service.queue?.label == "com.example.queue")
+        #expect(service.takers.queue?.label == "com.example.queue")
         #expect(service.condition == .served)
 
         let other = try MachPort()
         let descriptor = try PortDescriptor(other)
-        #expect(try await other.sendRight.service().descriptors == 1)
+        #expect(try await other.sendRight.service().takers.descriptors == 1)
         withExtendedLifetime(descriptor) {}
 
         let taken = try MachPort()
         let task = Task { try await taken.receive() }
         #expect(await waitUntil { taken.receiver.state.withLock { $0.waiters.count } == 1 })
-        #expect(try await taken.sendRight.service().waitingTasks == 1)
+        #expect(try await taken.sendRight.service().takers.waitingTasks == 1)
         task.cancel()
         _ = await task.result
 
         let thread = Helper { () -> Bool in (try? taken.receive(before: .patience)) != nil }
         #expect(await waitUntil { taken.receiver.state.withLock { $0.waiters.count } == 1 })
         let waited = try await taken.sendRight.service()
-        #expect(waited.waitingThreads == 1)
+        #expect(waited.takers.waitingThreads == 1)
         #expect(waited.condition == .served)
-        #expect(waited.takers.count == 1)
+        #expect(waited.takerTexts.count == 1)
         try await taken.sendRight.send(MachPort.Message())
         #expect(thread.value() == true)
     }
@@ -229,8 +230,8 @@ import Testing
             service = try right.service(observing: .milliseconds(300), before: .patience)
         }
         #expect(service.condition == .flooded)
-        #expect(service.handled > 0)
-        #expect(service.waiting >= 5)
+        #expect(service.queue.handled > 0)
+        #expect(service.queue.waiting >= 5)
         #expect(service.senders.first?.recently ?? 0 > 0)
         #expect(service.trouble?.contains("(pid \(getpid()))") == true)
         stop.withLock { $0 = true }
@@ -246,10 +247,11 @@ import Testing
             _ = mayEnd.wait(until: .patience)
         }
         let thread = try served(port)
-        #expect(waitUntil { (try? port.sendRight.service(before: .patience).loops.first?.isWaiting) == true })
+        #expect(waitUntil { (try? port.sendRight.service(before: .patience).takers.loops.first?.isWaiting) == true })
         try port.sendRight.send(MachPort.Message())
         #expect(began.wait(until: .patience))
-        let loop = try #require(try port.sendRight.service(observing: .milliseconds(20), before: .patience).loops.first)
+        let loop = try #require(
+            try port.sendRight.service(observing: .milliseconds(20), before: .patience).takers.loops.first)
         #expect(loop.busyFor ?? .zero >= .milliseconds(20))
         #expect(!loop.isBusyForLonger)
         mayEnd.open()
@@ -270,10 +272,10 @@ import Testing
         try await right.send(MachPort.Message())
         #expect(await waitUntil { began.withLock { $0 } == 1 })
         let busy = try await right.service(observing: .milliseconds(20))
-        #expect(busy.iteratingTasks == 1)
-        #expect(busy.waitingTasks == 0)
+        #expect(busy.takers.iteratingTasks == 1)
+        #expect(busy.takers.waitingTasks == 0)
         #expect(busy.condition == .busy)
-        #expect(busy.takers == ["a task that handles a message in `for await`"])
+        #expect(busy.takerTexts == ["a task that handles a message in `for await`"])
         try await right.send(MachPort.Message())
         let stuck = try await right.service(observing: .milliseconds(20))
         #expect(stuck.condition == .stuck)
@@ -282,7 +284,7 @@ import Testing
         #expect(await waitUntil { began.withLock { $0 } == 2 })
         task.cancel()
         await task.value
-        #expect(try await right.service(observing: .zero).iteratingTasks == 0)
+        #expect(try await right.service(observing: .zero).takers.iteratingTasks == 0)
     }
 
     @Test func `a thread or a task that receives by itself is busy with its message, until it asks for the next`()
@@ -294,12 +296,12 @@ import Testing
         #expect(try await right.service(observing: .milliseconds(20)).condition == .unserved)
         _ = try await port.receive(before: .patience)
         let busy = try await right.service(observing: .milliseconds(20))
-        #expect(busy.isReceiverAway)
+        #expect(busy.takers.isReceiverAway)
         #expect(busy.condition == .busy)
         #expect(!busy.isUnserved)
         #expect(busy.trouble == nil)
-        #expect(busy.takers.count == 1)
-        #expect(busy.takers.first?.hasPrefix("a thread or task that has taken a message") == true)
+        #expect(busy.takerTexts.count == 1)
+        #expect(busy.takerTexts.first?.hasPrefix("a thread or task that has taken a message") == true)
 
         try await right.send(MachPort.Message())
         let stuck = try await right.service(observing: .milliseconds(20))
@@ -310,21 +312,21 @@ import Testing
         // One that has asked in vain has nothing to do.
         await #expect(throws: PortError.self) { try await port.receive(before: .now) }
         let unserved = try await right.service(observing: .milliseconds(20))
-        #expect(!unserved.isReceiverAway)
+        #expect(!unserved.takers.isReceiverAway)
         #expect(unserved.condition == .unserved)
 
         // A task in `for await` that has ended has nothing to do either.
         try await right.send(MachPort.Message())
         for await _ in port.messages { break }
         let ended = try await right.service(observing: .milliseconds(20))
-        #expect(!ended.isReceiverAway)
+        #expect(!ended.takers.isReceiverAway)
         #expect(ended.isUnserved)
         // A port that was read once, and is in a loop now, has no receiver.
         try await right.send(MachPort.Message())
         _ = try await port.receive(before: .patience)
         let thread = try await RunLoopThread()
         try port.schedule(in: thread.loop)
-        #expect(try await !right.service(observing: .milliseconds(20)).isReceiverAway)
+        #expect(try await !right.service(observing: .milliseconds(20)).takers.isReceiverAway)
         thread.stop()
     }
 
@@ -334,7 +336,8 @@ import Testing
 
     private func service(
         busyFor: Duration? = nil, observed: Duration = .milliseconds(300), handled: Int = 0, waiting: Int = 0,
-        queue: PortService.Queue? = nil, senders: [PortService.Sender] = [], handlers: PortService.Handlers? = nil,
+        queue: PortService.Takers.Queue? = nil, senders: [PortService.Sender] = [],
+        handlers: PortService.Takers.Handlers? = nil,
         requestCount: Int = 0, requests: [PortService.Request] = []
     ) -> PortService {
         let loop = PortService.Loop(
@@ -342,11 +345,15 @@ import Testing
             busyFor: busyFor,
             isBusyForLonger: false, isComputing: true)
         return PortService(
-            pid: 1, hasHandler: handlers == nil, loops: queue == nil && handlers == nil ? [loop] : [], queue: queue,
-            waitingThreads: 0, waitingTasks: 0, iteratingTasks: 0, isReceiverAway: false, descriptors: 0,
-            handlingThreads: handlers == nil ? 1 : 0, observed: observed, handled: handled, waitingBefore: waiting,
-            received: 100, waiting: waiting, queueLimit: 1000, senders: senders, awaited: [], handlers: handlers,
-            requestCount: requestCount, lastingCount: 1, requests: requests, servingTasks: 0)
+            takers: .init(
+                hasHandler: handlers == nil, loops: queue == nil && handlers == nil ? [loop] : [], queue: queue,
+                waitingThreads: 0, waitingTasks: 0, servingTasks: 0, iteratingTasks: 0, isReceiverAway: false,
+                descriptors: 0, handlingThreads: handlers == nil ? 1 : 0, handlers: handlers),
+            queue: .init(
+                received: 100, waiting: waiting, limit: 1000, observed: observed, handled: handled,
+                waitingBefore: waiting),
+            senders: senders, requests: .init(count: requestCount, lasting: 1, oldest: requests), handling: [],
+            awaited: [])
     }
 
     private func sender(
@@ -354,7 +361,7 @@ import Testing
     ) -> PortService.Sender {
         .init(
             pid: pid, program: "/srv/bin/x", sent: sent, recently: recently, taken: taken,
-            sinceEmpty: sinceEmpty ?? sent, hasEnded: hasEnded)
+            sinceEmpty: sinceEmpty ?? sent, hasEnded: hasEnded, requests: 0)
     }
 
     @Test func `the sender of the messages that wait is to blame, not one that has sent a few meanwhile`() {
@@ -379,13 +386,13 @@ import Testing
         let gone = flooded(
             by: sender(8, sent: 30, recently: 5, taken: 5), sender(7, sent: 22_000, taken: 95, hasEnded: true))
         #expect(trouble(gone, 7).contains(": x (pid 7), which has ended, has sent 95 of the last 100 taken"))
-        #expect(gone.remedy?.contains("have that process") == false)
+        #expect(gone.remedy?.contains("let that process") == false)
         // Those that were never asked, and may have sent nothing.
         let unasked = (8...9).map { sender($0, sent: 0, sinceEmpty: 20_000, hasEnded: true) }
         #expect(flooded(by: unasked[0]).busiestSender?.pid == 8)
         let unknown = flooded(by: unasked[0], unasked[1])
         #expect(unknown.busiestSender == nil)
-        #expect(unknown.remedy?.contains("have that process") == false)
+        #expect(unknown.remedy?.contains("let that process") == false)
         #expect(
             trouble(flooded(by: unasked[0], unasked[1], sender(7, sent: 20_000, hasEnded: true)), 7).contains(
                 "x (pid 7)"))
@@ -416,7 +423,7 @@ import Testing
                 id: 7, name: "Lookup", pid: 8, program: "x", age: age, mayLast: mayLast, isReplying: isReplying,
                 isCancelled: isCancelled)
         }
-        let some = PortService.Handlers(count: 3, limit: 100)
+        let some = PortService.Takers.Handlers(count: 3, limit: 100)
         let stream = request(.seconds(900), mayLast: true)
         #expect(service(handlers: some, requestCount: 0, requests: [stream]).condition == .busy)
         #expect(service(handlers: .init(count: 0, limit: 100), requests: [stream]).condition == .served)
@@ -440,7 +447,7 @@ import Testing
         // The asker does not take its reply.
         let replying = service(handlers: some, requestCount: 1, requests: [request(.seconds(9), isReplying: true)])
         #expect(replying.condition == .busy)
-        #expect(replying.requests[0].description.contains("reply waits for room"))
+        #expect(replying.requests.oldest[0].description.contains("reply waits for room"))
         // A flood does not hide it.
         let both = service(
             handled: 1, waiting: 500, handlers: some, requestCount: 99, requests: [request(.seconds(60))])
@@ -464,7 +471,7 @@ import Testing
 
         // A lane has no room, so nothing is taken, though others have handlers left.
         for (lane, text) in [("jobs", "the lane “jobs”"), ("", "requests without a lane")] {
-            let handlers = PortService.Handlers(count: 2, limit: 102, fullLane: lane)
+            let handlers = PortService.Takers.Handlers(count: 2, limit: 102, fullLane: lane)
             let blocked = service(
                 waiting: 4, handlers: handlers, requestCount: 9, requests: [request(.milliseconds(600))])
             #expect(blocked.condition == .busy)
@@ -472,7 +479,7 @@ import Testing
             #expect(stuck.condition == .stuck)
             let reason = "all handlers of \(text) are at work, and no more requests may wait for them; the oldest"
             #expect(stuck.trouble?.contains(reason) == true)
-            #expect(PortService.Handlers(bytes: handlers.bytes) == handlers)
+            #expect(BoundedCoding.decode(from: BoundedCoding.encode(handlers)) == handlers)
         }
     }
 
@@ -516,7 +523,7 @@ import Testing
         port.receiver.unaskedSenderDied(ProcessIdentity(pid: 1, program: "ping"))
         let service = try right.service(observing: .milliseconds(20), before: .patience)
         #expect(service.busiestSender?.pid == getpid())
-        #expect(service.waiting == 50)
+        #expect(service.queue.waiting == 50)
         #expect(service.senders.contains { $0.hasEnded && $0.sinceEmpty == 0 })
         withExtendedLifetime(runtime) {}
     }
@@ -595,74 +602,75 @@ import Testing
         let port = try MachPort(nameServer: runtime.nameServer) { _ in }
         try port.sendRight.send(MachPort.Message())
         let answers = try MachPort(nameServer: runtime.nameServer)
-        var arguments = FieldWriter()
-        arguments.write(Duration.milliseconds(500) as Duration?)
-        let question = InspectionQuestion(
-            kind: 1, number: port.id.number, answers: answers.receiver.channel.right, arguments: arguments.bytes)
-        inspector.asked(question, by: .random())
+        func question(_ question: PortQuestion, _ number: UInt64? = nil) -> QuestionPacket {
+            QuestionPacket(
+                number: number ?? port.id.number, answers: answers.receiver.channel.right,
+                question: BoundedCoding.encode(question))
+        }
+        let short = question(.service(observing: .milliseconds(500)))
+        inspector.asked(short, by: .random())
         #expect(inspector.openCount == 0)
-        for _ in 0..<100 { inspector.asked(question, by: mine) }
+        for _ in 0..<100 { inspector.asked(short, by: mine) }
         #expect(inspector.openCount == 64)
         // Other kinds of questions have bounds of their own.
-        var other = FieldWriter()
-        other.write(Duration.seconds(3) as Duration?)
-        let right = answers.receiver.channel.right
-        for kind in [1, 3] as [UInt8] {
-            inspector.asked(
-                InspectionQuestion(kind: kind, number: port.id.number, answers: right, arguments: other.bytes), by: mine
-            )
+        for other in [PortQuestion.service(observing: .seconds(3)), .recordings(for: .seconds(3))] {
+            inspector.asked(question(other), by: mine)
         }
         // Those that are too many are told so at once.
         for _ in 0..<36 {
             let answer = try answers.receiver.receive(before: .patience)
-            #expect(answer.header.id == InspectionAnswer.Status.busy.rawValue)
+            #expect(answer.header.id == AnswerKind.busy.rawValue)
         }
         #expect(waitUntil { inspector.openCount == 2 })
-        // A kind that this library does not know, and a port that is not there, are answered at once.
+        // A malformed question gets no answer, and a port that is not there is answered at once.
         port.invalidate()
         #expect(waitUntil { inspector.openCount == 0 })
-        for kind in [1, 99] as [UInt8] {
-            let right = answers.receiver.channel.right
-            inspector.asked(InspectionQuestion(kind: kind, number: 0, answers: right, arguments: []), by: mine)
-        }
+        inspector.asked(question(.statistics, 0), by: mine)
+        let malformed = QuestionPacket(number: 0, answers: answers.receiver.channel.right, question: [1, 2])
+        inspector.asked(malformed, by: mine)
         #expect(waitUntil { inspector.openCount == 0 })
         let served = try served(answers)
         served.stop()
     }
 
-    @Test func `fields are read from anything, and by other versions`() {
-        struct Two: Fields, Equatable {
-            var number = 1
+    @Test func `values of other processes are within their bounds`() throws {
+        struct Value: Codable, Equatable {
+            var count = 1
+            var id = UInt32.max
+            var time = 1.5
             var text: String? = "two"
             var list = ["a", "b"]
             var duration: Duration? = .milliseconds(3)
             var flag = true
-
-            init() {}
-            init(from reader: inout FieldReader) {
-                (number, text, list) = (reader.number(), reader.text(), reader.list())
-                (duration, flag) = (reader.duration(), reader.flag())
-            }
-
-            func write(to writer: inout FieldWriter) {
-                writer.write(number)
-                writer.write(text)
-                writer.write(list)
-                writer.write(duration)
-                writer.write(flag)
-            }
+            var inner: [Value]? = []
         }
-        let bytes = Two().bytes
-        #expect(Two(bytes: bytes) == Two())
-        #expect(Two(bytes: bytes + [1, 2, 3]) == Two())
-        for count in 0..<bytes.count { _ = Two(bytes: bytes[..<count]) }
-        let none = Two(bytes: [])
-        #expect(none.number == 0)
-        #expect(none.text == nil)
-        #expect(none.list == [])
-        #expect(none.duration == nil)
-        #expect(!none.flag)
+        func decoded(_ value: Value) -> Value? { BoundedCoding.decode(from: BoundedCoding.encode(value)) }
+        #expect(decoded(Value()) == Value())
+        let none = Value(text: nil, duration: nil, inner: nil)
+        #expect(decoded(none) == none)
+        let (long, most) = (String(repeating: "é", count: 5000), BoundedCoding.most)
+        let hostile = Value(
+            count: -5, time: .nan, text: long, list: Array(repeating: long, count: 2000), duration: .seconds(-1),
+            inner: [Value(count: .max, time: 1e300, duration: .seconds(Int64.max))])
+        let bounded = try #require(decoded(hostile))
+        #expect(bounded.count == 0)
+        #expect(bounded.time == 0)
+        #expect(bounded.text?.utf8.count == most)
+        #expect(bounded.list.count == most)
+        #expect(bounded.list.allSatisfy { $0.utf8.count == most })
+        #expect(bounded.duration == .zero)
+        #expect(bounded.inner?.first?.count == BoundedCoding.mostCount)
+        #expect(bounded.inner?.first?.time == 253_402_300_799)
+        #expect(bounded.inner?.first?.duration == .nanoseconds(Int64.max))
+
+        let bytes = BoundedCoding.encode(Value())
+        for count in 0..<bytes.count { #expect(BoundedCoding.decode(Value.self, from: Array(bytes[..<count])) == nil) }
         var generator = SplitMix64(seed: drawnSeed())
-        for _ in 0..<2000 { _ = Two(bytes: Samples.spoilt([bytes], &generator)) }
+        for _ in 0..<2000 {
+            guard let spoilt = BoundedCoding.decode(Value.self, from: Samples.spoilt([bytes], &generator)) else {
+                continue
+            }
+            #expect((0...BoundedCoding.mostCount).contains(spoilt.count))
+        }
     }
 }

@@ -1,6 +1,7 @@
 import CRunLoopShims
 import Glibc
 import OwnThread
+import PortsInspection
 import RunLoops
 import TestSupport
 import Testing

@@ -1,5 +1,6 @@
 import Glibc
 import OwnThread
+import PortsInspection
 import RunLoops
 import TestSupport
 import Testing
@@ -24,7 +25,7 @@ import Testing
         #expect(map.ports.map(\.owner) == [child.pid, getpid()])
         #expect(map.ports[0].id == right.id.description)
         #expect(map.ports[0].service?.condition == .unserved)
-        #expect(map.ports[0].service?.waiting == 3)
+        #expect(map.ports[0].service?.queue.waiting == 3)
         let sent = try #require(map.edges.first { $0.port == map.ports[0].id })
         #expect(sent.sender == getpid())
         #expect(sent.sent == 3)

@@ -5,6 +5,7 @@ import TestSupport
 import Testing
 
 @testable import Ports
+@testable import PortsInspection
 
 @Suite(.ownThread) struct PortMonitorTests {
     let sandbox = Sandbox()
@@ -210,8 +211,14 @@ import Testing
         let port = try MachPort()
         let longest = PortEvent.Filter(
             id: 1, sender: 2, program: String(repeating: "é", count: PortEvent.Filter.mostProgram / 2), minimumSize: 3)
-        #expect(longest.bytes.count <= InspectionQuestion.mostArguments)
-        #expect(PortEvent.Filter(bytes: longest.bytes) == longest)
+        let question = BoundedCoding.encode(PortQuestion.monitor(longest))
+        let packet = QuestionPacket(number: 1, answers: port.receiver.channel.right, question: question)
+        var bytes = [UInt8](repeating: 0, count: QuestionPacket.largestSize)
+        let size = bytes.withUnsafeMutableBytes { packet.write(to: $0) }
+        #expect(bytes.prefix(size).withUnsafeBytes { QuestionPacket($0) } == packet)
+        guard case .monitor(longest)? = BoundedCoding.decode(PortQuestion.self, from: question) else {
+            return Issue.record("the filter has changed")
+        }
         _ = try PortMonitor(port.sendRight, filter: longest, before: .patience)
         var longer = longest
         longer.program?.append("x")
@@ -225,7 +232,7 @@ import Testing
         )
         let taps = (0..<2).map { _ in PortTap(port.receiver, runtime.accepted) }
         let stream = EventStream(
-            .init(), to: InspectionAnswer(to: answers.receiver.channel) {}, runtime.housekeeping
+            .init(), to: AnswerSender(to: answers.receiver.channel) {}, runtime.housekeeping
         ) { _ in }
         #expect(taps[0].add(stream))
         #expect(taps[0].remove(stream))

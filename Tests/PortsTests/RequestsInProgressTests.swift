@@ -1,5 +1,6 @@
 import Glibc
 import OwnThread
+import PortsInspection
 import RunLoops
 import TestSupport
 import Testing
@@ -26,31 +27,31 @@ import Testing
         let runtime = PortRuntime(directory: sandbox.path)
         let right = try await runtime.nameServer.port(forName: "asked", before: .patience)
         func service() async throws -> PortService { try await right.service(observing: .milliseconds(20)) }
-        #expect(await waitUntil { (try? await service().handlers) == .init(count: 0, limit: 2) })
+        #expect(await waitUntil { (try? await service().takers.handlers) == .init(count: 0, limit: 2) })
         let idle = try await service()
         #expect(idle.condition == .served)
-        #expect(idle.requests.isEmpty)
-        #expect(idle.waitingTasks == 1)
-        #expect(idle.takers == ["tasks, 0 at work, at most 2 at a time"])
+        #expect(idle.requests.oldest.isEmpty)
+        #expect(idle.takers.waitingTasks == 1)
+        #expect(idle.takerTexts == ["tasks, 0 at work, at most 2 at a time"])
 
         let remote = RemoteMessagePort(right)
         let askers = (1...3).map { id in
             Task { try await remote.request(id: UInt32(id), [UInt8(id)], timeout: .seconds(60)) }
         }
-        #expect(await waitUntil { (try? await service().handlers?.count) == 2 })
-        #expect(await waitUntil { (try? await service().waiting) == 1 })
+        #expect(await waitUntil { (try? await service().takers.handlers?.count) == 2 })
+        #expect(await waitUntil { (try? await service().queue.waiting) == 1 })
         let full = try await service()
-        #expect(full.requestCount == 2)
         #expect(full.requests.count == 2)
-        #expect(full.lastingCount == 0)
-        #expect(full.requests.allSatisfy { $0.pid == getpid() && $0.program != nil && $0.name == nil })
+        #expect(full.requests.oldest.count == 2)
+        #expect(full.requests.lasting == 0)
+        #expect(full.requests.oldest.allSatisfy { $0.pid == getpid() && $0.program != nil && $0.name == nil })
         #expect(full.senders.map(\.requests) == [2])
-        #expect(full.requests[0].age >= full.requests[1].age)
-        #expect(full.requests.allSatisfy { !$0.isCancelled })
-        #expect(full.condition == (full.requests[0].age < .seconds(2) ? .busy : .stuck))
+        #expect(full.requests.oldest[0].age >= full.requests.oldest[1].age)
+        #expect(full.requests.oldest.allSatisfy { !$0.isCancelled })
+        #expect(full.condition == (full.requests.oldest[0].age < .seconds(2) ? .busy : .stuck))
         opener.finish()
         for asker in askers { _ = try await asker.value }
-        #expect(await waitUntil { (try? await service().requestCount) == 0 })
+        #expect(await waitUntil { (try? await service().requests.count) == 0 })
         server.invalidate()
         try await serving.value
     }
@@ -75,7 +76,7 @@ import Testing
         #expect(message.pid == getpid())
         #expect(!message.isRequest)
         #expect(!message.isOlder)
-        #expect(busy.requests.isEmpty)
+        #expect(busy.requests.oldest.isEmpty)
         #expect(busy.condition == (message.age < PortService.longHandling ? .busy : .slow))
         opener.finish()
         #expect(await waitUntil { (try? await service().handling.isEmpty) == true })
@@ -93,15 +94,15 @@ import Testing
         let remote = RemoteMessagePort(right)
         #expect(errorKind { _ = try remote.request(id: 5, timeout: .milliseconds(50)) } == "receiveTimedOut")
         #expect(waitUntil { !kept.withLock { $0.isEmpty } })
-        #expect(waitUntil { (try? right.service(before: .patience).requests.first?.isCancelled) == true })
+        #expect(waitUntil { (try? right.service(before: .patience).requests.oldest.first?.isCancelled) == true })
         let service = try right.service(before: .patience)
-        #expect(service.requestCount == 1)
-        #expect(service.requests.first?.id == 5)
-        #expect(service.handlers == nil)
+        #expect(service.requests.count == 1)
+        #expect(service.requests.oldest.first?.id == 5)
+        #expect(service.takers.handlers == nil)
         #expect(service.condition != .served)
         // Released after the lock.
         _ = kept.withLock { $0.removeFirst() }
-        #expect(try right.service(before: .patience).requestCount == 0)
+        #expect(try right.service(before: .patience).requests.count == 0)
         #expect(waitUntil { (try? right.service(before: .patience).condition) == .served })
         thread.stop()
     }

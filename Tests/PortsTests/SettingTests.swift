@@ -1,3 +1,4 @@
+import PortsInspection
 import RunLoops
 import TestSupport
 import Testing

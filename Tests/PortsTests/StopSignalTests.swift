@@ -1,4 +1,5 @@
 import Glibc
+import PortsInspection
 import RunLoops
 import TestSupport
 import Testing

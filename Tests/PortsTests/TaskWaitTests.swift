@@ -1,5 +1,6 @@
 import Glibc
 import OwnThread
+import PortsInspection
 import RunLoops
 import TestSupport
 import Testing

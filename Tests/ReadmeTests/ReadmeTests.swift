@@ -55,18 +55,6 @@ struct ReadmeTests {
         }
     }
 
-    @Test func `the page on portctl explains each field of its JSON`() throws {
-        let page = try Repository.text("Sources/SwiftPortsGuide/SwiftPortsGuide.docc/Portctl.md")
-        let field =
-            /\(\s*"(\w+)",\s*(?:\.(?:integer|number|string|bool|array|object)\(|time\(|\w+\.map|(?:\$0\.)?service\?\.json)/
-        let files = Repository.files(in: "Sources/portctl", ".swift").filter { !$0.contains("/Drawing/") }
-        let fields = try files.flatMap { file in
-            try Repository.text(file).matches(of: field).map { String($0.1) }
-        }
-        #expect(fields.count > 80)
-        #expect(Set(fields).filter { !page.contains("`\($0)`") }.sorted() == [])
-    }
-
     @Test func `the steps of a message in CONTRIBUTING are in the files that it names`() throws {
         let page = try Repository.text("CONTRIBUTING.md")
         let steps = page.matches(of: /\d+\. `([\w\/]+\.swift)`, `(\w+)`/)

@@ -1,5 +1,6 @@
 import OwnThread
 import Ports
+import PortsInspection
 import TestSupport
 import Testing
 
@@ -81,14 +82,14 @@ import Testing
         stand.server.handle(Status.self, in: RequestLane(atMost: 2)) { _ in "busy" }
         let running = Task { try await stand.server.run(atMost: 2) }
         let jobs = stand.ask(1...20)
-        #expect(await waitUntil { await stand.service()?.requestCount == 20 })
+        #expect(await waitUntil { await stand.service()?.requests.count == 20 })
         #expect(try await stand.client.request(Status(), timeout: .seconds(60)) == "busy")
         #expect(stand.gate.begun.withLock { $0.count } == 2)
         let seen = try #require(await stand.service())
-        #expect(seen.handlers?.count == 2)
-        #expect(seen.handlers?.limit == 4)
-        #expect(seen.handlers?.fullLane == nil)
-        #expect(seen.waiting == 0)
+        #expect(seen.takers.handlers?.count == 2)
+        #expect(seen.takers.handlers?.limit == 4)
+        #expect(seen.takers.handlers?.fullLane == nil)
+        #expect(seen.queue.waiting == 0)
         #expect(seen.condition == .busy || seen.condition == .slow)
         stand.gate.open()
         for (number, job) in zip(1..., jobs) { #expect(try await job.value == number) }
@@ -102,14 +103,14 @@ import Testing
         let stand = try await Stand(folder.path, areTwo: areTwo, jobs: lane)
         let running = Task { try await stand.server.run() }
         let jobs = stand.ask(1...10)
-        #expect(await waitUntil { await stand.service()?.waiting == 7 })
+        #expect(await waitUntil { await stand.service()?.queue.waiting == 7 })
         let seen = try #require(await stand.service())
-        #expect(seen.requestCount == 3)
-        #expect(seen.handlers?.count == 1)
-        #expect(seen.handlers?.limit == 101)
-        #expect(seen.handlers?.fullLane == "jobs")
+        #expect(seen.requests.count == 3)
+        #expect(seen.takers.handlers?.count == 1)
+        #expect(seen.takers.handlers?.limit == 101)
+        #expect(seen.takers.handlers?.fullLane == "jobs")
         // Not `stuck` before it is long.
-        let age = seen.requests.first?.age ?? .zero
+        let age = seen.requests.oldest.first?.age ?? .zero
         #expect(seen.condition == (age < .seconds(2) ? .busy : .stuck))
         if seen.condition == .stuck { #expect(seen.trouble?.contains("all handlers of the lane “jobs”") == true) }
         stand.gate.open()
@@ -123,7 +124,7 @@ import Testing
         let stand = try await Stand(folder.path, areTwo: areTwo, jobs: lane)
         let running = Task { try await stand.server.run() }
         let jobs = stand.ask(1...3)
-        #expect(await waitUntil { await stand.service()?.requestCount == 3 })
+        #expect(await waitUntil { await stand.service()?.requests.count == 3 })
         let busy = PortError.serverBusy(port: stand.right.identity, limit: 2)
         for number in 4...6 {
             await #expect(throws: busy) {
@@ -163,13 +164,13 @@ import Testing
         let first = stand.ask([1])
         #expect(await waitUntil { stand.gate.begun.withLock { $0.count } == 1 })
         let others = stand.ask(2...4)
-        #expect(await waitUntil { await stand.service()?.requestCount == 4 })
+        #expect(await waitUntil { await stand.service()?.requests.count == 4 })
         // Behind them, as the lane is full.
         let status = Task { try await stand.client.request(Status(), timeout: .seconds(100)) }
-        #expect(await waitUntil { await stand.service()?.waiting == 1 })
+        #expect(await waitUntil { await stand.service()?.queue.waiting == 1 })
         for task in others { task.cancel() }
         #expect(try await status.value == "fine")
-        #expect(await waitUntil { await stand.service()?.requestCount == 1 })
+        #expect(await waitUntil { await stand.service()?.requests.count == 1 })
         stand.gate.open()
         #expect(try await first[0].value == 1)
         try await stand.end(running)
@@ -182,7 +183,7 @@ import Testing
         let stand = try await Stand(folder.path, areTwo: true, jobs: lane)
         let running = Task { try await stand.server.run() }
         let jobs = stand.ask(1...5)
-        #expect(await waitUntil { await stand.service()?.requestCount == 5 })
+        #expect(await waitUntil { await stand.service()?.requests.count == 5 })
         let begun = try #require(stand.gate.begun.withLock { $0.first })
         if isCancelled {
             running.cancel()

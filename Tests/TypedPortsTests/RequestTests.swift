@@ -1,5 +1,6 @@
 import OwnThread
 import Ports
+import PortsInspection
 import TestSupport
 import Testing
 
@@ -134,23 +135,23 @@ import Testing
             for try await number in client.stream(Count(from: 1, to: 3)) { sum += number }
             return sum
         }
-        #expect(await waitUntil { await service()?.lastingCount == 1 })
+        #expect(await waitUntil { await service()?.requests.lasting == 1 })
         // The only handler is not the stream's.
         let asking = Task { try await client.request(Lookup(word: "port")) }
-        #expect(await waitUntil { await service()?.requestCount == 1 })
+        #expect(await waitUntil { await service()?.requests.count == 1 })
         let seen = try #require(await service())
-        #expect(seen.handlers?.count == 1)
-        #expect(seen.handlers?.limit == 1)
+        #expect(seen.takers.handlers?.count == 1)
+        #expect(seen.takers.handlers?.limit == 1)
         #expect(seen.condition != .served)
-        #expect(seen.requests.map(\.name) == ["RequestTests.Lookup", "RequestTests.Count"])
-        #expect(seen.requests.map(\.mayLast) == [false, true])
-        #expect(seen.lastingCount == 1)
+        #expect(seen.requests.oldest.map(\.name) == ["RequestTests.Lookup", "RequestTests.Count"])
+        #expect(seen.requests.oldest.map(\.mayLast) == [false, true])
+        #expect(seen.requests.lasting == 1)
         opener.finish()
         #expect(try await asking.value == "port")
         for number in 1...3 { feeder.yield(number) }
         feeder.finish()
         #expect(try await counting.value == 6)
-        #expect(await waitUntil { await service()?.lastingCount == 0 })
+        #expect(await waitUntil { await service()?.requests.lasting == 0 })
         await server.finish()
         try await running.value
     }

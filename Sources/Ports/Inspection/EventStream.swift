@@ -2,13 +2,13 @@ import Glibc
 import RunLoopLocks
 import RunLoops
 
-/// The events of a port on their way to one monitor: few at a time, and one packet of them after the other.
+/// Sends the events of a port to one monitor: few at a time, and one packet after the other.
 final class EventStream: Sendable {
     private struct State {
         var pending = PortEvents()
-        /// The messages among them, without what became of earlier ones.
+        /// The number of messages among the pending events, without the ends of earlier messages.
         var messageCount = 0
-        /// Whether a timer runs for the next packet. There are never two, so that the bound holds.
+        /// Whether a timer runs for the next packet. There are never two timers, so that the bound holds.
         var hasTimer = false
         var isSending = false
 
@@ -23,20 +23,20 @@ final class EventStream: Sendable {
     }
 
     let filter: PortEvent.Filter
-    private let answer: InspectionAnswer
+    private let answer: AnswerSender
     private let housekeeping: Housekeeping
     private let ended: @Sendable (EventStream) -> Void
     private let state = Lock(State())
 
-    /// How often events go out, and of how many messages at most: they must not cost the owner much.
+    /// The period of the packets, and the most messages in one, because a monitor must not cost the owner much.
     private static let period = Duration.milliseconds(50)
     private static let most = 256
-    /// A packet has room also for the ends of messages that were told of before.
-    private static let mostEvents = FieldWriter.most
+    /// The most events in a packet, which also has room for the ends of earlier messages.
+    private static let mostEvents = BoundedCoding.most
 
-    /// - Parameter ended: Called when the monitor is gone. Perhaps more than once.
+    /// - Parameter ended: Called when the monitor is gone, perhaps more than once.
     init(
-        _ filter: PortEvent.Filter, to answer: InspectionAnswer, _ housekeeping: Housekeeping,
+        _ filter: PortEvent.Filter, to answer: AnswerSender, _ housekeeping: Housekeeping,
         ended: @escaping @Sendable (EventStream) -> Void
     ) {
         (self.filter, self.answer) = (filter, answer)
@@ -98,9 +98,9 @@ final class EventStream: Sendable {
     }
 
     private func send(_ packet: PortEvents) {
-        answer.send(.part, packet.bytes) { [weak self] isSent in
+        answer.send(packet) { [weak self] isSent in
             guard let self else { return }
-            // A monitor that does not read, as one that is stopped, misses what it has no room for.
+            // A monitor that does not read, such as a stopped one, misses the events for which it has no room.
             guard isSent || answer.asker.isValid else { return ended(self) }
             change { state in
                 state.isSending = false

@@ -1,14 +1,14 @@
 import RunLoopLocks
 import RunLoops
 
-/// The loops that somebody has asked about lately. They note the starts of their passes, so that the next who asks learns
-/// how long a pass has lasted.
+/// The loops that somebody has asked about lately. They note the starts of their passes, so that the next answer says how
+/// long a pass has lasted.
 final class ObservedLoops: Sendable {
     private struct Entry {
         let observation: LoopObservation
         var end: MonotonicInstant
 
-        /// A pass that has begun before and goes on is not forgotten: it is what the next who asks wants to know, and
+        /// A pass that has begun before the end and goes on keeps the entry. The next question needs its start, and the entry
         /// costs the loop nothing.
         var isOver: Bool {
             guard end.hasPassed else { return false }

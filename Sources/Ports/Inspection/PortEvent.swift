@@ -1,7 +1,8 @@
-/// Something that happened to a message at a port: it was taken, handled, or answered. See ``PortMonitor``.
-public struct PortEvent: Sendable, Hashable {
-    /// What happened.
-    public enum Kind: String, Sendable {
+/// Something that happened to a message at a port: it was taken, handled, or answered. `PortMonitor`, of the module
+/// PortsInspection, shows a port's events.
+public struct PortEvent: Sendable, Hashable, Codable {
+    /// A kind of event.
+    public enum Kind: String, Sendable, Codable {
         /// A loop, a queue, a task or a thread has taken a message.
         case message
         /// A message whose sender waits for a reply was taken.
@@ -18,12 +19,12 @@ public struct PortEvent: Sendable, Hashable {
         case unanswered
     }
 
-    /// What happened.
+    /// The kind of the event.
     public let kind: Kind
-    /// When, in seconds since 1970.
+    /// The time of the event, in seconds since 1970.
     public let time: Double
-    /// Counts the messages that are taken while somebody monitors the port, also those that are left out. A later event
-    /// of a message has the message's number.
+    /// The message's number among those that were taken while somebody monitored the port, also those that are left out.
+    /// A later event of a message has the message's number.
     public let number: Int
     /// The message's id.
     public let id: UInt32
@@ -31,7 +32,7 @@ public struct PortEvent: Sendable, Hashable {
     public let name: String?
     /// The sizes of the components in bytes, 0 for a port; of a message with many, the first sixteen.
     public let sizes: [Int]
-    /// The bytes of all components; of a message with more than sixteen, about so many.
+    /// The bytes of all components; about that number for a message with more than sixteen.
     public let size: Int
     /// The ports among the first sixteen components.
     public let ports: Int
@@ -42,11 +43,16 @@ public struct PortEvent: Sendable, Hashable {
     /// How long the handler, or the reply, took; nil for a message that was just taken.
     public let duration: Duration?
 
+    private enum CodingKeys: String, CodingKey {
+        case kind = "event", time, number, id, name = "type", sizes, size, ports, sender = "pid", program
+        case duration = "milliseconds"
+    }
+
     /// The sender's program without its folders, and its process id.
     public var senderText: String { ProcessIdentity(pid: sender, path: program).description }
 
-    /// Which messages a monitor wants. Each condition that is nil holds for all.
-    public struct Filter: Sendable, Hashable {
+    /// The messages that a monitor wants. A condition that is nil holds for all messages.
+    public struct Filter: Sendable, Hashable, Codable {
         /// The message's id.
         public var id: UInt32?
         /// The process id of the sender.
@@ -61,8 +67,8 @@ public struct PortEvent: Sendable, Hashable {
             (self.id, self.sender, self.program, self.minimumSize) = (id, sender, program, minimumSize)
         }
 
-        /// The most bytes of the program: the arguments of a question have little room.
-        static let mostProgram = 400
+        /// The most bytes of the program, because a question has little room.
+        package static let mostProgram = 400
 
         func wants(_ event: PortEvent) -> Bool {
             wants(id: event.id, size: event.size, sender: event.sender) { _ in event.program }
@@ -82,78 +88,11 @@ public struct PortEvent: Sendable, Hashable {
     }
 }
 
-extension PortEvent: Fields {
-    private static let kinds: [Kind] = [.message, .request, .handled, .reply, .unanswered]
-
-    init(from reader: inout FieldReader) {
-        let index = reader.number()
-        let kind = Self.kinds.indices.contains(index) ? Self.kinds[index] : .message
-        time = reader.time()
-        number = reader.count()
-        id = UInt32(truncatingIfNeeded: reader.number())
-        size = reader.count()
-        ports = reader.count()
-        sender = Int32(truncatingIfNeeded: reader.number())
-        program = reader.text()
-        duration = reader.duration()
-        sizes = reader.numbers().map { min(max(0, $0), FieldReader.mostCount) }
-        name = reader.text()
-        let isFailure = reader.flag()
-        self.kind = reader.flag() ? .cancelled : isFailure ? .failure : kind
-    }
-
-    func write(to writer: inout FieldWriter) {
-        // For older readers, a failure is a reply, and a request that was given up has none.
-        let known: Kind = kind == .failure ? .reply : kind == .cancelled ? .unanswered : kind
-        writer.write(Self.kinds.firstIndex(of: known) ?? 0)
-        writer.write(time.bitPattern)
-        writer.write(number)
-        writer.write(id)
-        writer.write(size)
-        writer.write(ports)
-        writer.write(sender)
-        writer.write(program)
-        writer.write(duration)
-        writer.write(sizes)
-        writer.write(name)
-        writer.write(kind == .failure)
-        writer.write(kind == .cancelled)
-    }
-}
-
-extension PortEvent.Filter: Fields {
-    init(from reader: inout FieldReader) {
-        id = reader.numbers().first.map { UInt32(truncatingIfNeeded: $0) }
-        sender = reader.numbers().first.map { Int32(truncatingIfNeeded: $0) }
-        program = reader.text()
-        minimumSize = reader.count()
-    }
-
-    func write(to writer: inout FieldWriter) {
-        writer.write(id.map { [Int($0)] } ?? [])
-        writer.write(sender.map { [Int($0)] } ?? [])
-        writer.write(program)
-        writer.write(minimumSize)
-    }
-}
-
-/// What goes to a monitor at once.
-struct PortEvents: Fields {
-    /// The messages that passed unseen since the last time.
-    var lost = 0
-    var events: [PortEvent] = []
+/// The events that go to a monitor at once.
+package struct PortEvents: Sendable, Codable {
+    /// The events that were left out since the last packet.
+    package var lost = 0
+    package var events: [PortEvent] = []
 
     var isEmpty: Bool { events.isEmpty && lost == 0 }
-
-    init() {}
-
-    init(from reader: inout FieldReader) {
-        lost = reader.count()
-        events = reader.list()
-    }
-
-    func write(to writer: inout FieldWriter) {
-        writer.write(lost)
-        writer.write(events)
-    }
 }

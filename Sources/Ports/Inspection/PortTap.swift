@@ -2,7 +2,7 @@ import Glibc
 import RunLoopLocks
 import RunLoops
 
-/// What those who monitor a port share.
+/// Sees the messages of a port for all of its monitors.
 final class PortTap: MessageTap {
     private struct State {
         var monitors: [EventStream] = []
@@ -20,9 +20,9 @@ final class PortTap: MessageTap {
 
     /// The most monitors of a port.
     private static let most = 16
-    /// The most messages of which the tap waits for the handler's return: few threads handle messages at a time.
+    /// The most messages whose end in a handler the tap awaits. Few threads handle messages at a time.
     private static let mostHandled = 256
-    /// For how long the programs are known: a process id may soon be another process's.
+    /// How long a program stays known. A process id may soon be another process's.
     private static let programTime = Duration.milliseconds(50)
 
     init(_ port: Receiver, _ accepted: AcceptedRequests) {
@@ -40,7 +40,7 @@ final class PortTap: MessageTap {
         return isAdded
     }
 
-    /// - Returns: Whether it was the last. The port may have another tap when the monitor was removed before.
+    /// - Returns: Whether the monitor was the last. The port may have another tap when the monitor was removed before.
     func remove(_ monitor: EventStream) -> Bool {
         let isLast = state.withLock { state in
             let former = state.monitors.count
@@ -51,7 +51,7 @@ final class PortTap: MessageTap {
         return isLast
     }
 
-    /// Looked up at once: a sender may end soon.
+    /// The program is looked up at once, because a sender may end soon.
     private func program(of pid: pid_t) -> String? {
         let now = MonotonicInstant.now
         let known = state.withLock { state in
@@ -70,7 +70,7 @@ final class PortTap: MessageTap {
             return (number: state.lastNumber, monitors: state.monitors)
         }
         guard let (number, monitors) = numbered else { return nil }
-        // Asked before the event is made: of a flood most messages are left out.
+        // The filters are asked before the event is made, because most messages of a flood are left out.
         let wanting = monitors.filter { $0.filter.wants(message, program) && $0.hasRoom() }
         if wanting.isEmpty { return nil }
         let (event, since) = (PortEvent(message, number, requests, program: program), MonotonicInstant.now)
@@ -136,7 +136,7 @@ extension PortEvent {
         private static let most = 16
 
         init(_ message: ReceivedMessage) {
-            // Any number of components may come, and each is found from the first on.
+            // A message may have any number of components, and finding one takes a walk from the first on.
             for index in 0..<min(message.componentCount, Self.most) {
                 var size: Int?
                 message.readBytes(ofComponent: index) { size = $0.count }
@@ -154,9 +154,8 @@ extension PortEvent {
         let sender = message.sender?.pid ?? 0
         self.init(
             kind: header.kind == .request ? .request : .message, time: Self.now, number: number, id: header.id,
-            name: requests?.kind(of: header.id)?.name, sizes: sizes.sizes, size: sizes.size, ports: sizes.ports,
-            sender: sender, program: program(sender),
-            duration: nil)
+            name: requests?.kind(of: header.id)?.name.bounded, sizes: sizes.sizes, size: sizes.size,
+            ports: sizes.ports, sender: sender, program: program(sender), duration: nil)
     }
 
     fileprivate init(_ message: PortEvent, _ kind: Kind, _ since: MonotonicInstant) {

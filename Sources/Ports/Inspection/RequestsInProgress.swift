@@ -1,23 +1,23 @@
 import RunLoops
 
-/// What a look at a message port says of its requests.
+/// The requests in progress of a message port, for a ``ServiceObservation``.
 struct RequestsInProgress {
-    /// Those of the `serve` in progress; nil for none.
-    private(set) var handlers: PortService.Handlers?
-    /// The tasks of those that have room for a handler, and so wait for a message.
+    /// The handlers of the `serve` in progress; nil for none.
+    private(set) var handlers: PortService.Takers.Handlers?
+    /// The tasks in `serve` that have room for a handler, and so wait for a message.
     private(set) var servingTasks = 0
-    /// Without those that may last.
+    /// The number of requests, without those that may last.
     private(set) var count = 0
     private(set) var lastingCount = 0
     private(set) var oldest: [PortService.Request] = []
     /// By the processes of the askers.
     private(set) var counts: [Int32: Int] = [:]
-    /// The message that a thread has in hand, if that is a request: the last that was taken of those with its id.
+    /// The message that a thread has in hand, if that is a request: the last request with its id that was taken.
     private(set) var inHand: PortService.Request?
     /// The messages in handlers of tasks that want no reply, the oldest first.
     private(set) var oneWay: [PortService.Handled] = []
 
-    /// The most requests that are told of, of each of two sorts.
+    /// The most requests in an answer, of each of two sorts.
     fileprivate static let most = 16
 
     init(_ taken: TakenRequests?, _ inspector: Inspector, inHand note: MessageInHand.Note?) {
@@ -25,10 +25,10 @@ struct RequestsInProgress {
         let looks = taken.lanes.map(\.look)
         servingTasks = looks.count { $0.fullLane == nil }
         if !looks.isEmpty {
-            handlers = PortService.Handlers(
+            handlers = PortService.Takers.Handlers(
                 count: looks.reduce(0) { $0 + $1.count },
-                limit: looks.reduce(0) { $0 + min($1.limit, FieldReader.mostCount) },
-                fullLane: servingTasks == 0 ? looks.first?.fullLane : nil)
+                limit: looks.reduce(0) { $0 + min($1.limit, BoundedCoding.mostCount) },
+                fullLane: servingTasks == 0 ? looks.first?.fullLane?.bounded : nil)
         }
         var (due, others): ([Known], [Known]) = ([], [])
         var (askers, last): ([PortID: Int], Known?) = ([:], nil)
@@ -43,23 +43,24 @@ struct RequestsInProgress {
             if mayLast || entry.isReplying { others.note(request) } else { due.note(request) }
         }
         let now = MonotonicInstant.now
-        func told(_ request: Known) -> PortService.Request {
+        func described(_ request: Known) -> PortService.Request {
             let (entry, kind) = (request.entry, request.kind)
             let asker = inspector.context.channels.identity(of: entry.asker)
             return PortService.Request(
-                id: entry.subject, name: kind?.name, pid: asker.pid ?? 0, program: asker.program,
+                id: entry.subject, name: kind?.name.bounded, pid: asker.pid ?? 0, program: asker.program,
                 age: entry.since.duration(to: now), mayLast: kind?.mayLast ?? false, isReplying: entry.isReplying,
                 isCancelled: inspector.isCancelled(entry))
         }
-        oldest = (due + others).map(told)
-        inHand = last.map(told)
+        oldest = (due + others).map(described)
+        inHand = last.map(described)
         for (asker, count) in askers {
             counts[inspector.context.channels.identity(of: asker).pid ?? 0, default: 0] += count
         }
         oneWay = taken.oneWay.sorted { $0.since < $1.since }.prefix(Self.most).map { work in
             let sender = work.message.sender?.pid ?? 0
             return PortService.Handled(
-                id: work.message.header.id, name: taken.kind(of: work.message.header.id)?.name, isRequest: false,
+                id: work.message.header.id, name: taken.kind(of: work.message.header.id)?.name.bounded,
+                isRequest: false,
                 pid: sender, program: ProcessIdentity(pid: sender).program, age: work.since.duration(to: now),
                 isOlder: false)
         }

@@ -1,19 +1,19 @@
 import Glibc
 import RunLoopLocks
 
-/// Counts by their senders the messages that a port takes while its owner looks. The counts of sent messages do not tell
-/// whose messages wait: a sender may have sent its many long ago, or have ended. A port takes from its senders in turn, so
-/// each one with messages in the queue has some in the sample.
+/// Counts, by sender, the messages that a port takes during an observation. The counts of sent messages do not show whose
+/// messages wait, because a sender may have sent many long ago, or have ended. A port takes from its senders in turn, so
+/// each sender with messages in the queue has some in the sample.
 final class TakenSample: MessageTap {
     private struct State {
-        /// The most messages, so that a look costs a busy port little.
+        /// The number of messages that are still counted, so that an observation costs a busy port little.
         var left = 1000
         var counts: [pid_t: Int] = [:]
     }
 
     private let state = Lock(State())
 
-    /// By the processes of the senders; 0 stands for those that the kernel does not name.
+    /// The number of messages by the sender's process; 0 stands for processes that the kernel does not name.
     var counts: [pid_t: Int] { state.withLock { $0.counts } }
 
     func taken(_ message: ReceivedMessage, hasHandler: Bool) -> Int? {

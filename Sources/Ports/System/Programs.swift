@@ -12,7 +12,7 @@ extension ProcessIdentity {
         program = pid > 0 ? Self.program(of: pid) : nil
     }
 
-    init(pid: pid_t, path: String?) { self.init(pid: pid, program: path.flatMap(Self.name)) }
+    package init(pid: pid_t, path: String?) { self.init(pid: pid, program: path.flatMap(Self.name)) }
 
     private static func program(of pid: pid_t) -> String? {
         if let path = ProcessStatus.program(of: pid) { return name(of: path) }

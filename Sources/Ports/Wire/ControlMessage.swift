@@ -11,18 +11,18 @@ enum ControlMessage: Equatable {
     case refused(UInt64)
     /// This request of mine needs no reply any more.
     case cancelled(UInt64)
-    /// This port of mine has taken so many bytes of yours.
+    /// This port of mine has taken this number of your bytes.
     case credit(UInt64, bytes: UInt64)
     /// Tell me how many messages you have sent to this port of mine.
     case count(UInt64)
-    /// I have sent so many messages to this port of yours.
+    /// I have sent this number of messages to this port of yours.
     case sent(UInt64, count: UInt64)
     /// This port of mine has taken everything before this probe.
     case drained(UInt64, probe: UInt64)
     /// A drain probe is on its way to this port of yours, from which perhaps nobody takes.
     case probed(UInt64)
     /// Tell me about this port of yours.
-    indirect case question(InspectionQuestion)
+    indirect case question(QuestionPacket)
     /// This port of mine has this name.
     case named(UInt64, String)
     /// This port of mine is about to end: send it nothing more, and tell me when it has taken all of yours.
@@ -30,7 +30,7 @@ enum ControlMessage: Equatable {
     /// This port of yours has taken all messages of mine, and there will be no more. Answers `finishing`.
     case finished(UInt64)
 
-    static let largestSize = InspectionQuestion.largestSize
+    static let largestSize = QuestionPacket.largestSize
     private static let namedKind: UInt8 = 14
     private static let longestName = 255
 
@@ -43,7 +43,7 @@ enum ControlMessage: Equatable {
     }
 
     init?(_ bytes: UnsafeRawBufferPointer) {
-        if let question = InspectionQuestion(bytes) {
+        if let question = QuestionPacket(bytes) {
             self = .question(question)
             return
         }
@@ -91,7 +91,7 @@ enum ControlMessage: Equatable {
             case .cancelled(let request): (10, [request])
             case .finishing(let number): (11, [number])
             case .finished(let number): (12, [number])
-            case .question: (InspectionQuestion.packet, [])
+            case .question: (QuestionPacket.packet, [])
             case .named(let number, _): (Self.namedKind, [number])
             }
         bytes[0] = kind

@@ -51,14 +51,16 @@ public struct PortIdentity: Hashable, Sendable, CustomStringConvertible {
 }
 
 /// A process in texts: its program and its pid.
-struct ProcessIdentity: Hashable, Sendable, CustomStringConvertible {
+package struct ProcessIdentity: Hashable, Sendable, CustomStringConvertible {
     /// 0 when the process has no id in this process's pid namespace.
-    let pid: Int32
+    package let pid: Int32
     /// The name of the program's file.
-    let program: String?
+    package let program: String?
+
+    package init(pid: Int32, program: String?) { (self.pid, self.program) = (pid, program) }
 
     /// The program and the pid.
-    var description: String {
+    package var description: String {
         switch (program, pid) {
         case (let program?, 0): program.printable
         case (let program?, _): "\(program.printable) (pid \(pid))"

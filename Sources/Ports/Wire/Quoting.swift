@@ -5,7 +5,7 @@ extension StringProtocol {
 
     /// The ``escaped`` text, also without curly quotation marks, and cut when it is long, because others choose the names
     /// of ports and programs.
-    var printable: String {
+    package var printable: String {
         let isLong = utf8.count > 320
         let shown = unicodeScalars.prefix(isLong ? 80 : 320).map { scalar in
             scalar == "“" || scalar == "”" ? scalar.escaped(asASCII: true) : scalar.escapedIfNeeded

@@ -86,8 +86,8 @@ func escaped(_ text: String) -> String {
 func escaped(lines: [String]) -> String { lines.map(escaped).joined(separator: "\n") }
 
 /// JSON for a script in a page: nothing in it ends the script.
-func embedded(_ json: JSON) -> String {
-    json.description.unicodeScalars.reduce(into: "") { embedded, scalar in
+func embedded(_ json: String) -> String {
+    json.unicodeScalars.reduce(into: "") { embedded, scalar in
         switch scalar {
         case "<", ">", "&", "\u{2028}", "\u{2029}": embedded += "\\u" + padded(Int(scalar.value), radix: 16, to: 4)
         default: embedded.unicodeScalars.append(scalar)

@@ -1,4 +1,5 @@
 import Ports
+import PortsInspection
 
 /// What a ``MapPage`` draws: processes, their ports, and who sends to which.
 struct PortDrawing {
@@ -84,22 +85,21 @@ extension PortDrawing.Port {
     init(_ port: PortMap.NamedPort, waits: [String: WaitChain.Port]) {
         id = port.id
         name = port.names.joined(separator: ", ")
+        (trouble, remedy) = (port.trouble, port.remedy)
         guard let service = port.service else {
             state = .silent
-            trouble = "the owner does not answer: it may be stopped"
             return
         }
         state = PortDrawing.State(rawValue: service.condition.rawValue) ?? .served
-        (waiting, received) = (service.waiting, service.received)
-        let takers = service.takers
+        (waiting, received) = (service.queue.waiting, service.queue.received)
+        let takers = service.takerTexts
         details = [
             service.isUnserved
                 ? "Unserved" + takers.map { "; not served by \($0)" }.joined() + "."
                 : "Served by " + takers.joined(separator: "; ") + "."
         ]
-        let inHand = service.handling.map { "Handling \($0)." } + service.requests.map { "In progress: \($0)." }
+        let inHand = service.handling.map { "Handling \($0)." } + service.requests.oldest.map { "In progress: \($0)." }
         details += state == .busy && inHand.isEmpty ? ["A message is being handled, and no other waits."] : inHand
-        (trouble, remedy) = (service.trouble, service.remedy)
         if trouble != nil, let chain = WaitChain(from: port.id, in: waits) {
             trouble? += "; \(chain.text)"
             remedy = chain.remedy

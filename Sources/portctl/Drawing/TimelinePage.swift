@@ -10,7 +10,7 @@ struct TimelinePage {
 
     var html: String {
         let sections = recordings.enumerated().map { section($1, number: $0) }.joined(separator: "\n")
-        let data = embedded(.array(recordings.map(\.drawn)))
+        let data = embedded(json(recordings.map(\.drawn)))
         let none = recordings.isEmpty ? "<p>No run loop serves the port.</p>" : ""
         return Page(
             title: "Timeline of \(subject)",
@@ -163,7 +163,13 @@ struct TimelinePage {
 
 extension LoopRecording {
     /// What the script draws: the spans with their parts as numbers.
-    fileprivate var drawn: JSON {
+    fileprivate struct Drawn: Encodable {
+        let length: Int
+        let spans: [[Int]]
+        let names: [String]
+    }
+
+    fileprivate var drawn: Drawn {
         var (names, numbers): ([String], [String: Int]) = ([], [:])
         func number(of name: String) -> Int {
             if let number = numbers[name] { return number }
@@ -171,19 +177,15 @@ extension LoopRecording {
             names.append(name)
             return names.count - 1
         }
-        let rows = spans.map { span -> JSON in
+        let rows = spans.map { span -> [Int] in
             let (kind, name) = span.drawnKindAndName
-            let values = [
+            return [
                 number(of: kind), number(of: name), number(of: span.mode?.rawValue ?? ""), span.depth,
                 nanoseconds(start.duration(to: span.start)), nanoseconds(span.duration),
                 (span.isBeginningKnown ? 0 : 1) + (span.isOver ? 0 : 2),
             ]
-            return .array(values.map(JSON.integer))
         }
-        return .object([
-            ("length", .integer(max(1, nanoseconds(duration)))), ("spans", .array(rows)),
-            ("names", .array(names.map { .string($0.escaped) })),
-        ])
+        return Drawn(length: max(1, nanoseconds(duration)), spans: rows, names: names.map(\.escaped))
     }
 }
 

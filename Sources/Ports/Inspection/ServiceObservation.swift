@@ -1,31 +1,29 @@
 import Glibc
 import RunLoops
 
-/// A look at a port that lasts a moment: who could take its messages, and whether somebody does.
-final class ServiceLook: Sendable {
+/// Observes for a moment who could take a port's messages, and whether somebody does.
+final class ServiceObservation: Sendable {
     private let port: Receiver
     private let inspector: Inspector
     private let duration: Duration
 
-    /// The longest look, so that nobody has the owner look for ever.
-    static let longest = Duration.seconds(10)
-    /// The most senders whose programs are looked up: each takes a call of the system on the housekeeping thread.
+    /// The most senders whose programs are looked up, because each takes a call of the system on the housekeeping thread.
     private static let mostPrograms = 64
 
     init(_ port: Receiver, _ inspector: Inspector, for duration: Duration) {
         (self.port, self.inspector) = (port, inspector)
-        self.duration = min(duration, Self.longest)
+        self.duration = min(duration, PortQuestion.longestObservation)
     }
 
-    /// What was to be seen at one moment.
-    private struct Sight {
+    /// The statistics and the senders at one moment.
+    private struct Snapshot {
         let time = MonotonicInstant.now
         let statistics: PortStatistics
         /// By their processes.
         let senders: [pid_t: Sent]
     }
 
-    /// What the connections of a process, or of one that has ended, have sent.
+    /// The messages that the connections of a process have sent. The process may have ended.
     private struct Sent {
         var sent = 0
         var sinceEmpty = 0
@@ -34,36 +32,36 @@ final class ServiceLook: Sendable {
         var hasEnded = false
     }
 
-    /// - Parameter tell: Called once; nil stands for a port that is gone.
-    func begin(_ tell: @escaping @Sendable (PortService?) -> Void) {
-        look { [self] first in
-            guard let first else { return tell(nil) }
+    /// - Parameter report: Called once; nil stands for a port that is gone.
+    func begin(_ report: @escaping @Sendable (PortService?) -> Void) {
+        takeSnapshot { [self] first in
+            guard let first else { return report(nil) }
             _ = port.timeSinceTaken
             let takers = port.takers
             let loops = takers.places.map(loop)
-            // Nothing to see.
+            // There is nothing to observe.
             if first.statistics.waiting == 0, takers.turnCount == takers.waiters.count(where: { $0 is ThreadWaiter }),
                 loops.allSatisfy({ $0.busyFor == nil }), port.requests?.isEmpty != false,
                 port.iteratingTasks.load(ordering: .relaxed) <= takers.waiters.count(where: { $0 is TaskWaiter }),
                 port.requests?.oneWay.isEmpty != false
             {
-                return tell(service(first, first, takers, loops, [:]))
+                return report(service(first, first, takers, loops, [:]))
             }
             let sample = TakenSample()
             port.addTap(sample)
             inspector.context.housekeeping.perform(after: duration) { [self] in
                 port.removeTap(sample)
-                look { [self] last in
+                takeSnapshot { [self] last in
                     let takers = port.takers
-                    tell(last.map { service(first, $0, takers, takers.places.map(loop), sample.counts) })
+                    report(last.map { service(first, $0, takers, takers.places.map(loop), sample.counts) })
                 }
             }
         }
     }
 
-    private func look(_ body: @escaping @Sendable (Sight?) -> Void) {
+    private func takeSnapshot(_ body: @escaping @Sendable (Snapshot?) -> Void) {
         inspector.statistics.collect(for: port.id.number) { [self] found in
-            body(found.statistics.map { Sight(statistics: $0, senders: senders) })
+            body(found.statistics.map { Snapshot(statistics: $0, senders: senders) })
         }
     }
 
@@ -85,10 +83,11 @@ final class ServiceLook: Sendable {
         return senders.filter { $0.value.sent > 0 || $0.value.hasEnded }
     }
 
-    /// - Parameter taken: A sample of the messages that were taken meanwhile, by their senders' processes.
-    /// - Parameter requests: How many requests of each process are in progress.
+    /// - Parameters:
+    ///   - taken: A sample of the messages that were taken meanwhile, by their senders' processes.
+    ///   - requests: The number of requests in progress of each process.
     private func senders(
-        _ first: Sight, _ last: Sight, _ taken: [pid_t: Int], _ requests: [pid_t: Int]
+        _ first: Snapshot, _ last: Snapshot, _ taken: [pid_t: Int], _ requests: [pid_t: Int]
     ) -> [PortService.Sender] {
         var found = last.senders
         for (pid, count) in taken where found[pid] == nil {
@@ -98,15 +97,15 @@ final class ServiceLook: Sendable {
                 sent: max(count, first.senders[pid]?.sent ?? 0), sinceEmpty: last.statistics.waiting,
                 former: first.senders[pid]?.former, hasEnded: hasEnded)
         }
-        // Of those that were never asked, only who is known, and perhaps they have sent nothing, such as one that has
-        // looked the name up: what no other has sent may be theirs.
+        // The counts of senders that were never asked are unknown. Perhaps they have sent nothing, as one that has only looked
+        // the name up. They may have sent what no other sender has.
         let known = found.values.reduce(0) { $0 &+ $1.sinceEmpty }
         for (pid, sender) in found where sender.sent == 0 {
             let taken = taken[pid] ?? 0
             found[pid]?.sent = taken
             found[pid]?.sinceEmpty = max(min(taken, 1), last.statistics.waiting &- known)
         }
-        let most = found.sorted { $0.value.sent > $1.value.sent }.prefix(FieldWriter.most)
+        let most = found.sorted { $0.value.sent > $1.value.sent }.prefix(BoundedCoding.most)
         return most.enumerated().map { index, sender in
             let (pid, sent) = sender
             let hasProgram = !sent.hasEnded && index < Self.mostPrograms
@@ -118,42 +117,49 @@ final class ServiceLook: Sendable {
     }
 
     private func service(
-        _ first: Sight, _ last: Sight, _ takers: Receiver.Takers, _ loops: [PortService.Loop], _ taken: [pid_t: Int]
+        _ first: Snapshot, _ last: Snapshot, _ takers: Receiver.Takers, _ loops: [PortService.Loop],
+        _ taken: [pid_t: Int]
     ) -> PortService {
         let iteratingTasks = port.iteratingTasks.load(ordering: .relaxed)
         let receivers = takers.waiters.count { !($0 is PollService) }
         let note = port.inHand.look()
         let requests = RequestsInProgress(port.requests, inspector, inHand: note)
-        let service = PortService(
-            pid: getpid(), hasHandler: takers.hasHandler, loops: loops, queue: takers.queue,
-            waitingThreads: takers.waiters.count { $0 is ThreadWaiter },
-            waitingTasks: takers.waiters.count { $0 is TaskWaiter },
-            iteratingTasks: iteratingTasks,
-            // A task in `for await` is told of by itself, and a port that a loop or a queue has needs no receiver.
-            isReceiverAway: iteratingTasks + receivers == 0 && loops.isEmpty && takers.queue == nil
-                && port.isReceiverAway.load(ordering: .relaxed),
-            descriptors: takers.waiters.count { $0 is PollService }, handlingThreads: takers.turnCount,
-            observed: first.time.duration(to: last.time),
-            handled: last.statistics.received - first.statistics.received,
-            waitingBefore: first.statistics.waiting, received: last.statistics.received,
-            waiting: last.statistics.waiting, queueLimit: Int(port.channel.right.queueLimit),
-            senders: senders(first, last, taken, requests.counts), awaited: awaited,
-            handlers: requests.handlers, requestCount: requests.count, lastingCount: requests.lastingCount,
-            requests: requests.oldest, servingTasks: requests.servingTasks)
-        return service.with(handling: inHand(service, note, requests.inHand) + requests.oneWay)
+        var service = PortService(
+            takers: .init(
+                hasHandler: takers.hasHandler, loops: loops, queue: takers.queue,
+                waitingThreads: takers.waiters.count { $0 is ThreadWaiter },
+                waitingTasks: takers.waiters.count { $0 is TaskWaiter }, servingTasks: requests.servingTasks,
+                iteratingTasks: iteratingTasks,
+                // Tasks in `for await` have a count of their own, and a port of a loop or a queue needs no receiver.
+                isReceiverAway: iteratingTasks + receivers == 0 && loops.isEmpty && takers.queue == nil
+                    && port.isReceiverAway.load(ordering: .relaxed),
+                descriptors: takers.waiters.count { $0 is PollService }, handlingThreads: takers.turnCount,
+                handlers: requests.handlers),
+            queue: .init(
+                received: last.statistics.received, waiting: last.statistics.waiting,
+                limit: Int(port.channel.right.queueLimit), observed: first.time.duration(to: last.time),
+                handled: last.statistics.received - first.statistics.received,
+                waitingBefore: first.statistics.waiting),
+            senders: senders(first, last, taken, requests.counts),
+            requests: .init(count: requests.count, lasting: requests.lastingCount, oldest: requests.oldest),
+            handling: [], awaited: awaited)
+        service.handling = inHand(service, note, requests.inHand) + requests.oneWay
+        return service
     }
 
-    /// The message that a thread or a task has, other than those of `serve`.
+    /// The message that a thread or a task has in hand, other than those of `serve`.
     private func inHand(
         _ service: PortService, _ note: MessageInHand.Note?, _ request: PortService.Request?
     ) -> [PortService.Handled] {
-        guard let note, service.observed > .zero, service.isHandling || service.isReceiverAway else { return [] }
+        guard let note, service.queue.observed > .zero, service.isHandling || service.takers.isReceiverAway else {
+            return []
+        }
         let (sender, age) = (note.sender ?? request?.pid ?? 0, port.timeSinceTaken)
         return [
             PortService.Handled(
-                id: note.id, name: port.requests?.kind(of: note.id)?.name, isRequest: note.isRequest, pid: sender,
-                program: sender == 0 ? nil : ProcessIdentity(pid: sender).program, age: request?.age ?? age,
-                isOlder: request == nil)
+                id: note.id, name: port.requests?.kind(of: note.id)?.name.bounded, isRequest: note.isRequest,
+                pid: sender, program: sender == 0 ? nil : ProcessIdentity(pid: sender).program,
+                age: request?.age ?? age, isOlder: request == nil)
         ]
     }
 
@@ -162,8 +168,9 @@ final class ServiceLook: Sendable {
         let isIdle = activity.isWaiting || activity.modes.isEmpty
         return PortService.Loop(
             thread: Int(activity.threadID), threadName: ProcessStatus.name(ofThread: activity.threadID) ?? "",
-            modes: modes.map(\.rawValue), running: activity.modes.map(\.rawValue), isWaiting: activity.isWaiting,
-            callout: isIdle ? nil : activity.callout, busyFor: activity.passStart.map { $0.duration(to: .now) },
+            modes: modes.map(\.rawValue.bounded), running: activity.modes.map(\.rawValue.bounded),
+            isWaiting: activity.isWaiting, callout: isIdle ? nil : activity.callout.bounded,
+            busyFor: activity.passStart.map { $0.duration(to: .now) },
             isBusyForLonger: activity.passStart != nil && activity.isStartUnknown,
             isComputing: ProcessStatus.isComputing(thread: activity.threadID))
     }
@@ -173,7 +180,7 @@ final class ServiceLook: Sendable {
         for channel in inspector.context.channels.all where channel.waiterCount > 0 {
             found[channel.id, default: (0, 0)].senders = channel.waiterCount
         }
-        return found.prefix(FieldWriter.most).map { port, counts in
+        return found.prefix(BoundedCoding.most).map { port, counts in
             PortService.Awaited(
                 port: port.description, title: inspector.context.channels.identity(of: port).description,
                 replies: counts.replies, senders: counts.senders)
@@ -182,19 +189,23 @@ final class ServiceLook: Sendable {
 }
 
 extension PortService {
-    fileprivate func with(handling: [Handled]) -> PortService {
-        var service = self
-        service.handling = handling
-        return service
+    /// Whether a thread, or a task in `for await`, handles a message.
+    package var isHandling: Bool {
+        takers.handlingThreads > takers.waitingThreads || takers.busyTasks > 0 && queue.received > 0
     }
 }
 
+extension PortService.Takers {
+    /// An estimate of the tasks in `for await` that handle a message, because a task may also wait without a `for await`.
+    package var busyTasks: Int { max(0, iteratingTasks - max(0, waitingTasks - servingTasks)) }
+}
+
 extension Receiver {
-    /// Who could take a port's messages.
+    /// The loops, queues, threads and tasks that could take a port's messages.
     fileprivate struct Takers {
         let hasHandler: Bool
         let places: [(loop: ThreadRunLoop, modes: [ThreadRunLoop.Mode])]
-        let queue: PortService.Queue?
+        let queue: PortService.Takers.Queue?
         let waiters: [any Waiter]
         let turnCount: Int
     }
@@ -208,13 +219,13 @@ extension Receiver {
         }
         return Takers(
             hasHandler: hasHandler, places: source?.places ?? [],
-            queue: queue.map { PortService.Queue(label: $0.label, isBusy: $0.isBusy) }, waiters: waiters,
+            queue: queue.map { PortService.Takers.Queue(label: $0.label.bounded, isBusy: $0.isBusy) }, waiters: waiters,
             turnCount: turnCount)
     }
 
     fileprivate var counts: StatisticsCounts { state.withLock { $0.counts } }
 
-    /// For how long no message was taken, at least: since somebody first looked.
+    /// A lower bound for the time since the last message was taken: the time since the first observation after that.
     fileprivate var timeSinceTaken: Duration {
         state.withLock { state in
             let now = MonotonicInstant.now

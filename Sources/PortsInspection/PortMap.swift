@@ -1,37 +1,51 @@
-/// The processes with named ports, the processes that send to them, and the traffic between them.
-/// ``PortNameServer/map(observing:before:)`` makes a map.
-public struct PortMap: Sendable, Hashable {
+import Ports
+
+/// The processes with named ports, the processes that send to them, and the messages between them.
+/// `PortNameServer.map(observing:before:)` makes a map. `portctl map --json` writes its coding.
+public struct PortMap: Sendable, Hashable, Encodable {
     /// A process that has named ports, or sends to one.
-    public struct Process: Sendable, Hashable {
-        /// The process id. 0 stands for all processes whose ids the kernel does not say.
+    public struct Process: Sendable, Hashable, Encodable {
+        /// The process id. 0 stands for all processes of which the kernel does not say it.
         public let pid: Int32
-        /// The path of its program, or the name alone when the process has ended; nil when the system does not say.
+        /// The path of its program, or only the name when the process has ended; nil when the system does not say.
         public let program: String?
         /// False for an owner of ports that does not answer.
         public internal(set) var answers: Bool
-        /// Whether the process has ended. Messages that it has sent may wait.
+        /// Whether the process has ended. Messages of it wait.
         public internal(set) var hasEnded = false
+
+        private enum CodingKeys: String, CodingKey { case pid, program, answers, hasEnded = "ended" }
     }
 
     /// A port with a name.
-    public struct NamedPort: Sendable, Hashable {
-        /// The port's number and its process, as in ``PortID/description``: unique in the map.
+    public struct NamedPort: Sendable, Hashable, Encodable {
+        /// The port's number and its process, as in `PortID.description`: unique in the map.
         public let id: String
         /// Its names, sorted.
         public internal(set) var names: [String]
         /// The owner's process id.
         public let owner: Int32
-        /// The owner's answer about the port; nil without an answer.
+        /// The condition of the port, in a word.
+        public let condition: PortService.Condition
+        /// The trouble of the port, in a sentence; nil for none.
+        public let trouble: String?
+        /// The remedy for the ``trouble``; nil for none.
+        public let remedy: String?
+        /// The owner's answer; nil when it does not answer.
         public let service: PortService?
+
+        private enum CodingKeys: String, CodingKey {
+            case id, names, owner, condition = "state", trouble, remedy, service
+        }
     }
 
-    /// The traffic from a process to a port.
-    public struct Edge: Sendable, Hashable {
+    /// The messages from a process to a port.
+    public struct Edge: Sendable, Hashable, Encodable {
         /// The process id of the sender.
         public let sender: Int32
         /// The ``NamedPort/id``.
         public let port: String
-        /// The messages that were sent since the sender connected.
+        /// The messages that were sent since the sender is connected.
         public internal(set) var sent = 0
         /// The messages that were sent during the observation.
         public internal(set) var recently = 0
@@ -45,17 +59,20 @@ public struct PortMap: Sendable, Hashable {
     public let processes: [Process]
     /// The named ports, by their first names.
     public let ports: [NamedPort]
-    /// The traffic, by port and by sender.
+    /// The messages, by port and by sender.
     public let edges: [Edge]
 
-    init(_ answers: [(registration: PortNameServer.Registration, service: PortService?)]) {
+    init(_ reports: [PortReport]) {
         var (processes, ports): ([Int32: Process], [String: NamedPort]) = ([:], [:])
-        for (registration, service) in answers {
-            let (pid, id) = (registration.pid, registration.port.id.description)
+        for report in reports {
+            let (pid, id) = (report.registration.pid, report.registration.port.id.description)
             processes[pid] = Process(
-                pid: pid, program: registration.program, answers: processes[pid]?.answers == true || service != nil)
-            let names = (ports[id]?.names ?? []) + [registration.name]
-            ports[id] = NamedPort(id: id, names: names.sorted(), owner: pid, service: service)
+                pid: pid, program: report.registration.program,
+                answers: processes[pid]?.answers == true || report.service != nil)
+            let trouble = report.trouble ?? report.service?.troubleWithRemedy
+            ports[id] = NamedPort(
+                id: id, names: ((ports[id]?.names ?? []) + [report.registration.name]).sorted(), owner: pid,
+                condition: report.condition, trouble: trouble?.text, remedy: trouble?.remedy, service: report.service)
         }
         var edges: [String: Edge] = [:]
         func change(_ sender: Int32, _ port: String, _ change: (inout Edge) -> Void) {
@@ -88,31 +105,18 @@ public struct PortMap: Sendable, Hashable {
 }
 
 extension PortNameServer {
-    /// Asks the owners of all names, at the same time, who sends to them: owners that do not answer are in the map, too.
+    /// Asks the owners of all names, at the same time, who sends to them. Owners that do not answer are in the map, too.
     /// - Parameters:
-    ///   - duration: How long an owner looks at a port where something happens: zero to ten seconds.
+    ///   - duration: The time of the observation of a port where something happens: zero to ten seconds.
     ///   - deadline: The end of the wait for owners that do not answer.
-    /// - Throws: ``PortError``: `invalidDuration`, or an error of the directory; `CancellationError`.
+    /// - Throws: `PortError`: `invalidDuration`, or an error of the directory; `CancellationError`.
     public nonisolated(nonsending) func map(
         observing duration: Duration = .milliseconds(300), before deadline: ContinuousClock.Instant = .now + .seconds(2)
     ) async throws -> PortMap {
-        try PortError.check("duration", duration, in: .zero...ServiceLook.longest)
-        let found = try registrations()
-        let answers = await askOwners(of: found) { registration, isSilent in
-            var (service, isSilent): (PortService?, Bool) = (nil, isSilent)
-            if !isSilent {
-                // An owner of many names is asked for some time.
-                let deadline = max(deadline, .now + duration + .seconds(1))
-                do {
-                    let right = try await self.port(forName: registration.name, before: deadline)
-                    service = try await right.service(observing: duration, before: deadline)
-                } catch PortError.receiveTimedOut, PortError.cannotConnect {
-                    isSilent = true
-                } catch {}
-            }
-            return ((registration: registration, service: service), isSilent)
-        }
+        try PortError.check("duration", duration, in: .zero...PortQuestion.longestObservation)
+        let timeout = max(.seconds(1), ContinuousClock.now.duration(to: deadline) - duration)
+        let reports = await PortReport.all(of: try registrations(), from: self, observing: duration, timeout: timeout)
         try Task.checkCancellation()
-        return PortMap(answers)
+        return PortMap(reports)
     }
 }

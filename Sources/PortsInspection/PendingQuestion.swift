@@ -1,0 +1,123 @@
+import Glibc
+import Ports
+import RunLoops
+
+/// A question to a port's owner, and the port for the answers. The owner learns of the end of that port.
+final class PendingQuestion: Sendable {
+    let deadline: ContinuousClock.Instant?
+    private let right: MachPort.SendRight
+    private let question: PortQuestion
+    private let answers: MachPort
+    /// Ends the wait with the end of the asked port, or of its process.
+    private let end: InvalidationWatch
+
+    init(
+        _ question: PortQuestion, to right: MachPort.SendRight, before deadline: ContinuousClock.Instant?
+    ) throws(PortError) {
+        answers = try right.makeAnswerPort()
+        (self.right, self.question, self.deadline) = (right, question, deadline)
+        end = InvalidationWatch(right) { [weak answers] in answers?.invalidate() }
+    }
+
+    deinit {
+        end.cancel()
+        answers.invalidate()
+    }
+
+    // MARK: The only answer
+
+    /// The time until the next attempt to ask a busy owner.
+    private static let pause = Duration.milliseconds(50)
+
+    /// Whether a busy owner is asked again.
+    private var mayRepeat: Bool { deadline.map { .now + Self.pause < $0 } ?? true }
+
+    /// Asks until the owner has time, and waits for the answer.
+    @available(*, noasync)
+    func answer<Answer: Decodable>() throws(PortError) -> Answer {
+        while true {
+            do throws(PortError) {
+                return try firstAnswer()
+            } catch .busy where mayRepeat {
+                _ = Latch().wait(until: .now + Self.pause)
+            }
+        }
+    }
+
+    nonisolated(nonsending) func answer<Answer: Decodable & Sendable>() async throws -> Answer {
+        while true {
+            do {
+                return try await firstAnswer()
+            } catch PortError.busy where mayRepeat {
+                try await Task.sleep(for: Self.pause)
+            }
+        }
+    }
+
+    @available(*, noasync)
+    func firstAnswer<Answer: Decodable>() throws(PortError) -> Answer {
+        try ask()
+        return try present(next(before: deadline))
+    }
+
+    nonisolated(nonsending) func firstAnswer<Answer: Decodable & Sendable>() async throws -> Answer {
+        try await ask()
+        return try present(await next(before: deadline))
+    }
+
+    private func present<Answer>(_ answer: Answer?) throws(PortError) -> Answer {
+        guard let answer else { throw .becameInvalid(port: right.identity) }
+        return answer
+    }
+
+    // MARK: Several answers
+
+    @available(*, noasync)
+    func ask() throws(PortError) { try right.ask(question, answers: answers, before: deadline) }
+
+    nonisolated(nonsending) func ask() async throws {
+        try await right.ask(question, answers: answers, before: deadline)
+    }
+
+    /// Waits for the next answer.
+    /// - Returns: Nil when there is no further one.
+    @available(*, noasync)
+    func next<Answer: Decodable>(before deadline: ContinuousClock.Instant?) throws(PortError) -> Answer? {
+        let message: MachPort.Message
+        do throws(PortError) { message = try answers.receive(before: deadline) } catch { throw asked(error) }
+        return try value(of: message)
+    }
+
+    nonisolated(nonsending) func next<Answer: Decodable & Sendable>(
+        before deadline: ContinuousClock.Instant?
+    ) async throws -> Answer? {
+        let message: MachPort.Message
+        do {
+            message = try await answers.receive(before: deadline)
+        } catch let error as PortError {
+            throw asked(error)
+        }
+        return try value(of: message)
+    }
+
+    /// The error of the asked port for one of the port for the answers.
+    private func asked(_ error: PortError) -> PortError {
+        switch error {
+        case .receiveTimedOut: right.noAnswer()
+        case .isInvalid, .becameInvalid: .becameInvalid(port: right.identity)
+        default: error
+        }
+    }
+
+    private func value<Answer: Decodable>(of message: MachPort.Message) throws(PortError) -> Answer? {
+        switch AnswerKind(rawValue: message.id) {
+        case .end: return nil
+        case .noPort: throw .becameInvalid(port: right.identity)
+        case .busy: throw .busy(port: right.identity)
+        case .value, nil:
+            let bytes = message.withBytes { bytes in bytes.withUnsafeBytes { Array($0) } } ?? []
+            if let value = BoundedCoding.decode(Answer.self, from: bytes) { return value }
+            throw .transport(call: "decoding the answer of the owner of \(right.identity)", errno: EBADMSG)
+        }
+    }
+}

@@ -1,0 +1,118 @@
+import Ports
+import RunLoops
+
+/// A registered name, and its owner's answer.
+package struct PortReport: Sendable {
+    /// The reason why there is no answer.
+    package enum Failure: Sendable {
+        /// The owner has not answered in time.
+        case silent
+        /// The owner's process is stopped.
+        case stopped
+        /// The owner answers as many others as it takes.
+        case busy
+        /// This process lacks something that it needs to ask.
+        case unasked(PortError)
+        /// The port has ended, perhaps.
+        case other
+    }
+
+    package let registration: PortNameServer.Registration
+    package let answer: Result<PortService, Failure>
+    /// The time of the answer, or of the end of the wait.
+    package let time = MonotonicInstant.now
+
+    /// Nil without an answer.
+    package var service: PortService? { if case .success(let service) = answer { service } else { nil } }
+    package var statistics: PortStatistics? { service?.statistics }
+    package var failure: Failure? { if case .failure(let failure) = answer { failure } else { nil } }
+
+    package var condition: PortService.Condition {
+        switch answer {
+        case .success(let service): service.condition
+        case .failure(.silent): .silent
+        case .failure(.stopped): .stopped
+        case .failure: .unknown
+        }
+    }
+
+    /// Whether messages are taken, perhaps too slowly, as far as the owner says.
+    package var isServed: Bool {
+        switch answer {
+        case .success(let service): service.condition != .stuck && service.condition != .unserved
+        case .failure(.busy): true
+        case .failure: false
+        }
+    }
+
+    /// Asks all owners at the same time, so that an owner that does not answer delays no other.
+    /// - Parameter timeout: The time for an answer after the observation. An owner of many names gets more.
+    package static nonisolated(nonsending) func all(
+        of registrations: [PortNameServer.Registration], from names: PortNameServer, observing duration: Duration,
+        timeout: Duration
+    ) async -> [PortReport] {
+        @Sendable func ask(_ registration: PortNameServer.Registration) async -> PortReport {
+            await PortReport(registration, from: names, observing: duration, timeout: timeout)
+        }
+        return await withTaskGroup(of: [PortReport].self) { group in
+            for ofOwner in Dictionary(grouping: registrations, by: \.port.id.incarnation).values {
+                group.addTask { await ofOneOwner(ofOwner, ask) }
+            }
+            return await group.reduce(into: []) { $0 += $1 }.sorted { $0.registration.name < $1.registration.name }
+        }
+    }
+
+    /// Few questions at a time, because each takes connections of both sides, and an owner answers a bounded number. After
+    /// an owner was silent once, no other question waits for it.
+    private static func ofOneOwner(
+        _ registrations: [PortNameServer.Registration],
+        _ ask: @escaping @Sendable (PortNameServer.Registration) async -> PortReport
+    ) async -> [PortReport] {
+        await withTaskGroup(of: PortReport.self) { group in
+            var (waiting, reports) = (registrations[...], [PortReport]())
+            func askNext() { if let next = waiting.popFirst() { group.addTask { await ask(next) } } }
+            for _ in 0..<32 { askNext() }
+            for await report in group {
+                reports.append(report)
+                switch report.failure {
+                case .silent, .stopped:
+                    reports += waiting.map { PortReport(registration: $0, answer: report.answer) }
+                    waiting = []
+                default: askNext()
+                }
+            }
+            return reports
+        }
+    }
+
+    /// Asks the owner of a name.
+    package nonisolated(nonsending) init(
+        _ registration: PortNameServer.Registration, from names: PortNameServer, observing duration: Duration,
+        timeout: Duration
+    ) async {
+        let isStopped = ProcessStatus.isStopped(registration.pid)
+        // A stopped process gets little time, but it may continue.
+        let deadline = ContinuousClock.now + (isStopped ? .milliseconds(300) : duration + timeout)
+        let answer: Result<PortService, Failure>
+        do {
+            let right = try await names.port(forName: registration.name, before: deadline)
+            answer = .success(try await right.service(observing: duration, before: deadline))
+        } catch let error as PortError {
+            switch error {
+            case .busy: answer = .failure(.busy)
+            case .receiveTimedOut, .cannotConnect: answer = .failure(isStopped ? .stopped : .silent)
+            case .outOfDescriptors, .outOfSockets, .runLoop, .transport, .directory: answer = .failure(.unasked(error))
+            default: answer = .failure(.other)
+            }
+        } catch {
+            answer = .failure(.other)
+        }
+        self.init(registration: registration, answer: answer)
+    }
+
+    private init(registration: PortNameServer.Registration, answer: Result<PortService, Failure>) {
+        (self.registration, self.answer) = (registration, answer)
+    }
+}
+
+extension PortReport.Failure: Error {}
