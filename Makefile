@@ -27,7 +27,8 @@ Install
 
 Change something
   make format        lay out the source text
-  make lint          check the layout, and the floors of the modules
+  make lint          check the layout, the floors of the modules, and portctl's
+                     pages
   make docs          build the documentation in .build/documentation
   make test-tsan     run the tests under the thread sanitizer
   make test-asan     run the tests under the address sanitizer
@@ -261,6 +262,7 @@ format:
 lint:
 	@$(SWIFT) format lint --strict -r $(FORMATTED)
 	@$(SWIFT) .ci/floors.swift
+	@.ci/pages Sources/portctl/Pages
 
 clean:
 	@rm -rf .build Benchmarks/.build

@@ -95,7 +95,8 @@ let package = Package(
             ]),
         .executableTarget(
             name: "portctl",
-            dependencies: ["Ports", "PortsInspection", "RunLoops", "ZeroMQ", argumentParser]
+            dependencies: ["Ports", "PortsInspection", "RunLoops", "ZeroMQ", argumentParser],
+            resources: [.embedInCode("Pages")]
         ),
         .executableTarget(
             name: "wordcount", dependencies: ["Ports", "RunLoops", argumentParser], path: "Examples/WordCount"),

@@ -26,6 +26,7 @@ let modules: [(name: String, floors: [[String]])] = [
         ]
     ),
     ("TypedPorts", [["Coding"], ["Requests"], ["Streams"], ["Callbacks", "CheckIn"], [""]]),
+    ("portctl", [["Terminal"], ["Looking"], ["Drawing", "Options"], ["Commands"], [""]]),
 ]
 
 /// Names of the standard library that the modules declare for something of their own, too.
@@ -42,6 +43,7 @@ let foreign: [String: [Substring: String]] = [
         "cancelAll": "TaskGroup", "events": "crl_event", "isDisjoint": "OptionSet", "poll": "Glibc", "read": "Glibc",
         "write": "Glibc",
     ],
+    "portctl": ["format": "Unicode.GeneralCategory", "seconds": "Duration"],
 ]
 
 // MARK: - Files

@@ -1,16 +1,10 @@
 import ArgumentParser
 import Glibc
 import Ports
-import RunLoops
 
 #if !CommandLine
     #error("add the trait “CommandLine” to the dependency on swift-ports: portctl needs swift-argument-parser")
 #endif
-
-/// An error of a command's own, with the remedy.
-protocol Problem: Error, CustomStringConvertible {}
-
-extension RunLoopError: Problem {}
 
 @main
 struct Portctl: ParsableCommand {
@@ -40,13 +34,14 @@ struct Portctl: ParsableCommand {
     static func main() {
         openMissingDescriptors()
         do {
+            try checkCommand()
             var command = try parseAsRoot()
             try command.run()
             // The library flushes sent messages at exit.
             Glibc.exit(0)
         } catch let error as PortError {
             report(error)
-            Glibc.exit(status(of: error))
+            exit(withError: ExitCode(error))
         } catch let error as any Problem {
             report(error)
             Glibc.exit(1)
@@ -55,21 +50,13 @@ struct Portctl: ParsableCommand {
         }
     }
 
-    static func report(_ error: some Error) { report("\(error)") }
-    static func report(_ text: String) { print("portctl: \(text.escaped)", to: STDERR_FILENO) }
-
-    static func timeout(_ error: PortError) -> ExitCode {
-        report(error)
-        return ExitCode(3)
-    }
-
-    static func status(of error: PortError) -> Int32 {
-        switch error {
-        case .nameNotFound: 2
-        case .sendTimedOut, .receiveTimedOut: 3
-        case .isInvalid, .becameInvalid: 4
-        case .unanswered, .refused, .failed, .serverBusy, .replyTooLarge: 5
-        default: 1
+    /// Lists the commands when the first word is none of them.
+    private static func checkCommand() throws {
+        let names = configuration.subcommands.map { $0._commandName }.sorted() + ["help"]
+        guard let word = CommandLine.arguments.dropFirst().first, !word.hasPrefix("-"), !names.contains(word) else {
+            return
         }
+        throw ValidationError(
+            "There is no command “\(word.escaped)”. The commands are \(names.joined(separator: ", ")).")
     }
 }

@@ -23,11 +23,13 @@ import Testing
                 }
             }
             let recordings = FuzzedAnswer.recordings(of: bytes)
-            documents.append(json(recordings.map(TimelineDocument.init)))
+            documents.append(json(recordings.map(LoopDrawing.init)))
             for recording in recordings { #expect(!"\(recording.shown)".isEmpty) }
             // Pages are large.
             if number % 20 == 0 {
-                #expect(TimelinePage(subject: "x", recordings: recordings).html.hasSuffix("</html>\n"))
+                let drawing = LoopsDrawing(subject: "x", recordings: recordings.map { LoopDrawing($0.shown) })
+                #expect(Page.timeline.html(of: drawing).hasSuffix("</html>\n"))
+                documents.append(json(LoopTrace(of: "x", owner: 1, recordings: recordings)))
             }
             let text = "[\(documents.joined(separator: ","))]"
             #expect(throws: Never.self) { try JSONSerialization.jsonObject(with: Data(text.utf8)) }

@@ -332,6 +332,12 @@ import Testing
         #expect(outcome.errors.contains("Usage: portctl"))
     }
 
+    @Test func `a command that there is not is answered with those that there are`() {
+        let errors = registry.portctl("lst").errors
+        #expect(errors.contains("There is no command “lst”. The commands are doctor, info, list, "), "\(errors)")
+        #expect(registry.portctl("help", "list").status == 0)
+    }
+
     @Test(arguments: ["-1", "soon", "--json"])
     func `what is no time is named, with what a time is`(_ word: String) {
         let errors = registry.portctl("request", "x", "--timeout", word).errors

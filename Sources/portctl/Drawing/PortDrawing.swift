@@ -1,97 +1,75 @@
 import Ports
 import PortsInspection
 
-/// What a ``MapPage`` draws: processes, their ports, and who sends to which.
-struct PortDrawing {
-    enum State: String {
-        case served, busy, slow, unserved, stuck, flooded, silent
-
-        var isTrouble: Bool { self != .served && self != .busy }
-
-        /// Troubles come first, the worst before others.
-        var rank: Int {
-            switch self {
-            case .stuck: 0
-            case .unserved: 1
-            case .silent: 2
-            case .flooded: 3
-            case .slow: 4
-            case .busy: 5
-            case .served: 6
-            }
-        }
-
-        var word: String { self == .silent ? "no answer" : rawValue }
-    }
-
-    struct Port {
+/// A map of ports to be drawn: processes, their ports, and the messages between them.
+struct PortDrawing: Encodable {
+    struct Port: Encodable {
         let id: String
         var name: String
-        var state = State.served
+        /// A `PortService.Condition`, or "silent" when the owner does not answer.
+        var state = "served"
         var waiting: Int?
-        var received: Int?
-        /// By whom the port is served, and what is being handled: each in a line.
+        var taken: Int?
+        /// A line for those who serve the port, and one for each message in its handlers.
         var details: [String] = []
         var trouble: String?
         var remedy: String?
+
+        var isInTrouble: Bool { state != "served" && state != "busy" }
     }
 
-    struct Process {
+    struct Process: Encodable {
         let pid: Int
-        var program: String?
+        var title: String
+        /// The path of its program, if it is known.
+        var path = ""
         var ports: [Port] = []
     }
 
-    struct Edge {
+    struct Edge: Encodable {
         let sender: Int
         let port: String
         var sent = 0
         var recently = 0
-        /// What the sender waits for at the port.
-        var waits = ""
+        /// The things that the sender is waiting for at the port, in words.
+        var waits: [String] = []
     }
 
     var processes: [Process]
     var edges: [Edge]
-
-    /// The names of the ports, by their ids.
-    var names: [String: String] {
-        Dictionary(processes.flatMap(\.ports).map { ($0.id, $0.name) }) { first, _ in first }
-    }
 }
 
 extension PortDrawing {
     init(_ map: PortMap) {
-        let waits = WaitChain.troubled(map.ports)
+        let troubled = WaitChain.troubled(map.ports)
         processes = map.processes.map { process in
-            Process(
-                pid: Int(process.pid), program: (process.program ?? "") + (process.hasEnded ? " (ended)" : ""),
-                ports: map.ports.filter { $0.owner == process.pid }.map { Port($0, waits: waits) })
+            let program = process.program.map(\.escaped)
+            return Process(
+                pid: Int(process.pid),
+                title: "\(program?.split(separator: "/").last ?? "unknown program") (pid \(process.pid))"
+                    + (process.hasEnded ? " (ended)" : ""),
+                path: program ?? "", ports: map.ports.filter { $0.owner == process.pid }.map { Port($0, in: troubled) })
         }
         edges = map.edges.map { edge in
-            let waits = [
-                edge.awaitedReplies > 0 ? "\(edge.awaitedReplies) without a reply" : "",
-                edge.waitingSenders > 0 ? "\(edge.waitingSenders) waiting for room" : "",
-            ].filter { !$0.isEmpty }
+            let waits = [(edge.awaitedReplies, "without a reply"), (edge.waitingSenders, "waiting for room")]
             return Edge(
                 sender: Int(edge.sender), port: edge.port, sent: edge.sent, recently: edge.recently,
-                waits: waits.joined(separator: ", "))
+                waits: waits.filter { $0.0 > 0 }.map { "\($0.0) \($0.1)" })
         }
     }
 }
 
 extension PortDrawing.Port {
-    /// - Parameter waits: All ports in trouble.
-    init(_ port: PortMap.NamedPort, waits: [String: WaitChain.Port]) {
+    fileprivate init(_ port: PortMap.NamedPort, in troubled: [String: WaitChain.Port]) {
         id = port.id
-        name = port.names.joined(separator: ", ")
+        name = port.names.joined(separator: ", ").escaped
         (trouble, remedy) = (port.trouble, port.remedy)
         guard let service = port.service else {
-            state = .silent
+            state = "silent"
             return
         }
-        state = PortDrawing.State(rawValue: service.condition.rawValue) ?? .served
-        (waiting, received) = (service.queue.waiting, service.queue.received)
+        state = service.condition.rawValue
+        (waiting, taken) = (service.queue.waiting, service.queue.received)
         let takers = service.takerTexts
         details = [
             service.isUnserved
@@ -99,8 +77,8 @@ extension PortDrawing.Port {
                 : "Served by " + takers.joined(separator: "; ") + "."
         ]
         let inHand = service.handling.map { "Handling \($0)." } + service.requests.oldest.map { "In progress: \($0)." }
-        details += state == .busy && inHand.isEmpty ? ["A message is being handled, and no other waits."] : inHand
-        if trouble != nil, let chain = WaitChain(from: port.id, in: waits) {
+        details += state == "busy" && inHand.isEmpty ? ["A message is being handled, and no other waits."] : inHand
+        if trouble != nil, let chain = WaitChain(from: port.id, in: troubled) {
             trouble? += "; \(chain.text)"
             remedy = chain.remedy
         }

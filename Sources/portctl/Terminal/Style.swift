@@ -26,12 +26,3 @@ enum Style: String {
         isUsed ? "\u{1B}[\(rawValue)m\(text)\u{1B}[0m" : text
     }
 }
-
-/// The columns of the terminal that the standard output is; nil for another output, which gets all text.
-var terminalWidth: Int? {
-    var size = winsize()
-    guard isatty(STDOUT_FILENO) == 1, ioctl(STDOUT_FILENO, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else {
-        return nil
-    }
-    return Int(size.ws_col)
-}

@@ -31,15 +31,13 @@ struct Ping: ParsableCommand {
             } catch {
                 failure = error
                 show(sent, nil, owner)
-                Portctl.report(error)
+                report(error)
                 if case .receiveTimedOut = error { return true }
                 return false
             }
         }
         showSummary(sent, times)
-        if let failure, times.isEmpty || Portctl.status(of: failure) != 3 {
-            throw ExitCode(Portctl.status(of: failure))
-        }
+        if let status = failure.map({ ExitCode($0) }), times.isEmpty || status != .timeout { throw status }
     }
 
     private func show(_ number: Int, _ time: Duration?, _ owner: pid_t) {

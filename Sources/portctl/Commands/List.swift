@@ -24,10 +24,10 @@ struct List: ParsableCommand {
         let found = try PortNameServer.shared.found(includingInternal: all)
         // A directory that is full or read-only has names to show, though no port for an answer can be made there.
         let reports = try PortReport.all(found, needsAnswers: false)
-        if let failure = reports.lazy.compactMap(\.ownFailure).first { Portctl.report("cannot ask owners: \(failure)") }
+        if let failure = reports.lazy.compactMap(\.ownFailure).first { report("cannot ask owners: \(failure)") }
         if output.isJSON { return print(json: reports) }
         guard !found.isEmpty else {
-            return Portctl.report("no names in \(PortNameServer.shared.path) (see PORTS_DIRECTORY)")
+            return report("no names in \(PortNameServer.shared.path) (see PORTS_DIRECTORY)")
         }
         let isHandling = reports.contains { $0.handling != nil }
         // Where there is little room, what is handled matters more than since when, and for whom; `info` has all.

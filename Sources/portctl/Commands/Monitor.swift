@@ -18,9 +18,7 @@ struct Monitor: ParsableCommand {
             that are left out. The exit status is 4 when all ports have ended.
             """)
 
-    @Argument(
-        help: "The ports' names.",
-        completion: .custom { _, _, _ in ((try? PortNameServer.shared.found()) ?? []).map(\.name).sorted() })
+    @Argument(help: "The ports' names.", completion: .names)
     var names: [String]
     @Option(help: "Only messages with this id.")
     var id: UInt32?
@@ -61,9 +59,9 @@ struct Monitor: ParsableCommand {
             Task.detached {
                 do {
                     try await lines.follow(monitor, of: name)
-                    Portctl.report("the port “\(name)” has ended")
+                    report("the port “\(name)” has ended")
                 } catch {
-                    if !(error is CancellationError) { Portctl.report(error) }
+                    if !(error is CancellationError) { report(error) }
                 }
                 lines.sourceEnded()
             }
@@ -74,7 +72,7 @@ struct Monitor: ParsableCommand {
         let haveEnded = lines.areAllSourcesEnded
         lines.end()
         for task in tasks { task.cancel() }
-        if !output.isJSON { for name in names { Portctl.report("“\(name)”: \(lines.tally(of: name).text)") } }
+        if !output.isJSON { for name in names { report("“\(name)”: \(lines.tally(of: name).text)") } }
         if haveEnded { throw ExitCode(4) }
     }
 }
@@ -119,7 +117,7 @@ private final class Lines: Sendable {
                 Task {
                     // The end of portctl itself leaves the question without an answer.
                     if let trouble = await PortReport.trouble(of: name), !isOver {
-                        Portctl.report("“\(name)”: \(trouble)")
+                        report("“\(name)”: \(trouble)")
                     }
                 }
             }

@@ -64,17 +64,33 @@ func shortTime(_ seconds: Int) -> String {
 
 func clockTime(_ seconds: Int) -> String { time(seconds, isUTC: false, "%H:%M:%S") }
 
-private func time(_ seconds: Int, isUTC: Bool, _ format: String) -> String {
+private func time(_ seconds: Int, isUTC: Bool, _ pattern: String) -> String {
     var (seconds, fields) = (time_t(seconds), tm())
     if isUTC { gmtime_r(&seconds, &fields) } else { localtime_r(&seconds, &fields) }
     var buffer = [CChar](repeating: 0, count: 64)
-    let count = strftime(&buffer, buffer.count, format, &fields)
+    let count = strftime(&buffer, buffer.count, pattern, &fields)
     return String(decoding: buffer.prefix(count).map { UInt8(bitPattern: $0) }, as: UTF8.self)
 }
 
 func milliseconds(_ duration: Duration) -> String {
     let microseconds = Int(duration / .microseconds(1))
     return "\(microseconds / 1000)." + padded(microseconds % 1000, to: 3)
+}
+
+/// A duration in the unit that leaves one to three digits before the point.
+func readable(_ duration: Duration) -> String {
+    let nanoseconds = duration / .nanoseconds(1)
+    for (unit, name) in [(1e9, "s"), (1e6, "ms"), (1e3, "µs")] where nanoseconds >= unit {
+        let value = nanoseconds / unit
+        return "\(rounded(value, value >= 100 ? 0 : value >= 10 ? 1 : 2)) \(name)"
+    }
+    return "\(Int(nanoseconds.rounded())) ns"
+}
+
+private func rounded(_ value: Double, _ decimals: Int) -> String {
+    let scale = (0..<decimals).reduce(1) { scale, _ in scale * 10 }
+    let scaled = Int((value * Double(scale)).rounded())
+    return decimals == 0 ? "\(scaled)" : "\(scaled / scale)." + padded(scaled % scale, to: decimals)
 }
 
 func padded(_ number: Int, radix: Int = 10, to width: Int) -> String {

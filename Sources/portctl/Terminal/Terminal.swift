@@ -5,7 +5,7 @@ import Synchronization
 
 /// A terminal whose window a command fills. Keys come at once, and are not shown; the exit restores the terminal.
 final class Terminal: Sendable {
-    /// What the command has to do.
+    /// A wish of the user.
     enum Event { case end, redraw }
 
     private static let former = Mutex<termios?>(nil)
@@ -21,7 +21,7 @@ final class Terminal: Sendable {
         atexit { Terminal.restore() }
     }
 
-    /// Hides the cursor, has lines cut that are too long, and clears the screen.
+    /// Hides the cursor, makes the terminal cut long lines, and clears the screen.
     private func begin() {
         write("\u{1B}[?25l\u{1B}[?7l\u{1B}[2J".utf8)
         var settings = termios()
@@ -38,7 +38,7 @@ final class Terminal: Sendable {
         tcsetattr(STDIN_FILENO, TCSANOW, &settings)
     }
 
-    /// Has a loop tell of keys and of a change of the window's size.
+    /// Calls `tell` on a loop for keys and for a change of the window's size.
     func watch(in loop: ThreadRunLoop, _ tell: @escaping @Sendable (Event) -> Void) throws {
         try loop.add(.signal(SIGWINCH) { _ in tell(.redraw) })
         try loop.add(
@@ -60,17 +60,9 @@ final class Terminal: Sendable {
             })
     }
 
-    private var size: (rows: Int, columns: Int) {
-        var size = winsize()
-        guard ioctl(STDOUT_FILENO, UInt(TIOCGWINSZ), &size) == 0, size.ws_row > 0, size.ws_col > 0 else {
-            return (24, 80)
-        }
-        return (Int(size.ws_row), Int(size.ws_col))
-    }
-
     /// Fills the window with as many rows as it has room for.
     func show(_ table: Table) {
-        let (rows, columns) = size
+        let (rows, columns) = terminalSize ?? (24, 80)
         let lines = table.lines(toWidth: columns, isStyled: Style.isUsed)
         var shown = Array(lines.prefix(rows))
         if lines.count > rows, rows > 1 { shown[rows - 1] = "… \(lines.count - rows + 1) more" }
@@ -81,3 +73,13 @@ final class Terminal: Sendable {
     /// Leaves the last lines, and what comes next below them.
     func leave() { write("\r\n".utf8) }
 }
+
+/// The size of the terminal that is the standard output; nil for another output.
+private var terminalSize: (rows: Int, columns: Int)? {
+    var size = winsize()
+    guard ioctl(STDOUT_FILENO, UInt(TIOCGWINSZ), &size) == 0, size.ws_row > 0, size.ws_col > 0 else { return nil }
+    return (Int(size.ws_row), Int(size.ws_col))
+}
+
+/// The columns of the terminal that is the standard output; nil for another output, which gets all text.
+var terminalWidth: Int? { terminalSize?.columns }

@@ -1,7 +1,7 @@
 import ArgumentParser
 import RunLoops
 
-/// What an asynchronous call returns or throws.
+/// Waits for an asynchronous call, and returns or throws its outcome.
 func awaited<Value: Sendable>(_ body: @escaping @Sendable () async throws -> Value) throws -> Value {
     let outcome = Outcome<Value>()
     Task.detached {

@@ -1,14 +1,24 @@
 import ArgumentParser
 import Glibc
+import Ports
 
-struct PageFile: ParsableArguments {
+struct OutputOption: ParsableArguments {
     @Option(name: .shortAndLong, help: "The file; - writes to the standard output.", completion: .file())
     var output: String?
 
     /// Throws at once when the file cannot be written, before there is anything to write.
-    func check(default name: String) throws {
-        let path = output ?? name
-        if path == "-" { return }
+    func file(default path: String) throws -> OutputFile { try OutputFile(path: output ?? path) }
+}
+
+/// A file that a command will write; - stands for the standard output.
+struct OutputFile {
+    let path: String
+
+    var isStandardOutput: Bool { path == "-" }
+
+    fileprivate init(path: String) throws {
+        self.path = path
+        if isStandardOutput { return }
         // Without opening it: the reader of a FIFO would see its end.
         var status = stat()
         if stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFDIR { throw CannotWrite(path: path, errno: EISDIR) }
@@ -17,15 +27,15 @@ struct PageFile: ParsableArguments {
         if path.isEmpty || !isWritable { throw CannotWrite(path: path, errno: errno) }
     }
 
-    func write(_ html: String, default name: String) throws {
-        let path = output ?? name
-        if path == "-" { return portctl.write(html.utf8) }
+    /// - Parameter use: The instruction for the reader after the file's name.
+    func write(_ text: String, use: String? = nil) throws {
+        if isStandardOutput { return portctl.write(text.utf8) }
         guard let file = fopen(path, "w") else { throw CannotWrite(path: path, errno: errno) }
-        let bytes = Array(html.utf8)
+        let bytes = Array(text.utf8)
         let count = fwrite(bytes, 1, bytes.count, file)
         let isClosed = fclose(file) == 0
         guard count == bytes.count, isClosed else { throw CannotWrite(path: path, errno: errno) }
-        print("wrote \(path.escaped): open it in a browser")
+        print("wrote \(path.escaped)" + (use.map { ": \($0)" } ?? ""))
     }
 }
 

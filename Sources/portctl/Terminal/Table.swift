@@ -45,7 +45,7 @@ struct Table {
     }
 }
 
-/// The columns of a terminal that a text takes: those of wide characters are two.
+/// The columns of a terminal that a text takes. A wide character takes two.
 func columns(of text: String) -> Int { text.reduce(0) { $0 + columns(of: $1) } }
 
 private func columns(of character: Character) -> Int {
@@ -57,26 +57,25 @@ private func columns(of character: Character) -> Int {
     return isWide ? 2 : 1
 }
 
-/// The text without its middle, if it is too long: names differ at their ends.
+/// The text without its middle, if it is too long, because names differ at their ends.
 func shortened(_ text: String, to width: Int) -> String {
     if columns(of: text) <= width { return text }
     if width < 1 { return "" }
-    var (head, tail) = ("", "")
-    var left = width - 1
-    var rest = Substring(text)
     // The end gets the odd column.
-    while let next = head.count < tail.count ? rest.first : rest.last, columns(of: next) <= left {
-        left -= columns(of: next)
-        if head.count < tail.count {
-            head.append(rest.removeFirst())
-        } else {
-            tail.insert(rest.removeLast(), at: tail.startIndex)
-        }
-    }
-    return head + "…" + tail
+    return leading(text, width: (width - 1) / 2) + "…"
+        + String(leading(String(text.reversed()), width: width / 2).reversed())
 }
 
-/// The words of a text in lines of a width; a word that is longer has a line of its own.
+/// The first characters of a text that fit into a width.
+private func leading(_ text: String, width: Int) -> Substring {
+    var left = width
+    return text.prefix { character in
+        left -= columns(of: character)
+        return left >= 0
+    }
+}
+
+/// The words of a text in lines of a width. A word that is longer has a line of its own.
 func wrapped(_ text: String, toWidth width: Int?) -> [String] {
     guard let width, columns(of: text) > width else { return [text] }
     var lines: [String] = []

@@ -53,8 +53,8 @@ struct Wait: ParsableCommand {
             }
         } catch {
             switch error {
-            case .nameNotFound, .nameInUse: throw Portctl.timeout(error)
-            case .cannotConnect where deadline.map({ $0 <= .now }) ?? false: throw Portctl.timeout(error)
+            case .nameNotFound, .nameInUse: throw ExitCode.timeout(error)
+            case .cannotConnect where deadline.map({ $0 <= .now }) ?? false: throw ExitCode.timeout(error)
             default: throw error
             }
         }
