@@ -6,7 +6,8 @@ struct Map: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Draw which processes send to which named ports, and which ports are in trouble.",
         discussion:
-            "The formats: html is a page for a browser, in map.html unless -o names a file; dot is for Graphviz.")
+            "The formats: html is a page for a browser, in map.html unless -o names a file. dot is a graph for Graphviz."
+    )
 
     enum Format: String, ExpressibleByArgument, CaseIterable { case html, dot, json }
 

@@ -38,7 +38,7 @@ struct Request: ParsableCommand {
         if output.isJSON { return showJSON(reply) }
         guard let reply, !reply.isEmpty else { return }
         write(reply)
-        // Only for a person at a terminal.
+        // A person at a terminal gets a newline, a program only the reply.
         if isatty(STDOUT_FILENO) == 1, reply.last != UInt8(ascii: "\n") { print("") }
     }
 

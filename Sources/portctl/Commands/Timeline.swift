@@ -7,9 +7,9 @@ struct Timeline: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Record the run loops that serve a port, and draw their passes, callouts and sleeps.",
         discussion: """
-            The owner's process records, for at most a minute: the newest 32,768 events of each loop. The formats: html is a \
-            page for a browser, in timeline.html unless -o names a file; perfetto is a trace for https://ui.perfetto.dev \
-            and Chrome, which also has the port's messages.
+            The owner's process records for at most a minute, and keeps the newest 32,768 events of each loop. The formats: \
+            html is a page for a browser, in timeline.html unless -o names a file. perfetto is a trace for \
+            https://ui.perfetto.dev and Chrome, which also has the port's messages.
             """)
 
     enum Format: String, ExpressibleByArgument, CaseIterable { case html, perfetto, json }

@@ -29,7 +29,7 @@ extension PortDrawing {
     }
 }
 
-/// A string of Graphviz of some lines, in which a backslash or an ampersand of a name has no meaning.
+/// Lines as a string of Graphviz. Backslashes and ampersands of names have no meaning in it.
 private func quoted(_ lines: String...) -> String { quoted(lines) }
 
 private func quoted(_ lines: [String]) -> String {

@@ -6,7 +6,8 @@ struct OutputOption: ParsableArguments {
     @Option(name: .shortAndLong, help: "The file; - writes to the standard output.", completion: .file())
     var output: String?
 
-    /// Throws at once when the file cannot be written, before there is anything to write.
+    /// The chosen file.
+    /// - Throws: An error when the file cannot be written, before there is anything to write.
     func file(default path: String) throws -> OutputFile { try OutputFile(path: output ?? path) }
 }
 
@@ -19,7 +20,7 @@ struct OutputFile {
     fileprivate init(path: String) throws {
         self.path = path
         if isStandardOutput { return }
-        // Without opening it: the reader of a FIFO would see its end.
+        // The check does not open the file, because the reader of a FIFO would see its end.
         var status = stat()
         if stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFDIR { throw CannotWrite(path: path, errno: EISDIR) }
         let folder = path.lastIndex(of: "/").map { String(path[...$0]) } ?? "."

@@ -26,12 +26,12 @@ private func failOutput(_ error: Int32) -> Never {
     exit(1)
 }
 
-/// Ends as a write would, if the reader of the standard output has closed it.
+/// Ends the process as a write would, if the reader of the standard output has closed it.
 func endUnread() {
     var output = pollfd(fd: STDOUT_FILENO, events: 0, revents: 0)
     guard poll(&output, 1, 0) > 0, Int32(output.revents) & POLLERR != 0 else { return }
     raise(SIGPIPE)
-    // SIGPIPE is ignored.
+    // The signal was ignored, or the process would have ended.
     failOutput(EPIPE)
 }
 
@@ -39,7 +39,7 @@ func print(_ table: Table) {
     for line in table.lines(toWidth: terminalWidth, isStyled: Style.isUsed) { print(line) }
 }
 
-/// Facts, each with its title: a long one goes on below itself.
+/// Writes facts, each beside its title. The further lines of a long fact stand below its first.
 func print(facts rows: [(title: String, text: String)], style: (_ title: String) -> Style? = { _ in nil }) {
     let indent = (rows.map { columns(of: $0.title) }.max() ?? 0) + 2
     for (title, text) in rows {
@@ -56,7 +56,7 @@ func time(_ seconds: Int, isUTC: Bool = false) -> String {
     time(seconds, isUTC: isUTC, isUTC ? "%Y-%m-%dT%H:%M:%SZ" : "%Y-%m-%d %H:%M:%S")
 }
 
-/// The time of today, or the day.
+/// The time of day if it is today, else the day.
 func shortTime(_ seconds: Int) -> String {
     let day = time(seconds, isUTC: false, "%Y-%m-%d")
     return day == time(Int(Glibc.time(nil)), isUTC: false, "%Y-%m-%d") ? clockTime(seconds) : day

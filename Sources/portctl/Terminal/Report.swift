@@ -3,7 +3,7 @@ import Glibc
 import Ports
 import RunLoops
 
-/// An error of a command's own, with the remedy.
+/// An error that only a command can have. Its text has the remedy.
 protocol Problem: Error, CustomStringConvertible {}
 
 extension RunLoopError: Problem {}

@@ -1,6 +1,6 @@
 import Glibc
 
-/// How words stand out at a terminal.
+/// A way for words to stand out at a terminal.
 enum Style: String {
     case error = "1;31", warning = "33", good = "32", quiet = "2", strong = "1"
 

@@ -11,7 +11,7 @@ struct Table {
     private static let least = 10
     private static let gap = 2
 
-    /// - Parameter width: The columns to fit into: long texts lose their middle. Nil for any number.
+    /// - Parameter width: The width to fit into, by leaving out the middle of long texts; nil for any width.
     func lines(toWidth width: Int? = nil, isStyled: Bool = false) -> [String] {
         let widths = fitted(to: width)
         return rows.enumerated().map { number, row in
@@ -31,7 +31,7 @@ struct Table {
         }
     }
 
-    /// The widest columns give way first.
+    /// The widths of the columns. The widest give way first.
     private func fitted(to width: Int?) -> [Int] {
         var widths = (0..<(rows.first?.count ?? 0)).map { column in rows.map { columns(of: $0[column]) }.max() ?? 0 }
         guard let width else { return widths }

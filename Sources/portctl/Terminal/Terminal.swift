@@ -45,7 +45,7 @@ final class Terminal: Sendable {
             .signal(SIGTSTP) { [self] _ in
                 Self.restore()
                 kill(getpid(), SIGSTOP)
-                // The process goes on here, some time later.
+                // The process continues here after SIGCONT.
                 begin()
                 tell(.redraw)
             })
@@ -55,7 +55,7 @@ final class Terminal: Sendable {
                 var keys = [UInt8](repeating: 0, count: 64)
                 let count = read(STDIN_FILENO, &keys, keys.count)
                 if count <= 0 { return source.invalidate() }
-                // ^D is no end of the file any more.
+                // Without line editing, ^D is a key, not the end of the input.
                 if keys[..<count].contains(where: { "qQ\u{04}".utf8.contains($0) }) { tell(.end) }
             })
     }
@@ -70,7 +70,7 @@ final class Terminal: Sendable {
         write(("\u{1B}[H" + text + "\u{1B}[J").utf8)
     }
 
-    /// Leaves the last lines, and what comes next below them.
+    /// Leaves the last table on the screen. Later output appears below it.
     func leave() { write("\r\n".utf8) }
 }
 
