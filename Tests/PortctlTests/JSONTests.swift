@@ -53,8 +53,9 @@ import Testing
     }
 
     @Test func `the page on portctl explains each field`() throws {
-        let file = "../../../Sources/SwiftPortsGuide/SwiftPortsGuide.docc/Portctl.md"
-        let page = try String(contentsOf: URL(filePath: #filePath).appending(path: file), encoding: .utf8)
+        let file = "../../Sources/SwiftPortsGuide/SwiftPortsGuide.docc/Portctl.md"
+        let folder = URL(filePath: #filePath).deletingLastPathComponent()
+        let page = try String(contentsOf: folder.appending(path: file), encoding: .utf8)
         _ = try registry.serve("clock")
         var found: Set<String> = []
         let commands = [

@@ -71,7 +71,25 @@ private struct JSONMembers<Key: CodingKey>: KeyedEncodingContainerProtocol {
     func encodeNil(forKey key: Key) { encoder.add("null", key) }
     func encode<Value: Encodable>(_ value: Value, forKey key: Key) { encoder.add(json(value), key) }
 
-    func encodeIfPresent<Value: Encodable>(_ value: Value?, forKey key: Key) {
+    func encodeIfPresent<Value: Encodable>(_ value: Value?, forKey key: Key) { add(value, key) }
+
+    // Without these, the standard library's own forms would leave a nil out.
+    func encodeIfPresent(_ value: Bool?, forKey key: Key) { add(value, key) }
+    func encodeIfPresent(_ value: String?, forKey key: Key) { add(value, key) }
+    func encodeIfPresent(_ value: Double?, forKey key: Key) { add(value, key) }
+    func encodeIfPresent(_ value: Float?, forKey key: Key) { add(value, key) }
+    func encodeIfPresent(_ value: Int?, forKey key: Key) { add(value, key) }
+    func encodeIfPresent(_ value: Int8?, forKey key: Key) { add(value, key) }
+    func encodeIfPresent(_ value: Int16?, forKey key: Key) { add(value, key) }
+    func encodeIfPresent(_ value: Int32?, forKey key: Key) { add(value, key) }
+    func encodeIfPresent(_ value: Int64?, forKey key: Key) { add(value, key) }
+    func encodeIfPresent(_ value: UInt?, forKey key: Key) { add(value, key) }
+    func encodeIfPresent(_ value: UInt8?, forKey key: Key) { add(value, key) }
+    func encodeIfPresent(_ value: UInt16?, forKey key: Key) { add(value, key) }
+    func encodeIfPresent(_ value: UInt32?, forKey key: Key) { add(value, key) }
+    func encodeIfPresent(_ value: UInt64?, forKey key: Key) { add(value, key) }
+
+    private func add<Value: Encodable>(_ value: Value?, _ key: Key) {
         encoder.add(value.map { json($0) } ?? "null", key)
     }
 
