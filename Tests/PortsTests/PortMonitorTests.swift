@@ -217,7 +217,8 @@ import Testing
         let size = bytes.withUnsafeMutableBytes { packet.write(to: $0) }
         #expect(bytes.prefix(size).withUnsafeBytes { QuestionPacket($0) } == packet)
         guard case .monitor(longest)? = BoundedCoding.decode(PortQuestion.self, from: question) else {
-            return Issue.record("the filter has changed")
+            Issue.record("the filter has changed")
+            return
         }
         _ = try PortMonitor(port.sendRight, filter: longest, before: .patience)
         var longer = longest
