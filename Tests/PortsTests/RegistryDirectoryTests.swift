@@ -109,8 +109,8 @@ import Testing
             plain: "the registry directory \(plain) (from PORTS_DIRECTORY) cannot be trusted: it is no directory, or a "
                 + "link to one; name the directory itself",
             sandbox.file("no/parent"): "the registry directory cannot be used: mkdir failed on "
-                + "\(sandbox.file("no/parent")) (from PORTS_DIRECTORY): No such file or directory; make the directory "
-                + "that it is to be in, or set PORTS_DIRECTORY",
+                + "\(sandbox.file("no/parent")) (from PORTS_DIRECTORY): No such file or directory; make the parent "
+                + "directory, or set PORTS_DIRECTORY",
         ]
         for (path, text) in expected { #expect(words(path) == [text + "\n", text + "\n"]) }
     }

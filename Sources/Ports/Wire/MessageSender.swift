@@ -11,8 +11,10 @@ public struct MessageSender: Sendable, Hashable {
 extension MessageSender {
     /// Reads "localhost:UID:GID:PID", libzmq's `Peer-Address`.
     init?(peerAddress text: UnsafeBufferPointer<UInt8>) {
-        let fields = text.split(separator: UInt8(ascii: ":")).suffix(3).map { String(decoding: $0, as: UTF8.self) }
-        guard fields.count == 3, let uid = UInt32(fields[0]), let gid = UInt32(fields[1]), let pid = Int32(fields[2])
+        let parts = text.split(separator: UInt8(ascii: ":"), omittingEmptySubsequences: false)
+        let fields = parts.dropFirst().suffix(3).map { UInt32(String(decoding: $0, as: UTF8.self)) }
+        guard fields.count == 3, let uid = fields[0], let gid = fields[1],
+            let pid = fields[2].flatMap(Int32.init(exactly:))
         else { return nil }
         self.init(pid: pid, uid: uid, gid: gid)
     }
