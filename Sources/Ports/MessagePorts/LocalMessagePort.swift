@@ -118,7 +118,7 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
             .init(ofDelegate: { [taken] in MessagePortRequest.handler(current(), taken) }))
     }
 
-    /// Describes the requests with an id for observers of the port: `portctl`, ``PortMonitor``, the log.
+    /// Describes the requests with an id for observers of the port: `portctl`, the module PortsInspection, the log.
     ///
     ///     let server = try LocalMessagePort(name: "com.example.echo")
     ///     server.setKind(RequestKind(name: "Wait for a change", mayLast: true), ofRequests: 7)
