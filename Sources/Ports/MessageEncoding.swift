@@ -41,7 +41,7 @@ enum MessageEncoding {
 
     static func frame(
         id: UInt32, bytes: RawSpan, replyPort: MachPort.SendRight?, to port: SendChannel
-    ) throws(PortError) -> Frame {
+    ) throws(PortError) -> ZeroMQFrame {
         let reply = try replyPort?.channel.exposedRight()
         let header = WireHeader(id: id, count: 1, replySize: reply?.size ?? 0)
         return try frame(header, reply, size: bytes.byteCount, to: port) { target in
@@ -54,7 +54,7 @@ enum MessageEncoding {
 
     static func frame(
         _ message: MachPort.Message, kind: Wire.Kind = .message, request: UInt64 = 0, to port: SendChannel
-    ) throws(PortError) -> Frame {
+    ) throws(PortError) -> ZeroMQFrame {
         let components = message.components
         let reply = try message.replyPort?.channel.exposedRight()
         var rights: [WireRight] = []
@@ -94,10 +94,10 @@ enum MessageEncoding {
     private static func frame(
         _ header: WireHeader, _ reply: WireRight?, size componentsSize: Int, to port: SendChannel,
         _ writeComponents: (UnsafeMutableRawBufferPointer) -> Void
-    ) throws(PortError) -> Frame {
+    ) throws(PortError) -> ZeroMQFrame {
         let size = header.componentsOffset + componentsSize
         try port.check(size: size)
-        var frame = try zeroMQ { () throws(ZeroMQError) in try Frame(count: size) }
+        var frame = try zeroMQ { () throws(ZeroMQError) in try ZeroMQFrame(count: size) }
         frame.withUnsafeMutableBytes { target in
             header.write(to: target)
             write(reply, to: target, at: header.replyOffset)

@@ -23,7 +23,7 @@ struct ClosedSockets: ~Copyable, Sendable {
     ///
     /// - Returns: False when there are no more than `most`, or the reaper has not ended them in time.
     @discardableResult
-    func awaitEnd(ifMoreThan most: Int, in context: Context) -> Bool {
+    func awaitEnd(ifMoreThan most: Int, in context: ZeroMQContext) -> Bool {
         guard count.load(ordering: .acquiring) > most else { return false }
         return waiting.withLock { _ in
             let closed = count.load(ordering: .acquiring)
@@ -38,9 +38,9 @@ struct ClosedSockets: ~Copyable, Sendable {
 
     /// Closes another socket, and waits until the reaper disconnects it. By then the reaper has ended all sockets
     /// before it.
-    private static func passReaper(in context: Context) throws(ZeroMQError) -> Bool {
+    private static func passReaper(in context: ZeroMQContext) throws(ZeroMQError) -> Bool {
         let address = "inproc://reaper"
-        let witness = try Socket(atOnce: .pull, in: context)
+        let witness = try ZeroMQSocket(atOnce: .pull, in: context)
         try witness.bind(address)
         defer { try? witness.unbind(address) }
         try connectAndClose(address, seenBy: witness, in: context)
@@ -51,9 +51,9 @@ struct ClosedSockets: ~Copyable, Sendable {
     }
 
     private static func connectAndClose(
-        _ address: String, seenBy witness: borrowing Socket, in context: Context
+        _ address: String, seenBy witness: borrowing ZeroMQSocket, in context: ZeroMQContext
     ) throws(ZeroMQError) {
-        let last = try Socket(atOnce: .push, in: context)
+        let last = try ZeroMQSocket(atOnce: .push, in: context)
         try last.set(.linger(0))
         try last.connect(address)
         // Handles the connection. From here on, only its end makes the descriptor readable.

@@ -119,8 +119,8 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         return port
     }()
 
-    private static func madeFrame(_ bytes: UnsafeRawBufferPointer) -> Frame? {
-        guard var frame = try? Frame(count: bytes.count) else { return nil }
+    private static func madeFrame(_ bytes: UnsafeRawBufferPointer) -> ZeroMQFrame? {
+        guard var frame = try? ZeroMQFrame(count: bytes.count) else { return nil }
         frame.withUnsafeMutableBytes { $0.copyMemory(from: bytes) }
         return frame
     }

@@ -18,14 +18,14 @@ import ZeroMQ
 
     /// Sends frames past the library.
     private func send(_ count: Int, to target: Target, _ frame: () -> [UInt8]) throws {
-        let context = try Context()
+        let context = try ZeroMQContext()
         do {
-            let socket = try Socket(.push, in: context)
+            let socket = try ZeroMQSocket(.push, in: context)
             try socket.set(.linger(-1))
             try socket.connect("ipc://" + target.path)
             for _ in 0..<count {
                 let bytes = frame()
-                var frame = try Frame(count: bytes.count)
+                var frame = try ZeroMQFrame(count: bytes.count)
                 frame.withUnsafeMutableBytes { $0.copyBytes(from: bytes) }
                 #expect(try waitUntil { try socket.send(&frame) })
             }

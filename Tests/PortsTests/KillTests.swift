@@ -120,26 +120,26 @@ import ZeroMQ
 
     /// Has bound the socket path of somebody else's port.
     private final class Impostor {
-        private static let context = Result { () throws(ZeroMQError) in try Context() }
-        private let socket: Socket
+        private static let context = Result { () throws(ZeroMQError) in try ZeroMQContext() }
+        private let socket: ZeroMQSocket
         private let path: String
 
         init(_ path: String) throws {
             self.path = path
-            socket = try Socket(.pull, in: Self.context.get())
+            socket = try ZeroMQSocket(.pull, in: Self.context.get())
             try socket.bind("ipc://\(path)")
         }
 
         deinit { unlink(path) }
 
         func expectNothing() throws {
-            let sender = try Socket(.push, in: Self.context.get())
+            let sender = try ZeroMQSocket(.push, in: Self.context.get())
             try sender.set(.linger(0))
             try sender.connect("ipc://\(path)")
-            var mark = try Frame(count: 3)
+            var mark = try ZeroMQFrame(count: 3)
             mark.withUnsafeMutableBytes { $0.copyBytes(from: [1, 2, 3]) }
             #expect(try sender.send(&mark))
-            var frame = Frame()
+            var frame = ZeroMQFrame()
             #expect(waitUntil { (try? socket.receive(&frame)) == true })
             #expect(frame.withUnsafeBytes { Array($0) } == [1, 2, 3])
         }

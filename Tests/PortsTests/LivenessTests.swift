@@ -88,7 +88,7 @@ import ZeroMQ
     @Test func `what a cut connection has not told of taken bytes holds up no sender`() throws {
         let (listener, right) = try stand(byteLimit: 1000)
         let incarnation = right.id.incarnation
-        let socket = try Socket(.pull, in: try Context())
+        let socket = try ZeroMQSocket(.pull, in: try ZeroMQContext())
         try socket.bind("ipc://\(sandbox.file("\(incarnation)/1"))")
         right.onInvalidation {}
         let first = accept(listener, incarnation)

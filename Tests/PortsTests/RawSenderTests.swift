@@ -115,7 +115,7 @@ import ZeroMQ
 
     @Test func `who has sent a frame without any mark is not known`() throws {
         let bytes = try frame(100)
-        var frame = try Frame(count: bytes.count)
+        var frame = try ZeroMQFrame(count: bytes.count)
         frame.withUnsafeMutableBytes { $0.copyBytes(from: bytes) }
         let received = ReceivedFrame(frame, PortRuntime.shared.channels)
         #expect(received.malformed == nil)

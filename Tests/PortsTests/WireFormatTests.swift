@@ -116,7 +116,7 @@ import ZeroMQ
 
     /// Reads everything that the frame lets be read.
     private func readAll(_ bytes: [UInt8]) throws {
-        var frame = try Frame(count: bytes.count)
+        var frame = try ZeroMQFrame(count: bytes.count)
         frame.withUnsafeMutableBytes { $0.copyBytes(from: bytes) }
         let received = ReceivedFrame(frame, PortRuntime.shared.channels)
         guard received.malformed == nil else { return }
@@ -186,7 +186,7 @@ import ZeroMQ
         // Looking for each from the beginning would take hours.
         let count = 1_000_000
         let header = WireHeader(count: count)
-        var sent = try Frame(count: header.componentsOffset)
+        var sent = try ZeroMQFrame(count: header.componentsOffset)
         sent.withUnsafeMutableBytes { bytes in
             bytes.initializeMemory(as: UInt8.self, repeating: 0)
             header.write(to: bytes)
@@ -207,7 +207,7 @@ import ZeroMQ
         let right = try other.nameServer.port(forName: "test")
         let bad = Shared(0)
         for bytes in [[], [1, 2, 3], [1, 2, 3, 4], Array(rich.dropLast()), [UInt8](repeating: 0xFF, count: 64)] {
-            var frame = try Frame(count: bytes.count)
+            var frame = try ZeroMQFrame(count: bytes.count)
             frame.withUnsafeMutableBytes { $0.copyBytes(from: bytes) }
             var message = OutgoingMessage.frame(frame)
             try right.channel.send(&message, before: .patience)

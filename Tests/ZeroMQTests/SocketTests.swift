@@ -7,15 +7,15 @@ import Testing
 @Suite struct SocketTests {
     /// Two connected ends.
     private struct Ends: ~Copyable {
-        let sender: Socket
-        let receiver: Socket
+        let sender: ZeroMQSocket
+        let receiver: ZeroMQSocket
 
         static func made(marks: Int32 = 10) throws -> Ends {
-            let context = try Context()
-            let receiver = try Socket(.pull, in: context)
+            let context = try ZeroMQContext()
+            let receiver = try ZeroMQSocket(.pull, in: context)
             try receiver.set(.receiveHighWaterMark(marks))
             try receiver.bind("inproc://ends")
-            let sender = try Socket(.push, in: context)
+            let sender = try ZeroMQSocket(.push, in: context)
             try sender.set(.sendHighWaterMark(marks))
             try sender.set(.linger(0))
             try sender.connect("inproc://ends")
@@ -23,8 +23,8 @@ import Testing
         }
     }
 
-    private func frame(_ bytes: [UInt8]) throws -> Frame {
-        var frame = try Frame(count: bytes.count)
+    private func frame(_ bytes: [UInt8]) throws -> ZeroMQFrame {
+        var frame = try ZeroMQFrame(count: bytes.count)
         frame.withUnsafeMutableBytes { $0.copyBytes(from: bytes) }
         return frame
     }
@@ -34,7 +34,7 @@ import Testing
         let bytes = (0..<count).map { UInt8(truncatingIfNeeded: $0) }
         let ends = try Ends.made()
         var sent = try frame(bytes)
-        var received = Frame()
+        var received = ZeroMQFrame()
         let wasSent = try ends.sender.send(&sent)
         let rest = sent.count
         #expect(wasSent)
@@ -65,7 +65,7 @@ import Testing
         let (full, waiting) = (try ends.sender.events(), try ends.receiver.events())
         #expect(full == [])
         #expect(waiting == .receivable)
-        var received = Frame()
+        var received = ZeroMQFrame()
         while try ends.receiver.receive(&received) { sent -= 1 }
         let events = try ends.sender.events()
         #expect(sent == 0)
@@ -73,10 +73,10 @@ import Testing
     }
 
     @Test func `errors name the call and the cause`() throws {
-        let context = try Context(maxSockets: 2)
-        let first = try Socket(.pull, in: context)
-        let second = try Socket(.pull, in: context)
-        #expect(throws: ZeroMQError(call: "zmq_socket", code: EMFILE)) { _ = try Socket(.pull, in: context) }
+        let context = try ZeroMQContext(maxSockets: 2)
+        let first = try ZeroMQSocket(.pull, in: context)
+        let second = try ZeroMQSocket(.pull, in: context)
+        #expect(throws: ZeroMQError(call: "zmq_socket", code: EMFILE)) { _ = try ZeroMQSocket(.pull, in: context) }
         try first.bind("inproc://taken")
         #expect(throws: ZeroMQError(call: "zmq_bind", code: EADDRINUSE)) { try second.bind("inproc://taken") }
         #expect(
@@ -84,18 +84,18 @@ import Testing
     }
 
     @Test func `the number of another process is no thread's`() {
-        #expect(Context.isRunning(getpid()))
-        #expect(!Context.isRunning(getppid()))
+        #expect(ZeroMQContext.isRunning(getpid()))
+        #expect(!ZeroMQContext.isRunning(getppid()))
     }
 
     @Test func `a frame that there is no memory for throws`() {
-        #expect(throws: ZeroMQError.self) { _ = try Frame(count: Int.max / 2) }
+        #expect(throws: ZeroMQError.self) { _ = try ZeroMQFrame(count: Int.max / 2) }
     }
 
     @Test func `threads that make sockets while their context ends get errors`() throws {
         for _ in 0..<200 {
-            let context = try Context()
-            let threads = (0..<3).map { _ in Helper { while (try? Socket(.pull, in: context)) != nil {} } }
+            let context = try ZeroMQContext()
+            let threads = (0..<3).map { _ in Helper { while (try? ZeroMQSocket(.pull, in: context)) != nil {} } }
             context.terminate()
             for thread in threads { thread.join() }
             #expect(context.maxSockets == 0)
@@ -103,10 +103,10 @@ import Testing
     }
 
     @Test func `a terminated context ends its sockets' calls`() throws {
-        let context = try Context()
-        var socket: Socket? = try Socket(.pull, in: context)
+        let context = try ZeroMQContext()
+        var socket: ZeroMQSocket? = try ZeroMQSocket(.pull, in: context)
         let thread = Helper { context.terminate() }
-        var frame = Frame()
+        var frame = ZeroMQFrame()
         var code: Int32?
         waitUntil {
             do throws(ZeroMQError) { _ = try socket?.receive(&frame) } catch { code = error.code }

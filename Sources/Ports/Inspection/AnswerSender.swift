@@ -39,7 +39,7 @@ final class AnswerSender: Sendable {
                     kind: .message, id: header.id, request: 0, components: [.bytes(bytes)], replyRight: nil, size: size)
             )
         }
-        var frame = try zeroMQ { () throws(ZeroMQError) in try Frame(count: Int(size)) }
+        var frame = try zeroMQ { () throws(ZeroMQError) in try ZeroMQFrame(count: Int(size)) }
         frame.withUnsafeMutableBytes { target in
             header.write(to: target)
             target.setLittle(UInt32(bytes.count), at: header.sizesOffset)

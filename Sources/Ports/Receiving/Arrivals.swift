@@ -7,7 +7,7 @@ import ZeroMQ
 struct Arrivals: ~Copyable {
     enum Next: ~Copyable {
         case local(LocalMessage)
-        case frame(Frame)
+        case frame(ZeroMQFrame)
         case nothing
     }
 
@@ -17,7 +17,7 @@ struct Arrivals: ~Copyable {
     /// Messages that were taken off the list. All takers share them, also a nested run of a loop in a handler.
     private var batch = LocalQueue.Batch()
     /// A frame that was taken to see whether the socket has one.
-    private var heldFrame: Frame?
+    private var heldFrame: ZeroMQFrame?
     /// Whether the socket's descriptor reports the next frame, because the last check of the socket has found none.
     private var isSilent = false
     /// Whether other processes can send. Without them the socket has one connection, the bell's.
@@ -39,7 +39,7 @@ struct Arrivals: ~Copyable {
     ///   - isReported: False when the descriptor has reported nothing since the last check of the socket.
     ///   - makesRoom: Set when the senders that wait for room have to be woken.
     /// - Returns: `nothing` when the list is closed and the socket is empty. Then the next message wakes the takers.
-    mutating func next(_ socket: borrowing Socket?, isReported: Bool = true, makesRoom: inout Bool) -> Next {
+    mutating func next(_ socket: borrowing ZeroMQSocket?, isReported: Bool = true, makesRoom: inout Bool) -> Next {
         if hasPeers { changeTurns() }
         if !isLocalTurn {
             if let frame = nextFrame(socket, isReported) { return .frame(frame) }
@@ -67,7 +67,7 @@ struct Arrivals: ~Copyable {
     /// - Parameters:
     ///   - socket: The port's socket; nil after its end.
     ///   - isReported: Set to false after a check of the socket that has found nothing.
-    mutating func nextOfPeers(_ socket: borrowing Socket?, isReported: inout Bool) -> Frame? {
+    mutating func nextOfPeers(_ socket: borrowing ZeroMQSocket?, isReported: inout Bool) -> ZeroMQFrame? {
         changeTurns()
         guard !isLocalTurn || batch.isEmpty && !queue.hasMessages else { return nil }
         let frame = nextFrame(socket, isReported, isProbe: false)
@@ -87,7 +87,7 @@ struct Arrivals: ~Copyable {
         return batch.popFirst()
     }
 
-    private mutating func nextFrame(_ socket: borrowing Socket?, _ isReported: Bool = true) -> Frame? {
+    private mutating func nextFrame(_ socket: borrowing ZeroMQSocket?, _ isReported: Bool = true) -> ZeroMQFrame? {
         if let held = heldFrame.take() { return held }
         if isSilent, !isReported { return nil }
         // The bell's connection keeps one frame, read or not, and the descriptor reports the next one in any case.
@@ -95,7 +95,7 @@ struct Arrivals: ~Copyable {
             isSilent = (try? socket?.events()) != nil
             return nil
         }
-        var frame = Frame()
+        var frame = ZeroMQFrame()
         repeat {
             isSilent = (try? socket?.receive(&frame)) != true
             if isSilent { return nil }
@@ -108,7 +108,7 @@ struct Arrivals: ~Copyable {
     /// - Parameters:
     ///   - socket: The port's socket; nil after its end.
     ///   - isReported: Whether the descriptor has reported something since the last check of the socket. Set to false.
-    mutating func hasNothing(_ socket: borrowing Socket?, isReported: inout Bool) -> Bool {
+    mutating func hasNothing(_ socket: borrowing ZeroMQSocket?, isReported: inout Bool) -> Bool {
         guard batch.isEmpty, !queue.hasMessages else { return false }
         heldFrame = nextFrame(socket, isReported)
         isReported = false
@@ -116,7 +116,7 @@ struct Arrivals: ~Copyable {
     }
 
     /// Whether a message waits. If not, the list is closed, and the next message wakes the takers.
-    mutating func hasMore(_ socket: borrowing Socket?) -> Bool {
+    mutating func hasMore(_ socket: borrowing ZeroMQSocket?) -> Bool {
         while batch.isEmpty, heldFrame == nil {
             batch = queue.takeAll()
             if !batch.isEmpty { break }
@@ -127,10 +127,12 @@ struct Arrivals: ~Copyable {
     }
 
     /// Takes the next frame if it is a drain probe.
-    mutating func nextProbe(_ socket: borrowing Socket?) -> Frame? { nextFrame(socket, isProbe: true) }
+    mutating func nextProbe(_ socket: borrowing ZeroMQSocket?) -> ZeroMQFrame? { nextFrame(socket, isProbe: true) }
 
     /// Takes the next frame if it is a whole message, and a drain probe or not, as asked.
-    private mutating func nextFrame(_ socket: borrowing Socket?, _ isReported: Bool = true, isProbe: Bool) -> Frame? {
+    private mutating func nextFrame(_ socket: borrowing ZeroMQSocket?, _ isReported: Bool = true, isProbe: Bool)
+        -> ZeroMQFrame?
+    {
         guard let frame = nextFrame(socket, isReported) else { return nil }
         if !frame.isFollowed, Wire.isDrainProbe(frame) == isProbe { return frame }
         heldFrame = consume frame
@@ -138,7 +140,7 @@ struct Arrivals: ~Copyable {
     }
 
     /// Whether no message waits. Silences the socket's descriptor until the next message.
-    mutating func isEmpty(_ socket: borrowing Socket?) -> Bool {
+    mutating func isEmpty(_ socket: borrowing ZeroMQSocket?) -> Bool {
         // The bells are read first, because the messages that a bell announces are on the list by then.
         heldFrame = nextFrame(socket)
         // A further sender makes the descriptor readable again.

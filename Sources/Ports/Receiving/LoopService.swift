@@ -59,7 +59,7 @@ extension Receiver {
         // Whether the loop has to come back to this port. Cleared when the turn finds nothing more.
         var mustRaise = false
         var isReported = !turn.readiness.isEmpty
-        var frame: Frame?
+        var frame: ZeroMQFrame?
         while turn.next() {
             if let message = takeAtHand(&handlers, &frame, &isReported) {
                 inHand.note(message.header, isLocal: true)

@@ -7,9 +7,9 @@ final class ReceivedFrame: Sendable {
     let malformed: Wire.Malformed?
     /// Resolves the rights in the frame.
     let channels: ChannelTable
-    private let frame: Frame
+    private let frame: ZeroMQFrame
 
-    init(_ frame: consuming Frame, _ channels: ChannelTable) {
+    init(_ frame: consuming ZeroMQFrame, _ channels: ChannelTable) {
         var header = WireHeader()
         var malformed: Wire.Malformed?
         frame.withUnsafeBytes { bytes in

@@ -120,9 +120,9 @@ final class Receiver: LocalPort, RegisteredPort {
 
     private enum Taken: ~Copyable {
         case local(LocalMessage, Handler?, isFirst: Bool, makesRoom: Bool, isLast: Bool)
-        case frame(Frame, Handler?, isFirst: Bool, isLast: Bool)
+        case frame(ZeroMQFrame, Handler?, isFirst: Bool, isLast: Bool)
         /// A part of a multipart message.
-        case part(Frame)
+        case part(ZeroMQFrame)
         case nothing
     }
 
@@ -200,7 +200,8 @@ final class Receiver: LocalPort, RegisteredPort {
     ///   - handlers: The handlers of an earlier message. Set when they have changed.
     ///   - frame: Set when the message is a frame.
     ///   - isReported: Set to false after a check of the socket that has found nothing.
-    func takeAtHand(_ handlers: inout Handlers, _ frame: inout Frame?, _ isReported: inout Bool) -> LocalMessage? {
+    func takeAtHand(_ handlers: inout Handlers, _ frame: inout ZeroMQFrame?, _ isReported: inout Bool) -> LocalMessage?
+    {
         guard !hasByteLimit else { return nil }
         var makesRoom = false
         // The former handlers are released after the lock.
@@ -225,7 +226,7 @@ final class Receiver: LocalPort, RegisteredPort {
     }
 
     /// The received frame, unless it is malformed.
-    func checked(_ frame: consuming Frame) -> ReceivedFrame? {
+    func checked(_ frame: consuming ZeroMQFrame) -> ReceivedFrame? {
         let frame = ReceivedFrame(frame, context.channels)
         guard let error = frame.malformed else { return frame }
         noteMalformed(error, in: frame)
@@ -416,7 +417,7 @@ struct PortLimits: Sendable {
 
 /// The state of a receiver, which its lock guards.
 struct ReceiverState: ~Copyable {
-    var socket: Socket?
+    var socket: ZeroMQSocket?
     var arrivals: Arrivals
     var handlers: Receiver.Handlers
     var tapped: Receiver.Tapped?

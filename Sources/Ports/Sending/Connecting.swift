@@ -123,7 +123,7 @@ extension SendChannel {
 
     private func makeSocket(to owner: ControlConnection) throws(PortError) {
         // An optional, because a closure cannot consume what it captures.
-        var made: Socket?
+        var made: ZeroMQSocket?
         do throws(PortError) {
             let highWaterMark = Int32(clamping: max(right.queueLimit, 1))
             made = try channels.sockets.makePush("ipc://" + socketPath, highWaterMark: highWaterMark)

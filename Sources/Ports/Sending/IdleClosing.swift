@@ -22,7 +22,7 @@ extension SendChannel {
             case .probe:
                 let number = UInt64.random(in: 0 ... .max)
                 mayBeLost = true
-                if var frame = try? Frame(drainProbe: number, origin: state.queue.origin),
+                if var frame = try? ZeroMQFrame(drainProbe: number, origin: state.queue.origin),
                     (try? state.socket?.sendNow(&frame)) == true
                 {
                     state.queue.noteProbe(number)
@@ -62,7 +62,7 @@ extension SendChannel {
     }
 }
 
-extension Frame {
+extension ZeroMQFrame {
     fileprivate init(drainProbe number: UInt64, origin: UInt32) throws(ZeroMQError) {
         let header = WireHeader(kind: .drainProbe, request: number, origin: origin)
         try self.init(count: header.componentsOffset)

@@ -27,7 +27,7 @@ final class SendChannel: Sendable {
     struct ChannelState: ~Copyable {
         var queue: SendState
         /// Nil unless the queue is connecting or connected.
-        var socket: Socket?
+        var socket: ZeroMQSocket?
         /// The socket's connection, once it was looked up, which takes a system call for each descriptor.
         var connection: LocalSocket.Connection?
         /// The time since which the socket's connection has been missed; nil once it was found.
@@ -116,7 +116,7 @@ final class SendChannel: Sendable {
     }
 
     /// Sends a frame if there is a connection with room. The short way of most frames.
-    func sendNow(_ frame: inout Frame) -> Bool {
+    func sendNow(_ frame: inout ZeroMQFrame) -> Bool {
         guard hasShortWay else { return false }
         return state.withLock { state in
             guard state.queue.isConnected, state.queue.mayTry(isLast: false),
@@ -311,7 +311,7 @@ final class SendChannel: Sendable {
     }
 
     /// Gives up the bell of a port that is gone.
-    func takeBell() -> Socket? { state.withLock { isLocal ? $0.socket.take() : nil } }
+    func takeBell() -> ZeroMQSocket? { state.withLock { isLocal ? $0.socket.take() : nil } }
 
     /// Returns when no bell is being connected.
     func waitForBell() { state.withLock { _ in } }
@@ -369,7 +369,7 @@ final class SendChannel: Sendable {
 /// A message on its way out: handed over inside the runtime, or a frame for another process.
 enum OutgoingMessage: ~Copyable {
     case local(LocalMessage)
-    case frame(Frame)
+    case frame(ZeroMQFrame)
 
     /// The size as a frame, in bytes.
     var size: Int {

@@ -8,7 +8,7 @@ final class SocketFactory: Sendable {
     private enum State {
         case unused
         /// The spare descriptors are for the end of the runtime, when no other descriptor may be left.
-        case open(Context, spares: [Int32])
+        case open(ZeroMQContext, spares: [Int32])
         case closed
     }
 
@@ -18,7 +18,7 @@ final class SocketFactory: Sendable {
     private static func bellAddress(_ port: PortID) -> String { "inproc://\(port.number)" }
 
     /// Makes a socket that receives a port's messages.
-    func makePull(for port: PortID, highWaterMark: Int32, messageLimit: Int) throws(PortError) -> Socket {
+    func makePull(for port: PortID, highWaterMark: Int32, messageLimit: Int) throws(PortError) -> ZeroMQSocket {
         try make(
             .pull, Self.bellAddress(port),
             [
@@ -32,13 +32,13 @@ final class SocketFactory: Sendable {
 
     /// Makes a socket that wakes a port of this runtime. One bell has the effect of many, because only the readable
     /// descriptor counts. So the connection keeps one frame, which takes 33 KiB less memory than queues.
-    func makeBell(of port: PortID) throws(PortError) -> Socket {
+    func makeBell(of port: PortID) throws(PortError) -> ZeroMQSocket {
         try make(.push, Self.bellAddress(port), [.conflate(true), .linger(0)])
     }
 
     /// Closes the sockets of a port. Ends their connection and gives up their address first, because then libzmq ends
     /// the sockets at once, in the order in which they were closed.
-    static func close(_ pull: consuming Socket, _ bell: consuming Socket?, of port: PortID) {
+    static func close(_ pull: consuming ZeroMQSocket, _ bell: consuming ZeroMQSocket?, of port: PortID) {
         // A call fails when the context is ending. Then the connection ends with the context.
         try? pull.unbind(bellAddress(port))
         guard let bell else { return }
@@ -51,18 +51,20 @@ final class SocketFactory: Sendable {
     }
 
     /// Makes a socket that sends to a port of another process.
-    func makePush(_ address: String, highWaterMark: Int32) throws(PortError) -> Socket {
+    func makePush(_ address: String, highWaterMark: Int32) throws(PortError) -> ZeroMQSocket {
         // libzmq must not reconnect, because a stranger may bind the path after the owner's death. It must not queue
         // messages without a connection, because nobody would get them.
-        let toOwnerOnly: [Socket.Option] = [.reconnectInterval(-1), .immediate(true)]
+        let toOwnerOnly: [ZeroMQSocket.Option] = [.reconnectInterval(-1), .immediate(true)]
         return try make(.push, address, [.sendHighWaterMark(highWaterMark), .linger(-1)] + toOwnerOnly)
     }
 
-    private func make(_ kind: Socket.Kind, _ address: String, _ options: [Socket.Option]) throws(PortError) -> Socket {
+    private func make(_ kind: ZeroMQSocket.Kind, _ address: String, _ options: [ZeroMQSocket.Option]) throws(PortError)
+        -> ZeroMQSocket
+    {
         try checkReserve()
         let context = try context()
         do throws(ZeroMQError) {
-            let socket = try Socket(kind, in: context)
+            let socket = try ZeroMQSocket(kind, in: context)
             // No deadline for the handshake, because the peer may be a stopped process. When this process was stopped,
             // too, and continues, libzmq would check the deadline before it reads the handshake that has arrived.
             for option in [.handshakeInterval(0)] + options { try socket.set(option) }
@@ -87,7 +89,7 @@ final class SocketFactory: Sendable {
         if !DescriptorReserve.isLeft { throw .outOfDescriptors(limit: Int(clamping: Descriptor.limit)) }
     }
 
-    private func context() throws(PortError) -> Context {
+    private func context() throws(PortError) -> ZeroMQContext {
         try Fork.check()
         return try state.withLock { (state) throws(PortError) in
             switch state {
@@ -95,7 +97,7 @@ final class SocketFactory: Sendable {
             case .closed: throw .isEnding
             case .unused:
                 let made = try zeroMQ { () throws(ZeroMQError) in
-                    try Context(maxSockets: Int32(clamping: Descriptor.limit))
+                    try ZeroMQContext(maxSockets: Int32(clamping: Descriptor.limit))
                 }
                 let spares = (0..<8).compactMap { _ in try? LocalSocket.make(.stream) }
                 state = .open(made, spares: spares)
@@ -105,16 +107,16 @@ final class SocketFactory: Sendable {
     }
 
     /// Refuses further sockets, frees the spare descriptors, and returns the context, which the caller terminates.
-    func close() -> Context? {
+    func close() -> ZeroMQContext? {
         guard case .open(let context, let spares) = state.withLock({ exchange(&$0, with: .closed) }) else { return nil }
         for spare in spares { Glibc.close(spare) }
         return context
     }
 }
 
-extension Socket {
+extension ZeroMQSocket {
     /// Sends a frame without waiting. Returns false without room.
-    func sendNow(_ frame: inout Frame) throws(PortError) -> Bool {
+    func sendNow(_ frame: inout ZeroMQFrame) throws(PortError) -> Bool {
         do throws(ZeroMQError) {
             // A send processes libzmq's commands only now and then. Reading the events processes them, so that libzmq
             // sees new room.

@@ -76,7 +76,7 @@ extension Housekeeping {
     }
 }
 
-extension Socket {
+extension ZeroMQSocket {
     func watchedDescriptor() throws(PortError) -> Int32 {
         do { return try descriptor } catch { throw PortError(error) }
     }

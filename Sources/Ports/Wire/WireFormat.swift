@@ -35,24 +35,24 @@ enum Wire {
     }
 
     /// Reads an unchecked frame. A malformed frame may look like a probe.
-    static func isDrainProbe(_ frame: borrowing Frame) -> Bool {
+    static func isDrainProbe(_ frame: borrowing ZeroMQFrame) -> Bool {
         frame.withUnsafeBytes { $0.count >= headerSize && $0[2] == Kind.drainProbe.rawValue }
     }
 
     /// The message that wakes a port whose list of local messages was closed. No other frame is as short.
-    static func bell(_ mark: UInt32) throws(ZeroMQError) -> Frame {
-        var frame = try Frame(count: MemoryLayout.size(ofValue: mark))
+    static func bell(_ mark: UInt32) throws(ZeroMQError) -> ZeroMQFrame {
+        var frame = try ZeroMQFrame(count: MemoryLayout.size(ofValue: mark))
         frame.withUnsafeMutableBytes { $0.setLittle(mark, at: 0) }
         return frame
     }
 
     /// Whether a frame is the bell of the runtime with the mark. A bell comes by `inproc`, so it has no peer address.
-    static func isBell(_ frame: borrowing Frame, _ mark: UInt32) -> Bool {
+    static func isBell(_ frame: borrowing ZeroMQFrame, _ mark: UInt32) -> Bool {
         frame.withUnsafeBytes { $0.count == MemoryLayout.size(ofValue: mark) && $0.little(at: 0) == mark }
             && frame.property("Peer-Address") == nil
     }
 
-    static func setOrigin(_ origin: UInt32, of frame: inout Frame) {
+    static func setOrigin(_ origin: UInt32, of frame: inout ZeroMQFrame) {
         frame.withUnsafeMutableBytes { if $0.count >= headerSize { $0.setLittle(origin, at: 12) } }
     }
 

@@ -125,7 +125,7 @@ struct Doctor: ParsableCommand {
     }
 
     private func sockets() -> Finding {
-        guard let context = try? Context(maxSockets: .max) else {
+        guard let context = try? ZeroMQContext(maxSockets: .max) else {
             return Finding(check: "sockets", state: .error, text: "libzmq cannot make a context")
         }
         defer { context.terminate() }
@@ -138,7 +138,7 @@ struct Doctor: ParsableCommand {
     }
 
     private func library() -> Finding {
-        let version = Context.libraryVersion
+        let version = ZeroMQContext.libraryVersion
         let text = "\(version.major).\(version.minor).\(version.patch)"
         if (version.major, version.minor) >= (4, 3) { return Finding(check: "libzmq", text: text) }
         return Finding(

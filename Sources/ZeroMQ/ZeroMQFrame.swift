@@ -4,7 +4,7 @@ import Glibc
 /// A message of libzmq, sent as a whole. The corresponding C type is `zmq_msg_t`.
 ///
 /// The bytes of a small frame are inside the value itself, so they can be read only in place.
-public struct Frame: ~Copyable, @unchecked Sendable {
+public struct ZeroMQFrame: ~Copyable, @unchecked Sendable {
     // Sound: one owner at a time, and libzmq's reference counts are atomic.
     @usableFromInline var message = zmq_msg_t()
 

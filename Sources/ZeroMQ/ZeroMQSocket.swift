@@ -2,11 +2,11 @@ import CZeroMQ
 import Glibc
 
 /// A ZeroMQ socket, for one thread at a time. The corresponding C function is `zmq_socket`.
-public struct Socket: ~Copyable, @unchecked Sendable {
+public struct ZeroMQSocket: ~Copyable, @unchecked Sendable {
     // Sound: the value has one owner, and libzmq allows a socket to be handed from thread to thread with a barrier.
     private let handle: UnsafeMutableRawPointer
     // A socket must not outlive its context.
-    private let context: Context
+    private let context: ZeroMQContext
 
     /// The kinds of sockets.
     public enum Kind: Sendable {
@@ -60,7 +60,7 @@ public struct Socket: ~Copyable, @unchecked Sendable {
 
     /// Makes a socket. Waits a moment for libzmq when many sockets were closed shortly before.
     /// - Throws: ``ZeroMQError``; `EMFILE` when the context holds as many sockets as it can, or no descriptor is left.
-    public init(_ kind: Kind, in context: Context) throws(ZeroMQError) {
+    public init(_ kind: Kind, in context: ZeroMQContext) throws(ZeroMQError) {
         context.closed.awaitEnd(ifMoreThan: ClosedSockets.most, in: context)
         do throws(ZeroMQError) {
             handle = try context.makeSocket(kind)
@@ -72,7 +72,7 @@ public struct Socket: ~Copyable, @unchecked Sendable {
     }
 
     /// Makes a socket at once.
-    init(atOnce kind: Kind, in context: Context) throws(ZeroMQError) {
+    init(atOnce kind: Kind, in context: ZeroMQContext) throws(ZeroMQError) {
         handle = try context.makeSocket(kind)
         self.context = context
     }
@@ -151,14 +151,14 @@ public struct Socket: ~Copyable, @unchecked Sendable {
     /// Sends a frame without waiting, and leaves the frame empty. The corresponding C function is `zmq_msg_send` with
     /// `ZMQ_DONTWAIT`.
     /// - Returns: False without room. Then the frame stays unchanged.
-    public func send(_ frame: inout Frame) throws(ZeroMQError) -> Bool {
+    public func send(_ frame: inout ZeroMQFrame) throws(ZeroMQError) -> Bool {
         try attempt("zmq_msg_send") { zmq_msg_send(&frame.message, handle, ZMQ_DONTWAIT) }
     }
 
     /// Receives into a frame without waiting, and replaces its bytes. The corresponding C function is `zmq_msg_recv`
     /// with `ZMQ_DONTWAIT`.
     /// - Returns: False without a message.
-    public func receive(_ frame: inout Frame) throws(ZeroMQError) -> Bool {
+    public func receive(_ frame: inout ZeroMQFrame) throws(ZeroMQError) -> Bool {
         try attempt("zmq_msg_recv") { zmq_msg_recv(&frame.message, handle, ZMQ_DONTWAIT) }
     }
 

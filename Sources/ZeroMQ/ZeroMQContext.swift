@@ -4,7 +4,7 @@ import RunLoopLocks
 
 /// A context of sockets, for use on any thread. It is the scope of inproc addresses, and has the I/O thread of all
 /// other connections.
-public final class Context: @unchecked Sendable {
+public final class ZeroMQContext: @unchecked Sendable {
     // Sound: libzmq's contexts are thread-safe until `zmq_ctx_term` returns. See `life`.
     private let handle: UnsafeMutableRawPointer
     /// Whether the context has ended. libzmq frees a context when its last socket is closed. A thread that made a
@@ -38,7 +38,7 @@ public final class Context: @unchecked Sendable {
         let error = pthread_create(
             &thread, nil,
             { count in
-                guard Context.canStart(Int(bitPattern: count) - 1) else { return nil }
+                guard ZeroMQContext.canStart(Int(bitPattern: count) - 1) else { return nil }
                 return UnsafeMutableRawPointer(bitPattern: Int(czmq_thread_id()))
             }, UnsafeMutableRawPointer(bitPattern: count))
         guard error == 0 else { return false }
@@ -64,7 +64,7 @@ public final class Context: @unchecked Sendable {
 
     /// Makes a libzmq socket.
     /// - Throws: ``ZeroMQError``, also for a context that has ended.
-    func makeSocket(_ kind: Socket.Kind) throws(ZeroMQError) -> UnsafeMutableRawPointer {
+    func makeSocket(_ kind: ZeroMQSocket.Kind) throws(ZeroMQError) -> UnsafeMutableRawPointer {
         let (socket, code) =
             withHandle { (zmq_socket($0, kind.code), zmq_errno()) } ?? (nil, ZeroMQError.contextTerminated)
         guard let socket else { throw ZeroMQError(call: "zmq_socket", code: code) }
