@@ -4,18 +4,18 @@ import Foundation
 import RunLoops
 
 extension ThreadRunLoop {
-    /// Serves Foundation's `RunLoop` of the loop's thread whenever this loop sleeps: its timers, ports, performs, and what
-    /// else Foundation schedules in it, such as `readInBackgroundAndNotify` and connections.
+    /// Serves Foundation's `RunLoop` of the loop's thread whenever this loop sleeps: its timers, ports, performs, and
+    /// what else Foundation schedules in it, such as `readInBackgroundAndNotify` and connections.
     ///
     /// A run of a mode serves Foundation's mode of the same name. Foundation's sources count as handled sources, as its
-    /// loop counts them. When a callout runs `RunLoop.current`, that run serves this loop's mode of the same name, too, if
-    /// this loop has ever run it.
+    /// loop counts them. When a callout runs `RunLoop.current`, that run serves this loop's mode of the same name, too,
+    /// if this loop has ever run it.
     ///
-    /// `CFRunLoopStop` in a callout of Foundation's stops this loop, too. As in CFRunLoop, a stop that comes together with
-    /// a source gives a run that returns after a handled source the result of the source; an event of this loop's own
-    /// is one, too. While this loop is busy and a source of Foundation's is ready in every pass, a stop may be lost. From a
-    /// callout of this loop's own, or from another thread, call `ThreadRunLoop.stop()`: Foundation's loop may not run.
-    /// Foundation's observers see a sleep or two in each turn, also while this loop is busy.
+    /// `CFRunLoopStop` in a callout of Foundation's stops this loop, too. As in CFRunLoop, a stop that comes together
+    /// with a source gives a run that returns after a handled source the result of the source; an event of this loop's
+    /// own is one, too. While this loop is busy and a source of Foundation's is ready in every pass, a stop may be
+    /// lost. From a callout of this loop's own, or from another thread, call `ThreadRunLoop.stop()`: Foundation's loop
+    /// may not run. Foundation's observers see a sleep or two in each turn, also while this loop is busy.
     ///
     /// It makes Foundation's loop the `ThreadRunLoop.guest`. Any thread may call it; only the loop's own thread
     /// may set the guest to nil, which ends it.
@@ -38,8 +38,8 @@ private final class FoundationGuest: @unchecked Sendable {
     }
 }
 
-/// One mode of Foundation's loop. CFRunLoop waits for the edges of our mode's descriptor, and an observer looks for work
-/// that is there already before each sleep.
+/// One mode of Foundation's loop. CFRunLoop waits for the edges of our mode's descriptor, and an observer looks for
+/// work that is there already before each sleep.
 private final class GuestMode {
     /// A run of the mode by Foundation.
     private struct Run {
@@ -48,7 +48,7 @@ private final class GuestMode {
         /// The passes since the run began, or since its last sleep, which counts as one.
         var passes = 0
         var isAsleep = false
-        /// Whether no callout can have stopped the run in this pass.
+        /// False while a callout of this pass may already have stopped the run.
         var mayEnd = false
     }
 
@@ -111,8 +111,8 @@ private final class GuestMode {
             (self.turn, depthOfTurn, isOurEvent, isOurStop) = outer
             if isRinging { bell?.clear() }
             isRinging = false
-            // The timer may have been set for this turn in place of an outer turn's time. The outer turn ends, and the next
-            // one sets the timer again.
+            // The timer may have been set for this turn in place of an outer turn's time. The outer turn ends, and the
+            // next one sets the timer again.
             isTimeUp = true
         }
         if let deadline = turn.deadline, deadline != .distantPast {

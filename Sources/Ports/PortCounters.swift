@@ -12,8 +12,8 @@ public struct PortCounters: Sendable, Hashable {
     public var refused = 0
     /// The replies that came after their requests had ended, as ``PortRuntime/lateReplyCount``.
     public var late = 0
-    /// The messages that nobody got, and whose senders were not told: malformed frames, and messages other than requests
-    /// that waited in a port when it ended.
+    /// The messages that nobody got, and whose senders were not told: malformed frames, and messages other than
+    /// requests that waited in a port when it ended.
     public var dropped = 0
     /// The processes that have a connection with this one.
     public var peers = 0
@@ -24,7 +24,7 @@ public struct PortCounters: Sendable, Hashable {
 
     /// The counters of one port.
     public struct Port: Sendable, Hashable {
-        /// The identity of the port. A name may come to another port.
+        /// The identity of the port. It tells ports apart that have had the same name one after the other.
         public var id: PortID
         /// The messages taken from the port's queue.
         public var received = 0
@@ -40,8 +40,8 @@ public struct PortCounters: Sendable, Hashable {
 
 extension PortRuntime {
     /// Reads the counters. They are counted anyway, so that reading them costs the messages nothing. Senders in other
-    /// processes are asked what they have sent; one that does not answer within a tenth of a second counts with its last
-    /// answer. All counts are zero in a forked child.
+    /// processes are asked what they have sent; one that does not answer within a tenth of a second counts with its
+    /// last answer. All counts are zero in a forked child.
     public nonisolated(nonsending) func counters() async -> PortCounters {
         var counters = PortCounters()
         guard !Fork.isChild else { return counters }

@@ -12,7 +12,7 @@
             _ message: MachPort.Message, operation: String, timeout: Duration = .seconds(10),
             tracer: (any Tracer)? = nil
         ) async throws -> MachPort.Message {
-            let asked = PortTracer(tracer).asked(SpanSubject(operation, name))
+            let asked = RequestSpans(tracer).asked(SpanSubject(operation, name))
             return try await asked.reply { try await request(asked.message(message), timeout: timeout) }
         }
 
@@ -23,7 +23,7 @@
             _ message: MachPort.Message, operation: String, timeout: Duration = .seconds(10),
             replyMode: ThreadRunLoop.Mode? = nil, tracer: (any Tracer)? = nil
         ) throws -> MachPort.Message {
-            let asked = PortTracer(tracer).asked(SpanSubject(operation, name))
+            let asked = RequestSpans(tracer).asked(SpanSubject(operation, name))
             return try asked.reply {
                 try request(asked.message(message), timeout: timeout, replyMode: replyMode)
             }
@@ -37,7 +37,7 @@
             _ message: MachPort.Message, operation: String, timeout: Duration = .seconds(10), mayRepeat: Bool = false,
             tracer: (any Tracer)? = nil
         ) async throws -> MachPort.Message {
-            let asked = PortTracer(tracer).asked(SpanSubject(operation, name))
+            let asked = RequestSpans(tracer).asked(SpanSubject(operation, name))
             return try await asked.reply {
                 try await request(asked.message(message), timeout: timeout, mayRepeat: mayRepeat)
             }
@@ -73,7 +73,7 @@
         private func handled(_ operation: String, _ tracer: (any Tracer)?) -> (any Span, MachPort.Message) {
             var message = message
             let last = message.componentCount - 1
-            let (span, isFollowed) = PortTracer(tracer).handled(SpanSubject(operation, nil), message, last)
+            let (span, isFollowed) = RequestSpans(tracer).handled(SpanSubject(operation, nil), message, last)
             if isFollowed { message.components.removeLast() }
             return (span, message)
         }

@@ -6,11 +6,11 @@
 
     /// Makes the spans of a typed client or server.
     final class RequestTracer: RequestObserver {
-        private let tracer: PortTracer
+        private let tracer: RequestSpans
         /// Each made once, as that takes longer than a tracer's span.
         private let subjects = Lock<[UInt32: SpanSubject]>([:])
 
-        init(_ tracer: (any Tracer)?) { self.tracer = PortTracer(tracer) }
+        init(_ tracer: (any Tracer)?) { self.tracer = RequestSpans(tracer) }
 
         func asking(_ request: KnownRequest, of service: String?) -> any AskedRequestObserver {
             tracer.asked(subject(request, service))

@@ -28,15 +28,15 @@ extension ThreadRunLoop {
     }
 
     /// Adds a source; does nothing if the mode has the source. The corresponding CF function is `CFRunLoopAddSource`.
-    /// - Returns: False when the source is not added: it is invalid.
-    /// - Throws: ``RunLoopError/loopEnded`` when the thread has ended, and `forked`.
+    /// - Returns: False when the source is not added because it is invalid.
+    /// - Throws: ``RunLoopError``: `loopEnded` when the thread has ended, and `forked` in a forked child.
     @discardableResult
     public func add(_ source: Source0, forMode mode: Mode = .default) throws(RunLoopError) -> Bool {
         try insert(.source0(source), forMode: mode)
     }
 
     /// Adds a source; does nothing if the mode has the source. The corresponding CF function is `CFRunLoopAddSource`.
-    /// - Returns: False when the source is not added: it is invalid.
+    /// - Returns: False when the source is not added because it is invalid.
     /// - Throws: ``RunLoopError`` when the descriptor cannot be waited for, none is left, or the thread has ended.
     @discardableResult
     public func add(_ source: Source1, forMode mode: Mode = .default) throws(RunLoopError) -> Bool {
@@ -44,16 +44,16 @@ extension ThreadRunLoop {
     }
 
     /// Adds a timer. The corresponding CF function is `CFRunLoopAddTimer`.
-    /// - Returns: False when the timer is not added: it is invalid, or another loop's.
-    /// - Throws: ``RunLoopError/loopEnded`` when the thread has ended, and `forked`.
+    /// - Returns: False when the timer is not added because it is invalid or belongs to another loop.
+    /// - Throws: ``RunLoopError``: `loopEnded` when the thread has ended, and `forked` in a forked child.
     @discardableResult
     public func add(_ timer: Timer, forMode mode: Mode = .default) throws(RunLoopError) -> Bool {
         try insert(.timer(timer), forMode: mode)
     }
 
     /// Adds an observer. The corresponding CF function is `CFRunLoopAddObserver`.
-    /// - Returns: False when the observer is not added: it is invalid, or another loop's.
-    /// - Throws: ``RunLoopError/loopEnded`` when the thread has ended, and `forked`.
+    /// - Returns: False when the observer is not added because it is invalid or belongs to another loop.
+    /// - Throws: ``RunLoopError``: `loopEnded` when the thread has ended, and `forked` in a forked child.
     @discardableResult
     public func add(_ observer: Observer, forMode mode: Mode = .default) throws(RunLoopError) -> Bool {
         try insert(.observer(observer), forMode: mode)

@@ -20,9 +20,9 @@ extension ThreadRunLoop {
         while try run(.default, limit), !limit.hasPassed {}
     }
 
-    /// Runs a mode until one source was handled, or a time has come, nil for no limit. A time in the past makes one pass
-    /// that does not sleep. Only the loop's own thread may call it.
-    /// The corresponding method is NSRunLoop's `runMode:beforeDate:`.
+    /// Runs a mode until one source was handled or the time limit is reached; nil stands for no limit. A limit in the
+    /// past makes one pass that does not sleep. Only the loop's own thread may call it. The corresponding method is
+    /// NSRunLoop's `runMode:beforeDate:`.
     /// - Returns: False when the mode has no source, timer or block.
     /// - Throws: ``RunLoopError`` when no descriptor is left to sleep on.
     @available(*, noasync, message: "a run blocks its thread; an async main runs the main loop while it awaits")
@@ -39,7 +39,8 @@ extension ThreadRunLoop {
     }
 
     /// Runs a mode for some seconds, or until one source was handled. Zero or less makes one pass without a
-    /// sleep; infinity and `.nan` stand for no limit. Only the loop's own thread may call it. The corresponding CF function is `CFRunLoopRunInMode`.
+    /// sleep; infinity and `.nan` stand for no limit. Only the loop's own thread may call it. The corresponding CF
+    /// function is `CFRunLoopRunInMode`.
     @available(*, noasync, message: "a run blocks its thread; an async main runs the main loop while it awaits")
     @discardableResult
     public func runInMode(
@@ -62,8 +63,8 @@ extension ThreadRunLoop {
         return isFinished(mode) ? nil : nextTimerFireDate(forMode: mode) ?? .distantFuture
     }
 
-    /// Runs a mode until one source was handled, or a time has come, nil for no limit. Only the loop's own thread may call
-    /// it. The corresponding method is NSRunLoop's `acceptInputForMode:beforeDate:`.
+    /// Runs a mode until one source was handled or the time limit is reached; nil stands for no limit. Only the loop's
+    /// own thread may call it. The corresponding method is NSRunLoop's `acceptInputForMode:beforeDate:`.
     /// - Throws: ``RunLoopError`` when no descriptor is left to sleep on.
     @available(*, noasync, message: "a run blocks its thread")
     public func acceptInput(forMode mode: Mode = .default, before limit: ContinuousClock.Instant?) throws(RunLoopError)

@@ -3,7 +3,7 @@ import Ports
 // Values as messages of plain ports.
 
 extension MachPort.SendRight {
-    /// Sends a value, otherwise as a message.
+    /// Encodes a value, and sends it in a message. The task is suspended while the port's queue is full.
     /// - Throws: `PortError`, `CancellationError`, `EncodingError`.
     public nonisolated(nonsending) func send(
         _ value: some Encodable, id: UInt32 = 0, coder: any MessageCoder = CBORCoder(),
@@ -12,7 +12,8 @@ extension MachPort.SendRight {
         try await send(try coder.message(id: id, value, replyPort: replyPort), before: deadline)
     }
 
-    /// Sends a value as the form for tasks does. The call blocks while the port's queue is full.
+    /// Encodes a value, and sends it in a message. The call blocks while the port's queue is full.
+    /// - Throws: `PortError`, `EncodingError`.
     @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public func send(
         _ value: some Encodable, id: UInt32 = 0, coder: any MessageCoder = CBORCoder(),

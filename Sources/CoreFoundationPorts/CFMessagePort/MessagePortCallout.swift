@@ -17,7 +17,7 @@ final class MessagePortCallout: @unchecked Sendable {
         state = Lock(context)
     }
 
-    /// The context; without info after the port's end.
+    /// The context. Its `info` is nil after the port has ended.
     var context: CFMessagePortContext { state.withLock { $0 } }
 
     /// Takes the info, hands it over, and releases it.

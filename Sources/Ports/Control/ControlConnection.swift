@@ -57,8 +57,8 @@ final class ControlConnection: Sendable {
             case .question where state.outbox.count >= 64: return .leftOut
             default: break
             }
-            // A lost cancellation costs the server work, and nothing else. So it is no reason to cut off a stopped
-            // peer.
+            // A stopped peer is not cut off for a cancellation, because a lost one only costs the server needless
+            // work.
             if case .cancelled = message, state.outbox.count >= 1024 { return .leftOut }
             // A peer that does not read is cut off. Watches always have room, because the rights of this process bound
             // their number.

@@ -12,7 +12,8 @@ final class ControlConnectionTable: Sendable {
         var handshakes: [ControlAddress: ControlHandshake] = [:]
         /// Live processes that have refused a handshake or cut a connection. The next attempt is scheduled.
         var resting: Set<ControlAddress> = []
-        /// The processes of connections that have ended, while there are rights to their ports.
+        /// The pids of peers whose connections have ended. A pid stays while this runtime has rights to the peer's
+        /// ports.
         var formerPids: [Incarnation: pid_t] = [:]
         /// The ports that could not return credit, because a connection had ended.
         var owing: Set<UInt64> = []
@@ -80,7 +81,7 @@ final class ControlConnectionTable: Sendable {
 
     var hasRoom: Bool { all.count < Self.most && callers.load(ordering: .relaxed) < Self.mostCallers }
     func isConnected(to peer: Incarnation) -> Bool { existing(peer) != nil }
-    /// Nil without a connection.
+    /// The process of a peer; nil without a connection to it.
     func owner(of peer: Incarnation) -> ProcessIdentity? { existing(peer)?.owner }
 
     // MARK: Calling
@@ -136,7 +137,7 @@ final class ControlConnectionTable: Sendable {
             state.withLock { $0.formerPids[address.incarnation] = nil }
             events?.processDied(address)
         case .noConnection, .failed: reconnect(address, now: false)
-        // The next handshake would meet the same version.
+        // No further attempt after `otherVersion`, because the peer's version stays the same.
         case .connected, .otherVersion: break
         }
         handshake.outcome.set(outcome)
@@ -231,7 +232,7 @@ final class ControlConnectionTable: Sendable {
         do throws(PortError) {
             try housekeeping.add(source)
         } catch {
-            // Nobody would notice the end of the connection.
+            // Without the source, nobody would notice the end of the connection.
             remove(connection)
             throw error
         }
@@ -318,7 +319,7 @@ final class ControlConnectionTable: Sendable {
         let connection = state.withLock { state in
             let connection = state.connected[peer]?.first
             if connection == nil, message.isAwaited {
-                // Peers that never come back must not take room without bound.
+                // The number is bounded, because some peers never connect again.
                 if state.news.count == 1024 { state.news.removeFirst() }
                 state.news.append((peer, message))
             }
@@ -327,7 +328,7 @@ final class ControlConnectionTable: Sendable {
         connection?.send(message)
     }
 
-    /// The process is dead.
+    /// Drops the notices for a process that is dead.
     func forgetNews(for peer: Incarnation) { state.withLock { $0.news.removeAll { $0.peer == peer } } }
 
     /// Sends the notices about requests among the unsent messages of a connection that has ended. All other messages

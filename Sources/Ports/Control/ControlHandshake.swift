@@ -4,8 +4,8 @@ import RunLoopLocks
 import RunLoops
 import Synchronization
 
-/// A handshake with another process, from the connect to the peer's hello. A handshake has no deadline, because a stopped
-/// process answers when it continues. Each waiter for the outcome has its own.
+/// A handshake with another process, from the connect to the peer's hello. A handshake has no deadline, because a
+/// stopped process answers when it continues. Each waiter for the outcome has its own.
 final class ControlHandshake: Sendable {
     enum Outcome: Sendable {
         case connected(ControlConnection)
@@ -192,7 +192,8 @@ final class ControlHandshake: Sendable {
         }
     }
 
-    /// The address leads to no socket: the process has removed its socket, or the directory's path leads elsewhere now.
+    /// The outcome when the address leads to no socket, because the process has removed its socket or the directory's
+    /// path leads elsewhere now.
     private var outcomeWithoutSocket: Outcome {
         connections.events?.mayBeAlive(address) == false ? .dead : failure(ENOENT)
     }

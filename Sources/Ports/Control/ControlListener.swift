@@ -15,7 +15,7 @@ final class ControlListener: Sendable {
             while turn.next() {
                 let caller = crl_unforked_accept(socket.descriptor)
                 guard caller >= 0 else {
-                    // No descriptor is left: pause instead of spinning.
+                    // Pauses, because a source that stays ready would spin while no descriptor is left.
                     if errno == EMFILE || errno == ENFILE || errno == ENOMEM { Self.pause(turn) }
                     break
                 }
@@ -43,7 +43,7 @@ final class ControlListener: Sendable {
         guard credentials?.isOwnUser == true else {
             return connections.refuse(credentials, "it belongs to another user")
         }
-        // A caller that has hung up must take no room from the next ones.
+        // Callers that have hung up do not count against the limit, so that they keep no live caller out.
         if caller.hasHungUp { return }
         guard connections.hasRoom else { return connections.refuse(credentials, "there are too many connections") }
         // Thousands of callers may connect in a second. A caller that has sent its hello invalidates this timer at

@@ -12,7 +12,7 @@ struct Origins {
 
     init(draw: @escaping @Sendable (Owner, _ attempt: Int) -> UInt32 = Self.keyedHash) { self.draw = draw }
 
-    /// A process gets the same number on each connection: frames of the connection before may still be queued.
+    /// A process gets the same number on each connection, because frames of an earlier connection may still be queued.
     @Sendable static func keyedHash(of owner: Owner, _ attempt: Int) -> UInt32 {
         var hasher = Hasher()
         hasher.combine(secret)
@@ -23,7 +23,7 @@ struct Origins {
 
     private static let secret = UInt128.random(in: 0 ... .max)
 
-    /// The process's number. No process has 0.
+    /// The process's number, which is never 0.
     mutating func number(of owner: Owner) -> UInt32 {
         var attempt = 0
         var number = draw(owner, attempt)

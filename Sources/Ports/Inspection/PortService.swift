@@ -61,7 +61,8 @@ public struct PortService: Sendable, Hashable, Codable {
 
     /// The loops, queues, tasks and threads that take a port's messages.
     public struct Takers: Sendable, Hashable, Codable {
-        /// Whether the port has a handler or a delegate. Without one, messages wait for threads and tasks that take them.
+        /// Whether the port has a handler or a delegate. Without one, messages wait for threads and tasks that take
+        /// them.
         public let hasHandler: Bool
         /// The loops that have the port.
         public let loops: [Loop]
@@ -75,8 +76,8 @@ public struct PortService: Sendable, Hashable, Codable {
         package let servingTasks: Int
         /// The tasks in a `for await` over the messages. Some of them may handle a message now.
         public let iteratingTasks: Int
-        /// Whether a thread or a task has taken the last message with `receive(before:)`, outside a `for await`, and has
-        /// not asked for another since: it handles the message, or has ended.
+        /// Whether a thread or a task has taken the last message with `receive(before:)`, outside a `for await`, and
+        /// has not asked for another since: it handles the message, or has ended.
         public let isReceiverAway: Bool
         /// The ``PortDescriptor``s of the port, by which other loops serve it: poll, GLib, Foundation…
         public let descriptors: Int
@@ -102,12 +103,12 @@ public struct PortService: Sendable, Hashable, Codable {
 
         /// The handlers of `serve` or of a `RequestServer`.
         public struct Handlers: Sendable, Hashable, Codable {
-            /// The number of handlers at work. A `RequestServer` counts its streams apart.
+            /// The number of handlers at work. The streams of a `RequestServer` that have no lane are not counted.
             public let count: Int
             /// The most handlers at a time: `atMost`, and the limits of the lanes in use.
             public let limit: Int
-            /// The name of a lane that has no room, so that nothing more is taken; nil while requests are taken. The name
-            /// is empty for the requests without a lane.
+            /// The name of a lane that has no room, so that nothing more is taken; nil while requests are taken. The
+            /// name is empty for the requests without a lane.
             public let fullLane: String?
 
             init(count: Int, limit: Int, fullLane: String? = nil) {
@@ -150,8 +151,8 @@ public struct PortService: Sendable, Hashable, Codable {
         /// The sender's messages among the first thousand that were taken during the observation. A port takes from all
         /// senders in turn, so a sender with messages in the queue has some among them.
         public let taken: Int
-        /// The messages that the process has sent since the queue was last seen empty: an upper bound on the number of its
-        /// messages that wait.
+        /// The messages that the process has sent since the queue was last seen empty: an upper bound on the number of
+        /// its messages that wait.
         public let sinceEmpty: Int
         /// Whether the process has ended. Messages of it may wait.
         public let hasEnded: Bool
@@ -169,8 +170,8 @@ public struct PortService: Sendable, Hashable, Codable {
         public let count: Int
         /// The number of requests in progress that may last, such as streams.
         public let lasting: Int
-        /// The sixteen oldest requests in progress, then the sixteen oldest of those that may last or have their replies
-        /// made.
+        /// The sixteen oldest requests in progress, then the sixteen oldest of those that may last or have their
+        /// replies made.
         public let oldest: [Request]
     }
 

@@ -60,7 +60,7 @@ extension LocalMessagePort {
             if let name { try? nameServer.remove(port, name: name) }
             taken.finish()
         }
-        // Loops and tasks that have served the port need not go on.
+        // The housekeeping thread refuses further messages, because the port's loops and tasks may have stopped.
         port.receiver.setHandlers(.init(message: { $0.refuse() }))
         let loop = try? port.receiver.context.housekeeping.loop()
         if let loop { try? port.receiver.schedule(in: loop, forMode: .default) }

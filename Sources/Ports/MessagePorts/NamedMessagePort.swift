@@ -1,8 +1,8 @@
 import RunLoopLocks
 import RunLoops
 
-/// The asking side of the port that has a name. It finds the next port when the owner was restarted, and waits for a
-/// port when there is none.
+/// Sends requests to the port that has a name. After a restart of the owner, it finds the new port. While no port has
+/// the name, requests wait for one.
 ///
 ///     let store = NamedMessagePort("com.example.store")
 ///     print(try await store.request(MachPort.Message(id: 1)))
@@ -102,16 +102,17 @@ public final class NamedMessagePort: Sendable, CustomStringConvertible {
         }
     }
 
-    /// Sends data as a request to the port that has the name, suspending the task, and returns the reply's data; nil when
-    /// the server replied without data. Attempts and errors are those of ``request(_:timeout:mayRepeat:)``.
+    /// Sends data as a request to the port that has the name, suspending the task, and returns the reply's data; nil
+    /// when the server replied without data. Attempts and errors are those of ``request(_:timeout:mayRepeat:)``.
     public nonisolated(nonsending) func request(
         id: UInt32, _ data: [UInt8]? = nil, timeout: Duration = .seconds(10), mayRepeat: Bool = false
     ) async throws -> [UInt8]? {
         try await request(MachPort.Message(id: id, data: data), timeout: timeout, mayRepeat: mayRepeat).data
     }
 
-    /// Sends data as a request to the port that has the name, blocking the thread, and returns the reply's data; nil when
-    /// the server replied without data. Attempts and errors are those of ``request(_:timeout:mayRepeat:replyMode:)``.
+    /// Sends data as a request to the port that has the name, blocking the thread, and returns the reply's data; nil
+    /// when the server replied without data. Attempts and errors are those of
+    /// ``request(_:timeout:mayRepeat:replyMode:)``.
     @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public func request(
         id: UInt32, _ data: [UInt8]? = nil, timeout: Duration = .seconds(10), mayRepeat: Bool = false,

@@ -27,7 +27,8 @@ struct MessageInHand: ~Copyable {
         last.store(UInt64(header.id) | kind | (isLocal ? Self.isLocal : 0), ordering: .relaxed)
     }
 
-    /// Shows a frame to observers while `body` handles it. Of several frames in handlers at a time, the first is shown.
+    /// Shows a frame to observers while `body` handles it. When several handlers run at the same time, observers see
+    /// the first one's frame.
     @inline(__always) func show(_ shown: ReceivedFrame, while body: () -> Void) {
         note(shown.header, isLocal: false)
         let address = UInt(bitPattern: Unmanaged.passUnretained(shown).toOpaque())

@@ -91,8 +91,8 @@ extension Receiver {
         return takeMessage(takesRequests) ?? again(service) { takeMessage(takesRequests) }
     }
 
-    /// Lowers the descriptor after a take that has found nothing, and takes once more if that may have consumed a
-    /// wake-up.
+    /// Lowers the descriptor after a take that has found nothing. Lowering it may consume the wake-up of a message that
+    /// has just arrived, so this takes once more then.
     private func again<Taken: ~Copyable>(_ service: PollService, _ take: () -> Taken?) -> Taken? {
         guard service.clear() else { return nil }
         let (isOpen, mayHaveMore) = state.withLock { ($0.lifecycle.isOpen, $0.mayHaveMore) }

@@ -30,7 +30,7 @@ final class PortTable: Sendable {
 
     /// The totals of all ports, including removed ones.
     var totals: PortTotals {
-        // Read at once, so that a port that is removed meanwhile counts once.
+        // Both are read under one lock, so that a port that another thread removes meanwhile counts once.
         let (former, ports) = state.withLock { ($0.former, $0.entries.values.compactMap(\.object)) }
         return ports.reduce(into: former) { $0 += $1.totals }
     }

@@ -8,7 +8,7 @@ final class ServingLanes: Waiter {
         let refuse: @Sendable () -> Void
     }
 
-    typealias Table = LaneTable<Work>
+    typealias Table = LaneAdmission<Work>
 
     /// The state for an observer of the port.
     struct Look {

@@ -41,7 +41,7 @@ extension Receiver {
     func removeTap(_ tap: any MessageTap) { changeTaps { $0.filter { $0 !== tap } } }
 
     private func changeTaps(_ change: ([any MessageTap]) -> [any MessageTap]) {
-        // Released after the lock.
+        // The old handlers are released after the lock, because their captures may call back into the receiver.
         var former: Handlers?
         state.withLock { state in
             guard state.lifecycle.isOpen else { return }

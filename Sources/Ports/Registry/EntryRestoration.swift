@@ -19,7 +19,7 @@ extension RegistryDirectory {
             }
             return listener != nil
         }
-        // Earlier changes were not reported.
+        // Entries may have been removed before the listener existed, so all are checked.
         if isNew { changed(.any) }
     }
 

@@ -137,8 +137,8 @@ extension RegistryDirectory {
             guard remove(entry.right.id, file) else { throw failure("unlink", Self.file(file, of: entry.right.id)) }
         }
         // Another process may claim the name after the dead entry was removed and before the rename. Then the rename
-        // fails, and the next attempt reads that process's entry. No number of claimants needs this many attempts:
-        // after them, the file in the name's folder is no entry.
+        // fails, and the next attempt reads that process's entry. A race between processes ends after few attempts. If
+        // all fail, the file in the name's folder is no entry.
         for attempt in 0..<100 {
             // Between the removal of the former entry and the first rename, no descriptor is needed. So a lack of
             // descriptors cannot lose the name.

@@ -29,13 +29,13 @@ final class ChannelTable: Sendable {
     /// The messages that released channels have sent.
     private let formerlySent = Atomic(0)
     let control: ControlConnectionTable
-    let connections: ConnectionCache
+    let connections: IdleConnections
     let connectedSockets = ConnectedSockets()
     private let state = Lock(State())
 
     init(_ control: ControlConnectionTable) {
         self.control = control
-        connections = ConnectionCache(control.housekeeping)
+        connections = IdleConnections(control.housekeeping)
     }
 
     var incarnation: Incarnation { control.incarnation }

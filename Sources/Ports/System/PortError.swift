@@ -13,23 +13,23 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
     case receiveTimedOut(port: PortIdentity)
     /// The port was invalid before the call: it was invalidated, or its owner is gone.
     case isInvalid(port: PortIdentity)
-    /// The port became invalid during the call. A request may have been handled, or not: ask the next port of the name if
-    /// it may be handled twice, as ``NamedMessagePort`` does with `mayRepeat`.
+    /// The port became invalid during the call. A request may have been handled, or not: ask the next port of the name
+    /// if it may be handled twice, as ``NamedMessagePort`` does with `mayRepeat`.
     case becameInvalid(port: PortIdentity)
     /// The port's queue is full, and only the calling thread's own loop could empty the queue.
     case ownQueueFull(port: PortIdentity)
-    /// The calling thread would wait for the reply of a port that only this thread serves, and not meanwhile. Nothing was
-    /// sent.
+    /// The calling thread would wait for the reply of a port that only this thread serves, and not meanwhile. Nothing
+    /// was sent.
     case servedOnlyHere(port: PortIdentity)
-    /// The server dropped the request without a reply: a handler released the right to reply, or its task was cancelled.
-    /// Ask again if what the handler may have done may be done twice.
+    /// The server dropped the request without a reply: a handler released the right to reply, or its task was
+    /// cancelled. Ask again if what the handler may have done may be done twice.
     case unanswered(port: PortIdentity)
     /// The port ended, or does not take requests, before anybody handled the request: ask its successor.
     case refused(port: PortIdentity)
     /// The server's handler failed, and says why.
     case failed(port: PortIdentity, RequestFailure)
-    /// The server handles as many requests of this kind as it may, and lets no more wait. Nobody has handled the request:
-    /// ask again later. See ``RequestLane/WhenFull/refuse``.
+    /// The server handles as many requests of this kind as it may, and lets no more wait. Nobody has handled the
+    /// request: ask again later. See ``RequestLane/WhenFull/refuse``.
     case serverBusy(port: PortIdentity, limit: Int)
     /// The reply was larger than this process takes; both in bytes. ``PortRuntime/setReplyLimit(_:)`` raises the limit.
     case replyTooLarge(port: PortIdentity, size: Int, limit: Int)
@@ -60,7 +60,7 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
     case pathTooLong(String, limit: Int)
     /// No descriptor is left.
     case outOfDescriptors(limit: Int)
-    /// libzmq's limit on sockets is reached. Each port takes one, and each port that is sent to.
+    /// libzmq's limit on sockets is reached. Each port of this process, and each port that it sends to, takes a socket.
     case outOfSockets(limit: Int)
     /// A run loop's error: its thread has ended, or no thread, inotify instance or inotify watch is left. The ports of
     /// a process take three threads, and an inotify instance for each watched registry directory.
@@ -91,8 +91,8 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// CFMessagePort's status for this error: −1 when sending and −2 when receiving timed out, −3 for an invalid port, −5 for
-    /// a port that became invalid, and −4, a transport error, for all others.
+    /// CFMessagePort's status for this error: −1 when sending and −2 when receiving timed out, −3 for an invalid port,
+    /// −5 for a port that became invalid, and −4, a transport error, for all others.
     public var cfStatus: Int32 {
         switch self {
         case .sendTimedOut, .ownQueueFull: -1

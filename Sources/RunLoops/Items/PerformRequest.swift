@@ -40,7 +40,7 @@ public final class RunLoopPerformRequest: Sendable {
             state.item = item
             return state.body == nil
         }
-        // Another thread has cancelled all requests of the owner meanwhile.
+        // Another thread has cancelled the request before the item was set, and so could not invalidate the item.
         if isOver { item.invalidate() }
     }
 

@@ -43,7 +43,7 @@ public final class RunLoopSource0: Sendable {
     public func signal() {
         if crl_is_forked() { return }
         state.withLock { state in
-            // A second signal keeps the place of the first.
+            // A source that is signalled again keeps the place of its first signal.
             guard state.perform != nil, !isSignaled else { return }
             signaled.store(Self.signals.add(1, ordering: .relaxed).newValue, ordering: .releasing)
             for mode in state.modes { mode.list(self) }

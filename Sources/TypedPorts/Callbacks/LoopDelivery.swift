@@ -18,7 +18,7 @@ final class LoopDelivery<Value: Sendable>: Sendable {
     private let loop: ThreadRunLoop
     private let state = Lock(State())
 
-    /// The values that wait for the loop before their task does.
+    /// The number of values that wait for the loop before their task has to wait.
     private static var limit: Int { 64 }
 
     /// - Throws: `RunLoopError` when the loop's thread has ended, or the process is a forked child.
@@ -71,7 +71,7 @@ final class LoopDelivery<Value: Sendable>: Sendable {
         }
     }
 
-    /// Calls the handler no more, and cancels the task. A call in progress on another thread goes on.
+    /// Stops calling the handler, and cancels the task. A call in progress on another thread goes on.
     func end() {
         let former = state.withLock { state in
             let former = state
@@ -100,7 +100,7 @@ final class LoopDelivery<Value: Sendable>: Sendable {
             producer?.resume()
             guard let value else { return }
             if isLast { end() }
-            // A loop that the handler runs finds the rest by the signal, as this call has used up the earlier ones.
+            // This call has consumed the earlier signals, so a nested run in the handler needs a new one for the rest.
             rest?.signal()
             handler(value)
         }

@@ -3,8 +3,8 @@ import Ports
 // Workers whose ports take typed requests.
 
 extension CheckIn {
-    /// Checks in with a server's port, otherwise as with a `MachPort`: `client(coder:)` of the worker is the
-    /// launcher's client of the server. Call it before the server runs.
+    /// Checks in with a server's port. The launcher gets a client of the server from `client(coder:)` of the worker.
+    /// Call this method before the server runs.
     ///
     ///     func work() async throws {
     ///         struct Square: PortRequest {
@@ -27,7 +27,8 @@ extension CheckIn {
         with server: RequestServer, before deadline: ContinuousClock.Instant? = .now + .seconds(10)
     ) async throws -> MachPort.SendRight { try await complete(with: server.port.port, before: deadline) }
 
-    /// Checks in with a server's port as the form for tasks does. The call blocks its thread.
+    /// Checks in with a server's port, and blocks the thread until the launcher has answered. Call it before the server
+    /// runs.
     /// - Throws: `CheckInError`, as with a `MachPort`.
     @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     @discardableResult

@@ -24,24 +24,24 @@ public protocol PortStreamRequest: NamedRequest {
 
 /// The common part of requests for one reply and of requests for many elements.
 public protocol NamedRequest: Codable, Sendable {
-    /// An error that a handler may throw for the asker to catch; none unless declared. It travels without ports and
-    /// ``MessageBytes``.
+    /// An error that a handler may throw for the asker to catch. The default is none. The error travels without ports
+    /// and ``MessageBytes``.
     associatedtype Failure: Error & Codable & Sendable = Never
 
-    /// The name by which the server knows the request; unless declared, that of the type with the types around it, such as
+    /// The name by which the server knows the request. The default is the type's name with the types around it, such as
     /// `Dictionary.Lookup`.
     static var requestName: String { get }
 
-    /// The lane in which a server handles the request, unless its `handle` names another; nil unless declared: the server
-    /// has one lane for all such requests.
+    /// The lane in which a server handles the request, unless its `handle` names another. The default is nil.
+    /// Then the limits of ``RequestServer/run(atMost:streamsAtMost:whenFull:)`` apply.
     static var lane: RequestLane? { get }
 }
 
 extension NamedRequest {
-    /// None.
+    /// Nil, so that the limits of ``RequestServer/run(atMost:streamsAtMost:whenFull:)`` apply.
     public static var lane: RequestLane? { nil }
 
-    /// The type's name without its module; of a type inside a function, the last part alone.
+    /// The type's name without its module. A type inside a function has only the last part of its name.
     public static var requestName: String {
         let name = String(reflecting: Self.self)
         return name.contains("(") ? String(describing: Self.self) : String(name.drop { $0 != "." }.dropFirst())

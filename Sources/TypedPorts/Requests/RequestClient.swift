@@ -1,7 +1,7 @@
 import Ports
 import RunLoops
 
-/// The asking side of a ``RequestServer``, for any task or thread.
+/// Sends requests to a ``RequestServer``, from any task or thread.
 ///
 ///     struct Lookup: PortRequest {
 ///         typealias Reply = String?
@@ -22,7 +22,7 @@ public struct RequestClient: Sendable {
     let coder: any MessageCoder
     package var observers = RequestObservers()
 
-    /// Makes a client of whichever port has the name, as `NamedMessagePort`.
+    /// Makes a client of the port that has the name at the time of each request.
     public init(_ name: String, nameServer: PortNameServer = .shared, coder: any MessageCoder = CBORCoder()) {
         target = .named(NamedMessagePort(name, nameServer: nameServer))
         self.coder = coder
@@ -34,14 +34,14 @@ public struct RequestClient: Sendable {
         self.coder = coder
     }
 
-    /// Makes a client of the port that a right sends to: one that came in a message, or by a worker's check-in.
+    /// Makes a client of the port that a right sends to. Such a right comes in a message, or from a worker's check-in.
     public init(_ right: MachPort.SendRight, coder: any MessageCoder = CBORCoder()) {
         self.init(RemoteMessagePort(right), coder: coder)
     }
 
-    /// Sends a request, and returns the reply; both within the timeout, which includes the wait for a port of the name.
-    /// A client of a name sends a request again that surely nobody has handled; with `mayRepeat` also one whose server has
-    /// ended and may have handled it.
+    /// Sends a request, and returns the reply. The timeout is for both, and includes the wait for a port of the name.
+    /// A client of a name sends the request again if certainly no server has handled it. With `mayRepeat`, it also does
+    /// so when the server has ended and may have handled the request.
     /// - Throws: The request's `Failure`; `PortError`: `failed` for another error of the handler, `refused`,
     ///   `receiveTimedOut`…; `CancellationError`; `EncodingError`, `DecodingError`.
     public nonisolated(nonsending) func request<R: PortRequest>(
@@ -55,8 +55,10 @@ public struct RequestClient: Sendable {
         }
     }
 
-    /// Sends a request as the form for tasks does. The thread's loop runs meanwhile in the reply mode, and serves the
-    /// other items of that mode; nil stands for a mode without any.
+    /// Sends a request, and blocks the thread until the reply. Meanwhile the thread's loop runs in the reply mode, and
+    /// serves the other items of that mode; nil stands for a mode without other items.
+    /// - Throws: The request's `Failure`; `PortError`: `failed` for another error of the handler, `refused`,
+    ///   `receiveTimedOut`…; `EncodingError`, `DecodingError`.
     @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public func request<R: PortRequest>(
         _ request: R, timeout: Duration = .seconds(10), mayRepeat: Bool = false,

@@ -8,7 +8,7 @@ extension NamedRequest {
     /// The request's name, made once.
     static var knownName: String { known.name }
 
-    /// Both.
+    /// The request's name and id.
     static var known: KnownRequest { KnownRequest.request(of: Self.self) { requestName } }
 }
 
@@ -17,7 +17,7 @@ package struct KnownRequest: Sendable {
     package let name: String
     package let id: UInt32
 
-    /// All types that were used: a type's name takes longer to make than a message.
+    /// The request types used so far. They are kept, because a type's name takes longer to make than a message.
     private static let requests = Lock<[ObjectIdentifier: KnownRequest]>([:])
 
     fileprivate static func request(of type: Any.Type, _ name: () -> String) -> KnownRequest {

@@ -5,8 +5,8 @@ package protocol RequestObserver: AnyObject, Sendable {
     /// A request is about to be sent. The service is the name of the port, if it has one.
     func asking(_ request: KnownRequest, of service: String?) -> any AskedRequestObserver
 
-    /// Calls the handler of a request. The context of the asker's observer is the message's last component; in a stream's
-    /// request it is the last but one, before the port for the elements.
+    /// Calls the handler of a request. The context of the asker's observer is the message's last component; in a
+    /// stream's request it is the last but one, before the port for the elements.
     func handling(
         _ request: KnownRequest, of service: String?, _ message: MessagePortRequest, isStream: Bool,
         _ handler: @Sendable (MessagePortRequest) async throws -> MachPort.Message
@@ -50,7 +50,7 @@ package struct RequestObservers: Sendable {
     }
 }
 
-/// Tells two observers of one request.
+/// Passes the events of one request on to two observers.
 private final class PairedObserver: AskedRequestObserver {
     private let meter, tracer: any AskedRequestObserver
 
@@ -66,11 +66,12 @@ private final class PairedObserver: AskedRequestObserver {
     }
 }
 
-/// The kind of an error, for metrics and traces: a word without the error's values, so that there are few.
+/// The kind of an error, for metrics and traces. It has none of the error's values, so that the number of kinds is
+/// small.
 package func errorType(_ error: any Error) -> String {
     // Private types, and those inside functions, have a context without a name, which differs from build to build.
     let parts = String(reflecting: type(of: error)).split(separator: ".").filter { !$0.hasPrefix("(unknown context") }
-    // Without the module.
+    // The first part is the module.
     let name = parts.dropFirst().joined(separator: ".")
     guard error is PortError, let kind = Mirror(reflecting: error).children.first?.label else { return name }
     return "\(name).\(kind)"

@@ -43,7 +43,8 @@ public final class RequestServer: Sendable {
     ///   - byteLimit: The bytes of one client process's requests that wait; nil for any number, which is faster.
     ///   - messageLimit: The largest request, in bytes.
     ///   - coder: Turns requests and replies into bytes; clients need the same one.
-    /// - Throws: `PortError`, as `PortNameServer.register`, and `invalidLimit`.
+    /// - Throws: `PortError`: `nameInUse`, `badName`, `invalidLimit`, `outOfDescriptors`, or an error of the
+    ///   directory.
     public convenience init(
         name: String? = nil, nameServer: PortNameServer = .shared, queueLimit: Int = 1000, byteLimit: Int? = nil,
         messageLimit: Int = 64 << 20, coder: any MessageCoder = CBORCoder()
@@ -63,12 +64,12 @@ public final class RequestServer: Sendable {
     /// The right to send requests to the server, for clients that do not look up a name: `RequestClient(right)`.
     public var sendRight: MachPort.SendRight { port.sendRight }
 
-    /// Sets the handler for the requests of a type. An asker that gives up cancels the handler's task. The asker gets what
-    /// the handler throws: the request's `Failure` as it is, another error as `PortError.failed` with its description.
-    /// Each type, and each name of a request, has one handler: a second one stops the process.
+    /// Sets the handler for the requests of a type. An asker that gives up cancels the handler's task. The asker gets
+    /// what the handler throws: the request's `Failure` as it is, another error as `PortError.failed` with its
+    /// description. Each type, and each name of a request, has one handler. Setting a second one stops the process.
     ///
-    /// A lane limits how many requests of a type, or of several types, are handled at a time, so that the others need not
-    /// wait for them:
+    /// A lane limits how many requests of a type, or of several types, are handled at a time, so that the others need
+    /// not wait for them:
     ///
     ///     func handleJobs(of server: RequestServer) {
     ///         struct Import: PortRequest { typealias Reply = EmptyReply }
@@ -100,12 +101,12 @@ public final class RequestServer: Sendable {
         add(type, in: lane) { [coder] request, message in try coder.message(await handler(request, message)) }
     }
 
-    /// Calls the handlers, each in a task of its own and so in no order, until the port is invalid or the calling task is
-    /// cancelled. Then handlers that still run are cancelled, and the call returns when all have returned. To end with all
-    /// answered that was taken, call ``finish(before:)``.
+    /// Calls the handlers, each in a task of its own and so in no order, until the port is invalid or the calling task
+    /// is cancelled. Then handlers that still run are cancelled, and the call returns when all have returned. To answer
+    /// all taken requests before the end, call ``finish(before:)``.
     /// - Parameters:
-    ///   - limit: The requests in progress, of the types that have no lane. Further ones wait at the port (back-pressure).
-    ///     In a server with lanes, as many of them wait in the server as `whenFull` says.
+    ///   - limit: The requests in progress, of the types that have no lane. Further ones wait at the port
+    ///     (back-pressure). In a server with lanes, as many of them wait in the server as `whenFull` says.
     ///   - streamLimit: The streams in progress, of the types that have no lane. A request for a further one fails with
     ///     `PortError.serverBusy`.
     ///   - whenFull: The fate of further requests of types without a lane.
@@ -140,10 +141,10 @@ public final class RequestServer: Sendable {
             id: .unknownRequest)
     }
 
-    /// Changes the observers of the requests that come from now on.
+    /// Changes the observers of future requests.
     package func observe(_ change: (inout RequestObservers) -> Void) { state.withLock { change(&$0.observers) } }
 
-    /// Ends the server after the requests and streams that were taken, as `LocalMessagePort.finish`, and
+    /// Refuses further requests, waits for the requests and streams that were taken, and ends the server. Then
     /// ``run(atMost:streamsAtMost:whenFull:)`` returns. A stream without an end lasts until the deadline.
     /// - Returns: False when the deadline or the task's cancellation came first.
     @discardableResult

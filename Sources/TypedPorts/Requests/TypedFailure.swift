@@ -17,7 +17,7 @@ extension RequestFailure {
         if (try? coder.encode(error, into: &bytes, attachments: &attachments)) != nil { data = bytes }
     }
 
-    /// The handler's error; nil when this is none.
+    /// The handler's error; nil when the failure holds no error of this type.
     func decoded<Failure: Error & Decodable>(as type: Failure.Type, _ coder: any MessageCoder) -> Failure? {
         guard type != Never.self, let data else { return nil }
         return try? coder.decode(type, from: data.span.bytes, attachments: Attachments())

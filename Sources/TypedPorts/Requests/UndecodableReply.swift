@@ -2,7 +2,7 @@ extension DecodingError {
     /// The remedy when one side cannot decode a message of the other.
     static var remedy: String { "build server and client from the same sources, with the same coder" }
 
-    /// The same error, with what cannot be decoded, and the remedy.
+    /// The same error, whose text also names the undecodable message and the remedy.
     func of(_ what: String) -> DecodingError {
         func noting(_ context: Context) -> Context {
             Context(

@@ -6,7 +6,8 @@ extension RequestClient {
     /// first element.
     /// - Parameters:
     ///   - request: The request that the server's handler gets.
-    ///   - timeout: How long the server may take to begin. A client of a name waits for a port of the name in this time.
+    ///   - timeout: How long the server may take to begin. A client of a name waits for a port of the name in this
+    ///     time.
     ///   - idleTimeout: How long the iterator waits for an element of a stream that has begun, before it throws
     ///     ``StreamIdleTimeout``; nil for as long as the server lives. The time between two elements that the program
     ///     asks for does not count.
@@ -36,16 +37,16 @@ public struct StreamIdleTimeout: Error, Hashable, CustomStringConvertible {
 /// The elements of a reply. See ``RequestClient/stream(_:timeout:idleTimeout:)``.
 ///
 /// An element is decoded when the task asks for it, so a slow task slows the server down. The end of the iteration
-/// cancels the server's handler. The error that a handler throws comes behind all elements. A stream ends with nil only
-/// after all its elements: when the server ends first, the error is `PortError.becameInvalid`, and elements may be
-/// missing before it.
+/// cancels the server's handler. The error that a handler throws comes after all elements. A stream ends with nil only
+/// after all its elements. When the server ends first, the iterator throws `PortError.becameInvalid`, and the last
+/// elements may be missing.
 public struct ReplyStream<R: PortStreamRequest>: AsyncSequence, Sendable {
     fileprivate let client: RequestClient
     fileprivate let request: R
     fileprivate let timeout: Duration
     fileprivate let idleTimeout: Duration?
 
-    /// Makes an iterator, which has not asked yet.
+    /// Makes an iterator, which has not sent the request yet.
     public func makeAsyncIterator() -> Iterator { Iterator(stream: self) }
 
     /// Takes the elements.
@@ -92,9 +93,9 @@ public struct ReplyStream<R: PortStreamRequest>: AsyncSequence, Sendable {
 
 /// A request for a stream, and the port for its elements. The release ends both.
 ///
-/// The stream's own messages say how it ends, and so that nothing is missing. The server replies to the request when this
-/// side needs the port no more; so a request that ends before the stream says that the server has ended, or is older
-/// than that rule, and the rest of the stream is on its way or lost.
+/// The stream's last message says how the stream ends, and so proves that no element is missing. The server replies to
+/// the request only after this side has released the port. When the request ends before the stream, the server has
+/// refused it or has ended, and the rest of the stream is on its way or lost.
 private final class StreamReading: Sendable {
     /// The queue limit in batches, of the server and of this process each.
     private static let queueLimit = 8
@@ -144,7 +145,8 @@ private final class StreamReading: Sendable {
         do {
             _ = try await nextMessage(before: deadline, hasBegun: false)
         } catch is TimedOut {
-            // The port may have ended meanwhile. Its successor has the request then, or nobody has the name.
+            // The port may have ended meanwhile. Then the error names the port that now has the name, or says that
+            // there is none.
             let server = server.isValid ? server : try await client.port(before: deadline)
             throw PortError.receiveTimedOut(port: server.identity)
         }

@@ -1,10 +1,10 @@
 import Ports
 
 extension RequestServer {
-    /// Sets the handler for the requests of a type, which answers with the elements of a sequence. A slow asker slows the sequence
-    /// down: no more than some batches of elements wait. An asker that is gone, or iterates no further, cancels the
-    /// handler's task. The asker gets what the handler or the sequence throws after all elements before. The request is
-    /// in progress until its asker has taken all elements, or is gone.
+    /// Sets the handler for the requests of a type, which answers with the elements of a sequence. A slow asker slows
+    /// the sequence down, because only a few batches of elements wait. The handler's task is cancelled when the asker
+    /// ends or stops iterating. An error of the handler or the sequence reaches the asker after all earlier elements.
+    /// The request is in progress until its asker has taken all elements, or is gone.
     public func handle<R: PortStreamRequest, Elements: AsyncSequence & Sendable>(
         _ type: R.Type = R.self, in lane: RequestLane? = nil,
         _ handler: @escaping @Sendable (R) async throws -> Elements
@@ -12,20 +12,20 @@ extension RequestServer {
         handle(type, in: lane) { request, _ in try await handler(request) }
     }
 
-    /// Sets a handler that gets also the message port's request, which tells the sender, and answers with the elements of
-    /// a sequence.
+    /// Sets a handler that gets also the message port's request, which tells the sender, and answers with the elements
+    /// of a sequence.
     public func handle<R: PortStreamRequest, Elements: AsyncSequence & Sendable>(
         _ type: R.Type = R.self, in lane: RequestLane? = nil,
         _ handler: @escaping @Sendable (R, MessagePortRequest) async throws -> Elements
     ) where Elements.Element == R.Element {
         let coder = coder
         add(type, in: lane, isStream: true) { request, message in
-            // The last component, behind the attachments of the request.
+            // The port for the elements is the last component, after the attachments of the request.
             guard case .port(let right)? = message.message.components.last else {
                 throw RequestFailure("the request for a stream has no port to send to")
             }
             let reader = StreamReader(right: right, request: message)
-            // No elements: the news that the server has taken the request.
+            // A batch without elements tells the asker that the server has taken the request.
             try await reader.send(StreamBatch().message)
             var failure: (any Error)?
             do {
@@ -35,7 +35,7 @@ extension RequestServer {
             } catch {
                 failure = error
             }
-            // Also a failure travels in the stream, behind the elements: the reply takes another way.
+            // A failure is sent in the stream as well, after the elements, because the reply takes another way.
             try await reader.send(StreamMessage.last(failure.map { R.sentError($0, coder) }))
             // A reply sent now could overtake the elements, and nobody would notice the end of a server that still has
             // some of them.
@@ -60,7 +60,8 @@ struct StreamReader: Sendable {
         }
     }
 
-    /// Waits until the reader has taken all or is gone, or the task is cancelled.
+    /// Waits until the reader releases its port, because it has taken all elements or is gone, or the task is
+    /// cancelled.
     nonisolated(nonsending) func isDone() async {
         let (ends, continuation) = AsyncStream.makeStream(of: Void.self)
         let watch = InvalidationWatch(right) { continuation.finish() }

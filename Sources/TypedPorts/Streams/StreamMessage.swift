@@ -1,14 +1,15 @@
 import Ports
 
-/// The messages of a stream, from the server to the asker's port for it, by their ids.
+/// The ids of the messages of a stream, which the server sends to the asker's port for the stream.
 enum StreamMessage: UInt32 {
-    /// Elements: in component 0 each with its size before it, a UInt32, little-endian; their attachments behind.
+    /// A batch of elements. Component 0 has the encoded elements, each after its size as a little-endian UInt32. The
+    /// attachments are the components after it.
     case elements
     /// The stream is complete.
     case end
-    /// The handler failed: the components are those of a `RequestFailure`.
+    /// The handler failed. The message has the components of a `RequestFailure`.
     case failure
-    /// From the asker to itself: the request has ended.
+    /// The request has ended. The asker sends this message to itself.
     case requestEnded
 
     /// The message that ends a stream.
@@ -19,7 +20,7 @@ enum StreamMessage: UInt32 {
     }
 }
 
-/// Elements on their way out.
+/// Elements that the server sends in one message.
 struct StreamBatch: Sendable {
     private var bytes: [UInt8] = []
     private var attachments = Attachments()
@@ -59,7 +60,7 @@ struct StreamBatch: Sendable {
     }
 }
 
-/// Elements that have come.
+/// Elements that the asker has received in one message.
 struct ReceivedBatch<Element: Decodable & Sendable>: Sendable {
     private let message: MachPort.Message
     private var offset = 0
@@ -68,7 +69,8 @@ struct ReceivedBatch<Element: Decodable & Sendable>: Sendable {
     /// Why the element behind the decoded ones cannot be decoded.
     private var failure: (any Error)?
 
-    /// The elements that are decoded at a time: small ones could need many times the room of their bytes.
+    /// The number of elements that are decoded at a time. It is bounded, because small elements may need many times the
+    /// memory of their bytes.
     private static var chunk: Int { 64 }
 
     init(_ message: MachPort.Message) { self.message = message }

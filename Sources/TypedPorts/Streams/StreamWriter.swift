@@ -1,8 +1,8 @@
 import Ports
 import RunLoopLocks
 
-/// Sends the elements of a sequence to an asker's port. A batch leaves when the one before has found room: so the first
-/// element leaves at once, and a fast sequence sends many elements in a message.
+/// Sends the elements of a sequence to an asker's port. A batch is sent when the port has had room for the batch
+/// before. So the first element is sent at once, and a fast sequence sends many elements in a message.
 final class StreamWriter: Sendable {
     private struct State {
         var batch = StreamBatch()
@@ -25,11 +25,11 @@ final class StreamWriter: Sendable {
     init(to reader: StreamReader, _ coder: any MessageCoder) {
         self.reader = reader
         self.coder = coder
-        // Some room for the sizes of the components.
+        // The rest of the message's limit is for the sizes of the components.
         limit = reader.right.messageLimit - 8 * Attachments.largestCount
     }
 
-    /// Nothing more can be sent. The reason is that of ``StreamReader/send(_:)``.
+    /// Nothing more can be sent. The reason is the error that ``StreamReader/send(_:)`` has thrown.
     struct SendFailed: Error {
         let reason: any Error
     }
@@ -62,7 +62,7 @@ final class StreamWriter: Sendable {
                     try state.batch.append(element, coder, limit: limit)
                     return false
                 } catch {
-                    // In a batch of its own, an element may have more attachments.
+                    // The element may fit into the next batch, which then has room for more bytes and attachments.
                     if state.batch.isEmpty { throw error }
                     state.mustEmpty = true
                     return true
@@ -117,7 +117,7 @@ final class StreamWriter: Sendable {
         }
     }
 
-    /// Changes the state, and wakes whoever waits for a change.
+    /// Changes the state, and wakes the sender. After a failure, it also wakes the producer.
     @discardableResult
     private func change<Result>(_ change: (inout State) throws -> sending Result) rethrows -> Result {
         let (result, sender, producer) = try state.withLock { state in

@@ -5,7 +5,7 @@ import RunLoops
 ///
 /// A connection stays open while its port lives, even when no right is left: messages of a new connection could
 /// overtake those of the old one. A connection is closed only when its port has answered a drain probe.
-final class ConnectionCache: Sendable {
+final class IdleConnections: Sendable {
     private struct Connection {
         let channel: SendChannel
         /// The count of sent messages in the last round.

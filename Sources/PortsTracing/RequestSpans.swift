@@ -5,7 +5,7 @@
     import TypedPorts
 
     /// Makes the spans of askers and handlers.
-    struct PortTracer {
+    struct RequestSpans {
         /// Nil for the one that `InstrumentationSystem` has when a request comes.
         private let fixed: (any Tracer)?
 

@@ -2,7 +2,7 @@ import DequeModule
 
 /// The lanes of one `serve`. They count the requests in handlers and keep those that wait, and decide whether another
 /// may be taken.
-struct LaneTable<Work: Sendable>: Sendable {
+struct LaneAdmission<Work: Sendable>: Sendable {
     typealias Index = Int
     typealias Ticket = UInt64
 
@@ -50,7 +50,7 @@ struct LaneTable<Work: Sendable>: Sendable {
         if let lasting { entries.append(Entry(lane: lasting, name: "streams")) }
     }
 
-    /// Whether the next request may be taken, of whichever lane it is.
+    /// Whether the next request may be taken. Its lane is not known yet, so every lane needs room.
     var mayTake: Bool { entries.allSatisfy { $0.hasRoom(takesAhead) } }
 
     /// The name of a full lane, because of which nothing is taken; empty for the lane of requests without one.
