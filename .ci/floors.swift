@@ -223,7 +223,7 @@ struct Uses {
 
 // MARK: - Declarations
 
-/// What a file declares outside of functions. The layout tells: `swift format` indents by four spaces.
+/// The names that a file declares outside of functions. Their indentation tells, because `swift format` sets it.
 struct Declarations {
     private(set) var types: Set<Substring> = []
     /// Members, and functions of no type.

@@ -40,7 +40,7 @@ let package = Package(
         .executableTarget(
             name: "glib-in-loop", dependencies: [runLoops, "Chores", "CGLib"], exclude: ["expected.txt"]),
         .executableTarget(name: "service-check", dependencies: [ports, lifecycle]),
-        // What the pages of the modules show.
+        // The snippets of the pages of the modules.
         .target(name: "PageSnippets", dependencies: tracing + [metrics, lifecycle]),
         .testTarget(
             name: "PortsMetricsTests",

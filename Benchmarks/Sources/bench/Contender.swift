@@ -8,16 +8,16 @@ protocol Contender: Sendable {
     /// The process of the other end, if that is not ours.
     var child: Child? { get }
 
-    /// Has the two ends run there from the next message on.
+    /// Places the two ends on processors, from the next message on.
     func bind(_ placement: Placement) throws
 
-    /// Sends so many messages, and returns when all have been counted.
+    /// Sends this number of messages, and returns when all have been counted.
     func oneWay(_ messages: Int, payload: [UInt8]) throws
 
     /// Does the same with the messages shared among the threads.
     func oneWay(_ messages: Int, payload: [UInt8], from threads: SenderThreads) throws
 
-    /// Asks so many questions, and returns when all have been answered.
+    /// Asks this number of questions, and returns when all have been answered.
     /// - Parameters:
     ///   - inFlight: How many questions are under way; each answer makes room for the next one.
     ///   - clock: Told when the first question is asked, and of each answer.
@@ -43,13 +43,13 @@ extension Contender {
     var cpuSeconds: Double { cb_cpu_seconds(0) + (child.map { cb_cpu_seconds($0.pid) } ?? 0) }
 }
 
-/// One that can give an array away without copying its bytes, as ends of one process can.
+/// A contender that can give an array away without copying its bytes, as ends of one process can.
 protocol HandingOver: Contender {
-    /// Hands the bytes over so many times, and returns when all messages have been counted.
+    /// Hands the bytes over once for each message, and returns when all messages have been counted.
     func oneWay(_ messages: Int, handingOver bytes: SharedBytes) throws
 }
 
-/// What a message's number says to the end that answers.
+/// The meaning of a message's number for the end that answers.
 enum Request {
     /// Count the message.
     static let count: UInt32 = 0
@@ -67,7 +67,7 @@ enum Request {
         (bind(.apart)..<firstExpected).contains(number) ? Placement(rawValue: number - bind(.apart)) : nil
     }
 
-    /// Send an empty answer when so many have been counted. Messages of other senders may overtake this one.
+    /// Send an empty answer when this number has been counted. Messages of other senders may overtake this one.
     static func expect(_ count: Int) -> UInt32 { firstExpected + UInt32(count) }
     fileprivate static let firstExpected: UInt32 = 16
 }

@@ -11,13 +11,13 @@ protocol LoopContender {
     func addSource0()
     /// Adds a source whose descriptor never becomes ready.
     func addSource1(_ descriptor: Int32) throws
-    /// A timer that fires once, so many seconds from now, and counts that.
+    /// A timer that fires once, this number of seconds from now, and counts that.
     func makeTimer(after seconds: Double, counting count: Counter) -> Timer
     func add(_ timer: Timer)
     func invalidate(_ timer: Timer)
     /// One pass that does not sleep.
     func pass() throws
-    /// Runs until a source was handled, or so many seconds have passed.
+    /// Runs until a source was handled, or this number of seconds has passed.
     func run(before seconds: Double) throws
 }
 
@@ -27,9 +27,9 @@ final class Counter: @unchecked Sendable {
     var count = 0
 }
 
-/// What the rows of the run loop measure, for whichever loop.
+/// The measurements of the run loop's rows, for any loop.
 extension LoopContender {
-    /// With so many far timers, at dates in no order.
+    /// With this number of far timers, at dates in no order.
     func addFarTimers(_ count: Int) {
         for _ in 0..<count { add(makeFarTimer()) }
     }

@@ -22,7 +22,7 @@ final class TripClock: @unchecked Sendable {
 }
 
 extension Histogram<UInt64> {
-    /// Microseconds that so many percent of the trips keep to; nil where too few are above.
+    /// The microseconds that this percentage of the trips keeps to; nil where too few are above.
     func microseconds(percentile: Double) -> Double? {
         guard Double(totalCount) * (1 - percentile / 100) >= (percentile > 50 ? 5 : 1) else { return nil }
         return Double(valueAtPercentile(percentile)) / 1000

@@ -19,7 +19,7 @@ struct TypedPeer {
         var count: Int
     }
 
-    /// Asks for so many raw messages, each with the bytes of a point.
+    /// Asks for a number of raw messages, each with the bytes of a point.
     struct Flood: PortRequest {
         typealias Reply = EmptyReply
         var count: Int

@@ -49,7 +49,7 @@ private struct Count: PortStreamRequest {
         #expect(try metrics.expectCounter("ports.named.received", named).values == [2, 1])
         #expect(try metrics.expectMeter("ports.named.waiting", named).values == [3, 2, 2])
 
-        // The metrics of a name end with it, and begin anew with another port of the name.
+        // The metrics of a name end with it, and begin again with another port of the name.
         port.invalidate()
         await reporter.report()
         #expect(metrics.counters(label: "ports.named.received").isEmpty)
