@@ -16,15 +16,17 @@ package enum CBOR {
         _ value: Value, into bytes: inout [UInt8], depthLimit: Int = usualDepthLimit,
         userInfo: () -> [CodingUserInfoKey: Any] = { [:] }
     ) throws {
+        if bytes.capacity == 0 { bytes.reserveCapacity(128) }
+        if bytes.write(item: value) { return }
         try withoutActuallyEscaping(userInfo) { userInfo in
-            let writer = CBORWriter(depthLimit: depthLimit, makeUserInfo: userInfo)
-            if bytes.capacity == 0 { bytes.reserveCapacity(128) }
+            let writer = CBORWriter(after: bytes.count, depthLimit: depthLimit, makeUserInfo: userInfo)
             swap(&writer.bytes, &bytes)
             defer {
                 swap(&writer.bytes, &bytes)
                 writer.end()
             }
-            try writer.encode(value)
+            try value.encode(to: CBOREncoder(writer: writer, id: 1))
+            writer.close(nestedFrom: 0)
             if let fault = writer.fault { throw fault }
         }
     }

@@ -23,7 +23,7 @@ struct CBOREncoder: Encoder {
 extension CBOREncoder: SingleValueEncodingContainer {
     func encodeNil() throws {
         try writer.beginSingle(in: id)
-        writer.writeNull()
+        writer.bytes.writeNull()
     }
 
     @inline(__always)
@@ -41,7 +41,7 @@ struct CBORKeyedEncodingContainer<Key: CodingKey>: KeyedEncodingContainerProtoco
 
     func encodeNil(forKey key: Key) throws {
         try writer.beginEntry(key, in: id)
-        writer.writeNull()
+        writer.bytes.writeNull()
     }
 
     @inline(__always)
@@ -74,7 +74,7 @@ struct CBORUnkeyedEncodingContainer: UnkeyedEncodingContainer {
 
     func encodeNil() throws {
         try writer.beginElement(in: id)
-        writer.writeNull()
+        writer.bytes.writeNull()
     }
 
     @inline(__always)

@@ -43,10 +43,9 @@ struct CBORMap {
         var offset = head.end
         var count: UInt64 = 0
         while !reader.isEnd(at: offset, of: head, after: count) {
-            let name = try reader.key(at: offset)?.stringValue
-            if let name, index[name] == nil {
-                index[name] = offset
-                entries.append(Entry(fingerprint: 0, key: offset))
+            if let name = try reader.key(at: offset)?.stringValue {
+                let first = index.updateValue(offset, forKey: name)
+                if let first { index[name] = first } else { entries.append(Entry(fingerprint: 0, key: offset)) }
             }
             offset = try reader.end(ofItemAt: reader.end(ofItemAt: offset))
             count += 1

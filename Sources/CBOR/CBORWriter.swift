@@ -24,27 +24,28 @@ final class CBORWriter {
     /// The innermost level, the only one that may be written to, and those around it.
     @exclusivity(unchecked) var current: Level
     @exclusivity(unchecked) private var outer: [Level] = []
-    /// The nested writers of the levels, with the offsets where their bytes belong.
-    @exclusivity(unchecked) private var nested: [(offset: Int, writer: CBORWriter)] = []
+    /// The nested writers of the levels, in their order.
+    @exclusivity(unchecked) private var nested: [CBORWriter] = []
     @exclusivity(unchecked) private var lastID = 1
     /// The error of a call that cannot throw.
     private(set) var fault: (any Error)?
     private let depthLimit: Int
-    private let isNested: Bool
     private var makeUserInfo: (() -> [CodingUserInfoKey: Any])?
-    /// The writer of the value around a nested one, that value's level, the number of levels around it, and the nested
-    /// one's key.
-    private let parent: (writer: CBORWriter, id: Int, levels: Int, key: any CodingKey)?
+    /// The writer of the value around a nested one.
+    private let parent: CBORWriter?
+    /// In the parent: that value's level, the number of levels around it, and the offset where the bytes belong.
+    private let place: (id: Int, levels: Int, offset: Int)
+    private let key: (any CodingKey)?
 
-    /// Makes the writer of a whole value.
-    init(depthLimit: Int, makeUserInfo: @escaping () -> [CodingUserInfoKey: Any]) {
-        (self.depthLimit, self.makeUserInfo, isNested, parent) = (depthLimit, makeUserInfo, false, nil)
-        current = Level(id: 1, kind: .scalar, start: 0, depth: 0)
+    /// Makes the writer of a whole value, whose level has the id 1.
+    init(after start: Int, depthLimit: Int, makeUserInfo: @escaping () -> [CodingUserInfoKey: Any]) {
+        (self.depthLimit, self.makeUserInfo, parent, place, key) = (depthLimit, makeUserInfo, nil, (0, 0, 0), nil)
+        current = Level(id: 1, kind: .slot, start: start, depth: 0)
     }
 
     private init(inside writer: CBORWriter, key: any CodingKey) {
-        (depthLimit, isNested) = (writer.depthLimit, true)
-        parent = (writer, writer.current.id, writer.outer.count, key)
+        (depthLimit, parent, self.key) = (writer.depthLimit, writer, key)
+        place = (writer.current.id, writer.outer.count, writer.bytes.count)
         current = Level(id: 1, kind: .slot, start: 0, depth: writer.current.depth)
         bytes.reserveCapacity(128)
     }
@@ -56,17 +57,22 @@ final class CBORWriter {
         current = Level(id: 0, kind: .scalar, start: 0, depth: 0)
     }
 
-    var userInfo: [CodingUserInfoKey: Any] { parent?.writer.userInfo ?? makeUserInfo?() ?? [:] }
+    var userInfo: [CodingUserInfoKey: Any] { parent?.userInfo ?? makeUserInfo?() ?? [:] }
 
     // MARK: Values
 
-    /// Writes a value that is not one item, at the place that was begun for it.
-    func encodeByItself<Value: Encodable>(_ value: Value) throws {
+    /// Writes a value at the place that was begun for it.
+    @inline(__always) func encode<Value: Encodable>(_ value: Value) throws {
+        if !bytes.write(item: value) { try encodeByItself(value) }
+    }
+
+    private func encodeByItself<Value: Encodable>(_ value: Value) throws {
         let (start, levels, nestedCount) = (bytes.count, outer.count, nested.count)
         do {
             guard current.depth < depthLimit else { throw tooDeep(value) }
             outer.append(current)
-            current = Level(id: newID(), kind: .slot, start: start, depth: current.depth)
+            lastID += 1
+            current = Level(id: lastID, kind: .slot, start: start, depth: current.depth)
             try value.encode(to: CBOREncoder(writer: self, id: current.id))
         } catch {
             // The value around may catch the error and go on: it has no such entry.
@@ -91,7 +97,7 @@ final class CBORWriter {
     }
 
     /// Writes the length or the break of the innermost level, and puts its nested values in their places.
-    private func close(nestedFrom first: Int) {
+    func close(nestedFrom first: Int) {
         if first < nested.count { insertNested(from: first) }
         switch current.kind {
         case .array, .map:
@@ -107,19 +113,19 @@ final class CBORWriter {
     }
 
     private func insertNested(from first: Int) {
-        let start = nested[first].offset
+        let start = nested[first].place.offset
         let later = Array(bytes[start...])
-        bytes.removeLast(bytes.count - start)
+        bytes.removeLast(later.count)
         var offset = start
-        for (place, writer) in nested[first...] {
+        for writer in nested[first...] {
             writer.close(nestedFrom: 0)
-            bytes += later[offset - start..<place - start]
+            bytes += later[offset - start..<writer.place.offset - start]
             bytes += writer.bytes
-            offset = place
+            offset = writer.place.offset
             writer.end()
         }
         bytes += later[(offset - start)...]
-        nested.removeLast(nested.count - first)
+        while nested.count > first { nested.removeLast() }
     }
 
     // MARK: Containers
@@ -138,19 +144,15 @@ final class CBORWriter {
     }
 
     /// False for a nested writer while another value is written inside the value around it.
-    @inline(__always) private var isInnermost: Bool { !isNested || isParentInnermost }
-
-    private var isParentInnermost: Bool {
-        guard let parent else { return true }
-        return parent.writer.current.id == parent.id && parent.writer.isInnermost
-    }
+    @inline(__always) private var isInnermost: Bool { parent == nil || isParentInnermost }
+    private var isParentInnermost: Bool { parent.map { $0.current.id == place.id && $0.isInnermost } ?? true }
 
     /// Begins an entry of a map.
     @inline(__always) func beginEntry(_ key: some CodingKey, in id: Int) throws {
         guard current.id == id, current.kind == .map, isInnermost else { throw misuse(id) }
         current.count += 1
         current.key = bytes.count
-        write(text: key.stringValue)
+        bytes.write(text: key.stringValue)
     }
 
     /// Begins an element of an array.
@@ -175,17 +177,12 @@ final class CBORWriter {
             return CBOREncoder(writer: self, id: 0)
         }
         let writer = CBORWriter(inside: self, key: key ?? CBORKey(intValue: current.count - 1))
-        nested.append((bytes.count, writer))
+        nested.append(writer)
         return CBOREncoder(writer: writer, id: writer.current.id)
     }
 
     /// The number of entries of a level.
     func count(of id: Int) -> Int { ([current] + outer).first { $0.id == id }?.count ?? 0 }
-
-    private func newID() -> Int {
-        lastID += 1
-        return lastID
-    }
 
     // MARK: Bytes in an array
 
@@ -194,13 +191,13 @@ final class CBORWriter {
         guard current.id == id, current.kind == .array, current.count == 0 else {
             for element in elements {
                 try beginElement(in: id)
-                write(.unsigned, UInt64(element))
+                bytes.write(.unsigned, UInt64(element))
             }
             return
         }
         let payload = Array(elements)
         bytes.removeLast()
-        write(.bytes, UInt64(payload.count))
+        bytes.write(.bytes, UInt64(payload.count))
         bytes += payload
         (current.kind, current.count) = (.bytes, payload.count)
     }
@@ -211,7 +208,7 @@ final class CBORWriter {
         bytes.removeLast(bytes.count - current.start)
         current.kind = .array
         bytes.append(CBORMajor.array.byte(0))
-        for byte in payload { write(.unsigned, UInt64(byte)) }
+        for byte in payload { bytes.write(.unsigned, UInt64(byte)) }
     }
 
     // MARK: Errors
@@ -233,14 +230,14 @@ final class CBORWriter {
 
     /// Keeps the first error of calls that cannot throw, for the end.
     private func setFault(_ error: any Error) {
-        if let parent { parent.writer.setFault(error) } else if fault == nil { fault = error }
+        if let parent { parent.setFault(error) } else if fault == nil { fault = error }
     }
 
     /// The keys and indexes of the open levels, for an error.
     var path: [any CodingKey] { path(ofLevels: outer.count + 1) }
 
     private func path(ofLevels count: Int) -> [any CodingKey] {
-        let around = parent.map { $0.writer.path(ofLevels: $0.levels) + [$0.key] } ?? []
+        let around = (parent?.path(ofLevels: place.levels) ?? []) + (key.map { [$0] } ?? [])
         return around
             + (outer + [current]).prefix(count).compactMap { level -> CBORKey? in
                 guard level.count > 0 else { return nil }
