@@ -72,7 +72,16 @@ import Testing
         #expect(registry.portctl("map", "--format", "svg").status == 64)
         let map = try #require(try registry.json("map", "--json") as? [String: Any])
         #expect(try registry.json("map", "--format", "json") is [String: Any])
+        #expect(try registry.json("map", "--format", "json", "--json") is [String: Any])
         #expect((map["ports"] as? [[String: Any]])?.count == 2)
         #expect((map["processes"] as? [[String: Any]])?.contains { $0["pid"] as? Int32 == servers[0].pid } == true)
+    }
+
+    @Test(arguments: [["map", "--format", "dot"], ["timeline", "nobody", "--format", "perfetto"]])
+    func `formats that contradict each other are wrong usage`(_ command: [String]) {
+        let outcome = registry.start(command + ["--json"]).outcome
+        #expect(outcome.status == 64)
+        #expect(outcome.output == "")
+        #expect(outcome.errors.contains("--format \(command.last ?? "") and --json"), "\(outcome.errors)")
     }
 }

@@ -11,15 +11,15 @@ struct Map: ParsableCommand {
 
     enum Format: String, ExpressibleByArgument, CaseIterable { case html, dot, json }
 
-    @Option(help: "The format.")
-    var format = Format.html
+    @Option(help: "The format. (default: html)")
+    var format: Format?
     @OptionGroup var file: OutputOption
     @Option(seconds: "Seconds to wait for owners that do not answer.")
     var timeout = Seconds(.seconds(2))
     @OptionGroup var output: JSONFlag
 
     func run() throws {
-        let format = output.isJSON ? .json : format
+        let format = try output.format(format, json: .json, default: .html)
         let file = try file.file(default: format == .html ? "map.html" : "-")
         let timeout = timeout.duration
         let map = try awaited { try await PortNameServer.shared.map(before: .now + timeout) }

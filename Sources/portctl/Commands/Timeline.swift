@@ -17,13 +17,13 @@ struct Timeline: ParsableCommand {
     @OptionGroup var port: NameArgument
     @Option(name: .shortAndLong, seconds: "Seconds to record.")
     var seconds = Seconds(.seconds(5))
-    @Option(help: "The format.")
-    var format = Format.html
+    @Option(help: "The format. (default: html)")
+    var format: Format?
     @OptionGroup var file: OutputOption
     @OptionGroup var output: JSONFlag
 
     func run() throws {
-        let format = output.isJSON ? .json : format
+        let format = try output.format(format, json: .json, default: .html)
         let file = try file.file(default: format == .html ? "timeline.html" : "-")
         let right = try port.right(before: .now + .seconds(5))
         if let service = try? right.service(observing: .zero), service.takers.loops.isEmpty {

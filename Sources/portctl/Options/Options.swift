@@ -30,6 +30,18 @@ extension CompletionKind {
 struct JSONFlag: ParsableArguments {
     @Flag(name: .customLong("json"), help: "Write JSON. The page “portctl” of the documentation lists the fields.")
     var isJSON = false
+
+    /// The format that two options choose together.
+    /// - Throws: A usage error when they contradict each other.
+    func format<Choice: RawRepresentable<String> & Equatable>(
+        _ chosen: Choice?, json: Choice, default: Choice
+    ) throws -> Choice {
+        guard isJSON else { return chosen ?? `default` }
+        if let chosen, chosen != json {
+            throw ValidationError("--format \(chosen.rawValue) and --json contradict each other: leave one out.")
+        }
+        return json
+    }
 }
 
 struct Seconds: CustomStringConvertible {
