@@ -16,7 +16,8 @@ import Testing
     }
 
     private func timeline(_ subject: String, _ recording: LoopRecording) -> String {
-        Page.timeline.html(of: LoopsDrawing(subject: subject, recordings: [LoopDrawing(recording.shown)]))
+        let drawing = LoopsDrawing(subject: subject, recordings: [recording])
+        return Page.timeline.html(of: drawing, text: drawing.text)
     }
 
     /// The data in a page.
@@ -85,6 +86,16 @@ import Testing
         #expect(spans.count == recording.spans.count)
         #expect(drawn["dropped"] as? Int == recording.dropped)
         #expect(spans.contains { $0["label"] as? String == "port “clock” of clockd (pid 4711)" } == (passes > 0))
+    }
+
+    @Test func `a timeline has its totals and items as text for a browser without JavaScript`() throws {
+        let html = timeline("“clock” of process 4711", recording(passes: 12))
+        let text = try #require(html.components(separatedBy: "<pre>").last?.components(separatedBy: "</pre>").first)
+        #expect(text.hasPrefix("run loop of thread 4711: 13 passes in "))
+        let rows = text.split(separator: "\n").map { $0.split(separator: " ").map(String.init) }
+        #expect(rows.contains(["ITEM", "LABEL", "CALLS", "LONGEST", "TOTAL"]))
+        #expect(rows.contains { $0.starts(with: ["timer", "refresh", "2"]) }, "\(text)")
+        #expect(rows.contains { $0.starts(with: ["block", "24"]) }, "\(text)")
     }
 
     @Test(.enabled(if: Browser.isThere), arguments: [0, 10, 1000])

@@ -8,7 +8,7 @@ import Testing
 @testable import PortsInspection
 @testable import portctl
 
-/// Whatever the owner of a port answers, the commands show it.
+/// The commands show any answer of a port’s owner.
 @Suite struct HostileOwnerTests {
     @Test func `any answer is shown`() throws {
         var generator = SplitMix64(seed: drawnSeed())
@@ -27,8 +27,8 @@ import Testing
             for recording in recordings { #expect(!"\(recording.shown)".isEmpty) }
             // Pages are large.
             if number % 20 == 0 {
-                let drawing = LoopsDrawing(subject: "x", recordings: recordings.map { LoopDrawing($0.shown) })
-                #expect(Page.timeline.html(of: drawing).hasSuffix("</html>\n"))
+                let drawing = LoopsDrawing(subject: "x", recordings: recordings)
+                #expect(Page.timeline.html(of: drawing, text: drawing.text).hasSuffix("</html>\n"))
                 documents.append(json(LoopTrace(of: "x", owner: 1, recordings: recordings)))
             }
             let text = "[\(documents.joined(separator: ","))]"

@@ -45,8 +45,8 @@ struct Timeline: ParsableCommand {
         switch format {
         case .html:
             let subject = "“\(port.name)”" + (owner.map { " of process \($0.pid)" } ?? "")
-            let drawing = LoopsDrawing(subject: subject, recordings: recordings.map { LoopDrawing($0.shown) })
-            try file.write(Page.timeline.html(of: drawing), use: "open it in a browser")
+            let drawing = LoopsDrawing(subject: subject, recordings: recordings)
+            try file.write(Page.timeline.html(of: drawing, text: drawing.text), use: "open it in a browser")
         case .perfetto:
             let trace = LoopTrace(of: port.name, owner: Int(owner?.pid ?? 0), recordings: recordings, events: events)
             try file.write(json(trace) + "\n", use: "open it in https://ui.perfetto.dev")

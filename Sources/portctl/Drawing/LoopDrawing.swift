@@ -6,6 +6,17 @@ struct LoopsDrawing: Encodable {
     /// The port and its owner, in words.
     let subject: String
     let recordings: [LoopDrawing]
+    /// The totals, the slowest callouts and the items, for a browser without JavaScript.
+    let text: String
+
+    private enum CodingKeys: CodingKey { case subject, recordings }
+
+    /// - Parameter recordings: Recordings as they are, whose names may be anything.
+    init(subject: String, recordings: [LoopRecording]) {
+        let shown = recordings.map(\.shown)
+        (self.subject, self.recordings) = (subject, shown.map(LoopDrawing.init))
+        text = shown.map { "\($0)\n\n\($0.items.lines().joined(separator: "\n"))" }.joined(separator: "\n\n")
+    }
 }
 
 /// A recording as JSON. Times are in nanoseconds, and begin with the recording.
@@ -44,6 +55,19 @@ struct LoopDrawing: Encodable {
 }
 
 extension LoopRecording {
+    /// The items that took most time.
+    fileprivate var items: Table {
+        let spans = Dictionary(grouping: callouts) { [$0.callout?.kind.rawValue ?? "", $0.callout?.label ?? ""] }
+        let items = spans.map { item, spans in
+            let (times, calls) = (spans.map(\.duration), spans.reduce(0) { $0 + ($1.callout?.count ?? 0) })
+            return (item, calls: calls, longest: times.max() ?? .zero, total: times.reduce(.zero, +))
+        }
+        let longest = items.sorted { $0.total > $1.total }.prefix(20)
+        return Table(
+            rows: [["ITEM", "LABEL", "CALLS", "LONGEST", "TOTAL"]]
+                + longest.map { $0.0 + ["\($0.calls)", readable($0.longest), readable($0.total)] })
+    }
+
     /// The recording with printable names, none of which begins a line of its own.
     var shown: LoopRecording {
         var (shown, known): (LoopRecording, [String: String]) = (self, [:])

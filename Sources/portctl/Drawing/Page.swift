@@ -21,13 +21,17 @@ struct Page {
         [("timeline.css", PackageResources.timeline_css), ("timeline.js", PackageResources.timeline_js)])
 
     /// The page with its styles and scripts inside, and with the content as JSON.
-    func html(of content: some Encodable) -> String {
+    /// - Parameter text: The same in words, for a browser without JavaScript.
+    func html(of content: some Encodable, text: String = "") -> String {
         var page = String(decoding: html, as: UTF8.self)
         for (name, bytes) in parts {
             let text = String(decoding: bytes, as: UTF8.self)
             page.replace("<link rel=\"stylesheet\" href=\"\(name)\">", with: "<style>\n\(text)</style>")
             page.replace("<script src=\"\(name)\"></script>", with: "<script>\n\(text)</script>")
         }
+        let entities: [Unicode.Scalar: String] = ["&": "&amp;", "<": "&lt;", ">": "&gt;"]
+        let escaped = text.unicodeScalars.map { entities[$0] ?? String($0) }.joined()
+        page.replace("<pre></pre>", with: "<pre>\(escaped)</pre>")
         page.replace(">null</script>", with: ">\(embedded(Filling(content: content)))</script>")
         return page
     }
