@@ -26,7 +26,7 @@ let modules: [(name: String, floors: [[String]])] = [
         ]
     ),
     ("TypedPorts", [["Coding"], ["Requests"], ["Streams"], ["Callbacks", "CheckIn"], [""]]),
-    ("portctl", [["Terminal"], ["Looking"], ["Drawing", "Options"], ["Commands"], [""]]),
+    ("portctl", [["Terminal"], ["Reports"], ["Drawing", "Options"], ["Commands"], [""]]),
 ]
 
 /// Names of the standard library that the modules declare for something of their own, too.

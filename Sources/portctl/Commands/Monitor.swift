@@ -83,7 +83,7 @@ private final class Lines: Sendable {
         var left: Int
         var sources = 0
         /// By the ports' names.
-        var tallies: [String: Tally] = [:]
+        var tallies: [String: EventTally] = [:]
     }
 
     private let state: Mutex<State>
@@ -105,7 +105,7 @@ private final class Lines: Sendable {
     func wait(until deadline: MonotonicInstant) -> Bool { over.wait(until: deadline) }
     private var isOver: Bool { wait(until: .distantPast) }
 
-    func tally(of name: String) -> Tally { state.withLock { $0.tallies[name] ?? Tally() } }
+    func tally(of name: String) -> EventTally { state.withLock { $0.tallies[name] ?? EventTally() } }
 
     /// Returns at the end of the port.
     func follow(_ monitor: PortMonitor, of name: String) async throws {
@@ -142,11 +142,11 @@ private final class Lines: Sendable {
         add(line, of: name) { $0.add(lost: lost) }
     }
 
-    private func add(_ line: String, of name: String, _ count: (inout Tally) -> Void) {
+    private func add(_ line: String, of name: String, _ count: (inout EventTally) -> Void) {
         let isLast = state.withLock { state in
             guard state.left > 0 else { return false }
             state.left -= 1
-            count(&state.tallies[name, default: Tally()])
+            count(&state.tallies[name, default: EventTally()])
             // Under the lock, so that lines come in their order.
             print(line)
             return state.left == 0

@@ -1,7 +1,7 @@
 import Ports
 
 /// Counts the events of a port that a monitor has shown.
-struct Tally {
+struct EventTally {
     private var counts: [PortEvent.Kind: Int] = [:]
     private var senders: Set<Int32> = []
     private var slowest: Duration?
