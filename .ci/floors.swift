@@ -21,7 +21,8 @@ let modules: [(name: String, floors: [[String]])] = [
     (
         "Ports",
         [
-            ["Wire"], ["System"], ["Control"], ["Registry"], ["Sending"], ["Receiving"], ["Replies"], ["Inspection"],
+            ["Wire"], ["System"], ["Carriers"], ["Control"], ["Registry"], ["Sending"], ["Receiving"], ["Replies"],
+            ["Inspection"],
             ["Runtime"], [""], ["Names"], ["CheckIn", "MessagePorts"],
         ]
     ),

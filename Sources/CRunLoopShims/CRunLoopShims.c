@@ -16,6 +16,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -383,27 +385,35 @@ bool crl_has_hung_up(int descriptor) {
 }
 
 int crl_poll(int first, int second, int64_t nanoseconds) {
-    struct pollfd polled[2] = {{.fd = first, .events = POLLIN}, {.fd = second, .events = POLLIN}};
+    return crl_poll_three((const int[3]){first, second, -1}, nanoseconds);
+}
+
+int crl_poll_three(const int descriptors[3], int64_t nanoseconds) {
+    struct pollfd polled[3];
+    nfds_t count = 0;
+    for (int i = 0; i < 3; i++)
+        if (descriptors[i] >= 0) polled[count++] = (struct pollfd){.fd = descriptors[i], .events = POLLIN};
     struct timespec timeout = {.tv_sec = nanoseconds / 1000000000, .tv_nsec = nanoseconds % 1000000000};
     // The call fails for more descriptors than RLIMIT_NOFILE, which a sandbox may set to 1, be they none.
-    nfds_t count = (first >= 0) + (second >= 0);
-    int ready = ppoll(first >= 0 ? polled : polled + 1, count, nanoseconds < 0 ? NULL : &timeout, NULL);
+    int ready = ppoll(polled, count, nanoseconds < 0 ? NULL : &timeout, NULL);
     if (ready >= 0 || errno != EINVAL || count < 2) return ready;
     // The limit has come meanwhile: one after the other, a hundred times a second.
     for (const int64_t slice = 10000000;; nanoseconds -= nanoseconds < 0 ? 0 : slice) {
         bool is_last = nanoseconds >= 0 && nanoseconds <= slice;
-        ready = crl_poll(second, -1, 0);
-        if (ready == 0) ready = crl_poll(first, -1, is_last ? nanoseconds : slice);
+        for (nfds_t i = 1; i < count; i++)
+            if ((ready = crl_poll(polled[i].fd, -1, 0)) != 0) return ready;
+        ready = crl_poll(polled[0].fd, -1, is_last ? nanoseconds : slice);
         if (ready != 0 || is_last) return ready;
     }
 }
 
-bool crl_peer_credentials(int descriptor, int *pid, unsigned *uid) {
+bool crl_peer_credentials(int descriptor, int *pid, unsigned *uid, unsigned *gid) {
     struct ucred credentials;
     socklen_t size = sizeof credentials;
     if (getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) return false;
     *pid = credentials.pid;
     *uid = credentials.uid;
+    *gid = credentials.gid;
     return true;
 }
 
@@ -447,4 +457,140 @@ bool crl_has_steady_ticks(void) {
     ssize_t count = read(file, source, sizeof source - 1);
     close(file);
     return count > 0 && strcmp(source, wanted) == 0;
+}
+
+// Shared memory, and the sockets that announce it.
+
+int crl_memory_make(uint64_t size) {
+    // A file beyond the limit would end the process by SIGXFSZ.
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && size > limit.rlim_cur) {
+        errno = EFBIG;
+        return -1;
+    }
+    int descriptor = memfd_create("ports", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (descriptor < 0) return -1;
+    if (ftruncate(descriptor, (off_t)size) == 0
+        && fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+        return descriptor;
+    int error = errno;
+    close(descriptor);
+    errno = error;
+    return -1;
+}
+
+void *crl_memory_map(int descriptor, uint64_t size) {
+    const int sealed = F_SEAL_SHRINK | F_SEAL_GROW;
+    struct stat status;
+    int seals = fcntl(descriptor, F_GET_SEALS);
+    if (seals < 0) return NULL;
+    if ((seals & sealed) != sealed || fstat(descriptor, &status) != 0 || (uint64_t)status.st_size != size) {
+        errno = EINVAL;
+        return NULL;
+    }
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, descriptor, 0);
+    if (memory == MAP_FAILED) return NULL;
+    if (madvise(memory, size, MADV_DONTFORK) == 0 && crl_memory_populate(memory, 4096) == 0) return memory;
+    int error = errno;
+    munmap(memory, size);
+    errno = error;
+    return NULL;
+}
+
+void crl_memory_unmap(void *memory, uint64_t size) {
+    // A forked child may have something else there.
+    if (!crl_is_forked()) munmap(memory, size);
+}
+
+int crl_memory_populate(void *pages, uint64_t size) {
+    const int populate_write = 23;  // Not in the headers of all systems: MADV_POPULATE_WRITE, since Linux 5.14.
+    int result;
+    do result = madvise(pages, size, populate_write);
+    while (result != 0 && errno == EINTR);
+    return result;
+}
+
+int crl_memory_release(void *pages, uint64_t size) { return madvise(pages, size, MADV_REMOVE); }
+
+uint64_t crl_memory_limit(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return UINT64_MAX;
+    return limit.rlim_cur;
+}
+
+int crl_socket_pair(int ends[2]) {
+    return socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends);
+}
+
+int crl_ring(int socket) {
+    const char byte = 0;
+    // The flag, and not O_NONBLOCK of the descriptor, which a process with a copy can change.
+    while (send(socket, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+        if (errno != EINTR) return errno;
+    return 0;
+}
+
+bool crl_hear(int socket) {
+    char bytes[4096];
+    for (;;) {
+        ssize_t count = recv(socket, bytes, sizeof bytes, MSG_DONTWAIT);
+        if (count == 0) return false;
+        if (count < 0 && errno != EINTR) return errno == EAGAIN;
+    }
+}
+
+int crl_epoll_take(int set, uint64_t tokens[16]) {
+    struct epoll_event ready[16];
+    int count;
+    do count = epoll_wait(set, ready, 16, 0);
+    while (count < 0 && errno == EINTR);
+    for (int i = 0; i < count; i++) tokens[i] = ready[i].data.u64;
+    return count < 0 ? 0 : count;
+}
+
+typedef union {
+    struct cmsghdr header;
+    char bytes[CMSG_SPACE(sizeof(int) * 2)];
+} descriptor_buffer;
+
+int crl_send_packet(int socket, const void *bytes, size_t size, const int descriptors[2], int count) {
+    descriptor_buffer control = {0};
+    struct iovec part = {(void *)bytes, size};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    if (count > 0) {
+        message.msg_control = control.bytes;
+        message.msg_controllen = CMSG_SPACE(sizeof(int) * (size_t)count);
+        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN(sizeof(int) * (size_t)count);
+        memcpy(CMSG_DATA(header), descriptors, sizeof(int) * (size_t)count);
+    }
+    ssize_t sent;
+    do sent = sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    while (sent < 0 && errno == EINTR);
+    return sent < 0 ? -1 : 0;
+}
+
+ssize_t crl_receive_packet(int socket, void *bytes, size_t size, int descriptors[2], int *count) {
+    descriptor_buffer control;
+    struct iovec part = {bytes, size};
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
+    *count = 0;
+    ssize_t received;
+    do received = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    while (received < 0 && errno == EINTR);
+    if (received < 0) return received;
+    for (struct cmsghdr *header = CMSG_FIRSTHDR(&message); header; header = CMSG_NXTHDR(&message, header)) {
+        if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+        size_t found = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < found; i++) {
+            int descriptor;
+            memcpy(&descriptor, CMSG_DATA(header) + i * sizeof(int), sizeof(int));
+            // The buffer may have room for one more than was asked for.
+            if (*count < 2) descriptors[(*count)++] = descriptor; else close(descriptor);
+        }
+    }
+    return received;
 }

@@ -101,6 +101,7 @@ extension MachPort {
             if channel.isLocal {
                 return try channel.send(id: id, bytes: bytes, replyRight: replyPort?.channel, before: deadline)
             }
+            if replyPort == nil, channel.sendByLane(id: id, bytes: bytes) { return }
             try sendFrame(id, bytes, replyPort, deadline)
         }
 

@@ -52,6 +52,8 @@ func leave(_ way: String, _ count: UInt32, flushBound: Duration) throws {
             try ThreadRunLoop.current.add(source)
             kill(getpid(), SIGTERM)
             try runForEver()
+        case "kill":
+            kill(getpid(), SIGKILL)
         default:
             fail("unknown way")
         }

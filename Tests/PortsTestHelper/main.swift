@@ -164,6 +164,14 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
         }
         exit(0)
 
+    case "bytes-for-ever":
+        // Sends numbered messages of different sizes until it is killed.
+        let right = try test()
+        for number in 0 ... .max as ClosedRange<UInt32> {
+            let bytes = [UInt8](repeating: UInt8(truncatingIfNeeded: number), count: Int(number) * 7919 % 3000)
+            try right.send(id: number, bytes: bytes.span.bytes)
+        }
+        exit(0)
     case "bytes":
         // Sends so many messages of so many bytes, as fast as it may; then it stays, or not.
         let right = try test()

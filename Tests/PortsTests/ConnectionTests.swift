@@ -119,6 +119,7 @@ import Testing
     }
 
     @Test func `a connection that was not accepted is closed as one that is unused`() throws {
+        let sandbox = Sandbox(lanes: .never)
         let desk = try Desk(sandbox)
         let child = Child("echo", in: sandbox)
         let right = try desk.report()

@@ -42,8 +42,8 @@ import Testing
     func `a flood of connections leaves a process its reserve, and its good peers`(_ kind: LocalSocket.Kind) throws {
         let target = try Target(sandbox, setUp: "ulimit -n 160")
         let path = kind == .stream ? target.path : target.controlPath
-        let before = try target.seen()
         #expect(try greet(target))
+        let before = try target.seen()
         for round in 0..<(Scale.isLong ? 50 : 2) {
             var connections = try flood(path, kind, 400)
             // What it still had of an earlier peer, or had given up by now, leaves room for more.

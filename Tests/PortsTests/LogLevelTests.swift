@@ -94,7 +94,12 @@ import Testing
         let asker = Logging("ask-for-ever", level: "debug", in: sandbox)
         let control = sandbox.names.runtime.control
         let number = port.port.id.number
-        #expect(waitUntil { asker.tells("connecting to process", "connected to", "opened a socket to port “test”") })
+        #expect(
+            waitUntil {
+                asker.tells(
+                    "connecting to process", "connected to",
+                    "opened a \(Sandbox.hasLanes ? "lane" : "socket") to port “test”")
+            })
         #expect(waitUntil { !control.watchers(of: number).isEmpty })
         for connection in control.watchers(of: number) { connection.cut() }
         #expect(waitUntil { asker.tells("lost the connection to", "connecting to process", "connected to") })

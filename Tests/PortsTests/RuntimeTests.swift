@@ -11,7 +11,9 @@ import Testing
 @Suite(.ownThread) struct RuntimeTests {
     let sandbox = Sandbox()
 
-    private func runtime() -> PortRuntime { PortRuntime(directory: sandbox.path) }
+    private func runtime(_ lanes: PortRuntime.Lanes = .whenPossible) -> PortRuntime {
+        PortRuntime(directory: sandbox.path, lanes: lanes)
+    }
 
     /// A port of a runtime, registered as "test".
     private func registered(_ runtime: PortRuntime) throws -> MachPort {
@@ -106,7 +108,7 @@ import Testing
 
     @Test(arguments: Patience.allCases)
     func `a sender is told that libzmq has lost its connection, and connects again`(patience: Patience) async throws {
-        let (one, other) = (runtime(), runtime())
+        let (one, other) = (runtime(.never), runtime())
         let port = try MachPort(queueLimit: 10, nameServer: one.nameServer)
         try one.nameServer.register(port, name: "test")
         let right = try await other.nameServer.port(forName: "test")
@@ -142,7 +144,7 @@ import Testing
     }
 
     @Test func `an idle connection that is lost is closed`() throws {
-        let (one, other) = (runtime(), runtime())
+        let (one, other) = (runtime(.never), runtime())
         let port = try registered(one)
         let right = try other.nameServer.port(forName: "test")
         for id in 1...2 as ClosedRange<UInt32> {
@@ -162,7 +164,7 @@ import Testing
 
     /// The news of an end may wait behind the search for lost connections.
     @Test func `the connection to a port that is ending is not lost`() throws {
-        let (one, other) = (runtime(), runtime())
+        let (one, other) = (runtime(.never), runtime())
         let port = try registered(one)
         let right = try other.nameServer.port(forName: "test")
         try right.send(MachPort.Message(), before: .patience)
@@ -180,7 +182,7 @@ import Testing
     }
 
     @Test func `one look at the descriptors serves all that miss their connections`() throws {
-        let (one, other) = (runtime(), runtime())
+        let (one, other) = (runtime(.never), runtime())
         let port = try registered(one)
         let right = try other.nameServer.port(forName: "test")
         try right.send(MachPort.Message(), before: .patience)
@@ -217,7 +219,7 @@ import Testing
     }
 
     @Test func `all that wait for room are told that the connection is lost`() throws {
-        let (one, other) = (runtime(), runtime())
+        let (one, other) = (runtime(.never), runtime())
         let port = try MachPort(queueLimit: 5, nameServer: one.nameServer)
         try one.nameServer.register(port, name: "test")
         let right = try other.nameServer.port(forName: "test")
@@ -258,7 +260,7 @@ import Testing
     }
 
     @Test func `a sender that waits is told so also while others try a full port again and again`() throws {
-        let (one, other) = (runtime(), runtime())
+        let (one, other) = (runtime(.never), runtime())
         let ports = try ["full", "test"].map { name in
             let port = try MachPort(queueLimit: 1, nameServer: one.nameServer)
             try one.nameServer.register(port, name: name)

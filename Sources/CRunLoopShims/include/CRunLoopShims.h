@@ -7,6 +7,7 @@
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
 #include <sys/timerfd.h>
+#include <sys/types.h>
 #include <time.h>
 
 // One event of an epoll set, without the packed union that Swift cannot import.
@@ -134,9 +135,38 @@ int crl_unforked_open(const char *path, int flags);
 // Closes such a descriptor; does nothing in a forked child, where the descriptor is closed already.
 void crl_unforked_close(int descriptor);
 
-// Waits until one of two descriptors (or the one that is not -1) is readable. `nanoseconds` < 0 waits for ever.
-// Returns the count of readable descriptors, 0 on timeout, or -1 with errno.
+// Waits until one of the descriptors that are not -1 is readable. `nanoseconds` < 0 waits for ever. Returns the count of
+// readable descriptors, 0 on timeout, or -1 with errno.
 int crl_poll(int first, int second, int64_t nanoseconds);
+int crl_poll_three(const int descriptors[3], int64_t nanoseconds);
+
+// Makes a memory file that cannot change its size. -1 with errno.
+int crl_memory_make(uint64_t size);
+// Maps such a file, which a peer may have made: NULL with errno unless it has exactly this size for good, and its first
+// page has memory. A forked child has no mapping.
+void *crl_memory_map(int descriptor, uint64_t size);
+void crl_memory_unmap(void *memory, uint64_t size);
+// Gives pages memory now, so that a write gets no signal for want of memory. 0, or -1 with errno.
+int crl_memory_populate(void *pages, uint64_t size);
+// Gives the memory of pages back. They read as zeros.
+int crl_memory_release(void *pages, uint64_t size);
+// The limit of the process's address space in bytes; UINT64_MAX for none.
+uint64_t crl_memory_limit(void);
+
+// A connected pair of stream sockets. -1 with errno.
+int crl_socket_pair(int ends[2]);
+// Sends a byte without waiting. 0, or an errno.
+int crl_ring(int socket);
+// Drops the bytes that wait at a socket. False at the end of the connection.
+bool crl_hear(int socket);
+// Takes the descriptors of an edge-triggered epoll set that have become ready. Returns their number, at most 16.
+int crl_epoll_take(int set, uint64_t tokens[16]);
+
+// Sends a packet with at most two descriptors, without waiting. -1 with errno.
+int crl_send_packet(int socket, const void *bytes, size_t size, const int descriptors[2], int count);
+// Receives a packet without waiting, with at most two descriptors, which are closed on exec. Returns its size, or -1 with
+// errno.
+ssize_t crl_receive_packet(int socket, void *bytes, size_t size, int descriptors[2], int *count);
 
 // Identifies the mount that a file is on, the descriptor's own when `path` is empty. 0 when there is no such file.
 uint64_t crl_mount(int folder, const char *path);
@@ -144,7 +174,7 @@ uint64_t crl_mount(int folder, const char *path);
 // Whether the peer has closed its end, even if bytes are left to read.
 bool crl_has_hung_up(int descriptor);
 // The kernel's credentials of a local socket's peer.
-bool crl_peer_credentials(int descriptor, int *pid, unsigned *uid);
+bool crl_peer_credentials(int descriptor, int *pid, unsigned *uid, unsigned *gid);
 
 // Starts a program with default signals and only the three standard descriptors. 0, or an errno. The program starts in
 // `folder`, unless null, and has the three descriptors, each above 2, as its standard ones; -1 stands for the caller's.

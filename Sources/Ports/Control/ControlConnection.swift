@@ -12,12 +12,19 @@ final class ControlConnection: Sendable {
     let socket: ControlSocket
     /// The number that the peer has given this process, for frames to the peer.
     let ownOrigin: UInt32
+    /// Whether the peer can map lanes.
+    let takesLanes: Bool
 
     private let control: ControlConnectionTable
 
+    private struct Packet {
+        let message: ControlMessage
+        let descriptors: [OwnedDescriptor]
+    }
+
     private struct State {
         /// Packets that the socket had no room for.
-        var outbox: Deque<ControlMessage> = []
+        var outbox: Deque<Packet> = []
         /// Ports of this runtime that the peer watches.
         var watched: Set<UInt64> = []
         /// Ports of the peer that this runtime watches.
@@ -36,6 +43,7 @@ final class ControlConnection: Sendable {
         self.control = control
         incarnation = hello.incarnation
         ownOrigin = hello.origin
+        takesLanes = hello.takesLanes
     }
 
     /// The peer, as the log names it.
@@ -45,11 +53,11 @@ final class ControlConnection: Sendable {
 
     /// - Returns: False when the message was left out, because the peer does not read.
     @discardableResult
-    func send(_ message: ControlMessage) -> Bool {
+    func send(_ message: ControlMessage, _ descriptors: [OwnedDescriptor] = []) -> Bool {
         let sending: Sending = state.withLock { state in
             if case .watch(let number) = message, !state.asked.insert(number).inserted { return .done }
             if state.isClosed { return .late }
-            if state.outbox.isEmpty, socket.send(message) { return .done }
+            if state.outbox.isEmpty, socket.send(message, descriptors) { return .done }
             // Skip queries for a peer with a full socket, because unanswered queries would accumulate without bound. A
             // name only makes texts clearer, and is no reason to cut the peer off.
             switch message {
@@ -64,7 +72,7 @@ final class ControlConnection: Sendable {
             // their number.
             let hasRoom = control.waitingPackets.load(ordering: .relaxed) < ControlConnectionTable.manyPackets
             if state.outbox.count < (hasRoom ? 65_536 : 1024) + state.asked.count {
-                state.outbox.append(message)
+                state.outbox.append(Packet(message: message, descriptors: descriptors))
                 control.waitingPackets.add(1, ordering: .relaxed)
                 if state.flush == nil { startFlushing(&state) }
             } else {
@@ -75,6 +83,12 @@ final class ControlConnection: Sendable {
         }
         if sending == .late { control.sendAgain([message], to: incarnation) }
         return sending != .leftOut
+    }
+
+    /// Sends a packet that must be with the kernel before the caller goes on.
+    /// - Returns: False when the socket has no room now.
+    func sendAtOnce(_ message: ControlMessage, _ descriptors: [OwnedDescriptor]) -> Bool {
+        state.withLock { !$0.isClosed && $0.outbox.isEmpty && socket.send(message, descriptors) }
     }
 
     private func startFlushing(_ state: inout State) {
@@ -96,7 +110,7 @@ final class ControlConnection: Sendable {
     private func flush() {
         state.withLock { state in
             state.polls = false
-            while let next = state.outbox.first, socket.send(next) {
+            while let next = state.outbox.first, socket.send(next.message, next.descriptors) {
                 state.outbox.removeFirst()
                 control.waitingPackets.subtract(1, ordering: .relaxed)
             }
@@ -123,36 +137,37 @@ final class ControlConnection: Sendable {
     func receive() -> Bool {
         withUnsafeTemporaryAllocation(byteCount: ControlMessage.largestSize + 1, alignment: 8) { buffer in
             for _ in 0..<64 {
-                guard let packet = socket.receive(into: buffer) else { return errno == EAGAIN }
+                var descriptors: [OwnedDescriptor] = []
+                guard let packet = socket.receive(into: buffer, &descriptors) else { return errno == EAGAIN }
                 guard let message = ControlMessage(packet) else {
                     log.warning(
                         about: .process(pid), once: "malformed",
                         "cut the connection to \(owner): it sent a malformed control message")
                     return false
                 }
-                handle(message)
+                handle(message, descriptors)
             }
             return true
         }
     }
 
-    private func handle(_ message: ControlMessage) {
+    private func handle(_ message: ControlMessage, _ descriptors: [OwnedDescriptor]) {
         switch message {
         case .watch(let number): _ = state.withLock { $0.watched.insert(number) }
         case .invalidated(let number): _ = state.withLock { $0.asked.remove(number) }
         default: break
         }
-        control.events?.received(message, from: self)
+        control.events?.received(message, descriptors, from: self)
     }
 
     /// - Returns: The packets that were not sent.
     @discardableResult
-    func closed() -> Deque<ControlMessage> {
+    func closed() -> [ControlMessage] {
         state.withLock { state in
             state.isClosed = true
             control.waitingPackets.subtract(state.outbox.count, ordering: .relaxed)
             state.flush.take()?.invalidate()
-            return exchange(&state.outbox, with: [])
+            return exchange(&state.outbox, with: []).map(\.message)
         }
     }
 

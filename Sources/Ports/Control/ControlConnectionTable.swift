@@ -22,10 +22,13 @@ final class ControlConnectionTable: Sendable {
         var isClosed = false
         var origins: Origins
         let incarnation: Incarnation
+        let takesLanes: Bool
         weak var events: (any RuntimeEvents)?
 
         mutating func hello(to peer: Incarnation, _ pid: pid_t) -> ControlHello {
-            ControlHello(incarnation: incarnation, origin: origins.number(of: .init(incarnation: peer, pid: pid)))
+            ControlHello(
+                incarnation: incarnation, origin: origins.number(of: .init(incarnation: peer, pid: pid)),
+                takesLanes: takesLanes)
         }
 
         func connection(_ origin: UInt32) -> ControlConnection? {
@@ -64,13 +67,19 @@ final class ControlConnectionTable: Sendable {
     static let manyPackets = 1 << 20
     let waitingPackets = Atomic(0)
 
-    init(_ incarnation: Incarnation, _ housekeeping: Housekeeping, origins: Origins = Origins()) {
-        state = Lock(State(origins: origins, incarnation: incarnation))
+    /// Whether this process can map lanes.
+    let takesLanes: Bool
+
+    init(
+        _ incarnation: Incarnation, _ housekeeping: Housekeeping, origins: Origins = Origins(), takesLanes: Bool = true
+    ) {
+        state = Lock(State(origins: origins, incarnation: incarnation, takesLanes: takesLanes))
+        self.takesLanes = takesLanes
         self.incarnation = incarnation
         self.housekeeping = housekeeping
     }
 
-    private func existing(_ peer: Incarnation) -> ControlConnection? { connections(to: peer).first }
+    func existing(_ peer: Incarnation) -> ControlConnection? { connections(to: peer).first }
     private func connections(to peer: Incarnation) -> [ControlConnection] {
         state.withLock { $0.connected[peer] ?? [] }
     }

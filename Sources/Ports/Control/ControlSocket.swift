@@ -25,42 +25,58 @@ final class ControlSocket: Sendable {
 
     /// Sends a packet without waiting.
     /// - Returns: False, with an `errno`, when the kernel does not take the packet.
-    func send(_ message: ControlMessage) -> Bool { send(ControlMessage.largestSize, message.write) }
+    func send(_ message: ControlMessage, _ descriptors: [OwnedDescriptor] = []) -> Bool {
+        send(ControlMessage.largestSize, descriptors, message.write)
+    }
 
     /// Sends the first packet of a connection. The socket has room for it, but the kernel may lack memory.
     /// - Returns: False, with an `errno`, when the kernel does not take the packet.
     func send(_ hello: ControlHello) -> Bool {
-        send(ControlHello.size) { buffer in
+        send(ControlHello.size, []) { buffer in
             hello.write(to: buffer)
             return buffer.count
         }
     }
 
-    private func send(_ largest: Int, _ write: (UnsafeMutableRawBufferPointer) -> Int) -> Bool {
+    private func send(
+        _ largest: Int, _ descriptors: [OwnedDescriptor], _ write: (UnsafeMutableRawBufferPointer) -> Int
+    ) -> Bool {
         withUnsafeTemporaryAllocation(byteCount: largest, alignment: 8) { buffer in
             let size = write(buffer)
-            while Glibc.send(descriptor, buffer.baseAddress, size, Int32(MSG_NOSIGNAL)) < 0 {
-                if errno != EINTR { return false }
+            // At most two.
+            let numbers = descriptors.map(\.number)
+            return withExtendedLifetime(descriptors) {
+                crl_send_packet(descriptor, buffer.baseAddress, size, numbers, Int32(numbers.count)) == 0
             }
-            return true
         }
     }
 
     /// Receives a packet without waiting.
     /// - Returns: Nil, with an `errno`, without a packet. At the end of the connection, the `errno` is 0.
-    func receive(into buffer: UnsafeMutableRawBufferPointer) -> UnsafeRawBufferPointer? {
-        while true {
-            let count = recv(descriptor, buffer.baseAddress, buffer.count, Int32(MSG_DONTWAIT))
-            if count > 0 { return UnsafeRawBufferPointer(rebasing: buffer[..<count]) }
-            if count == 0 { errno = 0 }
-            if errno != EINTR { return nil }
+    /// - Parameter descriptors: Set to the descriptors that came with the packet. The kernel leaves out descriptors for
+    ///   which this process has no room.
+    func receive(
+        into buffer: UnsafeMutableRawBufferPointer, _ descriptors: inout [OwnedDescriptor]
+    ) -> UnsafeRawBufferPointer? {
+        var numbers: [2 of Int32] = [-1, -1]
+        var count: Int32 = 0
+        var span = numbers.mutableSpan
+        let size = span.withUnsafeMutableBufferPointer {
+            crl_receive_packet(descriptor, buffer.baseAddress, buffer.count, $0.baseAddress, &count)
         }
+        if count > 0 { descriptors = (0..<Int(count)).map { OwnedDescriptor(span[$0]) } }
+        if size > 0 { return UnsafeRawBufferPointer(rebasing: buffer[..<size]) }
+        if size == 0 { errno = 0 }
+        return nil
     }
 
     /// Reads the peer's hello without waiting; nil at the end of the connection.
     func receiveHello() -> Result<ControlHello, Wire.Malformed>? {
         withUnsafeTemporaryAllocation(byteCount: 256, alignment: 8) { buffer in
-            receive(into: buffer).map { ControlHello($0).map(Result.success) ?? .failure(.badMagic) }
+            var descriptors: [OwnedDescriptor] = []
+            return receive(into: buffer, &descriptors).map { packet in
+                ControlHello(packet).map(Result.success) ?? .failure(.badMagic)
+            }
         }
     }
 }

@@ -1,14 +1,32 @@
 import ZeroMQ
 
-/// The next message of a port: messages of its own runtime come from a list, and frames of other processes from a
-/// socket.
+/// The next message of a port: messages of its own runtime come from a list, and those of other processes from lanes, or
+/// as frames from a socket.
 ///
-/// While both have messages, they take turns of ``turn`` messages, so that neither starves the other.
+/// While all have messages, they take turns of ``turn`` messages, so that none starves another.
 struct Arrivals: ~Copyable {
+    /// The descriptors that have reported something since they were last checked.
+    struct Reports: OptionSet {
+        let rawValue: UInt8
+        static let socket = Reports(rawValue: 1)
+        /// The bells of lanes.
+        static let bells = Reports(rawValue: 2)
+        static let all: Reports = [.socket, .bells]
+    }
+
     enum Next: ~Copyable {
         case local(LocalMessage)
-        case frame(ZeroMQFrame)
+        /// - sender: The kernel's word for a frame of a lane; nil for one of the socket, which says itself.
+        case frame(ZeroMQFrame, sender: MessageSender?)
         case nothing
+
+        var isNothing: Bool {
+            switch self {
+            case .nothing: true
+            case .local: false
+            case .frame: false
+            }
+        }
     }
 
     private let queue: LocalQueue
@@ -22,8 +40,11 @@ struct Arrivals: ~Copyable {
     private var isSilent = false
     /// Whether other processes can send. Without them the socket has one connection, the bell's.
     var hasPeers = false
+    var lanes = LaneIntake()
     private var isLocalTurn = true
     private var leftInTurn = Self.turn
+    /// The messages of lanes before the socket has a turn.
+    private var leftOfLanes = Self.turn
 
     private static let turn = 32
 
@@ -36,13 +57,14 @@ struct Arrivals: ~Copyable {
     ///
     /// - Parameters:
     ///   - socket: The port's socket; nil after its end.
-    ///   - isReported: False when the descriptor has reported nothing since the last check of the socket.
+    ///   - reports: What may have something new. What was checked is removed.
     ///   - makesRoom: Set when the senders that wait for room have to be woken.
     /// - Returns: `nothing` when the list is closed and the socket is empty. Then the next message wakes the takers.
-    mutating func next(_ socket: borrowing ZeroMQSocket?, isReported: Bool = true, makesRoom: inout Bool) -> Next {
+    mutating func next(_ socket: borrowing ZeroMQSocket?, _ reports: inout Reports, makesRoom: inout Bool) -> Next {
         if hasPeers { changeTurns() }
         if !isLocalTurn {
-            if let frame = nextFrame(socket, isReported) { return .frame(frame) }
+            let next = nextOfPeersInTurn(socket, &reports)
+            if !next.isNothing { return next }
             isLocalTurn = true
         }
         while true {
@@ -50,9 +72,75 @@ struct Arrivals: ~Copyable {
                 makesRoom = queue.noteTaken()
                 return .local(message)
             }
-            if let frame = nextFrame(socket, isReported) { return .frame(frame) }
-            if queue.close() { return .nothing }
+            let next = nextOfPeersInTurn(socket, &reports)
+            if !next.isNothing { return next }
+            if queue.close(), lanes.close() { return .nothing }
         }
+    }
+
+    private mutating func nextOfPeersInTurn(_ socket: borrowing ZeroMQSocket?, _ reports: inout Reports) -> Next {
+        guard !lanes.isEmpty else {
+            if let frame = nextFrame(socket, reports.contains(.socket)) { return .frame(frame, sender: nil) }
+            reports = []
+            return .nothing
+        }
+        leftOfLanes -= 1
+        if leftOfLanes > 0 {
+            let next = nextOfLanes()
+            if !next.isNothing { return next }
+        }
+        leftOfLanes = Self.turn
+        if let frame = nextFrame(socket, reports.contains(.socket)) { return .frame(frame, sender: nil) }
+        if reports.contains(.bells) { lanes.hear() }
+        reports = []
+        return nextOfLanes()
+    }
+
+    // MARK: Lanes
+
+    /// Takes nothing more from lanes.
+    mutating func endLanes() { lanes.end() }
+
+    private mutating func nextOfLanes() -> Next {
+        guard let (lane, record) = lanes.look(Self.warn) else { return .nothing }
+        if let message = plainMessage(record, of: lane) { return .local(message) }
+        return .frame(Self.frame(record, of: lane), sender: lane.sender)
+    }
+
+    private static func warn(about sender: MessageSender) {
+        log.warning(
+            about: .process(sender.pid), once: "lane",
+            "dropped the lane of \(ProcessIdentity(pid: sender.pid)), which has written into it what no message is")
+    }
+
+    /// Takes a record that is a message of one component of bytes, without a right to reply. Most messages are.
+    @inline(__always)
+    private func plainMessage(_ record: LaneReceiver.Record, of lane: LaneReceiver) -> LocalMessage? {
+        let bytes = record.bytes
+        guard record.kind == LaneMemory.Kind.message, bytes.count >= Wire.plainHeaderSize, let start = bytes.baseAddress
+        else { return nil }
+        // One copy of the header is checked. The bytes behind it may change, and nothing of them is believed.
+        let header = Wire.PlainHeader(copying: start)
+        guard header.isPlain(frameSize: bytes.count) else { return nil }
+        let body = UnsafeRawBufferPointer(rebasing: bytes[Wire.plainHeaderSize...])
+        let message = LocalMessage(
+            id: header.id, bytes: body.bytes, replyRight: nil, size: UInt32(bytes.count), sender: lane.sender,
+            from: queue.pool)
+        lane.take(record, size: bytes.count)
+        return message
+    }
+
+    /// Takes any other record as a frame, whose bytes are checked after they were copied.
+    private static func frame(_ record: LaneReceiver.Record, of lane: LaneReceiver) -> ZeroMQFrame {
+        if record.kind == LaneMemory.Kind.large {
+            let frame = lane.large(record) ?? ZeroMQFrame()
+            lane.take(record, size: frame.count)
+            return frame
+        }
+        var frame = (try? ZeroMQFrame(count: record.bytes.count)) ?? ZeroMQFrame()
+        frame.withUnsafeMutableBytes { if !$0.isEmpty { $0.copyMemory(from: record.bytes) } }
+        lane.take(record, size: record.bytes.count)
+        return frame
     }
 
     /// Takes the next message that was taken off the list before.
@@ -62,17 +150,29 @@ struct Arrivals: ~Copyable {
         return message
     }
 
-    /// Takes the next frame of a peer that is a whole message, if it is the peers' turn.
+    /// Takes the next message of a peer, if it is the peers' turn.
     ///
     /// - Parameters:
     ///   - socket: The port's socket; nil after its end.
-    ///   - isReported: Set to false after a check of the socket that has found nothing.
-    mutating func nextOfPeers(_ socket: borrowing ZeroMQSocket?, isReported: inout Bool) -> ZeroMQFrame? {
+    ///   - reports: What may have something new. Emptied after a check that has found nothing.
+    mutating func nextOfPeers(_ socket: borrowing ZeroMQSocket?, _ reports: inout Reports) -> Next {
         changeTurns()
-        guard !isLocalTurn || batch.isEmpty && !queue.hasMessages else { return nil }
-        let frame = nextFrame(socket, isReported, isProbe: false)
-        if frame == nil, heldFrame == nil { isReported = false }
-        return frame
+        guard !isLocalTurn || batch.isEmpty && !queue.hasMessages else { return .nothing }
+        if !lanes.isEmpty {
+            leftOfLanes -= 1
+            if leftOfLanes > 0 {
+                let next = nextOfLanes()
+                if !next.isNothing { return next }
+            }
+            leftOfLanes = Self.turn
+        }
+        if let frame = nextFrame(socket, reports.contains(.socket), isProbe: false) {
+            return .frame(frame, sender: nil)
+        }
+        if heldFrame != nil { return .nothing }
+        if !lanes.isEmpty, reports.contains(.bells) { lanes.hear() }
+        reports = []
+        return nextOfLanes()
     }
 
     private mutating func changeTurns() {
@@ -107,13 +207,17 @@ struct Arrivals: ~Copyable {
     ///
     /// - Parameters:
     ///   - socket: The port's socket; nil after its end.
-    ///   - isReported: Whether the descriptor has reported something since the last check of the socket. Set to false.
-    mutating func hasNothing(_ socket: borrowing ZeroMQSocket?, isReported: inout Bool) -> Bool {
+    ///   - reports: What may have something new. Emptied.
+    mutating func hasNothing(_ socket: borrowing ZeroMQSocket?, _ reports: inout Reports) -> Bool {
         guard batch.isEmpty, !queue.hasMessages else { return false }
-        heldFrame = nextFrame(socket, isReported)
-        isReported = false
-        return heldFrame == nil
+        heldFrame = nextFrame(socket, reports.contains(.socket))
+        if reports.contains(.bells) { lanes.hear() }
+        reports = []
+        return heldFrame == nil && !lanes.hasRecords
     }
+
+    /// Whether a message waits at the open list or in an open lane, as a loop that polls sees it.
+    var hasMessages: Bool { queue.hasMessages || lanes.hasRecords }
 
     /// Whether a message waits. If not, the list is closed, and the next message wakes the takers.
     mutating func hasMore(_ socket: borrowing ZeroMQSocket?) -> Bool {
@@ -121,7 +225,10 @@ struct Arrivals: ~Copyable {
             batch = queue.takeAll()
             if !batch.isEmpty { break }
             heldFrame = nextFrame(socket)
-            if heldFrame == nil, queue.close() { return false }
+            if heldFrame != nil { break }
+            lanes.hear()
+            if lanes.hasRecords { break }
+            if queue.close(), lanes.close() { return false }
         }
         return true
     }
@@ -145,6 +252,7 @@ struct Arrivals: ~Copyable {
         heldFrame = nextFrame(socket)
         // A further sender makes the descriptor readable again.
         if heldFrame != nil { _ = try? socket?.events() }
-        return heldFrame == nil && queue.isEmpty
+        lanes.hear()
+        return heldFrame == nil && queue.isEmpty && !lanes.hasAnyRecord
     }
 }

@@ -15,9 +15,10 @@ extension Receiver {
         // In a forked child, the port, its names and its sockets are the parent's.
         guard state.withLockUnlessForked({ $0.lifecycle.invalidate() }) == true else { return }
         wakeWaiters()
-        let (source, names) = state.withLock { ($0.source, $0.names) }
+        let (source, bells, names) = state.withLock { ($0.source, $0.bellSource, $0.names) }
         // Before the socket is closed, and its descriptor's number reused.
         source?.invalidate()
+        bells?.invalidate()
         scheduling.withLock { _ in }
         // Before the wait for turns, because a handler that waits for room in this port would never end.
         channel.end(.invalid)
@@ -66,7 +67,11 @@ extension Receiver {
         var former = Handlers()
         // Removed first, because a sender that misses its connection checks whether the socket is still there.
         state.withLock { $0.exposedIn }?.removeSocket(of: id)
-        let socket = state.withLock { $0.socket.take() }
+        let socket = state.withLock { state in
+            state.arrivals.endLanes()
+            state.both = nil
+            return state.socket.take()
+        }
         if let socket { SocketFactory.close(socket, channel.takeBell(), of: id) }
         let (queue, tapped) = state.withLock { state in
             state.lifecycle.finish()
@@ -89,22 +94,26 @@ extension Receiver {
     private func refuseQueued() {
         // Senders in other processes may send faster than this until they learn the end.
         let deadline = MonotonicInstant.now + Self.refusalTime
+        state.withLock { $0.arrivals.lanes.endAllWhenEmpty() }
         while true {
-            var makesRoom = false
+            var (makesRoom, reports) = (false, Arrivals.Reports.all)
             let next = state.withLock { state in
-                state.arrivals.next(state.socket, makesRoom: &makesRoom)
+                state.arrivals.next(state.socket, &reports, makesRoom: &makesRoom)
             }
             switch consume next {
             case .local(let message):
                 // The queue takes no more messages. A message that stays could retain its own port's channel for ever.
                 end(.local(message))
-            case .frame(let frame):
+            case .frame(let frame, let sender):
                 if deadline.hasPassed {
                     // Then only the local messages are refused.
-                    state.withLock { $0.arrivals.hasPeers = false }
+                    state.withLock { state in
+                        state.arrivals.hasPeers = false
+                        state.arrivals.endLanes()
+                    }
                     continue
                 }
-                let frame = ReceivedFrame(frame, context.channels)
+                let frame = ReceivedFrame(frame, sender: sender, context.channels)
                 if frame.malformed == nil { end(.frame(frame)) }
             case .nothing:
                 return
@@ -123,19 +132,22 @@ extension Receiver {
 
     /// Ends the port with its runtime, without calling handlers.
     func close() {
-        let (source, queue) = state.withLock { state in
+        let (source, bells, queue) = state.withLock { state in
             _ = state.lifecycle.invalidate()
             // The directories hold descriptors, and loops may still hold the port.
             defer { (state.queue, state.exposedIn, state.names) = (nil, nil, RecentSet()) }
-            return (state.source, state.queue)
+            return (state.source, state.bellSource, state.queue)
         }
         // Before the socket is closed, and its descriptor's number reused.
         source?.invalidate()
+        bells?.invalidate()
         queue?.stop()
         scheduling.withLock { _ in }
         state.withLock { state in
             state.lifecycle.finish()
+            state.arrivals.endLanes()
             state.socket = nil
+            state.both = nil
         }
         wakeWaiters()
     }

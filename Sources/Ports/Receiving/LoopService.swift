@@ -13,6 +13,13 @@ extension Receiver {
         try scheduling.withLock { _ throws(PortError) in
             let source = try makeSource(keeping: face)
             try runLoop { () throws(RunLoopError) in try loop.add(source, forMode: mode) }
+            let place = Place(loop: loop, mode: mode)
+            let bells = state.withLock { state in
+                state.places.removeAll { $0.loop == nil || $0.mode == mode && $0.loop === loop }
+                state.places.append(place)
+                return state.bellSource
+            }
+            if let bells { place.add(bells) }
         }
         tellOthersIfAny()
     }
@@ -26,18 +33,60 @@ extension Receiver {
             // No duplicate is needed, because the port removes the source before it closes the socket.
             let source = ThreadRunLoop.Source1(
                 descriptor: descriptor, label: { [channel] in channel.identity.description }, duplicates: false,
-                hasWork: { [queue = channel.localQueue] in queue?.hasMessages ?? true }
+                hasWork: { [weak self] in self?.hasWork ?? true }
             ) { [self, face] turn in
-                withExtendedLifetime(face) { serve(&turn) }
+                withExtendedLifetime(face) { serve(&turn, turn.source, turn.readiness.isEmpty ? [] : .socket) }
             }
             state.source = source
             return source
         }
     }
 
+    /// Whether there is work for a loop that polls.
+    private var hasWork: Bool {
+        channel.localQueue?.hasMessages != false
+            || hasLanes.load(ordering: .relaxed) && state.withLock { $0.arrivals.hasMessages }
+    }
+
+    /// A mode of a loop in which the port is scheduled.
+    struct Place {
+        weak var loop: ThreadRunLoop?
+        let mode: ThreadRunLoop.Mode
+
+        /// Adds the source of the port's lanes.
+        func add(_ bells: ThreadRunLoop.Source1) { _ = try? loop?.add(bells, forMode: mode) }
+    }
+
+    /// Lets the loops, threads and queues that take from the port hear the bells of its lanes, too. Called with the first
+    /// lane, before anybody can ring.
+    func beginHearing(_ bells: BellSet) {
+        scheduling.withLock { _ in
+            // Also invalidated before the bells are closed.
+            let source = ThreadRunLoop.Source1(
+                descriptor: bells.descriptor, label: { [channel] in "the lanes of \(channel.identity)" },
+                duplicates: false
+            ) { [weak self] turn in
+                guard let self, let source = state.withLock({ $0.source }) else {
+                    turn.source.invalidate()
+                    return false
+                }
+                return serve(&turn, source, turn.readiness.isEmpty ? [] : .bells)
+            }
+            let places = state.withLock { state in
+                state.bellSource = source
+                return state.places
+            }
+            for place in places { place.add(source) }
+        }
+    }
+
     func remove(from loop: ThreadRunLoop, forMode mode: ThreadRunLoop.Mode = .default) {
         // A forked child shares the wait sets with its parent.
-        if let source = state.withLockUnlessForked({ $0.source }) ?? nil { loop.remove(source, forMode: mode) }
+        let sources = state.withLockUnlessForked { state in
+            state.places.removeAll { $0.loop == nil || $0.mode == mode && $0.loop === loop }
+            return [state.source, state.bellSource]
+        }
+        for case let source? in sources ?? [] { loop.remove(source, forMode: mode) }
     }
 
     func isScheduled(in loop: ThreadRunLoop, forMode mode: ThreadRunLoop.Mode = .default) -> Bool {
@@ -46,9 +95,14 @@ extension Receiver {
     }
 
     /// Handles messages in a loop's turn.
-    private func serve(_ turn: inout ThreadRunLoop.Turn) -> Bool {
+    /// - Parameters:
+    ///   - source: The port's source. The turn may be that of its lanes' source.
+    ///   - reports: The descriptors that began the turn.
+    private func serve(
+        _ turn: inout ThreadRunLoop.Turn, _ source: ThreadRunLoop.Source1, _ reports: Arrivals.Reports
+    ) -> Bool {
         guard (try? beginTurn()) != nil else {
-            turn.source.clear()
+            source.clear()
             return false
         }
         defer { endTurn() }
@@ -58,50 +112,52 @@ extension Receiver {
         var handlers = Handlers(generation: -1)
         // Whether the loop has to come back to this port. Cleared when the turn finds nothing more.
         var mustRaise = false
-        var isReported = !turn.readiness.isEmpty
+        var reports = reports
         var frame: ZeroMQFrame?
+        var sender: MessageSender?
         while turn.next() {
-            if let message = takeAtHand(&handlers, &frame, &isReported) {
-                inHand.note(message.header, isLocal: true)
+            if let message = takeAtHand(&handlers, &frame, &sender, &reports) {
+                inHand.note(message)
                 handlers.handle(message, &used)
                 handled = true
                 continue
             }
             if let frame = frame.take() {
-                guard let frame = checked(frame) else { continue }
+                guard let frame = checked(frame, sender) else { continue }
                 inHand.show(frame) { handlers.handle(frame) }
                 handled = true
                 continue
             }
-            if turn.source.poll(during: turn) {
-                if leavesListOpen(&isReported) {
+            if source.poll(during: turn) {
+                if leavesListOpen(&reports) {
                     mustRaise = false
                     break
                 }
-                turn.source.stopPolling(during: turn)
+                source.stopPolling(during: turn)
             }
-            guard var delivery = take(source: turn.source, isReported: isReported) else {
+            guard var delivery = take(source: source, &reports) else {
                 mustRaise = false
                 break
             }
             if delivery.isFirst {
-                mustRaise = turn.source.raiseIfNested(during: turn)
+                mustRaise = source.raiseIfNested(during: turn)
                 wakeWaiters()
             }
             delivery.handle(&used, inHand)
             handled = true
         }
-        turn.source.settleRaise(during: turn)
+        source.settleRaise(during: turn)
         // A check costs less than a turn that finds nothing, and leaves the loop's next pass to other events.
-        if mustRaise, mayHaveMore() { turn.source.raise(during: turn) }
+        if mustRaise, mayHaveMore() { source.raise(during: turn) }
         return handled
     }
 
-    /// Whether nothing waits, and only the loop whose turn it is takes messages: while it polls, the list can stay open.
-    private func leavesListOpen(_ isReported: inout Bool) -> Bool {
+    /// Whether nothing waits, and only the loop whose turn it is takes messages: while it polls, the list and the lanes
+    /// can stay open.
+    private func leavesListOpen(_ reports: inout Arrivals.Reports) -> Bool {
         let leavesOpen = state.withLock { state in
             guard state.lifecycle.isOpen, state.mayHaveMore, state.waiters.isEmpty,
-                state.arrivals.hasNothing(state.socket, isReported: &isReported)
+                state.arrivals.hasNothing(state.socket, &reports)
             else { return false }
             // The taker of the next message tells the others, because the open list does not.
             state.mayHaveMore = false

@@ -16,21 +16,37 @@ struct MessageInHand: ~Copyable {
     private let last = Atomic<UInt64>(0)
     private static let isTaken: UInt64 = 1 << 32
     private static let isRequest: UInt64 = 1 << 33
-    private static let isLocal: UInt64 = 1 << 34
+    /// Stands for this process, because the kernel's answer would take longer than the message.
+    private static let ownPid: Int32 = -1
+    /// ``lastSender`` is the process that has sent the message.
+    private static let hasSender: UInt64 = 1 << 34
+    private let lastSender = Atomic<Int32>(0)
 
     /// The address of the frame in a handler. The lowest bit is set while somebody reads the frame.
     private let frame = Atomic<UInt>(0)
     private static let isRead: UInt = 1
 
-    @inline(__always) func note(_ header: WireHeader, isLocal: Bool) {
+    @inline(__always) func note(_ message: borrowing LocalMessage) {
+        lastSender.store(message.sender?.pid ?? Self.ownPid, ordering: .relaxed)
+        note(message.header, Self.hasSender)
+    }
+
+    @inline(__always) private func note(_ header: WireHeader, _ flags: UInt64 = 0) {
         let kind = header.kind == .request ? Self.isRequest | Self.isTaken : Self.isTaken
-        last.store(UInt64(header.id) | kind | (isLocal ? Self.isLocal : 0), ordering: .relaxed)
+        last.store(UInt64(header.id) | kind | flags, ordering: .relaxed)
+    }
+
+    func note(_ message: ReceivedMessage) {
+        switch message {
+        case .local(let message): note(message)
+        case .frame(let frame): note(frame.header)
+        }
     }
 
     /// Shows a frame to observers while `body` handles it. When several handlers run at the same time, observers see
     /// the first one's frame.
     @inline(__always) func show(_ shown: ReceivedFrame, while body: () -> Void) {
-        note(shown.header, isLocal: false)
+        note(shown.header)
         let address = UInt(bitPattern: Unmanaged.passUnretained(shown).toOpaque())
         let isShown = frame.compareExchange(expected: 0, desired: address, ordering: .releasing).exchanged
         body()
@@ -62,8 +78,9 @@ struct MessageInHand: ~Copyable {
         }
         let last = last.load(ordering: .relaxed)
         if last & Self.isTaken == 0 { return nil }
+        let sender = lastSender.load(ordering: .relaxed)
         return Note(
             id: UInt32(truncatingIfNeeded: last), isRequest: last & Self.isRequest != 0,
-            sender: last & Self.isLocal != 0 ? getpid() : nil)
+            sender: last & Self.hasSender != 0 ? (sender == Self.ownPid ? getpid() : sender) : nil)
     }
 }

@@ -1,4 +1,5 @@
 import Glibc
+import RunLoopLocks
 import RunLoops
 import Synchronization
 
@@ -11,6 +12,8 @@ final class PollService: Service {
     private let event: EventDescriptor
     /// A duplicate, because a forked child may keep the socket's descriptor open after the port's end.
     private let socket: Int32
+    /// Kept, because the set watches its descriptor.
+    private let bells = Lock<BellSet?>(nil)
     /// Saves the system call of an unnecessary `clear`.
     private let mayBeRaised = Atomic(false)
 
@@ -23,6 +26,12 @@ final class PollService: Service {
     }
 
     deinit { close(socket) }
+
+    /// The port has its first lane.
+    func add(_ bells: BellSet) throws(RunLoopError) {
+        try both.add(bells.descriptor)
+        self.bells.withLock { $0 = bells }
+    }
 
     var descriptor: Int32 { both.descriptor }
 
@@ -54,7 +63,12 @@ extension Receiver {
         // The bell is connected now, because its connection makes the descriptor readable, and CFRunLoop counts a turn
         // without a message as one with a message.
         try channel.connectBell()
-        add(service)
+        try state.withLock { (state) throws(PortError) in
+            if let bells = state.arrivals.lanes.bells {
+                try runLoop { () throws(RunLoopError) in try service.add(bells) }
+            }
+            state.add(service)
+        }
         tellOthersIfAny()
         return service
     }

@@ -16,6 +16,7 @@ final class QueueService: Service {
         var isWoken = false
         var isStopped = false
         var watch: (any Watch)?
+        var watched: Int32?
     }
 
     private let state = Lock(State())
@@ -63,11 +64,16 @@ final class QueueService: Service {
 
     /// Wakes the service when the descriptor becomes readable. The descriptor must be open during the call.
     func watch(_ descriptor: Int32) {
+        var former: (any Watch)?
         let isWatched = state.withLock { state in
-            if state.isStopped || state.watch?.isValid == true { return true }
+            if state.isStopped || state.watch?.isValid == true && state.watched == descriptor { return true }
+            // The port's first lane changes the descriptor.
+            former = state.watch
             state.watch = try? port.context.housekeeping.watch(descriptor, "a port that a queue serves", for: self)
+            state.watched = descriptor
             return state.watch != nil
         }
+        former?.invalidate()
         // No thread is left to watch with: poll.
         if !isWatched { queue.asyncAfter(deadline: .now() + .milliseconds(10)) { self.wake() } }
     }
@@ -105,7 +111,7 @@ extension Receiver {
             guard !service.isStopped else { return false }
             guard var delivery = take(waiter: service) else {
                 // The descriptor stays open until the end of the turn.
-                if let descriptor = state.withLock({ try? $0.socket?.watchedDescriptor() }) {
+                if let descriptor = state.withLock({ try? $0.watchedDescriptor() }) {
                     service.watch(descriptor)
                 }
                 return false

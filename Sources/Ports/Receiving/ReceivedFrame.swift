@@ -8,8 +8,10 @@ final class ReceivedFrame: Sendable {
     /// Resolves the rights in the frame.
     let channels: ChannelTable
     private let frame: ZeroMQFrame
+    /// The sender of a frame of a lane.
+    private let laneSender: MessageSender?
 
-    init(_ frame: consuming ZeroMQFrame, _ channels: ChannelTable) {
+    init(_ frame: consuming ZeroMQFrame, sender: MessageSender? = nil, _ channels: ChannelTable) {
         var header = WireHeader()
         var malformed: Wire.Malformed?
         frame.withUnsafeBytes { bytes in
@@ -18,6 +20,7 @@ final class ReceivedFrame: Sendable {
         self.header = header
         self.malformed = malformed
         self.frame = frame
+        laneSender = sender
         self.channels = channels
     }
 
@@ -66,7 +69,12 @@ final class ReceivedFrame: Sendable {
     }
 
     /// The sender by the kernel's credentials of the connection; nil when the kernel does not say.
-    var sender: MessageSender? { frame.withProperty("Peer-Address") { MessageSender(peerAddress: $0) } ?? nil }
+    var sender: MessageSender? {
+        laneSender ?? frame.withProperty("Peer-Address") { MessageSender(peerAddress: $0) } ?? nil
+    }
+
+    /// Whether the frame has come by a lane.
+    var isOfLane: Bool { laneSender != nil }
 
     private func size(of index: Int, in bytes: UnsafeRawBufferPointer) -> (bytes: Int, isPort: Bool) {
         let field: UInt32 = bytes.little(at: header.sizesOffset + 4 * index)

@@ -2,7 +2,7 @@ import Glibc
 
 /// A message that a port has taken.
 enum ReceivedMessage: Sendable {
-    /// From a sender of the same runtime.
+    /// From a sender of the same runtime, or plain bytes from a lane.
     case local(LocalMessage)
     /// From another process.
     case frame(ReceivedFrame)
@@ -14,8 +14,6 @@ enum ReceivedMessage: Sendable {
         case .frame(let frame): frame.header
         }
     }
-
-    var isLocal: Bool { if case .local = self { true } else { false } }
 
     /// The channel to the port for the answer.
     var replyChannel: SendChannel? {
@@ -49,7 +47,7 @@ enum ReceivedMessage: Sendable {
 
     var sender: MessageSender? {
         switch self {
-        case .local: MessageSender(pid: getpid(), uid: geteuid(), gid: getegid())
+        case .local(let message): message.sender ?? MessageSender(pid: getpid(), uid: geteuid(), gid: getegid())
         case .frame(let frame): frame.sender
         }
     }

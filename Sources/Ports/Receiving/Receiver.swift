@@ -55,6 +55,8 @@ final class Receiver: LocalPort, RegisteredPort {
     /// The tasks in a `for await` over the port's messages.
     let iteratingTasks = Atomic(0)
     let inHand = MessageInHand()
+    /// Whether the port has had a lane.
+    let hasLanes = Atomic(false)
     /// Whether a call of `receive(before:)` has taken a message, and nobody has asked for another since.
     let isReceiverAway = Atomic(false)
 
@@ -120,7 +122,7 @@ final class Receiver: LocalPort, RegisteredPort {
 
     private enum Taken: ~Copyable {
         case local(LocalMessage, Handler?, isFirst: Bool, makesRoom: Bool, isLast: Bool)
-        case frame(ZeroMQFrame, Handler?, isFirst: Bool, isLast: Bool)
+        case frame(ZeroMQFrame, sender: MessageSender?, Handler?, isFirst: Bool, isLast: Bool)
         /// A part of a multipart message.
         case part(ZeroMQFrame)
         case nothing
@@ -141,7 +143,7 @@ final class Receiver: LocalPort, RegisteredPort {
         mutating func handle(_ used: inout LocalQueue.Batch, _ inHand: borrowing MessageInHand) {
             let handlers = Handlers(message: handler)
             if let local = local.take() {
-                inHand.note(local.header, isLocal: true)
+                inHand.note(local)
                 handlers.handle(local, &used)
             }
             if let frame { inHand.show(frame) { handlers.handle(frame) } }
@@ -157,34 +159,43 @@ final class Receiver: LocalPort, RegisteredPort {
     ///   - needsHandler: Whether to take a message only for a handler.
     ///   - source: The source that takes, which avoids the cost of the weak reference.
     ///   - waiter: The waiter that takes, which needs no wake-up.
-    ///   - isReported: False when the descriptor has reported nothing since the last check of the socket.
     func take(
-        needsHandler: Bool = true, source: ThreadRunLoop.Source1? = nil, waiter: (any Waiter)? = nil,
-        isReported: Bool = true
+        needsHandler: Bool = true, source: ThreadRunLoop.Source1? = nil, waiter: (any Waiter)? = nil
+    ) -> Delivery? {
+        var reports = Arrivals.Reports.all
+        return take(needsHandler: needsHandler, source: source, waiter: waiter, &reports)
+    }
+
+    /// - Parameter reports: The descriptors that have reported something since they were last checked. Those that are
+    ///   checked are removed.
+    func take(
+        needsHandler: Bool = true, source: ThreadRunLoop.Source1?, waiter: (any Waiter)? = nil,
+        _ reports: inout Arrivals.Reports
     ) -> Delivery? {
         var isFirst = false
         for _ in 0..<Self.mostDropped {
-            switch takeNext(needsHandler, source, waiter, isReported) {
+            switch takeNext(needsHandler, source, waiter, &reports) {
             case .nothing:
                 if hasByteLimit { returnAllCredit() }
                 return nil
             case .local(let message, let handler, let isFirstNow, let makesRoom, let isLast):
-                if hasByteLimit { channel.returnCredit(message.size) }
+                // The sender of a lane sees what was taken.
+                if hasByteLimit, message.sender == nil { channel.returnCredit(message.size) }
                 if isLast { returnAllCredit() }
                 if makesRoom { channel.roomWasMade() }
                 return Delivery(local: message, handler: handler, isFirst: isFirst || isFirstNow)
             case .part(let frame):
                 noteMalformed(.severalFrames, in: ReceivedFrame(frame, context.channels))
-            case .frame(let frame, let handler, let isFirstNow, let isLast):
+            case .frame(let frame, let sender, let handler, let isFirstNow, let isLast):
                 isFirst = isFirst || isFirstNow
                 let size = frame.count
-                let frame = checked(frame)
+                let frame = checked(frame, sender)
                 if let frame, frame.header.kind == .drainProbe {
                     answer(frame)
                     continue
                 }
                 // A malformed frame has no origin.
-                if hasByteLimit { collectCredit(size, for: frame?.header.origin ?? 0, isLast: isLast) }
+                if hasByteLimit, sender == nil { collectCredit(size, for: frame?.header.origin ?? 0, isLast: isLast) }
                 if let frame { return Delivery(frame: frame, handler: handler, isFirst: isFirst) }
             }
         }
@@ -199,9 +210,12 @@ final class Receiver: LocalPort, RegisteredPort {
     /// - Parameters:
     ///   - handlers: The handlers of an earlier message. Set when they have changed.
     ///   - frame: Set when the message is a frame.
-    ///   - isReported: Set to false after a check of the socket that has found nothing.
-    func takeAtHand(_ handlers: inout Handlers, _ frame: inout ZeroMQFrame?, _ isReported: inout Bool) -> LocalMessage?
-    {
+    ///   - sender: Set to the sender of a frame of a lane.
+    ///   - reports: Emptied after a check of the descriptors that has found nothing.
+    func takeAtHand(
+        _ handlers: inout Handlers, _ frame: inout ZeroMQFrame?, _ sender: inout MessageSender?,
+        _ reports: inout Arrivals.Reports
+    ) -> LocalMessage? {
         guard !hasByteLimit else { return nil }
         var makesRoom = false
         // The former handlers are released after the lock.
@@ -211,8 +225,16 @@ final class Receiver: LocalPort, RegisteredPort {
                 return nil
             }
             var message: LocalMessage?
-            if state.arrivals.hasPeers { frame = state.arrivals.nextOfPeers(state.socket, isReported: &isReported) }
-            if frame == nil {
+            if state.arrivals.hasPeers {
+                switch state.arrivals.nextOfPeers(state.socket, &reports) {
+                case .local(let plain): message = plain
+                case .frame(let found, let lane):
+                    frame = consume found
+                    sender = lane
+                case .nothing: break
+                }
+            }
+            if frame == nil, message == nil {
                 message = state.arrivals.nextOfBatch(makesRoom: &makesRoom)
                 if message == nil { return nil }
             }
@@ -226,15 +248,16 @@ final class Receiver: LocalPort, RegisteredPort {
     }
 
     /// The received frame, unless it is malformed.
-    func checked(_ frame: consuming ZeroMQFrame) -> ReceivedFrame? {
-        let frame = ReceivedFrame(frame, context.channels)
+    func checked(_ frame: consuming ZeroMQFrame, _ sender: MessageSender?) -> ReceivedFrame? {
+        let frame = ReceivedFrame(frame, sender: sender, context.channels)
         guard let error = frame.malformed else { return frame }
         noteMalformed(error, in: frame)
         return nil
     }
 
     private func takeNext(
-        _ needsHandler: Bool, _ source: ThreadRunLoop.Source1?, _ taker: (any Waiter)?, _ isReported: Bool
+        _ needsHandler: Bool, _ source: ThreadRunLoop.Source1?, _ taker: (any Waiter)?,
+        _ reports: inout Arrivals.Reports
     ) -> Taken {
         // Released after the lock, because the closure may hold the last reference to a delegate.
         var delegateHandler: Handler?
@@ -255,7 +278,7 @@ final class Receiver: LocalPort, RegisteredPort {
             }
             let isFirst = !state.mayHaveMore
             var makesRoom = false
-            switch state.arrivals.next(state.socket, isReported: isReported, makesRoom: &makesRoom) {
+            switch state.arrivals.next(state.socket, &reports, makesRoom: &makesRoom) {
             case .nothing:
                 state.mayHaveMore = false
                 if let source { source.clear() } else { state.source?.clear() }
@@ -263,10 +286,10 @@ final class Receiver: LocalPort, RegisteredPort {
             case .local(let message):
                 state.mayHaveMore = true
                 state.counts.noteTaken()
-                let isLast = hasByteLimit && state.arrivals.isEmpty(state.socket)
+                let isLast = hasByteLimit && message.sender == nil && state.arrivals.isEmpty(state.socket)
                 return .local(message, handler, isFirst: isFirst, makesRoom: makesRoom, isLast: isLast)
-            case .frame(let frame):
-                if state.isSkipping || frame.isFollowed {
+            case .frame(let frame, let sender):
+                if sender == nil, state.isSkipping || frame.isFollowed {
                     state.isSkipping = frame.isFollowed
                     return .part(frame)
                 }
@@ -274,7 +297,7 @@ final class Receiver: LocalPort, RegisteredPort {
                 // A drain probe is no message.
                 if !Wire.isDrainProbe(frame) { state.counts.noteTaken() }
                 let isLast = hasByteLimit && state.arrivals.isEmpty(state.socket)
-                return .frame(frame, handler, isFirst: isFirst, isLast: isLast)
+                return .frame(frame, sender: sender, handler, isFirst: isFirst, isLast: isLast)
             }
         }
     }
@@ -422,6 +445,12 @@ struct ReceiverState: ~Copyable {
     var handlers: Receiver.Handlers
     var tapped: Receiver.Tapped?
     weak var source: ThreadRunLoop.Source1?
+    /// Where ``source`` is scheduled.
+    var places: [Receiver.Place] = []
+    /// Handles the messages of lanes in the same loops; nil before the first lane.
+    var bellSource: ThreadRunLoop.Source1?
+    /// The socket and the bells, for waiters that wait for one descriptor; nil before the first lane.
+    var both: DescriptorSet?
     /// Whether messages may wait that the socket's descriptor does not report.
     var mayHaveMore = false
     var lifecycle = ReceiverLifecycle()
@@ -446,6 +475,12 @@ struct ReceiverState: ~Copyable {
     mutating func add(_ waiter: some Waiter) {
         waiters.append(waiter)
         if !(waiter is any Service) { hasHadWaiters = true }
+    }
+
+    /// The descriptor that reports messages; nil after the port's end.
+    func watchedDescriptor() throws(PortError) -> Int32? {
+        let own = try socket?.watchedDescriptor()
+        return own == nil ? nil : both?.descriptor ?? own
     }
 
     /// Whether no message waits. The check silences the descriptor, so all takers have to be told if a message waits.

@@ -51,6 +51,9 @@ final class StatisticsCollector: Sendable {
         return answer
     }
 
+    /// Takes what waits in a peer's lane to a port. Returns false without a lane.
+    func takeLane(of peer: Incarnation, at port: UInt64) -> Bool { ports.port(port)?.takeLane(of: peer) ?? false }
+
     /// Forgets which senders a port of this runtime has counted.
     func portBecameInvalid(_ port: UInt64) {
         state.withLock { state in for sender in state.counted.keys { state.counted[sender]?.remove(port) } }
@@ -93,9 +96,12 @@ final class StatisticsCollector: Sendable {
             state.rounds[port]?.number == number ? state.rounds.removeValue(forKey: port) : nil
         }
         guard let round else { return }
-        let look = ports.port(port)?.look(isComplete: round.awaited.isEmpty)
-        let found = Collected(
-            statistics: look?.statistics, isQueued: look?.isEmpty == false, silent: round.awaited)
+        // A stopped sender does not answer, but its lane tells what it has sent.
+        let receiver = ports.port(port)
+        receiver?.noteSentByLanes(of: round.awaited)
+        let silent = round.awaited.subtracting(receiver?.lanePeers ?? [])
+        let look = receiver?.look(isComplete: silent.isEmpty)
+        let found = Collected(statistics: look?.statistics, isQueued: look?.isEmpty == false, silent: silent)
         for tell in round.tells { tell(found) }
         if !round.next.isEmpty { begin(port, round.next) }
     }

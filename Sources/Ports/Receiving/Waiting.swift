@@ -23,7 +23,7 @@ extension Receiver {
             if let message = takeMessage() { return message }
             let descriptor = try state.withLock { (state) throws(PortError) in
                 guard state.lifecycle.isOpen else { throw .becameInvalid(port: identity) }
-                return try state.socket?.watchedDescriptor()
+                return try state.watchedDescriptor()
             }
             // A flood of malformed frames must not extend the wait.
             guard !deadline.hasPassed, waiter.wait(for: descriptor, until: deadline) else {
@@ -65,7 +65,7 @@ extension Receiver {
         defer { endTurn() }
         if let message = takeMessage(takesRequests) { return message }
         guard let waiter else { return nil }
-        let descriptor = try state.withLock { (state) throws(PortError) in try state.socket?.watchedDescriptor() }
+        let descriptor = try state.withLock { (state) throws(PortError) in try state.watchedDescriptor() }
         if let descriptor { try waiter.watch(descriptor) }
         return nil
     }
@@ -74,7 +74,7 @@ extension Receiver {
         while let delivery = take(needsHandler: false) {
             if delivery.isFirst { tellOthers() }
             guard let message = delivery.message else { continue }
-            inHand.note(message.header, isLocal: message.isLocal)
+            inHand.note(message)
             delivery.handler?(message)
             if message.header.kind == .message || takesRequests && message.header.kind == .request { return message }
             message.refuse()

@@ -105,7 +105,7 @@ final class PendingReplies: Sendable {
 
     /// Fails the port's requests when no reply is on its way.
     private func settle(_ end: PortEnd, _ rest: [UInt64]? = nil) {
-        let replyPorts = rest ?? Array(Set(state.withLock { $0.pending.all(to: end.port).map(\.replyPort) }))
+        let replyPorts = rest ?? replyPortsWithoutLane(end.port)
         guard let first = replyPorts.first else {
             // The message that was taken last may not have been handled.
             return housekeeping.perform(after: .milliseconds(50)) { self.fail(end.port) }
@@ -117,6 +117,13 @@ final class PendingReplies: Sendable {
             } else {
                 self.settle(end, Array(replyPorts.dropFirst()))
             }
+        }
+    }
+
+    /// Takes the replies that wait in lanes, and returns the other ports for replies.
+    private func replyPortsWithoutLane(_ port: PortID) -> [UInt64] {
+        Set(state.withLock { $0.pending.all(to: port).map(\.replyPort) }).filter {
+            statistics.takeLane(of: port.incarnation, at: $0) == false
         }
     }
 

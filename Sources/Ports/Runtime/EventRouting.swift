@@ -16,7 +16,7 @@ extension PortRuntime: RuntimeEvents {
         }
     }
 
-    func received(_ message: ControlMessage, from peer: ControlConnection) {
+    func received(_ message: ControlMessage, _ descriptors: [OwnedDescriptor], from peer: ControlConnection) {
         let sender = peer.incarnation
         func channel(_ number: UInt64) -> SendChannel? {
             channels.existing(PortID(incarnation: sender, number: number))
@@ -38,7 +38,24 @@ extension PortRuntime: RuntimeEvents {
         case .named(let number, let name): channel(number)?.note(name: name)
         case .finishing(let number):
             if let channel = channel(number) { channel.finish() } else { peer.send(.finished(number)) }
-        case .finished(let number): finishing.finished(number, by: sender)
+        case .finished(let number):
+            ports.port(number)?.takeLane(of: sender)
+            ports.port(number)?.endLanes(of: sender)
+            finishing.finished(number, by: sender)
+        case .wantsLane(let number):
+            if ports.port(number)?.makeLane(for: peer) != true { peer.send(.noLane(number)) }
+        case .lane(let number, let size):
+            if let channel = channel(number) {
+                channel.laneCame(descriptors, size: size)
+            } else {
+                peer.send(.laneClosed(number))
+            }
+        case .noLane(let number): channel(number)?.laneWasRefused()
+        case .laneClosed(let number): ports.port(number)?.endLanes(of: sender)
+        case .memory(let number, let memory):
+            if let descriptor = descriptors.first {
+                ports.port(number)?.memoryCame(memory, descriptor, of: sender)
+            }
         }
     }
 
@@ -65,6 +82,7 @@ extension PortRuntime: RuntimeEvents {
     func connectionEnded(_ peer: ControlConnection, isLast: Bool) {
         controlConnectionChanged(peer.incarnation)
         guard isLast else { return }
+        for port in ports.all { port.endLanes(of: peer.incarnation) }
         accepted.askerIsGone(peer.incarnation)
         statistics.connectionEnded(peer)
         finishing.connectionEnded(peer.incarnation)

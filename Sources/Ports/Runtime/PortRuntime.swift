@@ -18,6 +18,17 @@ public final class PortRuntime: Sendable {
     /// The runtime that ports and name servers use unless told otherwise. It ends with the process.
     public static let shared = PortRuntime()
 
+    /// How messages travel between this process and others.
+    public enum Lanes: Sendable {
+        /// By lanes, which are rings in memory that both processes map, where both can; else by ZeroMQ.
+        case whenPossible
+        /// By ZeroMQ alone.
+        case never
+    }
+
+    /// False with `PORTS_LANES=never`, which keeps a process to ZeroMQ.
+    private static var environmentAllowsLanes: Bool { getenv("PORTS_LANES").map { String(cString: $0) } != "never" }
+
     /// The default registry directory of the runtime.
     public let directory: String
 
@@ -38,13 +49,16 @@ public final class PortRuntime: Sendable {
     private let isClosed = Atomic(false)
 
     /// Makes a runtime.
-    /// - Parameter directory: The absolute path of the registry directory of its ports, unless they are told otherwise.
-    ///   Nil stands for `$PORTS_DIRECTORY`, else `$XDG_RUNTIME_DIR/ports`, else `/tmp/ports-UID`.
-    public init(directory: String? = nil) {
+    /// - Parameters:
+    ///   - directory: The absolute path of the registry directory of its ports, unless they are told otherwise. Nil
+    ///     stands for `$PORTS_DIRECTORY`, else `$XDG_RUNTIME_DIR/ports`, else `/tmp/ports-UID`.
+    ///   - lanes: How messages travel between this process and others.
+    public init(directory: String? = nil, lanes: Lanes = .whenPossible) {
         Self.prepareProcess
         let directory = DefaultDirectory.withoutTrailingSlashes(directory ?? DefaultDirectory.choice.path)
         self.directory = directory
-        let control = ControlConnectionTable(incarnation, housekeeping)
+        let control = ControlConnectionTable(
+            incarnation, housekeeping, takesLanes: lanes == .whenPossible && Self.environmentAllowsLanes)
         channels = ChannelTable(control)
         registry = Registry(control) { [ports] in ports.port($0) }
         statistics = StatisticsCollector(ports, control)

@@ -28,11 +28,15 @@ extension SendChannel {
     func finish() {
         let (isFirst, waiters) = state.withLock { state in
             // A socket that has sent nothing is closed.
-            if state.queue.lifecycle == .connecting { state.socket = nil }
+            if state.queue.lifecycle == .connecting {
+                state.socket = nil
+                _ = state.lane.giveUpAsking()
+            }
             return state.queue.finish(probingUntil: .now + Self.probingTime)
         }
         for waiter in waiters { waiter.wake() }
-        if !hasSocket { tellFinished() } else if isFirst { probe() }
+        // What was sent by a lane is with the owner already.
+        if !hasSocket || hasLane { tellFinished() } else if isFirst { probe() }
     }
 
     /// The time for probing. An owner answers much sooner, and a malicious one must not get more time.
@@ -77,6 +81,7 @@ extension SendChannel {
         state.withLock { state in
             if !isLocal { try? state.socket?.set(.linger(milliseconds)) }
             state.socket = nil
+            _ = state.lane.close()
         }
         invalidated.dropHandlers()
     }
@@ -100,7 +105,10 @@ extension SendChannel {
         let waiters = state.withLock { state in
             localQueue?.refuse()
             // The bell ends with the port's own socket.
-            if end != .closed, !isLocal { state.socket = nil }
+            if end != .closed, !isLocal {
+                state.socket = nil
+                _ = state.lane.close()
+            }
             return state.queue.end(end)
         }
         for waiter in waiters { waiter.wake() }

@@ -122,6 +122,7 @@ extension SendChannel {
     }
 
     private func makeSocket(to owner: ControlConnection) throws(PortError) {
+        if askForLane(owner) { return }
         // An optional, because a closure cannot consume what it captures.
         var made: ZeroMQSocket?
         do throws(PortError) {

@@ -4,13 +4,18 @@ import ZeroMQ
 // one. So the port is first asked whether it has taken everything.
 
 extension SendChannel {
-    var hasSocket: Bool { state.withLock { $0.socket != nil } }
+    var hasSocket: Bool { state.withLock { $0.socket != nil || $0.lane.isOpen } }
+    var hasLane: Bool { state.withLock { $0.lane.isOpen } }
 
     /// Closes the connection, now or when the answer to a drain probe comes.
     ///
     /// - Returns: Whether there is no room or no answer: then the connection may be lost.
     @discardableResult
     func closeIfIdle() -> Bool {
+        if let isClosed = closeIdleLane() {
+            if isClosed { channels.control.send(.laneClosed(id.number), to: id.incarnation) }
+            return false
+        }
         var (isProbed, mayBeLost) = (false, false)
         closeSocket { state in
             switch state.queue.closeIfIdle() {
@@ -33,6 +38,22 @@ extension SendChannel {
         }
         if isProbed { channels.control.send(.probed(id.number), to: id.incarnation) }
         return mayBeLost
+    }
+
+    /// Closes a lane from which everything was taken.
+    /// - Returns: Whether it is closed; nil without a lane.
+    private func closeIdleLane() -> Bool? {
+        let isClosed: Bool? = state.withLock { state in
+            if !state.lane.isOpen { return nil }
+            guard state.queue.waiters.isEmpty, state.lane.isDrained(), state.lane.close() else { return false }
+            state.queue.closeLane()
+            return true
+        }
+        if isClosed == true {
+            log.debug("closed the idle lane to \(identity)")
+            channels.connections.closed(self)
+        }
+        return isClosed
     }
 
     /// Closes the connections that are lost. The others are closed in a later round.

@@ -1,4 +1,5 @@
-/// A message that stays in its runtime. The port gets what the sender has given, without a wire format.
+/// A message in memory of this process: of a sender of the same runtime, which hands over what it has without a wire
+/// format, or of one component of bytes, copied from a lane.
 struct LocalMessage: @unchecked Sendable {
     // Sound: a message does not change after it is made, but for the link, which belongs to the queue.
 
@@ -18,6 +19,8 @@ struct LocalMessage: @unchecked Sendable {
         /// The bytes behind the fields.
         var byteCount: UInt32 = 0
         var kind = Wire.Kind.message
+        /// The process that has sent the message; nil for this runtime.
+        var sender: MessageSender?
         /// The size class of the room behind the fields; nil for a message that is not used again.
         var sizeClass: MessagePool.SizeClass?
     }
@@ -38,8 +41,12 @@ struct LocalMessage: @unchecked Sendable {
     }
 
     /// Copies the bytes of one component into a used message of the pool, or a new one. The size is that of a frame.
-    init(id: UInt32, bytes: RawSpan, replyRight: SendChannel?, size: UInt32, from pool: borrowing MessagePool) {
-        let made = Self.makeRetained(id: id, bytes: bytes, replyRight: replyRight, size: size, from: pool)
+    init(
+        id: UInt32, bytes: RawSpan, replyRight: SendChannel?, size: UInt32, sender: MessageSender? = nil,
+        from pool: borrowing MessagePool
+    ) {
+        let made = Self.makeRetained(
+            id: id, bytes: bytes, replyRight: replyRight, size: size, sender: sender, from: pool)
         storage = Unmanaged<Storage>.fromOpaque(made).takeRetainedValue()
     }
 
@@ -47,7 +54,8 @@ struct LocalMessage: @unchecked Sendable {
     /// ``init(released:)``.
     @inline(__always)
     static func makeRetained(
-        id: UInt32, bytes: RawSpan, replyRight: SendChannel?, size: UInt32, from pool: borrowing MessagePool
+        id: UInt32, bytes: RawSpan, replyRight: SendChannel?, size: UInt32, sender: MessageSender? = nil,
+        from pool: borrowing MessagePool
     ) -> UnsafeMutableRawPointer {
         let byteCount = bytes.byteCount
         let sizeClass = MessagePool.SizeClass(capacity: byteCount)
@@ -69,6 +77,7 @@ struct LocalMessage: @unchecked Sendable {
                 fields.pointee.id = id
                 fields.pointee.size = size
                 fields.pointee.byteCount = UInt32(truncatingIfNeeded: byteCount)
+                fields.pointee.sender = sender
                 if let replyRight { fields.pointee.replyRight = replyRight }
                 bytes.withUnsafeBytes { bytes in
                     guard let start = bytes.baseAddress else { return }
@@ -96,6 +105,8 @@ struct LocalMessage: @unchecked Sendable {
         WireHeader(kind: fields.pointee.kind, id: fields.pointee.id, request: fields.pointee.request)
     }
     var replyRight: SendChannel? { fields.pointee.replyRight }
+    /// The process that has sent the message; nil for this runtime.
+    var sender: MessageSender? { fields.pointee.sender }
     /// The size that the message would have as a frame. Limits count it.
     var size: Int { Int(fields.pointee.size) }
 

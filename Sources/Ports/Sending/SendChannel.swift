@@ -34,6 +34,7 @@ final class SendChannel: Sendable {
         var missedSince: MonotonicInstant?
         /// The time of the last check of the owner and the connection by a sender without time left.
         var lastLook = MonotonicInstant.distantPast
+        var lane = LaneConnection()
         weak var localPort: (any LocalPort)?
     }
 
@@ -119,7 +120,7 @@ final class SendChannel: Sendable {
     func sendNow(_ frame: inout ZeroMQFrame) -> Bool {
         guard hasShortWay else { return false }
         return state.withLock { state in
-            guard state.queue.isConnected, state.queue.mayTry(isLast: false),
+            guard !state.lane.isOpen, state.queue.isConnected, state.queue.mayTry(isLast: false),
                 (try? state.socket?.send(&frame)) == true
             else { return false }
             state.queue.noteSent(0)
@@ -211,7 +212,9 @@ final class SendChannel: Sendable {
         let (isConnected, isOver, looks) = state.withLock { state in
             let now = MonotonicInstant.now
             let isOver = (state.queue.isConnected ? deadlines.send : deadlines.connect) <= now
-            if !isOver, state.queue.isFirst(waiter), state.queue.retryUnaccepted() { state.socket = nil }
+            if !isOver, !state.lane.isAsked, state.queue.isFirst(waiter), state.queue.retryUnaccepted() {
+                state.socket = nil
+            }
             // When many deadlines pass together, one check suffices.
             let looks = !isOver || state.lastLook + .milliseconds(100) < now
             if looks { state.lastLook = now }
@@ -242,8 +245,10 @@ final class SendChannel: Sendable {
             let limit = state.queue.isConnected ? deadlines.send : deadlines.connect
             guard state.queue.isFirst(waiter) else { return .wait(nil, until: limit) }
             localQueue?.askForRoom()
+            state.lane.askForRoom()
             if try trySend(&message, &state) { return .done }
-            if isLocal { return .wait(nil, until: limit) }
+            if isLocal || state.lane.isAsked { return .wait(nil, until: limit) }
+            if state.lane.isOpen { return .wait(state.lane.roomDescriptor, until: min(limit, .now + Self.lookPeriod)) }
             let isConnecting = state.queue.lifecycle == .connecting
             let retry = min(limit, isConnecting ? state.queue.acceptDeadline : .now + Self.lookPeriod)
             // The port wakes the waiter, and the socket's descriptor does not.
@@ -256,6 +261,7 @@ final class SendChannel: Sendable {
     /// Sends if there is a socket, credit and room.
     private func trySend(_ message: inout OutgoingMessage, _ state: inout ChannelState) throws(PortError) -> Bool {
         try connectBell(&state)
+        if state.lane.isOpen { return trySendByLane(&message, &state) }
         let size = right.byteLimit == 0 ? 0 : message.size
         guard state.queue.takeCredit(size) else { return false }
         let text = hasShortWay || !Log.tellsMessages ? nil : message.text
@@ -352,7 +358,14 @@ final class SendChannel: Sendable {
 
     func returnCredit(_ bytes: Int) { state.withLock { $0.queue.returnCredit(bytes) }?.wake() }
 
-    func controlConnectionChanged() { state.withLock { $0.queue.controlConnectionChanged() }?.wake() }
+    func controlConnectionChanged() {
+        let waiter = state.withLock { state in
+            // The answer may be lost.
+            if state.lane.giveUpAsking() { state.queue.closeLane() }
+            return state.queue.controlConnectionChanged() ?? state.queue.waiters.first
+        }
+        waiter?.wake()
+    }
 
     // MARK: Requests
 

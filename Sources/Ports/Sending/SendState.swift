@@ -90,7 +90,7 @@ struct SendState {
 
     // MARK: Connecting
 
-    /// There is a socket to the port.
+    /// There is a socket to the port, or the owner was asked for a lane.
     mutating func connect(origin: UInt32 = 0, at now: MonotonicInstant = .now) {
         lifecycle = isLocal ? .connected : .connecting
         self.origin = origin
@@ -101,6 +101,14 @@ struct SendState {
     /// backlog has refused, so the sender makes another socket. But a connection may also wait in the backlog of a slow
     /// or stopped owner, which has to accept each further one, too. So the time doubles with each attempt.
     private var acceptPatience: Duration { .milliseconds(100 << min(attempts, 5)) }
+
+    /// The owner has made a lane.
+    mutating func connectLane() { if lifecycle == .connecting { (lifecycle, isFull) = (.connected, false) } }
+
+    /// There is no lane any more, and nothing waits in it.
+    mutating func closeLane() {
+        if lifecycle == .connected || lifecycle == .connecting { (lifecycle, isFull) = (.unconnected, false) }
+    }
 
     /// Gives up a connection that the owner has not accepted in time.
     /// - Returns: Whether to close the socket.

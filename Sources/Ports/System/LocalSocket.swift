@@ -161,8 +161,9 @@ enum LocalSocket {
 struct PeerCredentials {
     private(set) var pid: pid_t = 0
     private(set) var uid: uid_t = 0
+    private(set) var gid: gid_t = 0
 
-    init?(of descriptor: Int32) { guard crl_peer_credentials(descriptor, &pid, &uid) else { return nil } }
+    init?(of descriptor: Int32) { guard crl_peer_credentials(descriptor, &pid, &uid, &gid) else { return nil } }
 
     var isOwnUser: Bool { uid == geteuid() }
 }

@@ -3,7 +3,8 @@
 ///     0   magic     UInt32    "SPRT"
 ///     4   version   UInt8     of the control protocol, and three zero bytes
 ///     8   process   UInt128
-///    24   origin    UInt32, and four zero bytes
+///    24   origin    UInt32
+///    28   lanes     UInt32: 1 when the process can map lanes; otherwise 0
 struct ControlHello: Equatable {
     static let size = 32
     static let version: UInt8 = 1
@@ -13,6 +14,8 @@ struct ControlHello: Equatable {
     let incarnation: Incarnation
     /// The number that the sender of the hello gives the receiver, for frames from the receiver to the sender.
     var origin: UInt32 = 0
+    /// Whether the sender of the hello can map lanes.
+    var takesLanes = false
 }
 
 extension ControlHello {
@@ -22,12 +25,14 @@ extension ControlHello {
         version = bytes[4]
         incarnation = Incarnation(bits: bytes.little(at: 8))
         origin = bytes.little(at: 24)
+        takesLanes = (bytes.little(at: 28) as UInt32) & 1 != 0
     }
 
     func write(to bytes: UnsafeMutableRawBufferPointer) {
         bytes.setLittle(Self.magic, at: 0)
         bytes.setLittle(UInt32(version), at: 4)
         bytes.setLittle(incarnation.bits, at: 8)
-        bytes.setLittle(UInt64(origin), at: 24)
+        bytes.setLittle(origin, at: 24)
+        bytes.setLittle((takesLanes ? 1 : 0) as UInt32, at: 28)
     }
 }

@@ -77,6 +77,42 @@ enum Wire {
     }
 }
 
+extension Wire {
+    /// The size of the header of a message of one component of bytes, without a right to reply.
+    static let plainHeaderSize = headerSize + 4
+
+    /// A copy of such a header, for a check without the frame.
+    struct PlainHeader {
+        private let words: (UInt64, UInt64, UInt32)
+
+        @inline(__always) init(copying start: UnsafeRawPointer) {
+            words = (
+                UInt64(littleEndian: start.load(as: UInt64.self)),
+                UInt64(littleEndian: start.load(fromByteOffset: 8, as: UInt64.self)),
+                UInt32(littleEndian: start.load(fromByteOffset: 16, as: UInt32.self))
+            )
+        }
+
+        @inline(__always) var id: UInt32 { UInt32(truncatingIfNeeded: words.0 >> 32) }
+
+        /// Whether the header is that of such a message, whose frame has this size.
+        @inline(__always) func isPlain(frameSize: Int) -> Bool {
+            let start = UInt64(magic) | UInt64(version) << 8 | UInt64(Kind.message.rawValue) << 16
+            return words.0 & 0xFFFF_FFFF == start && words.1 & 0xFFFF_FFFF == 1
+                && Int(words.2) == frameSize - plainHeaderSize
+        }
+    }
+
+    /// Writes such a header.
+    @inline(__always)
+    static func writePlainHeader(id: UInt32, byteCount: Int, to start: UnsafeMutableRawPointer) {
+        let first = UInt64(magic) | UInt64(version) << 8 | UInt64(id) << 32
+        start.storeBytes(of: first.littleEndian, as: UInt64.self)
+        start.storeBytes(of: (1 as UInt64).littleEndian, toByteOffset: 8, as: UInt64.self)
+        start.storeBytes(of: UInt32(truncatingIfNeeded: byteCount).littleEndian, toByteOffset: 16, as: UInt32.self)
+    }
+}
+
 /// The header of a checked frame: enough to find every component without another check.
 struct WireHeader: Equatable {
     var kind: Wire.Kind = .message

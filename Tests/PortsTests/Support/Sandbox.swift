@@ -11,9 +11,17 @@ final class Sandbox: Sendable {
     var path: String { folder.path }
     let names: PortNameServer
 
-    init() {
+    /// False when the environment keeps the tests to ZeroMQ.
+    static let hasLanes = getenv("PORTS_LANES").map { String(cString: $0) } != "never"
+
+    /// - Parameter lanes: `never` for ports of a runtime of their own, to which all others send by ZeroMQ.
+    init(lanes: PortRuntime.Lanes = .whenPossible) {
         OwnDirectory.prepare()
-        names = PortNameServer(directory: folder.path)
+        names =
+            switch lanes {
+            case .whenPossible: PortNameServer(directory: folder.path)
+            case .never: PortRuntime(directory: folder.path, lanes: .never).nameServer
+            }
     }
 
     var files: [String] { registryFiles(in: path) }

@@ -1,0 +1,203 @@
+import Synchronization
+import ZeroMQ
+
+/// The receiver's end of a lane. The port's lock guards it.
+final class LaneReceiver: @unchecked Sendable {
+    // Sound: the port's lock guards all that changes.
+
+    private let memory: LaneMemory
+    let bell: LaneBell
+    /// The process that sends.
+    let peer: Incarnation
+    /// The sender by the kernel's word.
+    let sender: MessageSender
+    private let queueLimit: Int
+
+    @exclusivity(unchecked) private var (tail, knownHead) = (0, 0)
+    @exclusivity(unchecked) private var taken: UInt32 = 0
+    @exclusivity(unchecked) private var takenBytes: UInt64 = 0
+    /// Whether takers look at the ring.
+    @exclusivity(unchecked) var isOpen = false
+    /// The rings since the bytes of the bell were read.
+    @exclusivity(unchecked) private var unheard = 0
+    /// The looks at the open ring that have found nothing, one after the other.
+    @exclusivity(unchecked) var emptyLooks = 0
+    /// Whether the lane ends when it is empty, because its sender is gone or sends no more.
+    @exclusivity(unchecked) var isEnding = false
+    /// Memory of messages whose records have not been taken, by number.
+    private var memories: [UInt64: OwnedDescriptor] = [:]
+    /// A sender of this library hands over fewer.
+    private static let mostMemories = 16
+    /// Whether the first record's memory has not come yet.
+    @exclusivity(unchecked) private var isBlocked = false
+    /// Whether the receiver looks at the ring no more.
+    @exclusivity(unchecked) private(set) var isEnded = false
+
+    init(_ memory: LaneMemory, _ bell: LaneBell, peer: Incarnation, sender: MessageSender, queueLimit: Int) {
+        (self.memory, self.bell, self.peer, self.sender) = (memory, bell, peer, sender)
+        self.queueLimit = queueLimit
+        memory.head.pointee.store(LaneMemory.closed, ordering: .releasing)
+    }
+
+    deinit { memory.unmap() }
+
+    /// A record that waits. The sender may still change its bytes.
+    struct Record {
+        let kind: UInt32
+        let bytes: UnsafeRawBufferPointer
+        fileprivate let end: Int
+    }
+
+    enum Look {
+        case record(Record)
+        case nothing
+        /// The sender has written what no sender of this library writes.
+        case broken
+    }
+
+    /// Whether a record waits, or something else that a taker has to see.
+    var hasRecord: Bool {
+        !isEnded && !isBlocked
+            && (tail != knownHead || memory.head.pointee.load(ordering: .acquiring) >> 2 != UInt64(tail))
+    }
+
+    /// The first record.
+    @inline(__always)
+    func look() -> Look {
+        while true {
+            if tail == knownHead {
+                let head = memory.head.pointee.load(ordering: .acquiring) >> 2
+                guard head < UInt64(memory.size), head & 7 == 0 else { return .broken }
+                knownHead = Int(head)
+                if tail == knownHead { return .nothing }
+            }
+            // Copied once, because the sender may write at any time.
+            let word = (memory.ring + tail).load(as: UInt64.self)
+            let (kind, count) = (UInt32(truncatingIfNeeded: word >> 32), Int(word & 0xFFFF_FFFF))
+            if kind == LaneMemory.Kind.wrap {
+                guard knownHead < tail else { return .broken }
+                tail = 0
+                continue
+            }
+            let limit = knownHead > tail ? knownHead : memory.size
+            let end = tail + LaneMemory.room(for: count)
+            guard kind == LaneMemory.Kind.message || kind == LaneMemory.Kind.large, end <= limit else { return .broken }
+            if kind == LaneMemory.Kind.large, memory(of: tail + 8, count) == nil {
+                isBlocked = !isEnding
+                return isEnding ? .broken : .nothing
+            }
+            return .record(
+                Record(kind: kind, bytes: UnsafeRawBufferPointer(start: memory.ring + tail + 8, count: count), end: end)
+            )
+        }
+    }
+
+    // MARK: Memory of its own
+
+    /// The memory of the message that the record at an offset announces.
+    private func memory(of offset: Int, _ count: Int) -> OwnedDescriptor? {
+        Large.read(UnsafeRawBufferPointer(start: memory.ring + offset, count: count)).flatMap { memories[$0.number] }
+    }
+
+    /// The sender has handed over memory.
+    func memoryCame(_ number: UInt64, _ descriptor: OwnedDescriptor) {
+        if memories.count < Self.mostMemories { memories[number] = descriptor }
+    }
+
+    /// Copies the message of a record of the kind `large`.
+    func large(_ record: Record) -> ZeroMQFrame? {
+        guard let (number, size) = Large.read(record.bytes), let descriptor = memories.removeValue(forKey: number)
+        else {
+            return nil
+        }
+        return Large.frame(descriptor, size: size)
+    }
+
+    /// Gives the room of the record back, whose bytes were copied.
+    /// - Parameter size: The size of the message.
+    @inline(__always)
+    func take(_ record: Record, size: Int) {
+        tail = record.end == memory.size ? 0 : record.end
+        taken &+= 1
+        takenBytes &+= UInt64(size)
+        emptyLooks = 0
+        memory.takenBytes.pointee.store(takenBytes, ordering: .relaxed)
+        memory.tail.pointee.store(UInt64(taken) << 32 | UInt64(tail / 8), ordering: .releasing)
+        // Without the fence a wish for room may be overlooked until the next fence.
+        if taken & 31 == 0 { atomicMemoryFence(ordering: .sequentiallyConsistent) }
+        if isRoomWanted { bell.ring() }
+    }
+
+    private var isRoomWanted: Bool {
+        let room = memory.room.pointee.load(ordering: .sequentiallyConsistent)
+        guard room >> 32 != 0, Int32(truncatingIfNeeded: taken &- UInt32(truncatingIfNeeded: room)) >= 0 else {
+            return false
+        }
+        return memory.room.pointee.exchange(0, ordering: .sequentiallyConsistent) != 0
+    }
+
+    /// Wakes a sender whose wish for room was overlooked.
+    private func checkRoom() {
+        atomicMemoryFence(ordering: .sequentiallyConsistent)
+        if isRoomWanted { bell.ring() }
+    }
+
+    /// Closes the empty ring: the sender of the next record rings.
+    /// - Returns: False when there is a record.
+    func close() -> Bool {
+        guard isOpen else { return true }
+        if isBlocked {
+            isOpen = false
+            return true
+        }
+        checkRoom()
+        guard setFlag(isEnding ? LaneMemory.ended : LaneMemory.closed) else { return false }
+        isOpen = false
+        if isEnding { isEnded = true }
+        return true
+    }
+
+    /// Sets a bit of the head while the ring is empty.
+    private func setFlag(_ flag: UInt64) -> Bool {
+        guard tail == knownHead else { return false }
+        var expected = UInt64(tail) << 2
+        while true {
+            let (isDone, found) = memory.head.pointee.compareExchange(
+                expected: expected, desired: expected | flag, ordering: .sequentiallyConsistent)
+            if isDone || found & flag != 0 && found >> 2 == UInt64(tail) { return true }
+            if found >> 2 != UInt64(tail) { return false }
+            expected = found
+        }
+    }
+
+    /// Takes nothing more, whatever waits. The sender of the next record learns it.
+    func end() {
+        memory.head.pointee.bitwiseOr(LaneMemory.ended, ordering: .acquiringAndReleasing)
+        (isOpen, isEnded) = (false, true)
+        bell.ring()
+    }
+
+    /// The bell was rung, or the sender is gone: takers look at the ring.
+    func open() {
+        guard !isEnded else { return }
+        (isOpen, isBlocked, emptyLooks) = (true, false, 0)
+        unheard += 1
+        if unheard >= bell.patience {
+            unheard = 0
+            _ = bell.hear()
+        }
+    }
+
+    /// The records that wait, by the sender's word; at least one when there is one.
+    var waitingCount: Int {
+        guard hasRecord else { return 0 }
+        let count = UInt32(truncatingIfNeeded: memory.published.pointee.load(ordering: .relaxed)) &- taken
+        return min(max(Int(Int32(bitPattern: count)), 1), queueLimit)
+    }
+
+    /// The records that were taken.
+    var takenCount: UInt32 { taken }
+
+    /// The messages that the sender has sent to the port by its own word.
+    var sentCount: Int { Int(clamping: memory.sent.pointee.load(ordering: .relaxed)) }
+}

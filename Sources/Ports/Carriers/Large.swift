@@ -1,0 +1,43 @@
+import CRunLoopShims
+import ZeroMQ
+
+/// A message in memory of its own, which a record of a lane announces: its number and its size, 64 bits each.
+enum Large {
+    static let recordSize = 16
+
+    static func write(_ number: UInt64, _ size: Int, to start: UnsafeMutableRawPointer) {
+        start.storeBytes(of: number, as: UInt64.self)
+        start.storeBytes(of: UInt64(size), toByteOffset: 8, as: UInt64.self)
+    }
+
+    /// Reads a record that may be a hostile peer's.
+    static func read(_ bytes: UnsafeRawBufferPointer) -> (number: UInt64, size: Int)? {
+        guard bytes.count == recordSize else { return nil }
+        let (number, size) = (bytes.load(as: UInt64.self), bytes.load(fromByteOffset: 8, as: UInt64.self))
+        return size <= UInt64(Wire.largestMessage) ? (number, Int(size)) : nil
+    }
+
+    /// Makes memory with a frame in it; nil without memory.
+    static func make(_ frame: borrowing ZeroMQFrame) -> OwnedDescriptor? {
+        let size = UInt64(frame.count)
+        let number = crl_memory_make(size)
+        guard number >= 0 else { return nil }
+        let descriptor = OwnedDescriptor(number)
+        guard let memory = crl_memory_map(number, size) else { return nil }
+        defer { crl_memory_unmap(memory, size) }
+        guard crl_memory_populate(memory, size) == 0 else { return nil }
+        frame.withUnsafeBytes {
+            memory.copyMemory(from: $0.baseAddress ?? UnsafeRawPointer(memory), byteCount: $0.count)
+        }
+        return descriptor
+    }
+
+    /// Copies the message out; nil when the memory is not what the record says, or no memory is left.
+    static func frame(_ descriptor: OwnedDescriptor, size: Int) -> ZeroMQFrame? {
+        guard size > 0, let memory = crl_memory_map(descriptor.number, UInt64(size)) else { return nil }
+        defer { crl_memory_unmap(memory, UInt64(size)) }
+        guard var frame = try? ZeroMQFrame(count: size) else { return nil }
+        frame.withUnsafeMutableBytes { $0.copyMemory(from: UnsafeRawBufferPointer(start: memory, count: size)) }
+        return frame
+    }
+}

@@ -1,0 +1,147 @@
+import DequeModule
+
+/// The lanes of a port, as its takers see them: those with records take turns, and the others ring.
+struct LaneIntake: ~Copyable {
+    private var lanes: [LaneReceiver?] = []
+    /// The lanes that takers look at. The first one has its turn.
+    private var open: Deque<LaneReceiver> = []
+    private var leftInTurn = Self.turn
+    /// Readable when a lane was rung; nil before the first lane.
+    private(set) var bells: BellSet?
+
+    /// The records of one lane before another has its turn.
+    private static let turn = 32
+    /// An open lane that was empty so often is closed. An open lane saves its sender the ring, but costs each look.
+    private static let mostEmptyLooks = 64
+
+    var isEmpty: Bool { lanes.isEmpty }
+    var all: [LaneReceiver] { lanes.compactMap(\.self) }
+
+    /// - Returns: False when the kernel refuses to watch the bell.
+    mutating func add(_ lane: LaneReceiver) -> Bool {
+        if bells == nil { bells = try? BellSet() }
+        let place = lanes.firstIndex { $0 == nil } ?? lanes.count
+        guard bells?.add(lane.bell, place) == true else { return false }
+        if place == lanes.count { lanes.append(lane) } else { lanes[place] = lane }
+        return true
+    }
+
+    mutating func remove(_ lane: LaneReceiver) {
+        lane.end()
+        removeEnded()
+    }
+
+    /// Removes the lanes that have ended.
+    private mutating func removeEnded() {
+        for (place, lane) in lanes.enumerated() where lane?.isEnded == true {
+            if let lane { bells?.remove(lane.bell) }
+            lanes[place] = nil
+        }
+        open.removeAll(where: \.isEnded)
+    }
+
+    /// Opens the lanes that were rung.
+    mutating func hear() {
+        guard let bells else { return }
+        bells.take { place in
+            if lanes.indices.contains(place), let lane = lanes[place] { openLane(lane) }
+        }
+    }
+
+    private mutating func openLane(_ lane: LaneReceiver) {
+        if lane.isOpen { return lane.open() }
+        lane.open()
+        if lane.isOpen { open.append(lane) }
+    }
+
+    /// Takes what is left in a peer's lanes, and then ends them: the peer is gone, or sends no more.
+    mutating func endWhenEmpty(of peer: Incarnation) { endWhenEmpty { $0.peer == peer } }
+
+    mutating func endAllWhenEmpty() { endWhenEmpty { _ in true } }
+
+    private mutating func endWhenEmpty(_ isMeant: (LaneReceiver) -> Bool) {
+        for case let lane? in lanes where isMeant(lane) && !lane.isEnded {
+            lane.isEnding = true
+            openLane(lane)
+        }
+        // An empty lane ends at once, because perhaps nobody takes from the port.
+        for lane in open where lane.isEnding && !lane.hasRecord { _ = lane.close() }
+        removeClosed()
+    }
+
+    /// The lane of a peer; the newest one, should an older one not be empty yet.
+    func lane(of peer: Incarnation) -> LaneReceiver? { lanes.last { $0?.peer == peer } ?? nil }
+
+    /// A peer has handed over the memory of a message.
+    mutating func memoryCame(_ number: UInt64, _ descriptor: OwnedDescriptor, of peer: Incarnation) {
+        for case let lane? in lanes where lane.peer == peer && !lane.isEnding && !lane.isEnded {
+            lane.memoryCame(number, descriptor)
+            openLane(lane)
+        }
+    }
+
+    /// Takes nothing more, whatever waits.
+    mutating func end() {
+        for case let lane? in lanes where !lane.isEnded { lane.end() }
+        removeEnded()
+    }
+
+    /// The next record, of the lane whose turn it is.
+    /// - Parameter broken: Called with the sender of a lane that is broken, and ends.
+    @inline(__always)
+    mutating func look(_ broken: (MessageSender) -> Void) -> (lane: LaneReceiver, record: LaneReceiver.Record)? {
+        if open.isEmpty { return nil }
+        if leftInTurn > 0, case .record(let record) = open[0].look() {
+            leftInTurn -= 1
+            return (open[0], record)
+        }
+        return lookAtOthers(broken)
+    }
+
+    private mutating func lookAtOthers(
+        _ broken: (MessageSender) -> Void
+    ) -> (lane: LaneReceiver, record: LaneReceiver.Record)? {
+        var looks = open.count
+        while looks > 0, !open.isEmpty {
+            looks -= 1
+            if open.count > 1 { open.append(open.removeFirst()) }
+            leftInTurn = Self.turn
+            let lane = open[0]
+            switch lane.look() {
+            case .record(let record):
+                leftInTurn -= 1
+                return (lane, record)
+            case .nothing:
+                lane.emptyLooks += 1
+                if lane.isEnding || lane.emptyLooks >= Self.mostEmptyLooks, lane.close() { removeClosed() }
+            case .broken:
+                broken(lane.sender)
+                lane.end()
+                removeEnded()
+            }
+        }
+        return nil
+    }
+
+    private mutating func removeClosed() {
+        let haveEnded = open.contains(where: \.isEnded)
+        open.removeAll { !$0.isOpen }
+        if haveEnded { removeEnded() }
+    }
+
+    /// Closes the open lanes.
+    /// - Returns: False when one has a record.
+    mutating func close() -> Bool {
+        if open.isEmpty { return true }
+        var areClosed = true
+        for lane in open where !lane.close() { areClosed = false }
+        removeClosed()
+        return areClosed
+    }
+
+    /// Whether a lane that takers look at has a record.
+    var hasRecords: Bool { open.contains(where: \.hasRecord) }
+
+    /// Whether any lane has a record, be it that nobody has heard its bell yet.
+    var hasAnyRecord: Bool { lanes.contains { $0?.hasRecord == true } }
+}

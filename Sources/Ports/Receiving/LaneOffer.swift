@@ -1,0 +1,134 @@
+import RunLoops
+import Synchronization
+
+// The lanes of a port, from the question of a peer to the end.
+
+extension Receiver {
+    /// Makes a lane for a peer, and hands it over. Called on the housekeeping thread.
+    /// - Returns: False when the peer has to send by ZeroMQ.
+    func makeLane(for peer: ControlConnection) -> Bool {
+        guard context.control.takesLanes, let credentials = PeerCredentials(of: peer.socket.descriptor),
+            (try? context.channels.sockets.checkReserve()) != nil,
+            let (descriptor, memory) = LaneMemory.make()
+        else { return false }
+        guard let (bell, other) = LaneBell.make() else {
+            memory.unmap()
+            return false
+        }
+        let sender = MessageSender(pid: credentials.pid, uid: credentials.uid, gid: credentials.gid)
+        let lane = LaneReceiver(
+            memory, bell, peer: peer.incarnation, sender: sender, queueLimit: Int(channel.right.queueLimit))
+        var newBells: BellSet?
+        let isAdded = state.withLock { state -> Bool in
+            // A process of this library asks again only when its former lane has ended, or is empty.
+            state.arrivals.lanes.endWhenEmpty(of: peer.incarnation)
+            guard state.arrivals.lanes.lane(of: peer.incarnation) == nil, state.lifecycle.isOpen,
+                state.exposedIn != nil, state.addLane(lane)
+            else { return false }
+            if state.bellSource == nil { newBells = state.arrivals.lanes.bells }
+            return true
+        }
+        guard isAdded else { return false }
+        hasLanes.store(true, ordering: .relaxed)
+        if let newBells {
+            beginHearing(newBells)
+            // They wait for the socket's descriptor alone.
+            wakeWaiters()
+        }
+        return peer.send(.lane(id.number, size: UInt64(memory.size)), [descriptor, other])
+    }
+
+    /// A peer is gone, or sends no more by its lane. What it has sent is taken.
+    func endLanes(of peer: Incarnation) {
+        guard hasLanes.load(ordering: .relaxed) else { return }
+        let hasMore = state.withLock { state in
+            guard state.lifecycle.isOpen else { return false }
+            for lane in state.arrivals.lanes.all where lane.peer == peer { state.noteSent(by: lane) }
+            state.arrivals.lanes.endWhenEmpty(of: peer)
+            return noteRecords(&state)
+        }
+        if hasMore { tellOthers() }
+    }
+
+    /// Takes what waits in a peer's lane, and handles it, because the news of an end has come, which the messages precede.
+    /// Called on the housekeeping thread.
+    /// - Returns: False when the peer has no lane.
+    @discardableResult
+    func takeLane(of peer: Incarnation) -> Bool {
+        guard hasLanes.load(ordering: .relaxed),
+            let (lane, end) = state.withLock({ state in
+                state.arrivals.lanes.lane(of: peer).map { ($0, $0.takenCount &+ UInt32($0.waitingCount)) }
+            })
+        else { return false }
+        guard (try? beginTurn()) != nil else { return true }
+        defer { endTurn() }
+        var used = LocalQueue.Batch()
+        defer { channel.localQueue?.reuse(&used) }
+        while state.withLock({ _ in lane.hasRecord && Int32(bitPattern: lane.takenCount &- end) < 0 }),
+            var delivery = take()
+        {
+            if delivery.isFirst { tellOthers() }
+            delivery.handle(&used, inHand)
+        }
+        return true
+    }
+
+    /// Whether another thread may have a message that it has not handled yet.
+    var isBeingTaken: Bool { state.withLock { $0.lifecycle.turnCount > 0 } }
+
+    /// The peers whose lanes tell how much they have sent.
+    func noteSentByLanes(of peers: Set<Incarnation>) {
+        guard hasLanes.load(ordering: .relaxed) else { return }
+        state.withLock { state in
+            for lane in state.arrivals.lanes.all where peers.contains(lane.peer) {
+                state.noteSent(by: lane)
+            }
+        }
+    }
+
+    /// The peers with lanes.
+    var lanePeers: Set<Incarnation> {
+        hasLanes.load(ordering: .relaxed) ? Set(state.withLock { $0.arrivals.lanes.all.map(\.peer) }) : []
+    }
+
+    /// A peer has handed over the memory of a message of its lane.
+    func memoryCame(_ number: UInt64, _ descriptor: OwnedDescriptor, of peer: Incarnation) {
+        let hasMore = state.withLock { state in
+            state.arrivals.lanes.memoryCame(number, descriptor, of: peer)
+            return noteRecords(&state)
+        }
+        if hasMore { tellOthers() }
+    }
+
+    /// - Returns: Whether an open lane has a record, which no bell reports.
+    private func noteRecords(_ state: inout ReceiverState) -> Bool {
+        guard state.arrivals.lanes.hasRecords else { return false }
+        state.mayHaveMore = true
+        return true
+    }
+}
+
+extension ReceiverState {
+    /// Notes the count of a live sender. Of one that has ended, the count was noted at its end.
+    mutating func noteSent(by lane: LaneReceiver) {
+        if !lane.isEnding { counts.note(sent: lane.sentCount, by: lane.peer) }
+    }
+
+    /// - Returns: False when no descriptor is left.
+    mutating func addLane(_ lane: LaneReceiver) -> Bool {
+        guard arrivals.lanes.add(lane) else { return false }
+        guard both == nil, let bells = arrivals.lanes.bells else { return true }
+        let services = waiters.compactMap { $0 as? PollService }
+        do {
+            let made = try DescriptorSet()
+            if let own = try socket?.watchedDescriptor() { try made.add(own) }
+            try made.add(bells.descriptor)
+            for service in services { try service.add(bells) }
+            both = made
+            return true
+        } catch {
+            arrivals.lanes.remove(lane)
+            return false
+        }
+    }
+}

@@ -1,0 +1,238 @@
+import RunLoops
+import ZeroMQ
+
+/// A channel's lane, from the question to the owner on. The channel's lock guards it.
+struct LaneConnection: ~Copyable {
+    var sender: LaneSender?
+    /// Whether the owner was asked for a lane and has not answered.
+    private(set) var isAsked = false
+    /// Whether the owner makes no lane, or this process cannot map one.
+    private(set) var isRefused = false
+    /// Whether the other end of the bell is closed. Then the end of the port or of its process is about to be reported.
+    private var hasHungUp = false
+    /// Whether the housekeeping thread will give memory back.
+    var isTrimming = false
+    private var lastMemory: UInt64 = 0
+
+    var isOpen: Bool { sender != nil }
+
+    mutating func ask() { isAsked = true }
+
+    /// - Returns: Whether the owner was asked.
+    mutating func giveUpAsking() -> Bool { exchange(&isAsked, with: false) }
+
+    mutating func refuse() { (isAsked, isRefused) = (false, true) }
+
+    mutating func open(_ made: consuming LaneSender) {
+        sender = consume made
+        (isAsked, hasHungUp) = (false, false)
+    }
+
+    /// - Returns: Whether there was a lane.
+    mutating func close() -> Bool { sender.take() != nil }
+
+    mutating func askForRoom() {
+        if let bell = sender?.bell, !hasHungUp { hasHungUp = !bell.hear() }
+        sender?.askForRoom()
+    }
+
+    /// The descriptor that reports room; nil when nothing is to come.
+    var roomDescriptor: Int32? { mutating get { hasHungUp ? nil : sender?.bell.descriptor } }
+
+    /// Whether all messages were taken.
+    mutating func isDrained() -> Bool { sender?.waitingCount() == 0 }
+
+    /// Gives the memory of a peak back.
+    /// - Returns: False when the call has to come again.
+    mutating func trim() -> Bool { sender?.trim() ?? true }
+
+    mutating func nextMemory() -> UInt64 {
+        lastMemory += 1
+        return lastMemory
+    }
+}
+
+// Sending by lanes.
+
+extension SendChannel {
+    private enum LaneOutcome { case sent, full, ended }
+
+    /// Sends a message of one component of bytes by the lane, if it has room. The short way of most messages.
+    @inline(__always)
+    func sendByLane(id: UInt32, bytes: RawSpan) -> Bool {
+        let size = Wire.plainHeaderSize + bytes.byteCount
+        guard hasShortWay, size <= right.limit else { return false }
+        return state.withLock { state in
+            guard state.lane.isOpen, state.queue.mayTry(isLast: false) else { return false }
+            let outcome = write(size, messageSize: size, LaneMemory.Kind.message, &state) { start in
+                Wire.writePlainHeader(id: id, byteCount: bytes.byteCount, to: start)
+                bytes.withUnsafeBytes { bytes in
+                    guard let source = bytes.baseAddress else { return }
+                    (start + Wire.plainHeaderSize).copyMemory(from: source, byteCount: bytes.count)
+                }
+            }
+            guard outcome == .sent else {
+                if outcome == .ended { loseLane(&state) }
+                return false
+            }
+            state.queue.noteSent(0)
+            return true
+        }
+    }
+
+    /// Writes a record, and rings the bell if the receiver sleeps.
+    @inline(__always)
+    private func write(
+        _ count: Int, messageSize: Int, _ kind: UInt32, _ state: inout ChannelState,
+        _ body: (UnsafeMutableRawPointer) -> Void
+    ) -> LaneOutcome {
+        guard count <= state.lane.sender?.largestRecord ?? 0,
+            let start = state.lane.sender?.reserve(count, messageSize: messageSize)
+        else { return state.lane.sender?.isEnded == true ? .ended : .full }
+        body(start)
+        let sentCount = state.queue.sentCount + 1
+        switch state.lane.sender?.publish(count, kind: kind, messageSize: messageSize, sentCount: sentCount) {
+        case .queued?: break
+        case .opened?: ring(&state)
+        case .ended?, nil: return .ended
+        }
+        if state.lane.sender?.populated ?? 0 > LaneSender.soft { trimLater(&state) }
+        return .sent
+    }
+
+    @inline(never)
+    private func ring(_ state: inout ChannelState) {
+        guard let bell = state.lane.sender?.bell, !bell.ring() else { return }
+        ringAgain(bell)
+    }
+
+    /// The kernel had no memory for the ring.
+    private func ringAgain(_ bell: LaneBell) {
+        channels.housekeeping.perform(after: .milliseconds(10)) { [weak self] in
+            if !bell.ring() { self?.ringAgain(bell) }
+        }
+    }
+
+    /// Sends a frame by the lane.
+    func trySendByLane(_ message: inout OutgoingMessage, _ state: inout ChannelState) -> Bool {
+        let text = hasShortWay || !Log.tellsMessages ? nil : message.text
+        guard case .frame(let frame) = consume message else { fatalError("a local message has no lane") }
+        let outcome =
+            if frame.count <= state.lane.sender?.largestRecord ?? 0 {
+                write(frame.count, messageSize: frame.count, LaneMemory.Kind.message, &state) { start in
+                    frame.withUnsafeBytes { bytes in
+                        if let source = bytes.baseAddress { start.copyMemory(from: source, byteCount: bytes.count) }
+                    }
+                }
+            } else {
+                writeLarge(frame, &state)
+            }
+        message = .frame(frame)
+        switch outcome {
+        case .sent:
+            state.queue.noteSent(0)
+            if let text { logSent(text) }
+            return true
+        case .full:
+            state.queue.isFull = true
+            return false
+        case .ended:
+            loseLane(&state)
+            return false
+        }
+    }
+
+    /// Sends a frame that is too large for the ring in memory of its own. The memory is with the receiver's process before
+    /// the record is.
+    private func writeLarge(_ frame: borrowing ZeroMQFrame, _ state: inout ChannelState) -> LaneOutcome {
+        let size = frame.count
+        guard state.lane.sender?.reserve(Large.recordSize, messageSize: size) != nil,
+            state.lane.sender?.mayHandOver() == true,
+            let memory = Large.make(frame)
+        else { return state.lane.sender?.isEnded == true ? .ended : .full }
+        let number = state.lane.nextMemory()
+        guard
+            channels.control.existing(id.incarnation)?.sendAtOnce(.memory(id.number, number: number), [memory]) == true
+        else { return .full }
+        state.lane.sender?.noteHandOver()
+        return write(Large.recordSize, messageSize: size, LaneMemory.Kind.large, &state) { start in
+            Large.write(number, size, to: start)
+        }
+    }
+
+    /// The receiver has ended the lane. The message was not sent, and nothing is lost. The next send connects again.
+    private func loseLane(_ state: inout ChannelState) {
+        if state.lane.close() { state.queue.closeLane() }
+    }
+
+    // MARK: Connecting
+
+    /// Asks the owner for a lane, if both sides can map one.
+    /// - Returns: False when the channel has to send by ZeroMQ.
+    func askForLane(_ owner: ControlConnection) -> Bool {
+        // On the housekeeping thread, which a handler may block, nobody would hear the answer.
+        guard channels.control.takesLanes, owner.takesLanes, !channels.housekeeping.isCurrent else { return false }
+        let (isAsked, isNew) = state.withLock { state in
+            if state.lane.isRefused { return (false, false) }
+            guard state.queue.lifecycle == .unconnected else { return (true, false) }
+            state.queue.connect(origin: owner.ownOrigin)
+            state.lane.ask()
+            return (true, true)
+        }
+        if isNew { owner.send(.wantsLane(id.number)) }
+        return isAsked
+    }
+
+    /// The owner has made a lane.
+    func laneCame(_ descriptors: [OwnedDescriptor], size: UInt64) {
+        var made: LaneSender?
+        if descriptors.count == 2, LaneMemory.isSize(size),
+            let memory = LaneMemory(descriptors[0].number, size: Int(size))
+        {
+            made = LaneSender(
+                memory, LaneBell(descriptors[1]), queueLimit: Int(right.queueLimit), byteLimit: right.byteLimit)
+        }
+        let (isUsed, waiter) = state.withLock { state -> (Bool, (any Waiter)?) in
+            guard state.lane.giveUpAsking(), state.queue.lifecycle == .connecting else { return (false, nil) }
+            if let made = made.take() {
+                state.lane.open(made)
+                state.queue.connectLane()
+                return (true, state.queue.waiters.first)
+            }
+            state.lane.refuse()
+            state.queue.closeLane()
+            return (false, state.queue.waiters.first)
+        }
+        if isUsed {
+            log.debug("opened a lane to \(identity)")
+            channels.connections.opened(self)
+        } else {
+            channels.control.send(.laneClosed(id.number), to: id.incarnation)
+        }
+        waiter?.wake()
+    }
+
+    /// The owner makes no lane.
+    func laneWasRefused() {
+        let waiter = state.withLock { state -> (any Waiter)? in
+            guard state.lane.isAsked else { return nil }
+            state.lane.refuse()
+            state.queue.closeLane()
+            return state.queue.waiters.first
+        }
+        waiter?.wake()
+    }
+
+    /// Gives the memory of a peak back, when nothing waits.
+    private func trimLater(_ state: inout ChannelState) {
+        if exchange(&state.lane.isTrimming, with: true) { return }
+        channels.housekeeping.perform(after: .seconds(1)) { [weak self] in self?.trim() }
+    }
+
+    private func trim() {
+        state.withLock { state in
+            state.lane.isTrimming = false
+            if !state.lane.trim() { trimLater(&state) }
+        }
+    }
+}

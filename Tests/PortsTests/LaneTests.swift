@@ -1,0 +1,408 @@
+import Glibc
+import OwnThread
+import RunLoops
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import Ports
+
+/// Both ends of a lane, in one process.
+private final class Ends {
+    private var sender: LaneSender
+    /// The sender's end.
+    let bell: LaneBell
+    let receiver: LaneReceiver
+    /// The receiver's view of the memory, which a hostile sender could have, too.
+    let memory: LaneMemory
+
+    init(queueLimit: Int = 1000, byteLimit: Int = 0) throws {
+        let (descriptor, memory) = try #require(LaneMemory.make())
+        let (bell, other) = try #require(LaneBell.make())
+        let view = try #require(LaneMemory(descriptor.number, size: memory.size))
+        self.memory = try #require(LaneMemory(descriptor.number, size: memory.size))
+        receiver = LaneReceiver(
+            memory, bell, peer: .random(), sender: MessageSender(pid: 1, uid: 2, gid: 3), queueLimit: queueLimit)
+        self.bell = LaneBell(other)
+        sender = LaneSender(view, self.bell, queueLimit: queueLimit, byteLimit: byteLimit)
+    }
+
+    deinit { memory.unmap() }
+
+    func send(_ bytes: [UInt8]) -> LaneSender.Published? {
+        guard let start = sender.reserve(bytes.count, messageSize: bytes.count) else { return nil }
+        bytes.withUnsafeBytes { if let source = $0.baseAddress { start.copyMemory(from: source, byteCount: $0.count) } }
+        return sender.publish(bytes.count, messageSize: bytes.count, sentCount: 0)
+    }
+
+    var populated: Int { sender.populated }
+    var waitingCount: Int { sender.waitingCount() }
+    func askForRoom() { sender.askForRoom() }
+    func trim() -> Bool { sender.trim() }
+
+    func take() -> [UInt8]? {
+        guard case .record(let record) = receiver.look() else { return nil }
+        let bytes = Array(record.bytes)
+        receiver.take(record, size: bytes.count)
+        return bytes
+    }
+}
+
+@Suite(.ownThread, .enabled(if: Sandbox.hasLanes)) struct LaneTests {
+    let sandbox = Sandbox()
+
+    // MARK: The ring
+
+    @Test func `records of all sizes come in order, however the ends take turns`() throws {
+        var random = SplitMix64(seed: drawnSeed())
+        let ends = try Ends()
+        func bytes(_ number: Int) -> [UInt8] {
+            var random = SplitMix64(seed: UInt64(number))
+            let size = [0, 1, 7, 8, 9, 500, 5000, 70_000, 400_000].randomElement(using: &random) ?? 0
+            return [UInt8](repeating: UInt8(truncatingIfNeeded: number), count: size)
+        }
+        var (sent, taken) = (0, 0)
+        while taken < 20_000 {
+            for _ in 0..<Int.random(in: 0...200, using: &random) {
+                guard ends.send(bytes(sent)) != nil else { break }
+                sent += 1
+            }
+            for _ in 0..<Int.random(in: 0...200, using: &random) {
+                guard let found = ends.take() else {
+                    #expect(taken == sent)
+                    break
+                }
+                guard found == bytes(taken) else {
+                    Issue.record("record \(taken) is another")
+                    return
+                }
+                taken += 1
+            }
+        }
+    }
+
+    @Test func `a ring is full at its limit, and rings when half was taken`() throws {
+        let ends = try Ends(queueLimit: 10)
+        for _ in 0..<10 { #expect(ends.send([1]) != nil) }
+        #expect(ends.send([1]) == nil)
+        ends.askForRoom()
+        for taken in 1...5 {
+            #expect(!isReadable(ends.bell.descriptor))
+            #expect(ends.take() != nil)
+            #expect(ends.receiver.waitingCount == 10 - taken)
+        }
+        #expect(isReadable(ends.bell.descriptor))
+        #expect(ends.bell.hear())
+        #expect(ends.send([1]) != nil)
+        #expect(ends.waitingCount == 6)
+    }
+
+    @Test func `bytes count from the second message on`() throws {
+        let ends = try Ends(byteLimit: 1000)
+        #expect(ends.send([UInt8](repeating: 0, count: 5000)) != nil)
+        #expect(ends.send([0]) == nil)
+        #expect(ends.take()?.count == 5000)
+        #expect(ends.send([UInt8](repeating: 0, count: 600)) != nil)
+        #expect(ends.send([UInt8](repeating: 0, count: 600)) == nil)
+        #expect(ends.send([UInt8](repeating: 0, count: 400)) != nil)
+    }
+
+    @Test func `who finds the ring closed has to ring, and who finds it ended has sent nothing`() throws {
+        let ends = try Ends()
+        #expect(ends.send([1]) == .opened)
+        #expect(ends.send([2]) == .queued)
+        ends.receiver.open()
+        #expect(!ends.receiver.close())
+        #expect(ends.take() == [1])
+        #expect(ends.take() == [2])
+        #expect(ends.take() == nil)
+        #expect(ends.receiver.close())
+        #expect(ends.send([3]) == .opened)
+        ends.receiver.open()
+        ends.receiver.isEnding = true
+        #expect(!ends.receiver.close())
+        #expect(ends.take() == [3])
+        #expect(ends.take() == nil)
+        #expect(ends.receiver.close())
+        #expect(ends.receiver.isEnded)
+        #expect(ends.send([4]) == .ended)
+    }
+
+    @Test func `the memory of a peak is given back when nothing waits`() throws {
+        for isFar in [false, true] {
+            let ends = try Ends()
+            let piece = [UInt8](repeating: 7, count: 100_000)
+            for _ in 0..<200 { #expect(ends.send(piece) != nil) }
+            #expect(ends.populated >= 20_000_000)
+            #expect(!ends.trim())
+            for _ in 0..<200 { #expect(ends.take() == piece) }
+            // The next record begins at the ring's begin, or behind the last.
+            if !isFar { for _ in 0..<2 { _ = (ends.send(piece), ends.take()) } }
+            #expect(ends.trim())
+            #expect(ends.populated == LaneSender.soft)
+            for number in 0..<500 as Range<Int> {
+                let bytes = [UInt8](repeating: UInt8(truncatingIfNeeded: number), count: 50_000)
+                #expect(ends.send(bytes) != nil)
+                #expect(ends.take() == bytes)
+            }
+        }
+    }
+
+    @Test func `a ring of rubbish is read within its bounds, and ends`() throws {
+        var random = SplitMix64(seed: drawnSeed())
+        for _ in 0..<Scale.count(2_000, long: 200_000) {
+            let ends = try RubbishEnds(&random)
+            for _ in 0..<50 {
+                guard case .record(let record) = ends.receiver.look() else { break }
+                let size = ends.memory.size
+                #expect(record.bytes.count <= size)
+                var sum = 0
+                for byte in record.bytes.prefix(100) { sum += Int(byte) }
+                ends.receiver.take(record, size: record.bytes.count)
+            }
+            _ = (ends.receiver.close(), ends.receiver.waitingCount, ends.receiver.sentCount)
+        }
+    }
+
+    // MARK: Ports
+
+    /// A port, and a right to it in another runtime.
+    private func port(
+        queueLimit: Int = 1000, byteLimit: Int? = nil, messageLimit: Int = 64 << 20, handler: MachPort.Handler? = nil
+    ) throws -> (port: MachPort, right: MachPort.SendRight, runtimes: [PortRuntime]) {
+        let runtimes = (0..<2).map { _ in PortRuntime(directory: sandbox.path) }
+        let port = try MachPort(
+            queueLimit: queueLimit, byteLimit: byteLimit, messageLimit: messageLimit,
+            nameServer: runtimes[0].nameServer)
+        try runtimes[0].nameServer.register(port, name: "test")
+        return (port, try runtimes[1].nameServer.port(forName: "test"), runtimes)
+    }
+
+    @Test func `messages of all kinds come by a lane, and name the kernel's word for their sender`() throws {
+        let (port, right, runtimes) = try port()
+        let reply = try MachPort(nameServer: runtimes[1].nameServer)
+        try right.send(id: 1, bytes: [1, 2, 3].span.bytes)
+        try right.send(MachPort.Message(id: 2, [.bytes([4]), .bytes([]), .port(reply.sendRight)]))
+        try right.send(id: 3, bytes: [5].span.bytes, replyPort: reply.sendRight)
+        try right.send(MachPort.Message(id: 4))
+        #expect(right.channel.hasLane)
+        let first = try port.receive(before: .patience)
+        #expect((first.id, first.bytes?.count) == (1, 12 * 2))
+        #expect(first.sender == MessageSender(pid: getpid(), uid: geteuid(), gid: getegid()))
+        let second = try port.receive(before: .patience)
+        #expect(second.id == 2)
+        #expect(second.components.count == 3)
+        let third = try port.receive(before: .patience)
+        try third.replyPort?.send(MachPort.Message(id: 5))
+        #expect(try reply.receive(before: .patience).id == 5)
+        #expect(try port.receive(before: .patience).id == 4)
+        #expect(try right.statistics() == .init(received: 4, waiting: 0))
+    }
+
+    @Test func `messages that are larger than the ring come in order with the others`() throws {
+        let (port, right, runtimes) = try port(messageLimit: 200 << 20)
+        let sizes = [10, 20 << 20, 0, 70 << 20, 1000, 17 << 20, 18 << 20, 5]
+        let sender = Helper {
+            for (number, size) in sizes.enumerated() {
+                let bytes = [UInt8](repeating: UInt8(number), count: size)
+                try? right.send(id: UInt32(number), bytes: bytes.span.bytes, before: .patience)
+            }
+        }
+        for (number, size) in sizes.enumerated() {
+            let message = try port.receive(before: .patience)
+            #expect(message.id == UInt32(number))
+            #expect(message.bytes?.count == size)
+            #expect(message.bytes?.last ?? UInt8(number) == UInt8(number))
+        }
+        sender.join()
+        #expect(right.channel.hasLane)
+        withExtendedLifetime(runtimes) {}
+    }
+
+    @Test func `each message comes once although the control connection is cut again and again`() throws {
+        let (port, right, runtimes) = try port()
+        let count = 20_000 as UInt32
+        let isOver = Shared(false)
+        let cutter = Helper {
+            while !isOver.withLock({ $0 }) {
+                for connection in runtimes[0].control.watchers(of: port.receiver.id.number) { connection.cut() }
+                usleep(20_000)
+            }
+        }
+        let sender = Helper {
+            for number in 0..<count { try? right.send(MachPort.Message(id: number), before: .patience) }
+        }
+        for number in 0..<count {
+            guard try port.receive(before: .patience).id == number else {
+                Issue.record("message \(number) is another")
+                break
+            }
+        }
+        isOver.withLock { $0 = true }
+        cutter.join()
+        sender.join()
+        #expect(errorKind { _ = try port.receive(before: .distantPast) } == "receiveTimedOut")
+    }
+
+    @Test func `an idle lane is closed, and the next message opens another`() throws {
+        let (port, right, runtimes) = try port()
+        for id in 1...3 as ClosedRange<UInt32> {
+            try right.send(MachPort.Message(id: id))
+            right.channel.closeIfIdle()
+            #expect(right.channel.hasLane)
+            #expect(try port.receive(before: .patience).id == id)
+            #expect(waitUntil { right.channel.closeIfIdle() || !right.channel.hasLane })
+            #expect(waitUntil { port.receiver.lanePeers.isEmpty })
+        }
+        withExtendedLifetime(runtimes) {}
+    }
+
+    @Test func `threads, tasks, queues and loops that wait already hear the first lane`() throws {
+        for taker in ["thread", "task", "queue", "loop", "descriptor"] {
+            let (port, right, runtimes) = try port()
+            let taken = Latch()
+            var kept: [Any] = []
+            switch taker {
+            case "thread": kept.append(Helper { if (try? port.receive(before: .patience)) != nil { taken.open() } })
+            case "task": Task { if (try? await port.receive(before: .patience)) != nil { taken.open() } }
+            case "queue":
+                port.setHandler { _ in taken.open() }
+                try port.setQueue(.init(label: "lane"))
+            case "descriptor":
+                port.setHandler { _ in taken.open() }
+                let descriptor = try PortDescriptor(port)
+                kept.append(
+                    Helper {
+                        var polled = pollfd(fd: descriptor.fileDescriptor, events: Int16(POLLIN), revents: 0)
+                        while taken.wait(until: .now) == false, poll(&polled, 1, 10_000) > 0 {
+                            _ = try? descriptor.handle()
+                        }
+                    })
+            default:
+                let thread = try RunLoopThread()
+                port.setHandler { _ in taken.open() }
+                try port.schedule(in: thread.loop)
+                kept.append(thread)
+            }
+            if taker == "thread" || taker == "task" {
+                #expect(waitUntil { port.receiver.state.withLock { !$0.waiters.isEmpty } })
+            }
+            try right.send(MachPort.Message(id: 1))
+            #expect(right.channel.hasLane)
+            #expect(taken.wait(until: .patience), "\(taker)")
+            withExtendedLifetime((runtimes, kept)) {}
+            port.invalidate()
+        }
+    }
+
+    @Test func `a process that is kept to ZeroMQ sends and gets as before`() throws {
+        for isOwner in [false, true] {
+            let kept = PortRuntime(directory: sandbox.path, lanes: .never)
+            let free = PortRuntime(directory: sandbox.path)
+            let (owner, other) = isOwner ? (kept, free) : (free, kept)
+            let port = try MachPort(nameServer: owner.nameServer)
+            try owner.nameServer.register(port, name: "test")
+            let right = try other.nameServer.port(forName: "test")
+            try right.send(MachPort.Message(id: 7))
+            #expect(try port.receive(before: .patience).id == 7)
+            #expect(!right.channel.hasLane)
+            port.invalidate()
+        }
+    }
+
+    @Test(arguments: ["read", "fill", "unblock", "shut"])
+    func `a peer that misuses its own bell stops nobody else's`(_ way: String) throws {
+        let (port, right, runtimes) = try port()
+        let hostile = PortRuntime(directory: sandbox.path)
+        let bad = try hostile.nameServer.port(forName: "test")
+        try bad.send(MachPort.Message(id: 0))
+        try right.send(MachPort.Message(id: 0))
+        for _ in 0..<2 { _ = try port.receive(before: .patience) }
+        let bell = try #require(bad.channel.state.withLock { $0.lane.sender?.bell })
+        switch way {
+        case "read": _ = bell.hear()
+        case "fill": while ringOnce(bell.descriptor) {}
+        case "unblock": _ = fcntl(bell.descriptor, F_SETFL, 0)
+        default: shutdown(bell.descriptor, Int32(SHUT_RDWR))
+        }
+        for id in 1...200 as ClosedRange<UInt32> {
+            try right.send(MachPort.Message(id: id), before: .patience)
+            #expect(try port.receive(before: .patience).id == id)
+        }
+        withExtendedLifetime((runtimes, hostile)) {}
+    }
+
+    // MARK: Processes
+
+    @Test func `what a killed sender has sent comes whole, and once`() throws {
+        for round in 0..<Scale.count(3, long: 300) {
+            let desk = try Desk(sandbox)
+            let child = Child("bytes-for-ever", in: sandbox)
+            var next = 0 as UInt32
+            func take() throws {
+                let message = try desk.port.receive(before: next == 0 ? .patience : .now + .milliseconds(300))
+                guard message.id == next, message.bytes?.count == Int(next) * 7919 % 3000,
+                    message.bytes?.allSatisfy({ $0 == UInt8(truncatingIfNeeded: next) }) == true
+                else {
+                    Issue.record("\(message.id) came in place of \(next), in round \(round)")
+                    throw PortError.unavailable(reason: "another message")
+                }
+                next += 1
+            }
+            for _ in 0..<(1000 + round * 37 % 500) { try take() }
+            child.kill()
+            while (try? take()) != nil {}
+            #expect(next >= 1000)
+            desk.port.invalidate()
+        }
+    }
+
+    @Test func `a stopped sender's messages are taken, and counted without an answer`() throws {
+        let port = try MachPort(nameServer: sandbox.names)
+        try sandbox.names.register(port, name: "test")
+        let child = Child("bytes", "30", "10", in: sandbox)
+        #expect(waitUntil { (try? port.sendRight.statistics().waiting) == 30 })
+        child.stop()
+        #expect(try port.sendRight.statistics() == .init(received: 0, waiting: 30))
+        for _ in 0..<30 { _ = try port.receive(before: .patience) }
+        #expect(try port.sendRight.statistics() == .init(received: 30, waiting: 0))
+    }
+}
+
+private func isReadable(_ descriptor: Int32) -> Bool {
+    var polled = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+    return poll(&polled, 1, 0) > 0
+}
+
+private func ringOnce(_ descriptor: Int32) -> Bool {
+    var byte = 0 as UInt8
+    return send(descriptor, &byte, 1, Int32(MSG_DONTWAIT) | Int32(MSG_NOSIGNAL)) == 1
+}
+
+/// A receiver whose memory holds what a hostile sender may have written.
+private final class RubbishEnds {
+    let receiver: LaneReceiver
+    let memory: LaneMemory
+
+    init(_ random: inout SplitMix64) throws {
+        let (descriptor, memory) = try #require(LaneMemory.make())
+        let (bell, _) = try #require(LaneBell.make())
+        self.memory = try #require(LaneMemory(descriptor.number, size: memory.size))
+        receiver = LaneReceiver(
+            memory, bell, peer: .random(), sender: MessageSender(pid: 1, uid: 2, gid: 3), queueLimit: 10)
+        receiver.open()
+        // Near the begin, with some sizes that fit and kinds that exist.
+        for offset in stride(from: 0, to: 1024, by: 8) {
+            let kind = UInt64.random(in: 0...3, using: &random)
+            let size = [0, 5, 64, 1000, UInt64(memory.size), .max].randomElement(using: &random) ?? 0
+            (self.memory.ring + offset).storeBytes(of: kind << 32 | size & 0xFFFF_FFFF, as: UInt64.self)
+        }
+        let head = [8, 64, 1024, 4, UInt64(memory.size), .max >> 3].randomElement(using: &random) ?? 0
+        self.memory.head.pointee.store(head << 2, ordering: .releasing)
+        self.memory.published.pointee.store(.random(in: 0 ... .max, using: &random), ordering: .relaxed)
+        self.memory.sent.pointee.store(.random(in: 0 ... .max, using: &random), ordering: .relaxed)
+        self.memory.room.pointee.store(.random(in: 0 ... .max, using: &random), ordering: .relaxed)
+    }
+
+    deinit { memory.unmap() }
+}
