@@ -9,7 +9,7 @@ PROGRESS = SWIFT_DETERMINISTIC_HASHING=1 .ci/progress
 BUILD = $(PROGRESS) $(SWIFT) build
 FORMATTED := Package.swift .ci/floors.swift Sources Tests Examples Benchmarks/Package.swift Benchmarks/Sources
 
-.PHONY: help run test test-tsan test-asan examples companions install install-portctl install-library soak soak-ports fuzz bench bench-all bench-check docs docs-preview format lint clean \
+.PHONY: help run test test-tsan test-asan examples companions install install-portctl install-library soak soak-ports fuzz model bench bench-all bench-check docs docs-preview format lint clean \
 	dependencies
 
 define HELP
@@ -42,6 +42,8 @@ Take your time
                      SOAK_MINUTES=<number>, half an hour by default
   make fuzz          feed random bytes to each decoder:
                      FUZZ_SECONDS=<number>, a minute each by default
+  make model         check the models of queues and lanes in all orders with
+                     Spin, and with GenMC where it is installed: 2 minutes
 endef
 export HELP
 
@@ -202,6 +204,10 @@ fuzz: dependencies
 			| grep -vE "^#[0-9]+\s+(NEW|REDUCE|RELOAD)|^\s*$$" ; \
 		[ "$${PIPESTATUS[0]}" = 0 ] || exit 1; \
 	done
+
+# The models are texts of their own. Whoever changes LocalQueue, LaneSender or LaneReceiver changes them, too.
+model:
+	@.ci/model
 
 # BENCH="ports --only 'round trip' --rounds 3 --json now.json --compare before.json" hands options over.
 bench: dependencies
