@@ -205,7 +205,7 @@ fuzz: dependencies
 		[ "$${PIPESTATUS[0]}" = 0 ] || exit 1; \
 	done
 
-# The models are texts of their own. Whoever changes LocalQueue, LaneSender or LaneReceiver changes them, too.
+# The models repeat LocalQueue, LaneSender and LaneReceiver in other languages: a change there belongs into the models, too.
 model:
 	@.ci/model
 
