@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <linux/magic.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -20,6 +21,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -479,15 +481,31 @@ int crl_memory_make(uint64_t size) {
     return -1;
 }
 
-void *crl_memory_map(int descriptor, uint64_t size) {
+uint64_t crl_memory_size(int descriptor) {
     const int sealed = F_SEAL_SHRINK | F_SEAL_GROW;
     struct stat status;
+    struct statfs system;
     int seals = fcntl(descriptor, F_GET_SEALS);
-    if (seals < 0) return NULL;
-    if ((seals & sealed) != sealed || fstat(descriptor, &status) != 0 || (uint64_t)status.st_size != size) {
-        errno = EINVAL;
-        return NULL;
+    // Huge pages can be sealed, too. Without a free one, a read of them would get a signal.
+    if (seals < 0 || fstat(descriptor, &status) != 0 || fstatfs(descriptor, &system) != 0) return 0;
+    if ((seals & sealed) == sealed && system.f_type == TMPFS_MAGIC) return (uint64_t)status.st_size;
+    errno = EINVAL;
+    return 0;
+}
+
+bool crl_memory_read(int descriptor, void *bytes, uint64_t size) {
+    if (crl_memory_size(descriptor) != size) return false;
+    uint64_t done = 0;
+    while (done < size) {
+        ssize_t count = pread(descriptor, (char *)bytes + done, size - done, (off_t)done);
+        if (count == 0 || (count < 0 && errno != EINTR)) return false;
+        if (count > 0) done += (uint64_t)count;
     }
+    return true;
+}
+
+void *crl_memory_map(int descriptor, uint64_t size) {
+    if (size == 0 || crl_memory_size(descriptor) != size) return NULL;
     void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, descriptor, 0);
     if (memory == MAP_FAILED) return NULL;
     if (madvise(memory, size, MADV_DONTFORK) == 0 && crl_memory_populate(memory, 4096) == 0) return memory;

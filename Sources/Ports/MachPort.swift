@@ -22,7 +22,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
     /// Makes a port. Each limit is 1 or more, and those of messages go up to 2³¹ − 2 and 2³¹ − 1 bytes.
     /// - Parameters:
     ///   - queueLimit: The high-water mark: the messages of one sender (a process, all its threads) that wait at the
-    ///     port before the sender waits. As many again may wait in another process that sends.
+    ///     port before the sender waits. By ZeroMQ, as many again may wait in another process that sends.
     ///     (libzmq keeps a message of less than 8 KiB that came alone from another process in a buffer of up to 19 KiB.)
     ///   - byteLimit: The bytes of one sender's messages in all these places; nil for any number, which is faster.
     ///   - messageLimit: The largest message that the port takes, in bytes; never more than the `byteLimit`.

@@ -8,6 +8,16 @@ extension MachPort {
 
         init(_ channel: SendChannel) { self.channel = channel }
 
+        /// A way for messages to a port.
+        public enum Carrier: Sendable, Hashable {
+            /// Inside this process.
+            case ownProcess
+            /// A lane, which is a ring in memory that both processes map. A sent message is with the receiver.
+            case lane
+            /// A ZeroMQ socket. A sent message is queued.
+            case zeroMQ
+        }
+
         /// The identity of the port.
         public var id: PortID { channel.id }
 
@@ -22,6 +32,12 @@ extension MachPort {
 
         /// The name, else the number, and the owner: see ``PortIdentity/description``.
         public var description: String { identity.description }
+
+        /// How messages travel from this process to the port; nil before the first message, and while nothing has
+        /// been sent for a long time. Any thread may ask.
+        public var carrier: Carrier? {
+            channel.isLocal ? .ownProcess : channel.hasLane ? .lane : channel.hasSocket ? .zeroMQ : nil
+        }
 
         /// False once the port is known to be invalid.
         public var isValid: Bool { channel.isValid }

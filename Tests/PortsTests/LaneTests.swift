@@ -19,8 +19,8 @@ private final class Ends {
     init(queueLimit: Int = 1000, byteLimit: Int = 0) throws {
         let (descriptor, memory) = try #require(LaneMemory.make())
         let (bell, other) = try #require(LaneBell.make())
-        let view = try #require(LaneMemory(descriptor.number, size: memory.size))
-        self.memory = try #require(LaneMemory(descriptor.number, size: memory.size))
+        let view = try #require(LaneMemory(descriptor.number))
+        self.memory = try #require(LaneMemory(descriptor.number))
         receiver = LaneReceiver(
             memory, bell, peer: .random(), sender: MessageSender(pid: 1, uid: 2, gid: 3), queueLimit: queueLimit)
         self.bell = LaneBell(other)
@@ -184,8 +184,8 @@ private final class Ends {
         try right.send(id: 1, bytes: [1, 2, 3].span.bytes)
         try right.send(MachPort.Message(id: 2, [.bytes([4]), .bytes([]), .port(reply.sendRight)]))
         try right.send(id: 3, bytes: [5].span.bytes, replyPort: reply.sendRight)
+        #expect(right.carrier == .lane)
         try right.send(MachPort.Message(id: 4))
-        #expect(right.channel.hasLane)
         let first = try port.receive(before: .patience)
         #expect((first.id, first.bytes?.count) == (1, 12 * 2))
         #expect(first.sender == MessageSender(pid: getpid(), uid: geteuid(), gid: getegid()))
@@ -222,19 +222,29 @@ private final class Ends {
     @Test func `each message comes once although the control connection is cut again and again`() throws {
         let (port, right, runtimes) = try port()
         let count = 20_000 as UInt32
+        // A few have memory of their own, which comes by the control connection.
+        let large = [UInt8](repeating: 7, count: 17 << 20)
         let isOver = Shared(false)
         let cutter = Helper {
             while !isOver.withLock({ $0 }) {
                 for connection in runtimes[0].control.watchers(of: port.receiver.id.number) { connection.cut() }
-                usleep(20_000)
+                usleep(200_000)
             }
         }
         let sender = Helper {
-            for number in 0..<count { try? right.send(MachPort.Message(id: number), before: .patience) }
+            for number in 0..<count {
+                let bytes = number % 4000 == 3999 ? large : []
+                if let error = portError({ try right.send(id: number, bytes: bytes.span.bytes, before: .patience) }) {
+                    Issue.record("message \(number): \(error)")
+                    return
+                }
+            }
         }
         for number in 0..<count {
-            guard try port.receive(before: .patience).id == number else {
-                Issue.record("message \(number) is another")
+            let message = try port.receive(before: .patience)
+            guard message.id == number, message.bytes?.count == (number % 4000 == 3999 ? large.count : 0) else {
+                Issue.record("\(message.id) of \(message.bytes?.count ?? -1) bytes came in place of \(number)")
+                port.invalidate()
                 break
             }
         }
@@ -295,6 +305,69 @@ private final class Ends {
         }
     }
 
+    @Test func `a port that moves to another loop hears its lanes there`() throws {
+        let (port, right, runtimes) = try port()
+        let taken = Shared(0)
+        port.setHandler { _ in taken.withLock { $0 += 1 } }
+        let threads = [try RunLoopThread(), try RunLoopThread()]
+        for round in 1...50 {
+            let loop = threads[round % 2].loop
+            try port.schedule(in: loop)
+            try right.send(MachPort.Message())
+            if round % 3 > 0 { #expect(waitUntil { taken.withLock { $0 } == round }) }
+            port.remove(from: loop)
+            if round % 3 == 0 {
+                try port.schedule(in: loop)
+                #expect(waitUntil { taken.withLock { $0 } == round })
+                port.remove(from: loop)
+            }
+        }
+        withExtendedLifetime((runtimes, threads)) {}
+    }
+
+    @Test func `a port ends while peers send without pause`() throws {
+        let (port, right, runtimes) = try port()
+        let senders = (0..<2).map { _ in Helper { while (try? right.send(MachPort.Message())) != nil {} } }
+        for _ in 0..<100 { _ = try port.receive(before: .patience) }
+        port.invalidate()
+        for sender in senders { sender.join() }
+        withExtendedLifetime(runtimes) {}
+    }
+
+    @Test func `a record of more than the port takes ends the lane`() throws {
+        let (descriptor, memory) = try #require(LaneMemory.make())
+        let (bell, other) = try #require(LaneBell.make())
+        let receiver = LaneReceiver(
+            memory, bell, peer: .random(), sender: MessageSender(pid: 1, uid: 2, gid: 3), queueLimit: 10,
+            messageLimit: 100)
+        let view = try #require(LaneMemory(descriptor.number))
+        var sender = LaneSender(view, LaneBell(other), queueLimit: 10, byteLimit: 0)
+        for size in [100, 101] {
+            let isReserved = sender.reserve(size, messageSize: size) != nil
+            #expect(isReserved)
+            _ = sender.publish(size, messageSize: size, sentCount: 0)
+        }
+        guard case .record(let record) = receiver.look() else {
+            Issue.record("no record")
+            return
+        }
+        receiver.take(record, size: 100)
+        guard case .broken = receiver.look() else {
+            Issue.record("not broken")
+            return
+        }
+    }
+
+    @Test func `memory of another kind than the library makes is none`() throws {
+        let pipe = UnsafeMutablePointer<Int32>.allocate(capacity: 2)
+        defer { pipe.deallocate() }
+        #expect(Glibc.pipe(pipe) == 0)
+        let file = open(sandbox.file("file"), O_CREAT | O_RDWR, 0o600)
+        ftruncate(file, (1 << 20) + 512)
+        for descriptor in [-1, 0, pipe[0], file] { #expect(LaneMemory(descriptor).map(\.size) == nil) }
+        for descriptor in [pipe[0], pipe[1], file] { close(descriptor) }
+    }
+
     @Test func `a process that is kept to ZeroMQ sends and gets as before`() throws {
         for isOwner in [false, true] {
             let kept = PortRuntime(directory: sandbox.path, lanes: .never)
@@ -305,7 +378,8 @@ private final class Ends {
             let right = try other.nameServer.port(forName: "test")
             try right.send(MachPort.Message(id: 7))
             #expect(try port.receive(before: .patience).id == 7)
-            #expect(!right.channel.hasLane)
+            #expect(right.carrier == .zeroMQ)
+            #expect(port.sendRight.carrier == .ownProcess)
             port.invalidate()
         }
     }
@@ -387,7 +461,7 @@ private final class RubbishEnds {
     init(_ random: inout SplitMix64) throws {
         let (descriptor, memory) = try #require(LaneMemory.make())
         let (bell, _) = try #require(LaneBell.make())
-        self.memory = try #require(LaneMemory(descriptor.number, size: memory.size))
+        self.memory = try #require(LaneMemory(descriptor.number))
         receiver = LaneReceiver(
             memory, bell, peer: .random(), sender: MessageSender(pid: 1, uid: 2, gid: 3), queueLimit: 10)
         receiver.open()

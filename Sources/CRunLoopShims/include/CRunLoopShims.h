@@ -142,9 +142,12 @@ int crl_poll_three(const int descriptors[3], int64_t nanoseconds);
 
 // Makes a memory file that cannot change its size. -1 with errno.
 int crl_memory_make(uint64_t size);
-// Maps such a file, which a peer may have made: NULL with errno unless it has exactly this size for good, and its first
-// page has memory. A forked child has no mapping.
+// The size of such a file, which a peer may have made; 0 with errno for anything else.
+uint64_t crl_memory_size(int descriptor);
+// Maps such a file: NULL with errno unless it has this size, and its first page gets memory. A forked child has no mapping.
 void *crl_memory_map(int descriptor, uint64_t size);
+// Copies the bytes of such a file. False unless it has them all.
+bool crl_memory_read(int descriptor, void *bytes, uint64_t size);
 void crl_memory_unmap(void *memory, uint64_t size);
 // Gives pages memory now, so that a write gets no signal for want of memory. 0, or -1 with errno.
 int crl_memory_populate(void *pages, uint64_t size);

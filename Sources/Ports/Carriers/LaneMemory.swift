@@ -43,14 +43,12 @@ struct LaneMemory: @unchecked Sendable {
 
     private static func mapped(_ size: Int) -> UInt64 { UInt64(Self.headSize + size) }
 
-    /// Whether the memory of a peer may have this size.
-    static func isSize(_ size: UInt64) -> Bool {
-        (UInt64(smallest)...UInt64(largest)).contains(size) && size % 4096 == 0
-    }
-
-    /// Maps the memory behind a descriptor.
-    init?(_ descriptor: Int32, size: Int) {
-        guard let start = crl_memory_map(descriptor, Self.mapped(size)) else { return nil }
+    /// Maps the memory behind a descriptor, which may be anything that a peer has handed over.
+    init?(_ descriptor: Int32) {
+        let mapped = crl_memory_size(descriptor)
+        guard (Self.mapped(Self.smallest)...Self.mapped(Self.largest)).contains(mapped) else { return nil }
+        let size = Int(mapped) - Self.headSize
+        guard size % 4096 == 0, let start = crl_memory_map(descriptor, mapped) else { return nil }
         (self.start, self.size) = (start, size)
     }
 
@@ -64,7 +62,7 @@ struct LaneMemory: @unchecked Sendable {
             let descriptor = crl_memory_make(mapped(size))
             if descriptor >= 0 {
                 let made = OwnedDescriptor(descriptor)
-                if let memory = LaneMemory(descriptor, size: size) { return (made, memory) }
+                if let memory = LaneMemory(descriptor) { return (made, memory) }
             }
             size /= 4
         }

@@ -12,6 +12,9 @@ final class LaneReceiver: @unchecked Sendable {
     /// The sender by the kernel's word.
     let sender: MessageSender
     private let queueLimit: Int
+    private let messageLimit: Int
+    /// The number of the peer's question for the lane.
+    let question: UInt64
 
     @exclusivity(unchecked) private var (tail, knownHead) = (0, 0)
     @exclusivity(unchecked) private var taken: UInt32 = 0
@@ -24,18 +27,23 @@ final class LaneReceiver: @unchecked Sendable {
     @exclusivity(unchecked) var emptyLooks = 0
     /// Whether the lane ends when it is empty, because its sender is gone or sends no more.
     @exclusivity(unchecked) var isEnding = false
-    /// Memory of messages whose records have not been taken, by number.
-    private var memories: [UInt64: OwnedDescriptor] = [:]
+    /// Memory of messages whose records have not been taken, by number; nil for memory that was lost on its way.
+    private var memories: [UInt64: OwnedDescriptor?] = [:]
     /// A sender of this library hands over fewer.
     private static let mostMemories = 16
     /// Whether the first record's memory has not come yet.
     @exclusivity(unchecked) private var isBlocked = false
+    /// Memory of records before this number does not come any more.
+    @exclusivity(unchecked) private var lostBefore: UInt32 = 0
     /// Whether the receiver looks at the ring no more.
     @exclusivity(unchecked) private(set) var isEnded = false
 
-    init(_ memory: LaneMemory, _ bell: LaneBell, peer: Incarnation, sender: MessageSender, queueLimit: Int) {
+    init(
+        _ memory: LaneMemory, _ bell: LaneBell, peer: Incarnation, sender: MessageSender, queueLimit: Int,
+        messageLimit: Int = Wire.largestMessage, question: UInt64 = 0
+    ) {
         (self.memory, self.bell, self.peer, self.sender) = (memory, bell, peer, sender)
-        self.queueLimit = queueLimit
+        (self.queueLimit, self.messageLimit, self.question) = (queueLimit, messageLimit, question)
         memory.head.pointee.store(LaneMemory.closed, ordering: .releasing)
     }
 
@@ -81,10 +89,15 @@ final class LaneReceiver: @unchecked Sendable {
             }
             let limit = knownHead > tail ? knownHead : memory.size
             let end = tail + LaneMemory.room(for: count)
-            guard kind == LaneMemory.Kind.message || kind == LaneMemory.Kind.large, end <= limit else { return .broken }
-            if kind == LaneMemory.Kind.large, memory(of: tail + 8, count) == nil {
-                isBlocked = !isEnding
-                return isEnding ? .broken : .nothing
+            guard count <= messageLimit || count == Large.recordSize, end <= limit else { return .broken }
+            if kind == LaneMemory.Kind.large {
+                guard let (number, _) = large(at: tail + 8, count) else { return .broken }
+                if memories[number] == nil, Int32(bitPattern: taken &- lostBefore) >= 0 {
+                    isBlocked = true
+                    return .nothing
+                }
+            } else if kind != LaneMemory.Kind.message || count > messageLimit {
+                return .broken
             }
             return .record(
                 Record(kind: kind, bytes: UnsafeRawBufferPointer(start: memory.ring + tail + 8, count: count), end: end)
@@ -94,24 +107,46 @@ final class LaneReceiver: @unchecked Sendable {
 
     // MARK: Memory of its own
 
-    /// The memory of the message that the record at an offset announces.
-    private func memory(of offset: Int, _ count: Int) -> OwnedDescriptor? {
-        Large.read(UnsafeRawBufferPointer(start: memory.ring + offset, count: count)).flatMap { memories[$0.number] }
+    /// The number of the memory and the size of the message that the record at an offset announces.
+    private func large(at offset: Int, _ count: Int) -> (number: UInt64, size: Int)? {
+        Large.read(UnsafeRawBufferPointer(start: memory.ring + offset, count: count), limit: messageLimit)
     }
 
-    /// The sender has handed over memory.
-    func memoryCame(_ number: UInt64, _ descriptor: OwnedDescriptor) {
-        if memories.count < Self.mostMemories { memories[number] = descriptor }
+    /// The sender has handed over memory; nil when it was lost on its way.
+    func memoryCame(_ number: UInt64, _ descriptor: OwnedDescriptor?) {
+        if memories.count < Self.mostMemories { memories[number] = .some(descriptor) }
     }
 
-    /// Copies the message of a record of the kind `large`.
-    func large(_ record: Record) -> ZeroMQFrame? {
-        guard let (number, size) = Large.read(record.bytes), let descriptor = memories.removeValue(forKey: number)
-        else {
-            return nil
+    /// The last connection to the sender has ended. Memory that has not come does not come any more, except for records
+    /// that the sender, which may live, sends from now on.
+    func loseMemories() {
+        lostBefore = UInt32(truncatingIfNeeded: memory.published.pointee.load(ordering: .acquiring))
+    }
+
+    /// Copies a record, and takes it; nil when no memory is left. The frame is empty when the memory of a large message was
+    /// lost.
+    func takeFrame(_ record: Record) -> ZeroMQFrame? {
+        guard record.kind == LaneMemory.Kind.large else {
+            guard var frame = try? ZeroMQFrame(count: record.bytes.count) else { return nil }
+            frame.withUnsafeMutableBytes { if !$0.isEmpty { $0.copyMemory(from: record.bytes) } }
+            take(record, size: record.bytes.count)
+            return frame
         }
-        return Large.frame(descriptor, size: size)
+        // Read again, because the sender may have changed it.
+        guard let (number, size) = Large.read(record.bytes, limit: messageLimit), let memory = memories[number] ?? nil
+        else {
+            take(record, size: 0)
+            return ZeroMQFrame()
+        }
+        guard var frame = try? ZeroMQFrame(count: size) else { return nil }
+        if !Large.read(memory, into: &frame) { frame = ZeroMQFrame() }
+        memories[number] = nil
+        take(record, size: size)
+        return frame
     }
+
+    /// Takes nothing until ``open()``.
+    func block() { isBlocked = true }
 
     /// Gives the room of the record back, whose bytes were copied.
     /// - Parameter size: The size of the message.

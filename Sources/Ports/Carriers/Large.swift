@@ -11,10 +11,10 @@ enum Large {
     }
 
     /// Reads a record that may be a hostile peer's.
-    static func read(_ bytes: UnsafeRawBufferPointer) -> (number: UInt64, size: Int)? {
+    static func read(_ bytes: UnsafeRawBufferPointer, limit: Int) -> (number: UInt64, size: Int)? {
         guard bytes.count == recordSize else { return nil }
         let (number, size) = (bytes.load(as: UInt64.self), bytes.load(fromByteOffset: 8, as: UInt64.self))
-        return size <= UInt64(Wire.largestMessage) ? (number, Int(size)) : nil
+        return size <= UInt64(limit) ? (number, Int(size)) : nil
     }
 
     /// Makes memory with a frame in it; nil without memory.
@@ -32,12 +32,14 @@ enum Large {
         return descriptor
     }
 
-    /// Copies the message out; nil when the memory is not what the record says, or no memory is left.
-    static func frame(_ descriptor: OwnedDescriptor, size: Int) -> ZeroMQFrame? {
-        guard size > 0, let memory = crl_memory_map(descriptor.number, UInt64(size)) else { return nil }
-        defer { crl_memory_unmap(memory, UInt64(size)) }
-        guard var frame = try? ZeroMQFrame(count: size) else { return nil }
-        frame.withUnsafeMutableBytes { $0.copyMemory(from: UnsafeRawBufferPointer(start: memory, count: size)) }
-        return frame
+    /// Copies the message into a frame of its size.
+    /// - Returns: False when the memory is not what the record says.
+    static func read(_ descriptor: OwnedDescriptor, into frame: inout ZeroMQFrame) -> Bool {
+        var isWhole = false
+        // Not mapped, because a read of pages without memory would get a signal.
+        frame.withUnsafeMutableBytes {
+            isWhole = crl_memory_read(descriptor.number, $0.baseAddress, UInt64($0.count))
+        }
+        return isWhole
     }
 }

@@ -85,6 +85,10 @@ final class ControlConnection: Sendable {
         return sending != .leftOut
     }
 
+    var isClosed: Bool { state.withLock { $0.isClosed } }
+    /// Whether no packet waits for room.
+    var hasRoom: Bool { state.withLock { !$0.isClosed && $0.outbox.isEmpty } }
+
     /// Sends a packet that must be with the kernel before the caller goes on.
     /// - Returns: False when the socket has no room now.
     func sendAtOnce(_ message: ControlMessage, _ descriptors: [OwnedDescriptor]) -> Bool {
@@ -103,6 +107,10 @@ final class ControlConnection: Sendable {
             }
             if (try? control.housekeeping.add(source)) != nil { return state.flush = source }
         }
+        flushSoon(&state)
+    }
+
+    private func flushSoon(_ state: inout State) {
         if exchange(&state.polls, with: true) { return }
         control.housekeeping.perform(after: .milliseconds(10)) { [weak self] in self?.flush() }
     }
@@ -115,8 +123,12 @@ final class ControlConnection: Sendable {
                 control.waitingPackets.subtract(1, ordering: .relaxed)
             }
             // After the end of the connection, the other packets stay for the next connection.
-            let isOver = state.outbox.isEmpty || errno != EAGAIN && errno != ENOBUFS
-            if isOver { state.flush.take()?.invalidate() } else if state.flush == nil { startFlushing(&state) }
+            let error = errno
+            let isOver = state.outbox.isEmpty || ![EAGAIN, ENOBUFS, ENOMEM, ETOOMANYREFS].contains(error)
+            if isOver || error != EAGAIN { state.flush.take()?.invalidate() }
+            if isOver { return }
+            // A socket that is writable would begin the next attempt at once.
+            if error != EAGAIN { flushSoon(&state) } else if state.flush == nil { startFlushing(&state) }
         }
     }
 

@@ -158,9 +158,21 @@ public struct PortService: Sendable, Hashable, Codable {
         public let hasEnded: Bool
         /// The sender's requests that were taken, and have no reply yet.
         public let requests: Int
+        /// Whether the sender's messages come by a lane. Messages of other processes without one come by ZeroMQ.
+        public var hasLane: Bool { lane ?? false }
+        private let lane: Bool?
+
+        init(
+            pid: Int32, program: String?, sent: Int, recently: Int, taken: Int, sinceEmpty: Int, hasEnded: Bool,
+            requests: Int, hasLane: Bool = false
+        ) {
+            (self.pid, self.program, self.sent, self.recently) = (pid, program, sent, recently)
+            (self.taken, self.sinceEmpty, self.hasEnded) = (taken, sinceEmpty, hasEnded)
+            (self.requests, lane) = (requests, hasLane)
+        }
 
         private enum CodingKeys: String, CodingKey {
-            case pid, program, sent, recently, taken, sinceEmpty, hasEnded = "ended", requests
+            case pid, program, sent, recently, taken, sinceEmpty, hasEnded = "ended", requests, lane
         }
     }
 

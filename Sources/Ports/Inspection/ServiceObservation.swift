@@ -105,6 +105,7 @@ final class ServiceObservation: Sendable {
             found[pid]?.sent = taken
             found[pid]?.sinceEmpty = max(min(taken, 1), last.statistics.waiting &- known)
         }
+        let lanes = Set(port.laneSenders)
         let most = found.sorted { $0.value.sent > $1.value.sent }.prefix(BoundedCoding.most)
         return most.enumerated().map { index, sender in
             let (pid, sent) = sender
@@ -112,7 +113,8 @@ final class ServiceObservation: Sendable {
             return PortService.Sender(
                 pid: pid, program: hasProgram ? ProcessStatus.program(of: pid) : sent.former, sent: sent.sent,
                 recently: max(0, sent.sent - (first.senders[pid] ?? Sent()).sent), taken: taken[pid] ?? 0,
-                sinceEmpty: sent.sinceEmpty, hasEnded: sent.hasEnded, requests: requests[pid] ?? 0)
+                sinceEmpty: sent.sinceEmpty, hasEnded: sent.hasEnded, requests: requests[pid] ?? 0,
+                hasLane: lanes.contains(pid))
         }
     }
 

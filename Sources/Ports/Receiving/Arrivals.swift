@@ -47,6 +47,8 @@ struct Arrivals: ~Copyable {
     private var leftOfLanes = Self.turn
 
     private static let turn = 32
+    /// Larger messages of lanes are frames, because Swift ends the process when it gets no memory.
+    private static let largestPlain = 64 << 10
 
     init(_ queue: LocalQueue, mark: UInt32) {
         self.queue = queue
@@ -104,7 +106,10 @@ struct Arrivals: ~Copyable {
     private mutating func nextOfLanes() -> Next {
         guard let (lane, record) = lanes.look(Self.warn) else { return .nothing }
         if let message = plainMessage(record, of: lane) { return .local(message) }
-        return .frame(Self.frame(record, of: lane), sender: lane.sender)
+        // Any other record is a frame, whose bytes are checked after they were copied.
+        if let frame = lane.takeFrame(record) { return .frame(frame, sender: lane.sender) }
+        lanes.block(lane)
+        return .nothing
     }
 
     private static func warn(about sender: MessageSender) {
@@ -117,7 +122,8 @@ struct Arrivals: ~Copyable {
     @inline(__always)
     private func plainMessage(_ record: LaneReceiver.Record, of lane: LaneReceiver) -> LocalMessage? {
         let bytes = record.bytes
-        guard record.kind == LaneMemory.Kind.message, bytes.count >= Wire.plainHeaderSize, let start = bytes.baseAddress
+        guard record.kind == LaneMemory.Kind.message,
+            (Wire.plainHeaderSize...Self.largestPlain).contains(bytes.count), let start = bytes.baseAddress
         else { return nil }
         // One copy of the header is checked. The bytes behind it may change, and nothing of them is believed.
         let header = Wire.PlainHeader(copying: start)
@@ -128,19 +134,6 @@ struct Arrivals: ~Copyable {
             from: queue.pool)
         lane.take(record, size: bytes.count)
         return message
-    }
-
-    /// Takes any other record as a frame, whose bytes are checked after they were copied.
-    private static func frame(_ record: LaneReceiver.Record, of lane: LaneReceiver) -> ZeroMQFrame {
-        if record.kind == LaneMemory.Kind.large {
-            let frame = lane.large(record) ?? ZeroMQFrame()
-            lane.take(record, size: frame.count)
-            return frame
-        }
-        var frame = (try? ZeroMQFrame(count: record.bytes.count)) ?? ZeroMQFrame()
-        frame.withUnsafeMutableBytes { if !$0.isEmpty { $0.copyMemory(from: record.bytes) } }
-        lane.take(record, size: record.bytes.count)
-        return frame
     }
 
     /// Takes the next message that was taken off the list before.

@@ -102,6 +102,8 @@ extension Receiver {
             }
             switch consume next {
             case .local(let message):
+                // A peer may send by its lane without end.
+                if message.sender != nil, deadline.hasPassed { state.withLock { $0.arrivals.endLanes() } }
                 // The queue takes no more messages. A message that stays could retain its own port's channel for ever.
                 end(.local(message))
             case .frame(let frame, let sender):

@@ -6,6 +6,8 @@ struct LaneIntake: ~Copyable {
     /// The lanes that takers look at. The first one has its turn.
     private var open: Deque<LaneReceiver> = []
     private var leftInTurn = Self.turn
+    /// Whether a message waits because it got no memory.
+    private(set) var lacksMemory = false
     /// Readable when a lane was rung; nil before the first lane.
     private(set) var bells: BellSet?
 
@@ -55,7 +57,10 @@ struct LaneIntake: ~Copyable {
     }
 
     /// Takes what is left in a peer's lanes, and then ends them: the peer is gone, or sends no more.
-    mutating func endWhenEmpty(of peer: Incarnation) { endWhenEmpty { $0.peer == peer } }
+    /// - Parameter question: The number of one lane's question; nil for all lanes.
+    mutating func endWhenEmpty(of peer: Incarnation, question: UInt64? = nil) {
+        endWhenEmpty { $0.peer == peer && (question == nil || $0.question == question) }
+    }
 
     mutating func endAllWhenEmpty() { endWhenEmpty { _ in true } }
 
@@ -72,9 +77,9 @@ struct LaneIntake: ~Copyable {
     /// The lane of a peer; the newest one, should an older one not be empty yet.
     func lane(of peer: Incarnation) -> LaneReceiver? { lanes.last { $0?.peer == peer } ?? nil }
 
-    /// A peer has handed over the memory of a message.
-    mutating func memoryCame(_ number: UInt64, _ descriptor: OwnedDescriptor, of peer: Incarnation) {
-        for case let lane? in lanes where lane.peer == peer && !lane.isEnding && !lane.isEnded {
+    /// A peer has handed over the memory of a message; nil when it was lost on its way.
+    mutating func memoryCame(_ number: UInt64, _ descriptor: OwnedDescriptor?, of peer: Incarnation) {
+        for case let lane? in lanes where lane.peer == peer && !lane.isEnded {
             lane.memoryCame(number, descriptor)
             openLane(lane)
         }
@@ -137,6 +142,17 @@ struct LaneIntake: ~Copyable {
         for lane in open where !lane.close() { areClosed = false }
         removeClosed()
         return areClosed
+    }
+
+    /// A message got no memory. Its lane is looked at again later.
+    mutating func block(_ lane: LaneReceiver) {
+        lane.block()
+        lacksMemory = true
+    }
+
+    mutating func openBlocked() {
+        lacksMemory = false
+        for case let lane? in lanes where !lane.isEnded { openLane(lane) }
     }
 
     /// Whether a lane that takers look at has a record.

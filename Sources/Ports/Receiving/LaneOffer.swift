@@ -1,3 +1,4 @@
+import Glibc
 import RunLoops
 import Synchronization
 
@@ -5,8 +6,9 @@ import Synchronization
 
 extension Receiver {
     /// Makes a lane for a peer, and hands it over. Called on the housekeeping thread.
+    /// - Parameter question: The number of the peer's question.
     /// - Returns: False when the peer has to send by ZeroMQ.
-    func makeLane(for peer: ControlConnection) -> Bool {
+    func makeLane(for peer: ControlConnection, question: UInt64) -> Bool {
         guard context.control.takesLanes, let credentials = PeerCredentials(of: peer.socket.descriptor),
             (try? context.channels.sockets.checkReserve()) != nil,
             let (descriptor, memory) = LaneMemory.make()
@@ -17,7 +19,8 @@ extension Receiver {
         }
         let sender = MessageSender(pid: credentials.pid, uid: credentials.uid, gid: credentials.gid)
         let lane = LaneReceiver(
-            memory, bell, peer: peer.incarnation, sender: sender, queueLimit: Int(channel.right.queueLimit))
+            memory, bell, peer: peer.incarnation, sender: sender, queueLimit: Int(channel.right.queueLimit),
+            messageLimit: channel.right.limit, question: question)
         var newBells: BellSet?
         let isAdded = state.withLock { state -> Bool in
             // A process of this library asks again only when its former lane has ended, or is empty.
@@ -35,16 +38,26 @@ extension Receiver {
             // They wait for the socket's descriptor alone.
             wakeWaiters()
         }
-        return peer.send(.lane(id.number, size: UInt64(memory.size)), [descriptor, other])
+        // Not by the outbox: a peer that reads nothing would get two descriptors of this process for each question, and the
+        // kernel may refuse descriptors for as long as many are on their way.
+        if peer.sendAtOnce(.lane(id.number, question: question), [descriptor, other]) { return true }
+        state.withLock { $0.arrivals.lanes.remove(lane) }
+        return false
     }
 
-    /// A peer is gone, or sends no more by its lane. What it has sent is taken.
-    func endLanes(of peer: Incarnation) {
+    /// A peer is gone, or sends no more by its lane. The messages that it has sent are taken first.
+    /// - Parameters:
+    ///   - question: The number of one lane's question; nil for all lanes.
+    ///   - isGone: Whether the last connection to the peer has ended.
+    func endLanes(of peer: Incarnation, question: UInt64? = nil, isGone: Bool = false) {
         guard hasLanes.load(ordering: .relaxed) else { return }
         let hasMore = state.withLock { state in
             guard state.lifecycle.isOpen else { return false }
-            for lane in state.arrivals.lanes.all where lane.peer == peer { state.noteSent(by: lane) }
-            state.arrivals.lanes.endWhenEmpty(of: peer)
+            for lane in state.arrivals.lanes.all where lane.peer == peer {
+                state.noteSent(by: lane)
+                if isGone { lane.loseMemories() }
+            }
+            state.arrivals.lanes.endWhenEmpty(of: peer, question: question)
             return noteRecords(&state)
         }
         if hasMore { tellOthers() }
@@ -86,15 +99,32 @@ extension Receiver {
         }
     }
 
+    /// The process ids of the peers with lanes.
+    var laneSenders: [pid_t] {
+        hasLanes.load(ordering: .relaxed) ? state.withLock { $0.arrivals.lanes.all.map(\.sender.pid) } : []
+    }
+
     /// The peers with lanes.
     var lanePeers: Set<Incarnation> {
         hasLanes.load(ordering: .relaxed) ? Set(state.withLock { $0.arrivals.lanes.all.map(\.peer) }) : []
     }
 
     /// A peer has handed over the memory of a message of its lane.
-    func memoryCame(_ number: UInt64, _ descriptor: OwnedDescriptor, of peer: Incarnation) {
+    func memoryCame(_ number: UInt64, _ descriptor: OwnedDescriptor?, of peer: Incarnation) {
+        if descriptor == nil {
+            log.warning("\(identity) lost a large message: there was no descriptor left for its memory")
+        }
         let hasMore = state.withLock { state in
             state.arrivals.lanes.memoryCame(number, descriptor, of: peer)
+            return noteRecords(&state)
+        }
+        if hasMore { tellOthers() }
+    }
+
+    /// Looks again at lanes whose messages got no memory. Called some time later.
+    func retryLanes() {
+        let hasMore = state.withLock { state in
+            state.arrivals.lanes.openBlocked()
             return noteRecords(&state)
         }
         if hasMore { tellOthers() }

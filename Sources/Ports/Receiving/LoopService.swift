@@ -66,13 +66,11 @@ extension Receiver {
                 descriptor: bells.descriptor, label: { [channel] in "the lanes of \(channel.identity)" },
                 duplicates: false
             ) { [weak self] turn in
-                guard let self, let source = state.withLock({ $0.source }) else {
-                    turn.source.invalidate()
-                    return false
-                }
+                guard let self, let source = state.withLock({ $0.source }) else { return false }
                 return serve(&turn, source, turn.readiness.isEmpty ? [] : .bells)
             }
-            let places = state.withLock { state in
+            let places = state.withLock { state -> [Place] in
+                guard state.lifecycle.isOpen else { return [] }
                 state.bellSource = source
                 return state.places
             }

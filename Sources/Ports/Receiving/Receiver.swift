@@ -281,6 +281,9 @@ final class Receiver: LocalPort, RegisteredPort {
             switch state.arrivals.next(state.socket, &reports, makesRoom: &makesRoom) {
             case .nothing:
                 state.mayHaveMore = false
+                if state.arrivals.lanes.lacksMemory {
+                    context.housekeeping.perform(after: .milliseconds(100)) { [weak self] in self?.retryLanes() }
+                }
                 if let source { source.clear() } else { state.source?.clear() }
                 return .nothing
             case .local(let message):

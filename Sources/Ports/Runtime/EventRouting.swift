@@ -39,23 +39,22 @@ extension PortRuntime: RuntimeEvents {
         case .finishing(let number):
             if let channel = channel(number) { channel.finish() } else { peer.send(.finished(number)) }
         case .finished(let number):
-            ports.port(number)?.takeLane(of: sender)
-            ports.port(number)?.endLanes(of: sender)
+            // Only then, because the messages are handled on this thread.
+            if finishing.areDone(number) != nil { ports.port(number)?.takeLane(of: sender) }
             finishing.finished(number, by: sender)
-        case .wantsLane(let number):
-            if ports.port(number)?.makeLane(for: peer) != true { peer.send(.noLane(number)) }
-        case .lane(let number, let size):
+        case .wantsLane(let number, let question):
+            if ports.port(number)?.makeLane(for: peer, question: question) != true {
+                peer.send(.noLane(number, question: question))
+            }
+        case .lane(let number, let question):
             if let channel = channel(number) {
-                channel.laneCame(descriptors, size: size)
+                channel.laneCame(descriptors, question)
             } else {
-                peer.send(.laneClosed(number))
+                peer.send(.laneClosed(number, question: question))
             }
-        case .noLane(let number): channel(number)?.laneWasRefused()
-        case .laneClosed(let number): ports.port(number)?.endLanes(of: sender)
-        case .memory(let number, let memory):
-            if let descriptor = descriptors.first {
-                ports.port(number)?.memoryCame(memory, descriptor, of: sender)
-            }
+        case .noLane(let number, let question): channel(number)?.laneWasRefused(question)
+        case .laneClosed(let number, let question): ports.port(number)?.endLanes(of: sender, question: question)
+        case .memory(let number, let memory): ports.port(number)?.memoryCame(memory, descriptors.first, of: sender)
         }
     }
 
@@ -82,7 +81,7 @@ extension PortRuntime: RuntimeEvents {
     func connectionEnded(_ peer: ControlConnection, isLast: Bool) {
         controlConnectionChanged(peer.incarnation)
         guard isLast else { return }
-        for port in ports.all { port.endLanes(of: peer.incarnation) }
+        for port in ports.all { port.endLanes(of: peer.incarnation, isGone: true) }
         accepted.askerIsGone(peer.incarnation)
         statistics.connectionEnded(peer)
         finishing.connectionEnded(peer.incarnation)

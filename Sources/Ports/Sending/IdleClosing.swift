@@ -13,7 +13,10 @@ extension SendChannel {
     @discardableResult
     func closeIfIdle() -> Bool {
         if let isClosed = closeIdleLane() {
-            if isClosed { channels.control.send(.laneClosed(id.number), to: id.incarnation) }
+            if isClosed {
+                let question = state.withLock { $0.lane.question }
+                channels.control.send(.laneClosed(id.number, question: question), to: id.incarnation)
+            }
             return false
         }
         var (isProbed, mayBeLost) = (false, false)

@@ -1,3 +1,4 @@
+import Glibc
 import RunLoops
 import ZeroMQ
 
@@ -6,6 +7,10 @@ struct LaneConnection: ~Copyable {
     var sender: LaneSender?
     /// Whether the owner was asked for a lane and has not answered.
     private(set) var isAsked = false
+    /// The number of the last question.
+    private(set) var question: UInt64 = 0
+    /// Whether the last message had no room at the control connection, which does not report room.
+    var waitsForConnection = false
     /// Whether the owner makes no lane, or this process cannot map one.
     private(set) var isRefused = false
     /// Whether the other end of the bell is closed. Then the end of the port or of its process is about to be reported.
@@ -16,10 +21,18 @@ struct LaneConnection: ~Copyable {
 
     var isOpen: Bool { sender != nil }
 
-    mutating func ask() { isAsked = true }
+    mutating func ask() -> UInt64 {
+        isAsked = true
+        question += 1
+        return question
+    }
 
-    /// - Returns: Whether the owner was asked.
-    mutating func giveUpAsking() -> Bool { exchange(&isAsked, with: false) }
+    /// - Parameter question: The number of the question; nil for the last one.
+    /// - Returns: Whether an answer was awaited.
+    mutating func giveUpAsking(_ question: UInt64? = nil) -> Bool {
+        guard question == nil || question == self.question else { return false }
+        return exchange(&isAsked, with: false)
+    }
 
     mutating func refuse() { (isAsked, isRefused) = (false, true) }
 
@@ -63,7 +76,9 @@ extension SendChannel {
         let size = Wire.plainHeaderSize + bytes.byteCount
         guard hasShortWay, size <= right.limit else { return false }
         return state.withLock { state in
-            guard state.lane.isOpen, state.queue.mayTry(isLast: false) else { return false }
+            guard state.lane.isOpen, state.queue.lifecycle == .connected, state.queue.mayTry(isLast: false) else {
+                return false
+            }
             let outcome = write(size, messageSize: size, LaneMemory.Kind.message, &state) { start in
                 Wire.writePlainHeader(id: id, byteCount: bytes.byteCount, to: start)
                 bytes.withUnsafeBytes { bytes in
@@ -117,6 +132,7 @@ extension SendChannel {
     func trySendByLane(_ message: inout OutgoingMessage, _ state: inout ChannelState) -> Bool {
         let text = hasShortWay || !Log.tellsMessages ? nil : message.text
         guard case .frame(let frame) = consume message else { fatalError("a local message has no lane") }
+        state.lane.waitsForConnection = false
         let outcome =
             if frame.count <= state.lane.sender?.largestRecord ?? 0 {
                 write(frame.count, messageSize: frame.count, LaneMemory.Kind.message, &state) { start in
@@ -147,17 +163,31 @@ extension SendChannel {
     private func writeLarge(_ frame: borrowing ZeroMQFrame, _ state: inout ChannelState) -> LaneOutcome {
         let size = frame.count
         guard state.lane.sender?.reserve(Large.recordSize, messageSize: size) != nil,
-            state.lane.sender?.mayHandOver() == true,
-            let memory = Large.make(frame)
+            state.lane.sender?.mayHandOver() == true
         else { return state.lane.sender?.isEnded == true ? .ended : .full }
+        state.lane.waitsForConnection = true
+        guard let owner = channels.control.existing(id.incarnation), owner.hasRoom else { return .full }
+        guard let memory = Large.make(frame) else {
+            // A limit on the size of files, or a filter of system calls, does not pass.
+            if [EFBIG, ENOSYS, EPERM, EACCES].contains(errno) { giveUpLane(&state) }
+            return .full
+        }
         let number = state.lane.nextMemory()
-        guard
-            channels.control.existing(id.incarnation)?.sendAtOnce(.memory(id.number, number: number), [memory]) == true
-        else { return .full }
+        guard owner.sendAtOnce(.memory(id.number, number: number), [memory]) else { return .full }
+        state.lane.waitsForConnection = false
         state.lane.sender?.noteHandOver()
         return write(Large.recordSize, messageSize: size, LaneMemory.Kind.large, &state) { start in
             Large.write(number, size, to: start)
         }
+    }
+
+    /// Goes on by ZeroMQ, once everything was taken from the lane.
+    private func giveUpLane(_ state: inout ChannelState) {
+        let question = state.lane.question
+        guard state.lane.isDrained(), state.lane.close() else { return }
+        state.lane.refuse()
+        state.queue.closeLane()
+        channels.control.send(.laneClosed(id.number, question: question), to: id.incarnation)
     }
 
     /// The receiver has ended the lane. The message was not sent, and nothing is lost. The next send connects again.
@@ -172,28 +202,28 @@ extension SendChannel {
     func askForLane(_ owner: ControlConnection) -> Bool {
         // On the housekeeping thread, which a handler may block, nobody would hear the answer.
         guard channels.control.takesLanes, owner.takesLanes, !channels.housekeeping.isCurrent else { return false }
-        let (isAsked, isNew) = state.withLock { state in
-            if state.lane.isRefused { return (false, false) }
-            guard state.queue.lifecycle == .unconnected else { return (true, false) }
+        let (isAsked, question) = state.withLock { state -> (Bool, UInt64?) in
+            if state.lane.isRefused { return (false, nil) }
+            guard state.queue.lifecycle == .unconnected else { return (true, nil) }
             state.queue.connect(origin: owner.ownOrigin)
-            state.lane.ask()
-            return (true, true)
+            return (true, state.lane.ask())
         }
-        if isNew { owner.send(.wantsLane(id.number)) }
+        guard let question else { return isAsked }
+        owner.send(.wantsLane(id.number, question: question))
+        // The end of the connection may have been reported before the question.
+        if owner.isClosed { controlConnectionChanged() }
         return isAsked
     }
 
     /// The owner has made a lane.
-    func laneCame(_ descriptors: [OwnedDescriptor], size: UInt64) {
+    func laneCame(_ descriptors: [OwnedDescriptor], _ question: UInt64) {
         var made: LaneSender?
-        if descriptors.count == 2, LaneMemory.isSize(size),
-            let memory = LaneMemory(descriptors[0].number, size: Int(size))
-        {
+        if descriptors.count == 2, let memory = LaneMemory(descriptors[0].number) {
             made = LaneSender(
                 memory, LaneBell(descriptors[1]), queueLimit: Int(right.queueLimit), byteLimit: right.byteLimit)
         }
         let (isUsed, waiter) = state.withLock { state -> (Bool, (any Waiter)?) in
-            guard state.lane.giveUpAsking(), state.queue.lifecycle == .connecting else { return (false, nil) }
+            guard state.lane.giveUpAsking(question), state.queue.lifecycle == .connecting else { return (false, nil) }
             if let made = made.take() {
                 state.lane.open(made)
                 state.queue.connectLane()
@@ -207,15 +237,15 @@ extension SendChannel {
             log.debug("opened a lane to \(identity)")
             channels.connections.opened(self)
         } else {
-            channels.control.send(.laneClosed(id.number), to: id.incarnation)
+            channels.control.send(.laneClosed(id.number, question: question), to: id.incarnation)
         }
         waiter?.wake()
     }
 
     /// The owner makes no lane.
-    func laneWasRefused() {
+    func laneWasRefused(_ question: UInt64) {
         let waiter = state.withLock { state -> (any Waiter)? in
-            guard state.lane.isAsked else { return nil }
+            guard state.lane.giveUpAsking(question) else { return nil }
             state.lane.refuse()
             state.queue.closeLane()
             return state.queue.waiters.first

@@ -248,7 +248,10 @@ final class SendChannel: Sendable {
             state.lane.askForRoom()
             if try trySend(&message, &state) { return .done }
             if isLocal || state.lane.isAsked { return .wait(nil, until: limit) }
-            if state.lane.isOpen { return .wait(state.lane.roomDescriptor, until: min(limit, .now + Self.lookPeriod)) }
+            if state.lane.isOpen {
+                let period = state.lane.waitsForConnection ? .milliseconds(10) : Self.lookPeriod
+                return .wait(state.lane.roomDescriptor, until: min(limit, .now + period))
+            }
             let isConnecting = state.queue.lifecycle == .connecting
             let retry = min(limit, isConnecting ? state.queue.acceptDeadline : .now + Self.lookPeriod)
             // The port wakes the waiter, and the socket's descriptor does not.

@@ -29,14 +29,14 @@ enum ControlMessage: Equatable {
     case finishing(UInt64)
     /// This port of yours has taken all messages of mine, and there will be no more. Answers `finishing`.
     case finished(UInt64)
-    /// Give me a lane to this port of yours.
-    case wantsLane(UInt64)
-    /// Here is your lane to this port of mine: the descriptors of its memory, whose ring has this size, and of its bell.
-    case lane(UInt64, size: UInt64)
+    /// Give me a lane to this port of yours. The answer and the end of the lane have the number of the question.
+    case wantsLane(UInt64, question: UInt64)
+    /// Here is your lane to this port of mine. The descriptors of its memory and its bell come with the packet.
+    case lane(UInt64, question: UInt64)
     /// There is no lane to this port of mine. Send by ZeroMQ.
-    case noLane(UInt64)
+    case noLane(UInt64, question: UInt64)
     /// I send nothing more by the lane to this port of yours.
-    case laneClosed(UInt64)
+    case laneClosed(UInt64, question: UInt64)
     /// Here is the memory with this number, for a message that the lane to this port of yours announces.
     case memory(UInt64, number: UInt64)
 
@@ -80,10 +80,10 @@ enum ControlMessage: Equatable {
         case (10, 1): self = .cancelled(field(0))
         case (11, 1): self = .finishing(field(0))
         case (12, 1): self = .finished(field(0))
-        case (15, 1): self = .wantsLane(field(0))
-        case (16, 2): self = .lane(field(0), size: field(1))
-        case (17, 1): self = .noLane(field(0))
-        case (18, 1): self = .laneClosed(field(0))
+        case (15, 2): self = .wantsLane(field(0), question: field(1))
+        case (16, 2): self = .lane(field(0), question: field(1))
+        case (17, 2): self = .noLane(field(0), question: field(1))
+        case (18, 2): self = .laneClosed(field(0), question: field(1))
         case (19, 2): self = .memory(field(0), number: field(1))
         default: return nil
         }
@@ -106,10 +106,10 @@ enum ControlMessage: Equatable {
             case .cancelled(let request): (10, [request])
             case .finishing(let number): (11, [number])
             case .finished(let number): (12, [number])
-            case .wantsLane(let number): (15, [number])
-            case .lane(let number, let size): (16, [number, size])
-            case .noLane(let number): (17, [number])
-            case .laneClosed(let number): (18, [number])
+            case .wantsLane(let number, let question): (15, [number, question])
+            case .lane(let number, let question): (16, [number, question])
+            case .noLane(let number, let question): (17, [number, question])
+            case .laneClosed(let number, let question): (18, [number, question])
             case .memory(let number, let memory): (19, [number, memory])
             case .question: (QuestionPacket.packet, [])
             case .named(let number, _): (Self.namedKind, [number])

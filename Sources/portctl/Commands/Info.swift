@@ -73,7 +73,7 @@ struct Info: ParsableCommand {
                         + ($0.sent == 0 ? "an unknown number of messages" : messages($0.sent))
                         + (taken > 0 ? ", \($0.taken) of the last \(taken) taken" : "")
                         + ($0.requests > 0 ? ", \($0.requests) of \(asked) requests in progress" : "")
-                        + ($0.hasEnded ? ", and has ended" : "")
+                        + ($0.hasLane ? ", by a lane" : "") + ($0.hasEnded ? ", and has ended" : "")
                 })
             found += rows("handling", service.handling.map(\.description))
             found += rows("requests", texts(of: service.requests))
