@@ -76,7 +76,7 @@ struct Arrivals: ~Copyable {
             }
             let next = nextOfPeersInTurn(socket, &reports)
             if !next.isNothing { return next }
-            if queue.close(), lanes.close() { return .nothing }
+            if queue.close(), lanes.isEmpty || lanes.close() { return .nothing }
         }
     }
 
@@ -204,9 +204,9 @@ struct Arrivals: ~Copyable {
     mutating func hasNothing(_ socket: borrowing ZeroMQSocket?, _ reports: inout Reports) -> Bool {
         guard batch.isEmpty, !queue.hasMessages else { return false }
         heldFrame = nextFrame(socket, reports.contains(.socket))
-        if reports.contains(.bells) { lanes.hear() }
+        if !lanes.isEmpty, reports.contains(.bells) { lanes.hear() }
         reports = []
-        return heldFrame == nil && !lanes.hasRecords
+        return heldFrame == nil && (lanes.isEmpty || !lanes.hasRecords)
     }
 
     /// Whether a message waits at the open list or in an open lane, as a loop that polls sees it.
@@ -219,6 +219,10 @@ struct Arrivals: ~Copyable {
             if !batch.isEmpty { break }
             heldFrame = nextFrame(socket)
             if heldFrame != nil { break }
+            if lanes.isEmpty {
+                if queue.close() { return false }
+                continue
+            }
             lanes.hear()
             if lanes.hasRecords { break }
             if queue.close(), lanes.close() { return false }
@@ -245,6 +249,7 @@ struct Arrivals: ~Copyable {
         heldFrame = nextFrame(socket)
         // A further sender makes the descriptor readable again.
         if heldFrame != nil { _ = try? socket?.events() }
+        guard !lanes.isEmpty else { return heldFrame == nil && queue.isEmpty }
         lanes.hear()
         return heldFrame == nil && queue.isEmpty && !lanes.hasAnyRecord
     }
