@@ -14,6 +14,8 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case value
     /// Answers to questions about ports.
     case answer
+    /// What a sender has written into a lane.
+    case lane
 
     /// Decodes the bytes as far as they let it, and encodes what has come of it.
     ///
@@ -25,6 +27,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .entry: Self.faultOfEntry(bytes)
         case .value: FuzzedValue.fault(in: bytes)
         case .answer: FuzzedAnswer.fault(in: Array(bytes))
+        case .lane: FuzzedLane.fault(in: bytes)
         }
     }
 
@@ -36,6 +39,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .entry: Samples.entries
         case .value: FuzzedValue.seeds
         case .answer: FuzzedAnswer.seeds
+        case .lane: FuzzedLane.seeds
         }
     }
 

@@ -58,6 +58,8 @@ enum Samples {
     static let packets =
         [
             .watch(1), .invalidated(.max), .unanswered(5), .credit(1, bytes: .max), .count(2), .sent(3, count: 4),
+            .wantsLane(1, question: 2), .lane(2, question: 3), .noLane(3, question: 4), .laneClosed(4, question: 5),
+            .memory(5, number: 6),
             .drained(1, probe: .max), .probed(2),
             .refused(3), .cancelled(4), .named(5, "com.example.echo"),
             .question(QuestionPacket(number: 5, answers: right, question: [1, 2, 3])),

@@ -368,6 +368,24 @@ private final class Ends {
         for descriptor in [pipe[0], pipe[1], file] { close(descriptor) }
     }
 
+    @Test func `tasks and replies send by lanes, too`() async throws {
+        let runtimes = (0..<2).map { _ in PortRuntime(directory: sandbox.path) }
+        let port = try MachPort(nameServer: runtimes[0].nameServer)
+        try runtimes[0].nameServer.register(port, name: "test")
+        let right = try await runtimes[1].nameServer.port(forName: "test")
+        try await right.send(MachPort.Message(id: 1), before: .patience)
+        #expect(right.carrier == .lane)
+        let server = try LocalMessagePort(name: "server", nameServer: runtimes[0].nameServer) { _, data in data }
+        try server.setQueue(.init(label: "server"))
+        let remote = try await RemoteMessagePort(name: "server", nameServer: runtimes[1].nameServer)
+        #expect(try await remote.request(id: 1, [7]) == [7])
+        #expect(remote.sendRight.carrier == .lane)
+        // The server's ways to the asker's ports for replies.
+        let replies = runtimes[0].channels.channels(to: runtimes[1].incarnation)
+        #expect(!replies.isEmpty)
+        for channel in replies { #expect(channel.hasLane) }
+    }
+
     @Test func `a process that is kept to ZeroMQ sends and gets as before`() throws {
         for isOwner in [false, true] {
             let kept = PortRuntime(directory: sandbox.path, lanes: .never)

@@ -59,7 +59,7 @@ struct Arrivals: ~Copyable {
     ///
     /// - Parameters:
     ///   - socket: The port's socket; nil after its end.
-    ///   - reports: What may have something new. What was checked is removed.
+    ///   - reports: The descriptors that may report something new. Those that are checked are removed.
     ///   - makesRoom: Set when the senders that wait for room have to be woken.
     /// - Returns: `nothing` when the list is closed and the socket is empty. Then the next message wakes the takers.
     mutating func next(_ socket: borrowing ZeroMQSocket?, _ reports: inout Reports, makesRoom: inout Bool) -> Next {
@@ -147,7 +147,7 @@ struct Arrivals: ~Copyable {
     ///
     /// - Parameters:
     ///   - socket: The port's socket; nil after its end.
-    ///   - reports: What may have something new. Emptied after a check that has found nothing.
+    ///   - reports: The descriptors that may report something new. Emptied after a check that has found nothing.
     mutating func nextOfPeers(_ socket: borrowing ZeroMQSocket?, _ reports: inout Reports) -> Next {
         changeTurns()
         guard !isLocalTurn || batch.isEmpty && !queue.hasMessages else { return .nothing }
@@ -200,7 +200,7 @@ struct Arrivals: ~Copyable {
     ///
     /// - Parameters:
     ///   - socket: The port's socket; nil after its end.
-    ///   - reports: What may have something new. Emptied.
+    ///   - reports: The descriptors that may report something new. Emptied.
     mutating func hasNothing(_ socket: borrowing ZeroMQSocket?, _ reports: inout Reports) -> Bool {
         guard batch.isEmpty, !queue.hasMessages else { return false }
         heldFrame = nextFrame(socket, reports.contains(.socket))

@@ -105,7 +105,7 @@ final class PendingReplies: Sendable {
 
     /// Fails the port's requests when no reply is on its way.
     private func settle(_ end: PortEnd, _ rest: [UInt64]? = nil) {
-        let replyPorts = rest ?? replyPortsWithoutLane(end.port)
+        let replyPorts = rest ?? replyPorts(of: end)
         guard let first = replyPorts.first else {
             // The message that was taken last may not have been handled.
             return housekeeping.perform(after: .milliseconds(50)) { self.fail(end.port) }
@@ -120,10 +120,11 @@ final class PendingReplies: Sendable {
         }
     }
 
-    /// Takes the replies that wait in lanes, and returns the other ports for replies.
-    private func replyPortsWithoutLane(_ port: PortID) -> [UInt64] {
-        Set(state.withLock { $0.pending.all(to: port).map(\.replyPort) }).filter {
-            statistics.takeLane(of: port.incarnation, at: $0) == false
+    /// Takes the replies that wait in lanes, and returns the ports at which others may arrive: by ZeroMQ, or from a living
+    /// owner whose replies wait for room.
+    private func replyPorts(of end: PortEnd) -> [UInt64] {
+        Set(state.withLock { $0.pending.all(to: end.port).map(\.replyPort) }).filter {
+            !statistics.takeLane(of: end.port.incarnation, at: $0) || end.isOwnerAlive
         }
     }
 

@@ -61,7 +61,7 @@ extension SendChannel {
     }
 
     func connect(before deadline: MonotonicInstant) throws(PortError) {
-        if let owner = try connectToOwner(before: deadline) { try makeSocket(to: owner) }
+        if let owner = try connectToOwner(before: deadline) { try makeSocket(to: owner, blocks: true) }
     }
 
     /// Connects if there is a control connection. Otherwise returns the handshake to wait for before the next attempt.
@@ -69,7 +69,7 @@ extension SendChannel {
         switch try route(after: former) {
         case .handshake(let handshake): return handshake
         case .connection(let owner):
-            try makeSocket(to: owner)
+            try makeSocket(to: owner, blocks: false)
             return nil
         }
     }
@@ -121,8 +121,9 @@ extension SendChannel {
         }
     }
 
-    private func makeSocket(to owner: ControlConnection) throws(PortError) {
-        if askForLane(owner) { return }
+    /// - Parameter blocks: Whether the calling thread waits for the connection.
+    private func makeSocket(to owner: ControlConnection, blocks: Bool) throws(PortError) {
+        if askForLane(owner, blocks: blocks) { return }
         // An optional, because a closure cannot consume what it captures.
         var made: ZeroMQSocket?
         do throws(PortError) {

@@ -247,6 +247,7 @@ final class SendChannel: Sendable {
             localQueue?.askForRoom()
             state.lane.askForRoom()
             if try trySend(&message, &state) { return .done }
+            if waiter is ThreadWaiter, giveUpAwaitingLane(&state) { return .connect }
             if isLocal || state.lane.isAsked { return .wait(nil, until: limit) }
             if state.lane.isOpen {
                 let period = state.lane.waitsForConnection ? .milliseconds(10) : Self.lookPeriod
