@@ -19,6 +19,8 @@ import Testing
         let runtime = PortRuntime(directory: sandbox.path)
         let right = try runtime.nameServer.port(forName: "monitored", before: .patience)
         try port.sendRight.send(MachPort.Message(id: 1))
+        // The loop has taken it before anybody looks.
+        #expect(waitUntil { port.receiver.totals.taken == 1 })
         var monitor: PortMonitor? = try PortMonitor(right, before: .patience)
         let components: [MachPort.Message.Component] = [.bytes([1, 2, 3]), .port(other.sendRight), .bytes([])]
         try port.sendRight.send(MachPort.Message(id: 5, components))
