@@ -387,24 +387,17 @@ bool crl_has_hung_up(int descriptor) {
 }
 
 int crl_poll(int first, int second, int64_t nanoseconds) {
-    return crl_poll_three((const int[3]){first, second, -1}, nanoseconds);
-}
-
-int crl_poll_three(const int descriptors[3], int64_t nanoseconds) {
-    struct pollfd polled[3];
-    nfds_t count = 0;
-    for (int i = 0; i < 3; i++)
-        if (descriptors[i] >= 0) polled[count++] = (struct pollfd){.fd = descriptors[i], .events = POLLIN};
+    struct pollfd polled[2] = {{.fd = first, .events = POLLIN}, {.fd = second, .events = POLLIN}};
     struct timespec timeout = {.tv_sec = nanoseconds / 1000000000, .tv_nsec = nanoseconds % 1000000000};
     // The call fails for more descriptors than RLIMIT_NOFILE, which a sandbox may set to 1, be they none.
-    int ready = ppoll(polled, count, nanoseconds < 0 ? NULL : &timeout, NULL);
+    nfds_t count = (first >= 0) + (second >= 0);
+    int ready = ppoll(first >= 0 ? polled : polled + 1, count, nanoseconds < 0 ? NULL : &timeout, NULL);
     if (ready >= 0 || errno != EINVAL || count < 2) return ready;
     // The limit has come meanwhile: one after the other, a hundred times a second.
     for (const int64_t slice = 10000000;; nanoseconds -= nanoseconds < 0 ? 0 : slice) {
         bool is_last = nanoseconds >= 0 && nanoseconds <= slice;
-        for (nfds_t i = 1; i < count; i++)
-            if ((ready = crl_poll(polled[i].fd, -1, 0)) != 0) return ready;
-        ready = crl_poll(polled[0].fd, -1, is_last ? nanoseconds : slice);
+        ready = crl_poll(second, -1, 0);
+        if (ready == 0) ready = crl_poll(first, -1, is_last ? nanoseconds : slice);
         if (ready != 0 || is_last) return ready;
     }
 }

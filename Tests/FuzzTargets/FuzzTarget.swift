@@ -14,7 +14,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case value
     /// Answers to questions about ports.
     case answer
-    /// What a sender has written into a lane.
+    /// The bytes that a sender has written into a lane.
     case lane
 
     /// Decodes the bytes as far as they let it, and encodes what has come of it.

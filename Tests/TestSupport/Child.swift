@@ -2,7 +2,7 @@ import CRunLoopShims
 import Glibc
 import RunLoops
 
-/// What keeps other processes to ZeroMQ, if these tests are kept to it.
+/// Keeps other processes to ZeroMQ, if these tests are kept to it.
 private let lanes = getenv("PORTS_LANES").map { ["PORTS_LANES": String(cString: $0)] } ?? [:]
 
 /// Starts the program that the first word is the path of. Its environment is what is given, and little else.

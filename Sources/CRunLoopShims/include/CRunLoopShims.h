@@ -135,10 +135,9 @@ int crl_unforked_open(const char *path, int flags);
 // Closes such a descriptor; does nothing in a forked child, where the descriptor is closed already.
 void crl_unforked_close(int descriptor);
 
-// Waits until one of the descriptors that are not -1 is readable. `nanoseconds` < 0 waits for ever. Returns the count of
-// readable descriptors, 0 on timeout, or -1 with errno.
+// Waits until one of two descriptors (or the one that is not -1) is readable. `nanoseconds` < 0 waits for ever.
+// Returns the count of readable descriptors, 0 on timeout, or -1 with errno.
 int crl_poll(int first, int second, int64_t nanoseconds);
-int crl_poll_three(const int descriptors[3], int64_t nanoseconds);
 
 // Makes a memory file that cannot change its size. -1 with errno.
 int crl_memory_make(uint64_t size);

@@ -3,7 +3,7 @@ import Glibc
 import RunLoops
 
 /// One end of the pair of sockets beside a lane. The sender rings the receiver, whose ``BellSet`` hears it, and the
-/// receiver rings a sender that waits for room. No process but these two has an end, so nobody can take or block the ring.
+/// receiver rings a sender that waits for room. Only these two processes have an end, so nobody else can take or block the ring.
 final class LaneBell: Sendable {
     private let end: OwnedDescriptor
     var descriptor: Int32 { end.number }

@@ -15,7 +15,7 @@ struct LaneSender: ~Copyable, @unchecked Sendable {
     private var (head, next) = (0, 0)
     private var sent: UInt32 = 0
     private var sentBytes: UInt64 = 0
-    /// What the receiver has said last.
+    /// The receiver's last words in the memory.
     private var (knownTail, knownTaken, knownTakenBytes) = (0, 0 as UInt32, 0 as UInt64)
     /// The ring has memory up to there.
     private(set) var populated = 0
@@ -141,11 +141,6 @@ struct LaneSender: ~Copyable, @unchecked Sendable {
         let half = knownTaken &+ (sent &- knownTaken &+ 1) / 2
         memory.room.pointee.store(1 << 32 | UInt64(half), ordering: .sequentiallyConsistent)
         lookForRoom()
-        noteEnd()
-    }
-
-    /// Notes that the receiver has ended the lane.
-    mutating func noteEnd() {
         if memory.head.pointee.load(ordering: .acquiring) & LaneMemory.ended != 0 { isEnded = true }
     }
 

@@ -17,14 +17,9 @@ final class ControlConnection: Sendable {
 
     private let control: ControlConnectionTable
 
-    private struct Packet {
-        let message: ControlMessage
-        let descriptors: [OwnedDescriptor]
-    }
-
     private struct State {
         /// Packets that the socket had no room for.
-        var outbox: Deque<Packet> = []
+        var outbox: Deque<ControlMessage> = []
         /// Ports of this runtime that the peer watches.
         var watched: Set<UInt64> = []
         /// Ports of the peer that this runtime watches.
@@ -53,11 +48,11 @@ final class ControlConnection: Sendable {
 
     /// - Returns: False when the message was left out, because the peer does not read.
     @discardableResult
-    func send(_ message: ControlMessage, _ descriptors: [OwnedDescriptor] = []) -> Bool {
+    func send(_ message: ControlMessage) -> Bool {
         let sending: Sending = state.withLock { state in
             if case .watch(let number) = message, !state.asked.insert(number).inserted { return .done }
             if state.isClosed { return .late }
-            if state.outbox.isEmpty, socket.send(message, descriptors) { return .done }
+            if state.outbox.isEmpty, socket.send(message) { return .done }
             // Skip queries for a peer with a full socket, because unanswered queries would accumulate without bound. A
             // name only makes texts clearer, and is no reason to cut the peer off.
             switch message {
@@ -72,7 +67,7 @@ final class ControlConnection: Sendable {
             // their number.
             let hasRoom = control.waitingPackets.load(ordering: .relaxed) < ControlConnectionTable.manyPackets
             if state.outbox.count < (hasRoom ? 65_536 : 1024) + state.asked.count {
-                state.outbox.append(Packet(message: message, descriptors: descriptors))
+                state.outbox.append(message)
                 control.waitingPackets.add(1, ordering: .relaxed)
                 if state.flush == nil { startFlushing(&state) }
             } else {
@@ -89,7 +84,7 @@ final class ControlConnection: Sendable {
     /// Whether no packet waits for room.
     var hasRoom: Bool { state.withLock { !$0.isClosed && $0.outbox.isEmpty } }
 
-    /// Sends a packet that must be with the kernel before the caller goes on.
+    /// Sends a packet that must be with the kernel before the caller goes on, such as one with descriptors.
     /// - Returns: False when the socket has no room now.
     func sendAtOnce(_ message: ControlMessage, _ descriptors: [OwnedDescriptor]) -> Bool {
         state.withLock { !$0.isClosed && $0.outbox.isEmpty && socket.send(message, descriptors) }
@@ -118,13 +113,13 @@ final class ControlConnection: Sendable {
     private func flush() {
         state.withLock { state in
             state.polls = false
-            while let next = state.outbox.first, socket.send(next.message, next.descriptors) {
+            while let next = state.outbox.first, socket.send(next) {
                 state.outbox.removeFirst()
                 control.waitingPackets.subtract(1, ordering: .relaxed)
             }
             // After the end of the connection, the other packets stay for the next connection.
             let error = errno
-            let isOver = state.outbox.isEmpty || ![EAGAIN, ENOBUFS, ENOMEM, ETOOMANYREFS].contains(error)
+            let isOver = state.outbox.isEmpty || ![EAGAIN, ENOBUFS, ENOMEM].contains(error)
             if isOver || error != EAGAIN { state.flush.take()?.invalidate() }
             if isOver { return }
             // A socket that is writable would begin the next attempt at once.
@@ -174,12 +169,12 @@ final class ControlConnection: Sendable {
 
     /// - Returns: The packets that were not sent.
     @discardableResult
-    func closed() -> [ControlMessage] {
+    func closed() -> Deque<ControlMessage> {
         state.withLock { state in
             state.isClosed = true
             control.waitingPackets.subtract(state.outbox.count, ordering: .relaxed)
             state.flush.take()?.invalidate()
-            return exchange(&state.outbox, with: []).map(\.message)
+            return exchange(&state.outbox, with: [])
         }
     }
 

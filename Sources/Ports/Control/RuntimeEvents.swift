@@ -4,7 +4,7 @@ typealias PeerRight = (port: PortID, address: ControlAddress, isWatched: Bool)
 /// The runtime, as control connections and channels use it. All calls come with no lock held. Calls of control
 /// connections come on the housekeeping thread.
 protocol RuntimeEvents: AnyObject, Sendable {
-    /// - Parameter descriptors: Those that came with the packet.
+    /// - Parameter descriptors: The descriptors that came with the packet.
     func received(_ message: ControlMessage, _ descriptors: [OwnedDescriptor], from peer: ControlConnection)
     func processDied(_ address: ControlAddress)
     /// A control connection was made. These ports have credit to return, to this peer or to others.

@@ -105,7 +105,7 @@ final class ServiceObservation: Sendable {
             found[pid]?.sent = taken
             found[pid]?.sinceEmpty = max(min(taken, 1), last.statistics.waiting &- known)
         }
-        let lanes = Set(port.laneSenders)
+        let lanes = port.laneSenders
         let most = found.sorted { $0.value.sent > $1.value.sent }.prefix(BoundedCoding.most)
         return most.enumerated().map { index, sender in
             let (pid, sent) = sender

@@ -59,7 +59,7 @@ struct Arrivals: ~Copyable {
     ///
     /// - Parameters:
     ///   - socket: The port's socket; nil after its end.
-    ///   - reports: The descriptors that may report something new. Those that are checked are removed.
+    ///   - reports: The descriptors that may report something new, without those that the call has checked.
     ///   - makesRoom: Set when the senders that wait for room have to be woken.
     /// - Returns: `nothing` when the list is closed and the socket is empty. Then the next message wakes the takers.
     mutating func next(_ socket: borrowing ZeroMQSocket?, _ reports: inout Reports, makesRoom: inout Bool) -> Next {
@@ -86,12 +86,8 @@ struct Arrivals: ~Copyable {
             reports = []
             return .nothing
         }
-        leftOfLanes -= 1
-        if leftOfLanes > 0 {
-            let next = nextOfLanes()
-            if !next.isNothing { return next }
-        }
-        leftOfLanes = Self.turn
+        let next = nextOfLanesInTurn()
+        if !next.isNothing { return next }
         if let frame = nextFrame(socket, reports.contains(.socket)) { return .frame(frame, sender: nil) }
         if reports.contains(.bells) { lanes.hear() }
         reports = []
@@ -102,6 +98,18 @@ struct Arrivals: ~Copyable {
 
     /// Takes nothing more from lanes.
     mutating func endLanes() { lanes.end() }
+
+    /// The next message of a lane, unless it is the socket's turn.
+    @inline(__always)
+    private mutating func nextOfLanesInTurn() -> Next {
+        leftOfLanes -= 1
+        if leftOfLanes > 0 {
+            let next = nextOfLanes()
+            if !next.isNothing { return next }
+        }
+        leftOfLanes = Self.turn
+        return .nothing
+    }
 
     private mutating func nextOfLanes() -> Next {
         guard let (lane, record) = lanes.look(Self.warn) else { return .nothing }
@@ -152,12 +160,8 @@ struct Arrivals: ~Copyable {
         changeTurns()
         guard !isLocalTurn || batch.isEmpty && !queue.hasMessages else { return .nothing }
         if !lanes.isEmpty {
-            leftOfLanes -= 1
-            if leftOfLanes > 0 {
-                let next = nextOfLanes()
-                if !next.isNothing { return next }
-            }
-            leftOfLanes = Self.turn
+            let next = nextOfLanesInTurn()
+            if !next.isNothing { return next }
         }
         if let frame = nextFrame(socket, reports.contains(.socket), isProbe: false) {
             return .frame(frame, sender: nil)

@@ -13,7 +13,7 @@ struct LaneIntake: ~Copyable {
 
     /// The records of one lane before another has its turn.
     private static let turn = 32
-    /// An open lane that was empty so often is closed. An open lane saves its sender the ring, but costs each look.
+    /// An open lane is closed after this number of empty looks. An open lane saves its sender the ring, but costs each look.
     private static let mostEmptyLooks = 64
 
     var isEmpty: Bool { lanes.isEmpty }

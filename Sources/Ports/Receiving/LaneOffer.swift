@@ -51,16 +51,14 @@ extension Receiver {
     ///   - isGone: Whether the last connection to the peer has ended.
     func endLanes(of peer: Incarnation, question: UInt64? = nil, isGone: Bool = false) {
         guard hasLanes.load(ordering: .relaxed) else { return }
-        let hasMore = state.withLock { state in
-            guard state.lifecycle.isOpen else { return false }
+        changeLanes { state in
+            guard state.lifecycle.isOpen else { return }
             for lane in state.arrivals.lanes.all where lane.peer == peer {
                 state.noteSent(by: lane)
                 if isGone { lane.loseMemories() }
             }
             state.arrivals.lanes.endWhenEmpty(of: peer, question: question)
-            return noteRecords(&state)
         }
-        if hasMore { tellOthers() }
     }
 
     /// Takes what waits in a peer's lane, and handles it, because the news of an end has come, which the messages precede.
@@ -86,9 +84,6 @@ extension Receiver {
         return true
     }
 
-    /// Whether another thread may have a message that it has not handled yet.
-    var isBeingTaken: Bool { state.withLock { $0.lifecycle.turnCount > 0 } }
-
     /// The peers whose lanes tell how much they have sent.
     func noteSentByLanes(of peers: Set<Incarnation>) {
         guard hasLanes.load(ordering: .relaxed) else { return }
@@ -99,42 +94,36 @@ extension Receiver {
         }
     }
 
-    /// The process ids of the peers with lanes.
-    var laneSenders: [pid_t] {
-        hasLanes.load(ordering: .relaxed) ? state.withLock { $0.arrivals.lanes.all.map(\.sender.pid) } : []
+    private var lanes: [LaneReceiver] {
+        hasLanes.load(ordering: .relaxed) ? state.withLock { $0.arrivals.lanes.all } : []
     }
 
+    /// The process ids of the peers with lanes.
+    var laneSenders: Set<pid_t> { Set(lanes.map(\.sender.pid)) }
+
     /// The peers with lanes.
-    var lanePeers: Set<Incarnation> {
-        hasLanes.load(ordering: .relaxed) ? Set(state.withLock { $0.arrivals.lanes.all.map(\.peer) }) : []
-    }
+    var lanePeers: Set<Incarnation> { Set(lanes.map(\.peer)) }
 
     /// A peer has handed over the memory of a message of its lane.
     func memoryCame(_ number: UInt64, _ descriptor: OwnedDescriptor?, of peer: Incarnation) {
         if descriptor == nil {
             log.warning("\(identity) lost a large message: there was no descriptor left for its memory")
         }
-        let hasMore = state.withLock { state in
-            state.arrivals.lanes.memoryCame(number, descriptor, of: peer)
-            return noteRecords(&state)
-        }
-        if hasMore { tellOthers() }
+        changeLanes { $0.arrivals.lanes.memoryCame(number, descriptor, of: peer) }
     }
 
     /// Looks again at lanes whose messages got no memory. Called some time later.
-    func retryLanes() {
+    func retryLanes() { changeLanes { $0.arrivals.lanes.openBlocked() } }
+
+    /// Changes lanes, and tells the takers when an open lane has a record then, which no bell reports.
+    private func changeLanes(_ change: (inout ReceiverState) -> Void) {
         let hasMore = state.withLock { state in
-            state.arrivals.lanes.openBlocked()
-            return noteRecords(&state)
+            change(&state)
+            guard state.lifecycle.isOpen, state.arrivals.lanes.hasRecords else { return false }
+            state.mayHaveMore = true
+            return true
         }
         if hasMore { tellOthers() }
-    }
-
-    /// - Returns: Whether an open lane has a record, which no bell reports.
-    private func noteRecords(_ state: inout ReceiverState) -> Bool {
-        guard state.arrivals.lanes.hasRecords else { return false }
-        state.mayHaveMore = true
-        return true
     }
 }
 

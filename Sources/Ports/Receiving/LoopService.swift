@@ -15,7 +15,7 @@ extension Receiver {
             try runLoop { () throws(RunLoopError) in try loop.add(source, forMode: mode) }
             let place = Place(loop: loop, mode: mode)
             let bells = state.withLock { state in
-                state.places.removeAll { $0.loop == nil || $0.mode == mode && $0.loop === loop }
+                state.removePlace(loop, mode)
                 state.places.append(place)
                 return state.bellSource
             }
@@ -81,7 +81,7 @@ extension Receiver {
     func remove(from loop: ThreadRunLoop, forMode mode: ThreadRunLoop.Mode = .default) {
         // A forked child shares the wait sets with its parent.
         let sources = state.withLockUnlessForked { state in
-            state.places.removeAll { $0.loop == nil || $0.mode == mode && $0.loop === loop }
+            state.removePlace(loop, mode)
             return [state.source, state.bellSource]
         }
         for case let source? in sources ?? [] { loop.remove(source, forMode: mode) }

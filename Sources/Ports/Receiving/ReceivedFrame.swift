@@ -73,9 +73,6 @@ final class ReceivedFrame: Sendable {
         laneSender ?? frame.withProperty("Peer-Address") { MessageSender(peerAddress: $0) } ?? nil
     }
 
-    /// Whether the frame has come by a lane.
-    var isOfLane: Bool { laneSender != nil }
-
     private func size(of index: Int, in bytes: UnsafeRawBufferPointer) -> (bytes: Int, isPort: Bool) {
         let field: UInt32 = bytes.little(at: header.sizesOffset + 4 * index)
         return (Int(field & ~Wire.portBit), field & Wire.portBit != 0)

@@ -166,8 +166,8 @@ final class Receiver: LocalPort, RegisteredPort {
         return take(needsHandler: needsHandler, source: source, waiter: waiter, &reports)
     }
 
-    /// - Parameter reports: The descriptors that have reported something since they were last checked. Those that are
-    ///   checked are removed.
+    /// - Parameter reports: The descriptors that have reported something since they were last checked, without those that
+    ///   the call has checked.
     func take(
         needsHandler: Bool = true, source: ThreadRunLoop.Source1?, waiter: (any Waiter)? = nil,
         _ reports: inout Arrivals.Reports
@@ -484,6 +484,11 @@ struct ReceiverState: ~Copyable {
     func watchedDescriptor() throws(PortError) -> Int32? {
         let own = try socket?.watchedDescriptor()
         return own == nil ? nil : both?.descriptor ?? own
+    }
+
+    /// Forgets a place, and those whose loops have ended.
+    mutating func removePlace(_ loop: ThreadRunLoop, _ mode: ThreadRunLoop.Mode) {
+        places.removeAll { $0.loop == nil || $0.mode == mode && $0.loop === loop }
     }
 
     /// Whether no message waits. The check silences the descriptor, so all takers have to be told if a message waits.

@@ -35,7 +35,7 @@ extension SendChannel {
             return state.queue.finish(probingUntil: .now + Self.probingTime)
         }
         for waiter in waiters { waiter.wake() }
-        // What was sent by a lane is with the owner already.
+        // The owner has the messages of a lane already.
         if !hasSocket || hasLane { tellFinished() } else if isFirst { probe() }
     }
 

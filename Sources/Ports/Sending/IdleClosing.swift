@@ -12,13 +12,7 @@ extension SendChannel {
     /// - Returns: Whether there is no room or no answer: then the connection may be lost.
     @discardableResult
     func closeIfIdle() -> Bool {
-        if let isClosed = closeIdleLane() {
-            if isClosed {
-                let question = state.withLock { $0.lane.question }
-                channels.control.send(.laneClosed(id.number, question: question), to: id.incarnation)
-            }
-            return false
-        }
+        if closesIdleLane() { return false }
         var (isProbed, mayBeLost) = (false, false)
         closeSocket { state in
             switch state.queue.closeIfIdle() {
@@ -43,20 +37,17 @@ extension SendChannel {
         return mayBeLost
     }
 
-    /// Closes a lane from which everything was taken.
-    /// - Returns: Whether it is closed; nil without a lane.
-    private func closeIdleLane() -> Bool? {
+    /// Closes the lane, if everything was taken from it.
+    /// - Returns: False without a lane.
+    private func closesIdleLane() -> Bool {
         let isClosed: Bool? = state.withLock { state in
-            if !state.lane.isOpen { return nil }
-            guard state.queue.waiters.isEmpty, state.lane.isDrained(), state.lane.close() else { return false }
-            state.queue.closeLane()
-            return true
+            state.lane.isOpen ? state.queue.waiters.isEmpty && closeDrainedLane(&state) : nil
         }
         if isClosed == true {
             log.debug("closed the idle lane to \(identity)")
             channels.connections.closed(self)
         }
-        return isClosed
+        return isClosed != nil
     }
 
     /// Closes the connections that are lost. The others are closed in a later round.

@@ -106,7 +106,7 @@ extension SendChannel {
         guard let owner = channels.control.existing(id.incarnation), owner.hasRoom else { return .full }
         guard let memory = Large.make(frame) else {
             // A limit on the size of files, or a filter of system calls, does not pass.
-            if [EFBIG, ENOSYS, EPERM, EACCES].contains(errno) { giveUpLane(&state) }
+            if [EFBIG, ENOSYS, EPERM, EACCES].contains(errno), closeDrainedLane(&state) { state.lane.refuse() }
             return .full
         }
         let number = state.lane.nextMemory()
@@ -118,13 +118,13 @@ extension SendChannel {
         }
     }
 
-    /// Goes on by ZeroMQ, once everything was taken from the lane.
-    private func giveUpLane(_ state: inout ChannelState) {
-        let question = state.lane.question
-        guard state.lane.isDrained(), state.lane.close() else { return }
-        state.lane.refuse()
+    /// Closes a lane from which everything was taken. The owner is told under the lock, and so before the next question.
+    /// - Returns: Whether the lane is closed.
+    func closeDrainedLane(_ state: inout ChannelState) -> Bool {
+        guard state.lane.isDrained(), state.lane.close() else { return false }
         state.queue.closeLane()
-        channels.control.send(.laneClosed(id.number, question: question), to: id.incarnation)
+        channels.control.send(.laneClosed(id.number, question: state.lane.question), to: id.incarnation)
+        return true
     }
 
     /// The receiver has ended the lane. The message was not sent, and nothing is lost. The next send connects again.
