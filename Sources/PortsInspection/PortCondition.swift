@@ -41,9 +41,10 @@ extension PortService {
             && !takers.isReceiverAway && takers.handlingThreads == 0 && queue.handled == 0
     }
 
-    /// Whether too many messages wait, and stay too many: half of the limit, or a hundred.
+    /// Whether too many messages wait, and stay too many: a quarter of the limit, or a hundred. A sender that waits for room
+    /// goes on when half of the limit is taken, and may be late.
     private var isFlooded: Bool {
-        min(queue.waiting, queue.waitingBefore) >= max(2, min(queue.limit / 2, 100))
+        min(queue.waiting, queue.waitingBefore) >= max(2, min(queue.limit / 4, 100))
     }
 
     /// The condition of the port.

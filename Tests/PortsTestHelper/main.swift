@@ -125,7 +125,7 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
 
     case "be-slow":
         // Takes its time for each message.
-        let port = try MachPort(queueLimit: 50) { _ in usleep(2_000) }
+        let port = try MachPort(queueLimit: 500) { _ in usleep(2_000) }
         try port.schedule(in: .current)
         try PortNameServer.shared.register(port, name: arguments.first ?? "")
         try runForEver()
