@@ -8,22 +8,19 @@ enum MessageEncoding {
     ) throws(PortError) -> OutgoingMessage {
         guard port.isLocal else { return .frame(try frame(message, kind: kind, request: request, to: port)) }
         let reply = message.replyPort?.channel
-        var size = 0
-        let components = message.components.map { component -> LocalMessage.Component in
-            switch component {
-            case .bytes(let bytes):
-                size += bytes.count
-                return .bytes(bytes)
-            case .port(let right):
-                size += right.channel.right.size
-                return .port(right.channel)
-            }
+        let components = message.components
+        let header = WireHeader(kind: kind, count: components.count, replySize: reply?.right.size ?? 0)
+        let size = try port.check(size: components.reduce(header.componentsOffset) { $0 + $1.size })
+        if components.count == 1 {
+            return .local(
+                LocalMessage(
+                    kind: kind, id: message.id, request: request, component: components[0].local, replyRight: reply,
+                    size: size))
         }
-        size += WireHeader(kind: kind, count: components.count, replySize: reply?.right.size ?? 0).componentsOffset
         return .local(
             LocalMessage(
-                kind: kind, id: message.id, request: request, components: components, replyRight: reply,
-                size: try port.check(size: size)))
+                kind: kind, id: message.id, request: request, components: components.map(\.local), replyRight: reply,
+                size: size))
     }
 
     /// A message of one component of bytes.
@@ -108,5 +105,23 @@ enum MessageEncoding {
 
     private static func write(_ right: WireRight?, to bytes: UnsafeMutableRawBufferPointer, at offset: Int) {
         right?.write(to: UnsafeMutableRawBufferPointer(rebasing: bytes[offset...]))
+    }
+}
+
+extension MachPort.Message.Component {
+    /// The component for a port of the same runtime.
+    fileprivate var local: LocalMessage.Component {
+        switch self {
+        case .bytes(let bytes): .bytes(bytes)
+        case .port(let right): .port(right.channel)
+        }
+    }
+
+    /// The size in a frame, in bytes, as long as a port is not exposed.
+    fileprivate var size: Int {
+        switch self {
+        case .bytes(let bytes): bytes.count
+        case .port(let right): right.channel.right.size
+        }
     }
 }

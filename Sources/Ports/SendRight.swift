@@ -36,7 +36,7 @@ extension MachPort {
         /// How messages travel from this process to the port; nil before the first message, and while nothing has
         /// been sent for a long time. Any thread may ask.
         public var carrier: Carrier? {
-            channel.isLocal ? .ownProcess : channel.hasLane ? .lane : channel.hasSocket ? .zeroMQ : nil
+            channel.isLocal ? .ownProcess : channel.hasLane ? .lane : channel.isOpen ? .zeroMQ : nil
         }
 
         /// False once the port is known to be invalid.

@@ -56,7 +56,7 @@ private enum World {
         for name in isNewRegistered ? ["before", "new"] : ["before"] {
             let found = try runtime.nameServer.port(forName: name, before: .patience)
             try found.send(MachPort.Message(), before: .patience)
-            #expect(waitUntil { found.channel.hasSocket && found.channel.waiterCount == 0 })
+            #expect(waitUntil { found.channel.isOpen && found.channel.waiterCount == 0 })
         }
         #expect(access(jail.path + sandbox.path, F_OK) != 0)
         withExtendedLifetime(owner) {}

@@ -50,19 +50,19 @@ import Testing
         func received() throws -> Int { try right.statistics(before: .patience).received }
         try send()
         channel.drained(0)
-        #expect(channel.hasSocket, "nobody has asked")
+        #expect(channel.isOpen, "nobody has asked")
         child.stop()
         channel.closeIfIdle()
         try send()
         child.signal(SIGCONT)
         #expect(try waitUntil { try received() == 2 })
-        #expect(channel.hasSocket, "something has followed")
+        #expect(channel.isOpen, "something has followed")
         channel.closeIfIdle()
-        #expect(waitUntil { !channel.hasSocket })
+        #expect(waitUntil { !channel.isOpen })
         #expect(right.isValid)
         try send()
         #expect(try waitUntil { try received() == 3 })
-        #expect(channel.hasSocket)
+        #expect(channel.isOpen)
     }
 
     @Test func `a connection is closed though nobody is just taking from its port, unless messages wait there`() throws
@@ -73,7 +73,7 @@ import Testing
         let sender = try runtime.nameServer.port(forName: "seldom")
         func closes() -> Bool {
             sender.channel.closeIfIdle()
-            return !sender.channel.hasSocket
+            return !sender.channel.isOpen
         }
         for id in 1...3 as ClosedRange<UInt32> {
             try sender.send(MachPort.Message(id: id), before: .patience)
@@ -82,7 +82,7 @@ import Testing
             {
                 #expect(!closes())
                 #expect(try sender.statistics(before: .patience).waiting == 1)
-                #expect(sender.channel.hasSocket)
+                #expect(sender.channel.isOpen)
             }
             #expect(try port.receive(before: .patience).id == id)
             #expect(waitUntil(closes))
@@ -126,12 +126,12 @@ import Testing
         child.stop()
         #expect(errorKind { try right.send(MachPort.Message(), before: .distantPast) } == "cannotConnect")
         // Nobody knows whether the owner will accept it later.
-        #expect(right.channel.hasSocket)
+        #expect(right.channel.isOpen)
         right.channel.closeIfIdle()
-        #expect(!right.channel.hasSocket)
+        #expect(!right.channel.isOpen)
         #expect(right.isValid)
         child.signal(SIGCONT)
         #expect(errorKind { try right.send(MachPort.Message(), before: .patience) } == "none")
-        #expect(right.channel.hasSocket)
+        #expect(right.channel.isOpen)
     }
 }

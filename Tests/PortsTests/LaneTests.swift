@@ -410,7 +410,7 @@ private final class Ends {
         try bad.send(MachPort.Message(id: 0))
         try right.send(MachPort.Message(id: 0))
         for _ in 0..<2 { _ = try port.receive(before: .patience) }
-        let bell = try #require(bad.channel.state.withLock { $0.lane.sender?.bell })
+        let bell = try #require(bad.channel.state.withLock { $0.lane.bell })
         switch way {
         case "read": _ = bell.hear()
         case "fill": while ringOnce(bell.descriptor) {}

@@ -74,7 +74,7 @@ import Testing
 
     @Test func `a message that is too large for the pool is never used again`() {
         let pool = MessagePool()
-        for (count, isKept) in [(0, true), (64, true), (4096, true), (4097, false), (1 << 20, false)] {
+        for (count, isKept) in [(0, true), (64, true), (65_536, true), (65_537, false), (1 << 20, false)] {
             let bytes = [UInt8](repeating: 1, count: count)
             var message = LocalMessage(id: 0, bytes: bytes.span.bytes, replyRight: nil, size: 0, from: pool)
             #expect(message.empty() == isKept, "\(count)")

@@ -14,12 +14,13 @@ import Testing
         let child: Child
         let file: String
 
-        init(_ words: String..., level: String, in sandbox: Sandbox) {
+        init(_ words: String..., level: String, lanes: String? = nil, in sandbox: Sandbox) {
             file = sandbox.file("\(words[0]).log")
             child = Child(
                 [
                     "/bin/sh", "-c", "export PORTS_LOG_LEVEL=\(level); exec \"$0\" \"$@\" 2>\(file)", Child.program,
-                ] + words, environment: ["PORTS_DIRECTORY": sandbox.path])
+                ] + words,
+                environment: ["PORTS_DIRECTORY": sandbox.path].merging(lanes.map { ["PORTS_LANES": $0] } ?? [:]) { $1 })
         }
 
         var lines: [Substring] { Target.lines(of: file) }
@@ -84,6 +85,17 @@ import Testing
         let text = "PORTS_LOG_LEVEL is “\(word)”, which is none of trace, debug, info, notice, warning, error, critical"
         if isTold { #expect(waitUntil { asker.tells(text) }) }
         // It is connected: the first line would have been before.
+        let control = sandbox.names.runtime.control
+        #expect(waitUntil { !control.watchers(of: port.port.id.number).isEmpty })
+        #expect(asker.lines.count == (isTold ? 1 : 0), "\(asker.lines)")
+    }
+
+    @Test(arguments: [("nver", true), ("never", false), ("", false)])
+    func `a word about lanes that is unknown is told once`(_ word: String, _ isTold: Bool) throws {
+        let port = try LocalMessagePort(name: "test", nameServer: sandbox.names)
+        let asker = Logging("ask-for-ever", level: "", lanes: word, in: sandbox)
+        let text = "PORTS_LANES is “\(word)”, and the only word that it takes is never"
+        if isTold { #expect(waitUntil { asker.tells(text) }) }
         let control = sandbox.names.runtime.control
         #expect(waitUntil { !control.watchers(of: port.port.id.number).isEmpty })
         #expect(asker.lines.count == (isTold ? 1 : 0), "\(asker.lines)")

@@ -157,7 +157,7 @@ import Testing
             #expect(
                 waitUntil(before: .now + .seconds(10)) {
                     SendChannel.closeLost([right.channel].filter { $0.closeIfIdle() })
-                    return !right.channel.hasSocket
+                    return !right.channel.isOpen
                 })
         }
     }

@@ -268,7 +268,7 @@ import Testing
         #expect(
             await waitUntil {
                 channels.allSatisfy { channel in
-                    channel.state.withLock { $0.queue.drainProbe != nil && $0.queue.probesUntil == nil }
+                    channel.state.withLock { $0.zeroMQ.drainProbe != nil && !$0.isProbing }
                 }
             })
         let former = try #require(watchers().first { $0.incarnation == senders[0].incarnation })

@@ -8,7 +8,7 @@ import Testing
     @Test(arguments: Script.all, [false, true])
     func `both loops tell the same story`(_ script: Script, isDriven: Bool) {
         var traces: (theirs: [String], ours: [String]) = ([], [])
-        for _ in 0..<(script.isTimed ? 5 : 1) {
+        for _ in 0..<(script.isTimed ? 10 : 1) {
             traces = (Self.play(script) { CFStage() }, Self.play(script) { OurStage(isDriven: isDriven) })
             if traces.ours == traces.theirs { break }
         }

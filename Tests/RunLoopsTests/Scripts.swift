@@ -482,9 +482,9 @@ extension Script {
         },
         Script("a repeating timer dated later in its own callout", timed: true) { s in
             s.watch("default")
-            s.timer("late", 0, every: 10) { if s.trace.all.count < 12 { s.redate("late", milliseconds: 45) } }
-            s.timer("mark", 30)
-            s.timer("end", 70) { s.stop() }
+            s.timer("late", 0, every: 40) { if s.trace.all.count < 12 { s.redate("late", milliseconds: 180) } }
+            s.timer("mark", 120)
+            s.timer("end", 280) { s.stop() }
             s.run("default", 5)
         },
         Script("a repeating timer dated into the past in its own callout", timed: true) { s in

@@ -1,3 +1,4 @@
+import Glibc
 import Ports
 import RunLoops
 
@@ -21,21 +22,25 @@ enum PortBenchmarks {
         let threads = Shared { try Team.inThreads(frame) }
         let processes = Shared { try Team.inProcesses(frame, directory) }
         return rows(threads, "two threads", [.apart, .together])
-            // Libzmq's own threads stand between the two ends, so that these are not together on one CPU either.
-            + rows(processes, "two processes", [.apart])
-            + polledRows(frame) + inFlightRows(threads, "two threads", [32])
+            // Libzmq's own threads stand between the two ends of raw sockets, on any CPU.
+            + rows(processes, "two processes", [.apart, .together])
+            + polledRows(frame, directory) + inFlightRows(threads, "two threads", [32])
             + inFlightRows(processes, "two processes", [32])
             + handOverRows(threads) + senderRows(threads) + fullQueueRows + crowdRows(frame) + memoryRows(frame)
             + lifeRows(frame, directory) + TypedPeer.rows + hostRows + foundationRows
     }
 
     /// Loops that stay awake for the next message.
-    private static func polledRows(_ frame: RawFrame) -> [Row] {
+    private static func polledRows(_ frame: RawFrame, _ directory: String) -> [Row] {
         let threads = Shared { try Team.polledThreads(frame) }
-        return [Placement.apart, .together].map { placement in
-            Row(part: "two threads", work: "round trip, loops polled for 50 µs", placement: placement, payload: 32) {
+        let processes = Shared { try Team.polledProcesses(frame, directory) }
+        return [
+            ("two threads", Placement.apart, threads), ("two threads", .together, threads),
+            ("two processes", .apart, processes),
+        ].map { part, placement, team in
+            Row(part: part, work: "round trip, loops polled for 50 µs", placement: placement, payload: 32) {
                 let work = Work(payload: 32, placement)
-                return try threads.value.contest(Work.roundTrip) { work.roundTrip($0) }
+                return try team.value.contest(Work.roundTrip) { work.roundTrip($0) }
             }
         }
     }
@@ -271,6 +276,15 @@ struct Team: Sendable {
         Team(members: [
             Member(name: "ours", contender: try PortPeer.inThread { try OurThread(pollingTime: .microseconds(50)) }),
             Member(name: raw, contender: try RawPeer.inThread("beside polled", frame)),
+        ])
+    }
+
+    static func polledProcesses(_ frame: RawFrame, _ directory: String) throws -> Team {
+        let folder = directory + "/polled"
+        guard mkdir(folder, 0o700) == 0 else { throw BenchError.system("mkdir", errno: errno) }
+        return Team(members: [
+            Member(name: "ours", contender: try PortPeer<OurThread>.inChild(pollingTime: .microseconds(50))),
+            Member(name: raw, contender: try RawPeer.inChild(folder, frame)),
         ])
     }
 

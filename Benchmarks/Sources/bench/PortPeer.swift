@@ -27,23 +27,26 @@ final class PortPeer<Host: PortHost>: HandingOver {
     }
 
     static var role: String { "ports" }
-    private static var askerName: String { "benchmark asker" }
+    private static func askerName(_ pollingTime: Duration) -> String {
+        "benchmark asker, polling for \(pollingTime / .microseconds(1))"
+    }
     var canBind: Bool { Host.isThread }
 
     /// To a child: it finds our port by its name, and tells us its own.
-    static func inChild() throws -> PortPeer where Host == OurThread {
-        let asker = try Asker(OurThread())
-        try PortNameServer.shared.register(asker.port, name: askerName)
-        let child = try Child(role)
+    /// - Parameter pollingTime: How long both ends' loops stay awake for the next message.
+    static func inChild(pollingTime: Duration = .zero) throws -> PortPeer where Host == OurThread {
+        let asker = try Asker(OurThread(pollingTime: pollingTime))
+        try PortNameServer.shared.register(asker.port, name: askerName(pollingTime))
+        let child = try Child("\(role) \(Int(pollingTime / .microseconds(1)))")
         let right = try asker.checkedIn()
         try asker.begin(with: right)
         return PortPeer(right, asker, child: child)
     }
 
     /// The child's side; does not return.
-    static func serve() throws where Host == OurThread {
-        let asker = try PortNameServer.shared.port(forName: askerName)
-        let host = try OurThread()
+    static func serve(pollingTime: Duration) throws where Host == OurThread {
+        let asker = try PortNameServer.shared.port(forName: askerName(pollingTime))
+        let host = try OurThread(pollingTime: pollingTime)
         let echo = try echo(answering: asker, on: host)
         try asker.send(MachPort.Message(replyPort: echo.sendRight))
         host.thread.join()

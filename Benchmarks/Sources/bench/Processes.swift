@@ -51,7 +51,8 @@ final class Child: Sendable {
         if words[0] == CrowdMemory.role { return try CrowdMemory.serve(words) }
         try endWithParent()
         switch (words[0], words.count) {
-        case (PortPeer<OurThread>.role, 1): try PortPeer<OurThread>.serve()
+        case (PortPeer<OurThread>.role, 2):
+            try PortPeer<OurThread>.serve(pollingTime: .microseconds(Int(words[1]) ?? 0))
         case (TypedPeer.role, 2): try TypedPeer.serve(words[1])
         case (RawPeer.role, 3): try RawPeer.serve(words[2], RawFrame(overhead: Int(words[1]) ?? 0))
         case (PacketPeer.role, 3): try PacketPeer.serve(words[2], RawFrame(overhead: Int(words[1]) ?? 0))

@@ -3,7 +3,7 @@ import Glibc
 import RunLoops
 
 /// One end of the pair of sockets beside a lane. The sender rings the receiver, whose ``BellSet`` hears it, and the
-/// receiver rings a sender that waits for room. Only these two processes have an end, so nobody else can take or block the ring.
+/// receiver rings a sender that waits for room. No other process has an end, so nobody else can take or block the ring.
 final class LaneBell: Sendable {
     private let end: OwnedDescriptor
     var descriptor: Int32 { end.number }
@@ -32,6 +32,13 @@ final class LaneBell: Sendable {
         case ENOMEM, ENOBUFS: false
         default: true
         }
+    }
+
+    /// Rings now, or when the kernel has memory for the ring.
+    @inline(never)
+    func ring(orLaterOn housekeeping: Housekeeping) {
+        if ring() { return }
+        housekeeping.perform(after: .milliseconds(10)) { self.ring(orLaterOn: housekeeping) }
     }
 
     /// Drops the rings that came.

@@ -27,7 +27,12 @@ public final class PortRuntime: Sendable {
     }
 
     /// False with `PORTS_LANES=never`, which keeps a process to ZeroMQ.
-    private static var environmentAllowsLanes: Bool { getenv("PORTS_LANES").map { String(cString: $0) } != "never" }
+    private static let environmentAllowsLanes: Bool = {
+        guard let word = getenv("PORTS_LANES").map({ String(cString: $0) }), !word.isEmpty else { return true }
+        if word == "never" { return false }
+        log.warning("PORTS_LANES is \(word.quoted), and the only word that it takes is never")
+        return true
+    }()
 
     /// The default registry directory of the runtime.
     public let directory: String

@@ -26,17 +26,10 @@ extension SendChannel {
     /// Finishes the channel, because the port is about to end. Nothing more is sent, and the owner learns when
     /// everything has arrived. Called on the housekeeping thread.
     func finish() {
-        let (isFirst, waiters) = state.withLock { state in
-            // A socket that has sent nothing is closed.
-            if state.queue.lifecycle == .connecting {
-                state.socket = nil
-                _ = state.lane.giveUpAsking()
-            }
-            return state.queue.finish(probingUntil: .now + Self.probingTime)
-        }
+        let (isFirst, waiters) = state.withLock { $0.finish(probingUntil: .now + Self.probingTime) }
         for waiter in waiters { waiter.wake() }
         // The owner has the messages of a lane already.
-        if !hasSocket || hasLane { tellFinished() } else if isFirst { probe() }
+        if !isOpen || hasLane { tellFinished() } else if isFirst { probe() }
     }
 
     /// The time for probing. An owner answers much sooner, and a malicious one must not get more time.
@@ -47,7 +40,7 @@ extension SendChannel {
     /// Sends drain probes until one is answered. The socket may have no room for a probe, and an answer may be lost
     /// with a control connection.
     private func probe() {
-        guard state.withLock({ $0.queue.mayProbe() && $0.socket != nil }) else { return }
+        guard state.withLock({ $0.mayProbe() && $0.zeroMQ.isOpen }) else { return }
         closeIfIdle()
         channels.control.housekeeping.perform(after: .milliseconds(20)) { [weak self] in self?.probe() }
     }
@@ -78,11 +71,7 @@ extension SendChannel {
 
     /// Closes the socket after ``stopSending()``. libzmq may use the milliseconds to flush.
     func close(linger milliseconds: Int32) {
-        state.withLock { state in
-            if !isLocal { try? state.socket?.set(.linger(milliseconds)) }
-            state.socket = nil
-            _ = state.lane.close()
-        }
+        state.withLock { $0.close(linger: milliseconds) }
         invalidated.dropHandlers()
     }
 
@@ -104,12 +93,7 @@ extension SendChannel {
     func end(_ end: SendState.Lifecycle) {
         let waiters = state.withLock { state in
             localQueue?.refuse()
-            // The bell ends with the port's own socket.
-            if end != .closed, !isLocal {
-                state.socket = nil
-                _ = state.lane.close()
-            }
-            return state.queue.end(end)
+            return state.end(end)
         }
         for waiter in waiters { waiter.wake() }
     }

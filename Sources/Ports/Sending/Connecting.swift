@@ -10,19 +10,15 @@ extension SendChannel {
 
     /// The path of the other process's socket, if something was sent to it.
     var usedPath: String? {
-        !isLocal && state.withLock { $0.queue.mayHaveSent && $0.socket != nil } ? socketPath : nil
+        state.withLock { $0.queue.mayHaveSent && $0.zeroMQ.isOpen } ? socketPath : nil
     }
 
     /// Notes when the connection of a socket that has sent something was first missed.
     ///
     /// - Returns: That time, and the path of the socket; nil without such a socket, or when the connection is open.
     func noteMissed() -> (since: MonotonicInstant, path: String)? {
-        guard let path = usedPath, state.withLock({ $0.connection })?.isOpen != true else { return nil }
-        return state.withLock { state in
-            let since = state.missedSince ?? .now
-            state.missedSince = since
-            return (since, path)
-        }
+        guard let path = usedPath else { return nil }
+        return state.withLock { $0.zeroMQ.isKnownOpen ? nil : ($0.zeroMQ.miss(), path) }
     }
 
     /// The longest time that the notice of a port's end takes, after the port's socket was removed.
@@ -38,22 +34,16 @@ extension SendChannel {
         switch channels.connectedSockets.connection(to: path, since: since) {
         case .unknown: return false
         case .connected(let found):
-            state.withLock { ($0.connection, $0.missedSince) = (found, nil) }
+            state.withLock { $0.zeroMQ.note(found) }
             return false
-        case .notConnected: state.withLock { $0.connection = nil }
+        case .notConnected: state.withLock { $0.zeroMQ.note(nil) }
         }
         // A port that ends removes its path before its connections end, and the notice of its end may wait for this
         // very thread. Without this check, the end of the port would be taken for a lost connection.
         guard access(path, F_OK) == 0 || (since + Self.endPatience).hasPassed else { return false }
         // Checked last, because a process that is killed begins to exit before the kernel closes its sockets.
         guard channels.control.isAlive(id.incarnation) else { return false }
-        let waiters = state.withLock { state -> [any Waiter]? in
-            // Another thread may have made another socket.
-            guard state.missedSince == since, state.queue.loseConnection(sentCount: count) else { return nil }
-            state.socket = nil
-            state.missedSince = nil
-            return state.queue.waiters
-        }
+        let waiters = state.withLock { $0.loseConnection(missedSince: since, sentCount: count) }
         guard let waiters else { return false }
         log.warning("lost the connection to \(identity), and the messages on their way there")
         for waiter in waiters { waiter.wake() }
@@ -135,9 +125,8 @@ extension SendChannel {
         }
         state.withLock { state in
             guard state.queue.lifecycle == .unconnected else { return }
-            swap(&state.socket, &made)
-            (state.connection, state.missedSince) = (nil, nil)
-            state.queue.connect(origin: owner.ownOrigin)
+            state.zeroMQ.open(made.take(), origin: owner.ownOrigin)
+            state.queue.connect()
         }
         log.debug("opened a socket to \(identity)")
         channels.connections.opened(self)

@@ -1,10 +1,9 @@
-import ZeroMQ
-
 // Closing an idle connection. Messages on their way would be lost with the socket, or overtaken by messages of the next
 // one. So the port is first asked whether it has taken everything.
 
 extension SendChannel {
-    var hasSocket: Bool { state.withLock { $0.socket != nil || $0.lane.isOpen } }
+    /// Whether there is a way to the port of another process.
+    var isOpen: Bool { state.withLock { $0.isOpen } }
     var hasLane: Bool { state.withLock { $0.lane.isOpen } }
 
     /// Closes the connection, now or when the answer to a drain probe comes.
@@ -12,42 +11,32 @@ extension SendChannel {
     /// - Returns: Whether there is no room or no answer: then the connection may be lost.
     @discardableResult
     func closeIfIdle() -> Bool {
-        if closesIdleLane() { return false }
-        var (isProbed, mayBeLost) = (false, false)
-        closeSocket { state in
-            switch state.queue.closeIfIdle() {
-            case .nothing: return false
-            case .close: return true
-            case .wait:
-                (isProbed, mayBeLost) = (true, true)
-                return false
-            case .probe:
-                let number = UInt64.random(in: 0 ... .max)
-                mayBeLost = true
-                if var frame = try? ZeroMQFrame(drainProbe: number, origin: state.queue.origin),
-                    (try? state.socket?.sendNow(&frame)) == true
-                {
-                    state.queue.noteProbe(number)
-                    (isProbed, mayBeLost) = (true, false)
-                }
-                return false
-            }
+        let step = state.withLock { state in
+            let step = state.closeIfIdle()
+            // Under the lock, and so before the next question.
+            if step == .closedLane { tellLaneClosed(&state) }
+            return step
         }
-        if isProbed { channels.control.send(.probed(id.number), to: id.incarnation) }
-        return mayBeLost
+        switch step {
+        case .nothing: return false
+        case .closed, .closedLane:
+            noteClosed()
+            return false
+        case .probed: tellProbed()
+        case .waits(let isProbed): if isProbed { tellProbed() }
+        }
+        return step != .probed
     }
 
-    /// Closes the lane, if everything was taken from it.
-    /// - Returns: False without a lane.
-    private func closesIdleLane() -> Bool {
-        let isClosed: Bool? = state.withLock { state in
-            state.lane.isOpen ? state.queue.waiters.isEmpty && closeDrainedLane(&state) : nil
-        }
-        if isClosed == true {
-            log.debug("closed the idle lane to \(identity)")
-            channels.connections.closed(self)
-        }
-        return isClosed != nil
+    private func tellProbed() { channels.control.send(.probed(id.number), to: id.incarnation) }
+
+    func tellLaneClosed(_ state: inout ChannelState) {
+        channels.control.send(.laneClosed(id.number, question: state.lane.question), to: id.incarnation)
+    }
+
+    private func noteClosed() {
+        log.debug("closed the idle connection to \(identity)")
+        channels.connections.closed(self)
     }
 
     /// Closes the connections that are lost. The others are closed in a later round.
@@ -60,27 +49,7 @@ extension SendChannel {
 
     /// The port has answered a drain probe: everything before it was taken.
     func drained(_ number: UInt64) {
-        // An older probe's answer does not cover the last messages.
-        closeSocket { $0.queue.drained(number) }
-        if isFinishing, !hasSocket { tellFinished() }
-    }
-
-    private func closeSocket(if decide: (inout ChannelState) -> Bool) {
-        let isClosed = state.withLock { state in
-            guard decide(&state) else { return false }
-            state.socket = nil
-            return true
-        }
-        guard isClosed else { return }
-        log.debug("closed the idle socket to \(identity)")
-        channels.connections.closed(self)
-    }
-}
-
-extension ZeroMQFrame {
-    fileprivate init(drainProbe number: UInt64, origin: UInt32) throws(ZeroMQError) {
-        let header = WireHeader(kind: .drainProbe, request: number, origin: origin)
-        try self.init(count: header.componentsOffset)
-        withUnsafeMutableBytes { header.write(to: $0) }
+        if state.withLock({ $0.drained(number) }) { noteClosed() }
+        if isFinishing, !isOpen { tellFinished() }
     }
 }

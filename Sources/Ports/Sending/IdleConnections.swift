@@ -54,7 +54,7 @@ final class IdleConnections: Sendable {
     /// The channel has closed its connection. Another thread may have opened a new one since.
     func closed(_ channel: SendChannel) {
         let former = state.withLock { state in
-            guard !channel.hasSocket, state.open[channel.id]?.channel === channel else { return nil as SendChannel? }
+            guard !channel.isOpen, state.open[channel.id]?.channel === channel else { return nil as SendChannel? }
             state.open[channel.id] = nil
             return state.closed.updateValue(channel, forKey: channel.id)
         }

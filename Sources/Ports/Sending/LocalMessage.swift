@@ -7,11 +7,18 @@ struct LocalMessage: @unchecked Sendable {
     /// are aligned for all numbers.
     private final class Storage: ManagedBuffer<Fields, UInt64> {}
 
+    private enum Parts {
+        /// One component of bytes, behind the fields.
+        case behind
+        /// Components that are handed over and not copied. One needs no array.
+        case one(Component)
+        case several([Component])
+    }
+
     private struct Fields {
         /// The address of another message in a chain.
         var link: UInt = 0
-        /// The components, which are handed over and not copied; nil for one component, which is behind the fields.
-        var components: [Component]?
+        var parts = Parts.behind
         var replyRight: SendChannel?
         var request: UInt64 = 0
         var size: UInt32
@@ -93,9 +100,21 @@ struct LocalMessage: @unchecked Sendable {
         kind: Wire.Kind, id: UInt32, request: UInt64, components: [Component], replyRight: SendChannel?,
         size: UInt32
     ) {
+        self.init(kind: kind, id: id, request: request, parts: .several(components), replyRight: replyRight, size: size)
+    }
+
+    /// Makes a message of one component, which is not copied.
+    init(
+        kind: Wire.Kind, id: UInt32, request: UInt64, component: Component, replyRight: SendChannel?, size: UInt32
+    ) {
+        self.init(kind: kind, id: id, request: request, parts: .one(component), replyRight: replyRight, size: size)
+    }
+
+    private init(
+        kind: Wire.Kind, id: UInt32, request: UInt64, parts: Parts, replyRight: SendChannel?, size: UInt32
+    ) {
         let made = Storage.create(minimumCapacity: 0) { _ in
-            Fields(
-                components: components, replyRight: replyRight, request: request, size: size, id: id, kind: kind)
+            Fields(parts: parts, replyRight: replyRight, request: request, size: size, id: id, kind: kind)
         }
         storage = unsafeDowncast(made, to: Storage.self)
     }
@@ -110,25 +129,37 @@ struct LocalMessage: @unchecked Sendable {
     /// The size that the message would have as a frame. Limits count it.
     var size: Int { Int(fields.pointee.size) }
 
-    var componentCount: Int { fields.pointee.components?.count ?? 1 }
-    var components: [Component] { fields.pointee.components ?? [.bytes(Array(soleComponent))] }
+    var componentCount: Int { if case .several(let components) = fields.pointee.parts { components.count } else { 1 } }
 
-    /// Lets `body` read a component of bytes in place.
-    @inline(__always) func readBytes(ofComponent index: Int, _ body: (UnsafeRawBufferPointer) -> Void) {
-        if let components = fields.pointee.components {
-            guard components.indices.contains(index), case .bytes(let bytes) = components[index] else { return }
-            bytes.withUnsafeBytes(body)
-        } else if index == 0 {
-            body(soleComponent)
+    var components: [Component] {
+        switch fields.pointee.parts {
+        case .behind: [.bytes(Array(soleComponent))]
+        case .one(let component): [component]
+        case .several(let components): components
         }
     }
 
-    /// The right in a component; nil for bytes, or past the last component.
+    /// A component that was handed over; nil behind the last.
+    private func component(_ index: Int) -> Component? {
+        switch fields.pointee.parts {
+        case .behind: nil
+        case .one(let component): index == 0 ? component : nil
+        case .several(let components): components.indices.contains(index) ? components[index] : nil
+        }
+    }
+
+    /// Lets `body` read a component of bytes in place.
+    @inline(__always) func readBytes(ofComponent index: Int, _ body: (UnsafeRawBufferPointer) -> Void) {
+        if case .behind = fields.pointee.parts {
+            if index == 0 { body(soleComponent) }
+        } else if case .bytes(let bytes)? = component(index) {
+            bytes.withUnsafeBytes(body)
+        }
+    }
+
+    /// The right in a component; nil for bytes, or behind the last component.
     func right(ofComponent index: Int) -> SendChannel? {
-        guard let components = fields.pointee.components, components.indices.contains(index),
-            case .port(let right) = components[index]
-        else { return nil }
-        return right
+        if case .port(let right)? = component(index) { right } else { nil }
     }
 
     /// Drops the message's references.

@@ -8,7 +8,7 @@ import Synchronization
 struct MessagePool: ~Copyable, Sendable {
     /// The chains of messages by size, for the sender that has set ``isTaken``.
     private struct Chains: ~Copyable {
-        var newest = InlineArray<7, UInt>(repeating: 0)
+        var newest = InlineArray<11, UInt>(repeating: 0)
         var byteCount = 0
 
         /// Adds the message at an address.
@@ -39,7 +39,7 @@ struct MessagePool: ~Copyable, Sendable {
         /// - Parameter capacity: The bytes to hold; nil when messages of that size are not kept.
         init?(capacity: Int) {
             shift = capacity <= 64 ? 0 : UInt8(truncatingIfNeeded: 58 - (capacity - 1).leadingZeroBitCount)
-            if shift >= 7 { return nil }
+            if shift >= 11 { return nil }
         }
     }
 
@@ -51,6 +51,8 @@ struct MessagePool: ~Copyable, Sendable {
 
     /// The most bytes that stay in the pool of a port without messages.
     static let mostIdle = 16_384
+    /// Beyond this number of bytes, a message that is given back is freed.
+    private static let most = 8 << 20
 
     init() {
         chains = .allocate(capacity: 1)
@@ -92,13 +94,17 @@ struct MessagePool: ~Copyable, Sendable {
         var message = returned.value.exchange(0, ordering: .acquiring)
         while message != 0 {
             let next = LocalMessage.link(of: message)
-            chains.pointee.add(message)
+            if chains.pointee.byteCount < Self.most {
+                chains.pointee.add(message)
+            } else {
+                _ = LocalMessage(released: message)
+            }
             message = next
         }
     }
 
     private func trim(to byteCount: Int) {
-        for index in (0..<7).reversed() {
+        for index in (0..<11).reversed() {
             let size = SizeClass(capacity: 64 << index)
             while chains.pointee.byteCount > byteCount, let size,
                 LocalMessage(released: chains.pointee.removeFirst(size)) != nil

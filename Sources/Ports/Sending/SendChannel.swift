@@ -24,20 +24,6 @@ final class SendChannel: Sendable {
     let localQueue: LocalQueue?
     let channels: ChannelTable
 
-    struct ChannelState: ~Copyable {
-        var queue: SendState
-        /// Nil unless the queue is connecting or connected.
-        var socket: ZeroMQSocket?
-        /// The socket's connection, once it was looked up, which takes a system call for each descriptor.
-        var connection: LocalSocket.Connection?
-        /// The time since which the socket's connection has been missed; nil once it was found.
-        var missedSince: MonotonicInstant?
-        /// The time of the last check of the owner and the connection by a sender without time left.
-        var lastLook = MonotonicInstant.distantPast
-        var lane = LaneConnection()
-        weak var localPort: (any LocalPort)?
-    }
-
     let state: Lock<ChannelState>
     /// The known facts about the port besides its id. They have a lock of their own, because errors are made under the
     /// other.
@@ -52,8 +38,8 @@ final class SendChannel: Sendable {
         self.localQueue = localQueue
         self.channels = channels
         sentBefore = sentCount
-        let queue = SendState(byteLimit: right.byteLimit, isLocal: localQueue != nil, sentCount: sentCount)
-        state = Lock(ChannelState(queue: queue))
+        state = Lock(
+            ChannelState(isLocal: localQueue != nil, byteLimit: right.byteLimit, sentCount: sentCount))
     }
 
     /// A channel to a port that is gone.
@@ -121,9 +107,9 @@ final class SendChannel: Sendable {
         guard hasShortWay else { return false }
         return state.withLock { state in
             guard !state.lane.isOpen, state.queue.isConnected, state.queue.mayTry(isLast: false),
-                (try? state.socket?.send(&frame)) == true
+                state.zeroMQ.sendNow(&frame)
             else { return false }
-            state.queue.noteSent(0)
+            state.queue.noteSent()
             return true
         }
     }
@@ -192,7 +178,7 @@ final class SendChannel: Sendable {
 
     func deadlines(_ deadline: MonotonicInstant) -> Deadlines {
         Deadlines(
-            send: deadline, connect: max(deadline, .now + .seconds(1)), losses: state.withLock { $0.queue.losses })
+            send: deadline, connect: max(deadline, .now + .seconds(1)), losses: state.withLock { $0.zeroMQ.losses })
     }
 
     /// The period in which the first waiter for room checks the connection, because libzmq does not report its loss.
@@ -209,24 +195,14 @@ final class SendChannel: Sendable {
     /// Throws when a waiter has no time left, or its connection is lost. Otherwise closes a socket that was never
     /// accepted.
     func prepareRetry(of waiter: some Waiter, _ deadlines: Deadlines) throws(PortError) {
-        let (isConnected, isOver, looks) = state.withLock { state in
-            let now = MonotonicInstant.now
-            let isOver = (state.queue.isConnected ? deadlines.send : deadlines.connect) <= now
-            if !isOver, !state.lane.isAsked, state.queue.isFirst(waiter), state.queue.retryUnaccepted() {
-                state.socket = nil
-            }
-            // When many deadlines pass together, one check suffices.
-            let looks = !isOver || state.lastLook + .milliseconds(100) < now
-            if looks { state.lastLook = now }
-            return (state.queue.isConnected, isOver, looks)
+        let pause = state.withLock { $0.pause(of: waiter, deadlines.send, deadlines.connect) }
+        guard pause.isConnected else {
+            if pause.isOver { throw .cannotConnect(port: identity, reason: "its owner accepts no connection") }
+            return
         }
-        if isConnected {
-            if looks { _ = noAnswer(.sendTimedOut(port: identity)) }
-            if looks, dropLostConnection() { throw .connectionLost(port: identity) }
-            if isOver { throw .sendTimedOut(port: identity) }
-        } else if isOver {
-            throw .cannotConnect(port: identity, reason: "its owner accepts no connection")
-        }
+        if pause.looks { _ = noAnswer(.sendTimedOut(port: identity)) }
+        if pause.looks, dropLostConnection() { throw .connectionLost(port: identity) }
+        if pause.isOver { throw .sendTimedOut(port: identity) }
     }
 
     /// Returns the error of a send or a request that has ended without success. The owner may be dead, and is checked.
@@ -241,7 +217,7 @@ final class SendChannel: Sendable {
         try Fork.check()
         return try state.withLock { (state) throws(PortError) -> NextStep in
             try state.queue.check(.becameInvalid(port: identity))
-            if deadlines.losses != state.queue.losses { throw .connectionLost(port: identity) }
+            if deadlines.losses != state.zeroMQ.losses { throw .connectionLost(port: identity) }
             let limit = state.queue.isConnected ? deadlines.send : deadlines.connect
             guard state.queue.isFirst(waiter) else { return .wait(nil, until: limit) }
             localQueue?.askForRoom()
@@ -254,42 +230,47 @@ final class SendChannel: Sendable {
                 return .wait(state.lane.roomDescriptor, until: min(limit, .now + period))
             }
             let isConnecting = state.queue.lifecycle == .connecting
-            let retry = min(limit, isConnecting ? state.queue.acceptDeadline : .now + Self.lookPeriod)
+            let retry = min(limit, isConnecting ? state.zeroMQ.acceptDeadline : .now + Self.lookPeriod)
             // The port wakes the waiter, and the socket's descriptor does not.
-            if state.queue.lacksCredit { return .wait(nil, until: retry) }
-            guard let descriptor = try state.socket?.watchedDescriptor() else { return .connect }
+            if state.credit.isLacking { return .wait(nil, until: retry) }
+            guard let descriptor = try state.zeroMQ.watchedDescriptor() else { return .connect }
             return .wait(descriptor, until: retry)
         }
     }
 
-    /// Sends if there is a socket, credit and room.
+    /// Sends if there is a way with room.
     private func trySend(_ message: inout OutgoingMessage, _ state: inout ChannelState) throws(PortError) -> Bool {
         try connectBell(&state)
-        if state.lane.isOpen { return trySendByLane(&message, &state) }
-        let size = right.byteLimit == 0 ? 0 : message.size
-        guard state.queue.takeCredit(size) else { return false }
+        let size = right.byteLimit == 0 || state.lane.isOpen ? 0 : message.size
         let text = hasShortWay || !Log.tellsMessages ? nil : message.text
-        let isSent: Bool
+        guard state.lane.isOpen || state.credit.allows(size), try carry(&message, &state) else {
+            state.queue.isFull = true
+            return false
+        }
+        state.credit.use(size)
+        state.queue.noteSent()
+        if let text { logSent(text) }
+        return true
+    }
+
+    /// - Returns: False without room, or without a way.
+    private func carry(_ message: inout OutgoingMessage, _ state: inout ChannelState) throws(PortError) -> Bool {
         switch consume message {
         case .local(let local):
             message = .local(local)
             let outcome = localQueue?.push(local)
             if outcome == .opened { ring(&state) }
-            isSent = outcome == .queued || outcome == .opened
+            return outcome == .queued || outcome == .opened
         case .frame(var frame):
-            if right.byteLimit > 0 { Wire.setOrigin(state.queue.origin, of: &frame) }
-            let result: Result<Bool, PortError>
-            do throws(PortError) {
-                result = .success(try state.socket?.sendNow(&frame) == true)
-            } catch {
-                result = .failure(error)
+            let isSent: Result<Bool, PortError>
+            if state.lane.isOpen {
+                isSent = .success(sendByLane(frame, &state))
+            } else {
+                isSent = state.zeroMQ.send(&frame, tellsOrigin: right.byteLimit > 0)
             }
             message = .frame(frame)
-            isSent = try result.get()
+            return try isSent.get()
         }
-        if isSent { state.queue.noteSent(size) } else { state.queue.isFull = true }
-        if isSent, let text { logSent(text) }
-        return isSent
     }
 
     // MARK: Inside the runtime
@@ -314,14 +295,14 @@ final class SendChannel: Sendable {
     func connectBell() throws(PortError) { try state.withLock { (state) throws(PortError) in try connectBell(&state) } }
 
     private func connectBell(_ state: inout ChannelState) throws(PortError) {
-        guard let localQueue, state.socket == nil else { return }
-        state.socket = try channels.sockets.makeBell(of: id)
+        guard let localQueue, state.bell == nil else { return }
+        state.bell = try channels.sockets.makeBell(of: id)
         state.queue.connect()
         localQueue.open()
     }
 
     /// Gives up the bell of a port that is gone.
-    func takeBell() -> ZeroMQSocket? { state.withLock { isLocal ? $0.socket.take() : nil } }
+    func takeBell() -> ZeroMQSocket? { state.withLock { $0.bell.take() } }
 
     /// Returns when no bell is being connected.
     func waitForBell() { state.withLock { _ in } }
@@ -330,7 +311,7 @@ final class SendChannel: Sendable {
     private func ring(_ state: inout ChannelState) {
         guard var bell = try? Wire.bell(channels.mark) else { return }
         // The socket has no high-water mark. It fails only when the runtime is ending.
-        _ = try? state.socket?.send(&bell)
+        _ = try? state.bell?.send(&bell)
     }
 
     /// The port has taken messages, and senders wait for room.
@@ -360,16 +341,12 @@ final class SendChannel: Sendable {
         next?.wake()
     }
 
-    func returnCredit(_ bytes: Int) { state.withLock { $0.queue.returnCredit(bytes) }?.wake() }
-
-    func controlConnectionChanged() {
-        let waiter = state.withLock { state in
-            // The answer may be lost.
-            if state.lane.giveUpAsking() { state.queue.closeLane() }
-            return state.queue.controlConnectionChanged() ?? state.queue.waiters.first
-        }
-        waiter?.wake()
+    /// The port has returned credit.
+    func returnCredit(_ bytes: Int) {
+        state.withLock { $0.credit.giveBack(bytes) ? $0.queue.waiters.first : nil }?.wake()
     }
+
+    func controlConnectionChanged() { state.withLock { $0.controlConnectionChanged() }?.wake() }
 
     // MARK: Requests
 

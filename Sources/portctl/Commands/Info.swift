@@ -36,7 +36,10 @@ struct Info: ParsableCommand {
                 ("name", found.name.escaped), ("port", "number \(found.port.id.number) of its owner"),
                 ("owner", "process \(found.pid)"),
                 ("program", found.shownProgram), ("uid", "\(found.uid)"), ("named", named),
-                ("queue", "\(found.queueLimit) messages of each sender, and as many in the sender’s process"),
+                (
+                    "queue",
+                    "\(found.queueLimit) messages of each sender; by ZeroMQ as many again in the sender’s process"
+                ),
                 ("bytes", found.byteLimit.map { "\($0) of each sender" } ?? "any number"),
                 ("largest", "messages of \(found.messageLimit) bytes"),
                 ("waiting", statistics.map { messages($0.waiting) } ?? "its owner does not say"),

@@ -1,0 +1,205 @@
+import RunLoops
+import ZeroMQ
+
+/// The state of a channel, which its lock guards: who sends, and the way to the port. A channel to a port of another process
+/// has a lane or a connection of ZeroMQ, never both.
+struct ChannelState: ~Copyable {
+    var queue: SendState
+    var lane = LaneConnection()
+    var zeroMQ = ZeroMQConnection()
+    var credit: Credit
+    /// Wakes the takers of a port of this runtime.
+    var bell: ZeroMQSocket?
+    weak var localPort: (any LocalPort)?
+    /// The time of the last check of the owner and the connection by a sender without time left.
+    private var lastLook = MonotonicInstant.distantPast
+    /// The end of the probing of a finishing port; nil when it is not probed.
+    private var probesUntil: MonotonicInstant?
+
+    init(isLocal: Bool, byteLimit: Int = 0, sentCount: Int = 0) {
+        queue = SendState(isLocal: isLocal, sentCount: sentCount)
+        credit = Credit(limit: byteLimit)
+    }
+
+    /// Whether there is a way to a port of another process.
+    var isOpen: Bool { lane.isOpen || zeroMQ.isOpen }
+
+    // MARK: Waiting
+
+    /// A waiter has waited for a while. Closes a socket that the owner has not accepted in time.
+    /// - Parameters:
+    ///   - send: The waiter's deadline on a connection.
+    ///   - connect: Its deadline without one.
+    /// - Returns: Whether there is a connection, whether the deadline has passed, and whether the waiter has to look after the
+    ///   owner and the connection.
+    mutating func pause(
+        of waiter: some Waiter, _ send: MonotonicInstant, _ connect: MonotonicInstant
+    ) -> (isConnected: Bool, isOver: Bool, looks: Bool) {
+        let now = MonotonicInstant.now
+        let isOver = (queue.isConnected ? send : connect) <= now
+        if !isOver, !lane.isAsked, queue.isFirst(waiter) { retryUnaccepted() }
+        // When many deadlines pass together, one check suffices.
+        let looks = !isOver || lastLook + .milliseconds(100) < now
+        if looks { lastLook = now }
+        return (queue.isConnected, isOver, looks)
+    }
+
+    /// Gives up a socket that the owner has not accepted in time.
+    mutating func retryUnaccepted() {
+        guard queue.lifecycle == .connecting else { return }
+        queue.disconnect()
+        zeroMQ.giveUp()
+    }
+
+    /// A control connection to the owner has begun or ended.
+    /// - Returns: The waiter to wake.
+    mutating func controlConnectionChanged() -> (any Waiter)? {
+        // The answer may be lost.
+        _ = giveUpAsking()
+        zeroMQ.loseAnswer()
+        credit.giveBackAll()
+        return queue.waiters.first
+    }
+
+    // MARK: Asking for a lane
+
+    /// - Returns: Whether a lane is awaited, and the number of the question to send, if there is one.
+    mutating func askForLane() -> (isAsked: Bool, question: UInt64?) {
+        if lane.isRefused { return (false, nil) }
+        guard queue.lifecycle == .unconnected else { return (true, nil) }
+        queue.connect()
+        return (true, lane.ask())
+    }
+
+    /// - Returns: Whether an answer was awaited.
+    mutating func giveUpAsking() -> Bool {
+        guard lane.giveUpAsking() else { return false }
+        queue.disconnect()
+        return true
+    }
+
+    /// The owner has answered the question for a lane.
+    /// - Parameter made: Nil when the owner makes none, or this process cannot map it.
+    /// - Returns: Whether the lane is used, and the waiter to wake.
+    mutating func answer(_ question: UInt64, with made: consuming LaneSender?) -> (isUsed: Bool, waiter: (any Waiter)?)
+    {
+        guard lane.giveUpAsking(question), queue.lifecycle == .connecting else { return (false, nil) }
+        if let made {
+            lane.open(made)
+            queue.accept()
+            return (true, queue.waiters.first)
+        }
+        lane.refuse()
+        queue.disconnect()
+        return (false, queue.waiters.first)
+    }
+
+    // MARK: Losing
+
+    /// The connection of ZeroMQ is lost with the messages on their way.
+    /// - Parameters:
+    ///   - since: The time since which it was missed.
+    ///   - count: The messages that had been sent when the loss was noticed.
+    /// - Returns: The waiters to wake; nil when something was sent since, or there is another connection.
+    mutating func loseConnection(missedSince since: MonotonicInstant?, sentCount count: Int) -> [any Waiter]? {
+        guard queue.lifecycle == .connected, queue.sentCount == count, zeroMQ.lose(missedSince: since) else {
+            return nil
+        }
+        queue.disconnect()
+        credit.giveBackAll()
+        return queue.waiters
+    }
+
+    /// The receiver has ended the lane. Nothing is lost, and the next send connects again.
+    mutating func loseLane() { if lane.close() { queue.disconnect() } }
+
+    // MARK: Closing an idle connection
+
+    enum IdleStep: Equatable {
+        case nothing
+        case closed
+        /// The lane was closed, and its owner does not know yet.
+        case closedLane
+        /// A drain probe was sent.
+        case probed
+        /// There is no room for a probe, or no answer to one: the connection may be lost.
+        case waits(isProbed: Bool)
+    }
+
+    /// Closes an idle connection, or asks the port whether it has taken everything. Otherwise messages could be lost, or
+    /// overtaken by those of the next connection. A lane tells by itself.
+    mutating func closeIfIdle() -> IdleStep {
+        guard queue.isIdle else { return .nothing }
+        if lane.isOpen { return queue.waiters.isEmpty && closeDrainedLane() ? .closedLane : .nothing }
+        if queue.lifecycle == .connecting {
+            // Nothing was sent.
+            guard !lane.isAsked else { return .nothing }
+            queue.disconnect()
+            zeroMQ.close()
+            return .closed
+        }
+        guard queue.mayHaveSent else { return .nothing }
+        if zeroMQ.isProbed(sentCount: queue.sentCount) { return .waits(isProbed: true) }
+        return zeroMQ.probe(sentCount: queue.sentCount) ? .probed : .waits(isProbed: false)
+    }
+
+    /// Closes the lane, if everything was taken from it.
+    /// - Returns: Whether the lane is closed.
+    mutating func closeDrainedLane() -> Bool {
+        guard lane.isDrained(), lane.close() else { return false }
+        queue.disconnect()
+        return true
+    }
+
+    /// The port has answered a drain probe.
+    /// - Returns: Whether the socket was closed, because the port has taken everything.
+    mutating func drained(_ number: UInt64) -> Bool {
+        guard queue.mayHaveSent, queue.isIdle, zeroMQ.drained(number, sentCount: queue.sentCount) else { return false }
+        queue.disconnect()
+        return true
+    }
+
+    // MARK: The end
+
+    /// Sends nothing more to a port that is about to end.
+    /// - Parameter deadline: The end of the probing.
+    /// - Returns: Whether probing begins with this call, and the waiters to wake.
+    mutating func finish(probingUntil deadline: MonotonicInstant) -> (isFirst: Bool, waiters: [any Waiter]) {
+        // A socket that has sent nothing is closed.
+        if queue.lifecycle == .connecting {
+            zeroMQ.close()
+            _ = lane.giveUpAsking()
+        }
+        defer { probesUntil = deadline }
+        return (probesUntil == nil, queue.finish())
+    }
+
+    /// Whether another drain probe may be sent to a port that finishes.
+    mutating func mayProbe() -> Bool {
+        if queue.lifecycle != .finishing || probesUntil?.hasPassed != false { probesUntil = nil }
+        return probesUntil != nil
+    }
+
+    /// Whether a finishing port is probed, and whether it was.
+    var isProbing: Bool { probesUntil != nil }
+
+    /// Ends sending, for good.
+    /// - Returns: The waiters to wake.
+    mutating func end(_ end: SendState.Lifecycle) -> [any Waiter] {
+        // The bell ends with the port's own socket, and the messages on their way go on until ``close(linger:)``.
+        if end != .closed { closeWays() }
+        return queue.end(end)
+    }
+
+    /// - Parameter milliseconds: libzmq may use them to flush.
+    mutating func close(linger milliseconds: Int32) {
+        zeroMQ.close(linger: milliseconds)
+        closeWays()
+        bell = nil
+    }
+
+    private mutating func closeWays() {
+        zeroMQ.close()
+        lane.close()
+    }
+}
