@@ -1,7 +1,8 @@
 import RunLoopLocks
 import RunLoops
 
-/// Reports changes in a registry directory. The watcher has one inotify instance while anybody listens.
+/// Reports changes in a registry directory. The watcher has one inotify instance while anybody listens, and a second
+/// longer, because the kernel takes milliseconds to close one.
 final class RegistryWatcher: Sendable {
     enum Change {
         case entry(String)
@@ -33,12 +34,16 @@ final class RegistryWatcher: Sendable {
     private struct State {
         var handlers: [ObjectIdentifier: Handler] = [:]
         var source: ThreadRunLoop.Source1?
+        /// Whether ``stopIfUnused()`` will be called.
+        var isLeaving = false
     }
 
     private let housekeeping: Housekeeping
     private let state = Lock(State())
 
     init(_ housekeeping: Housekeeping) { self.housekeeping = housekeeping }
+
+    deinit { if !Fork.isChild { state.withLock { $0.source }?.invalidate() } }
 
     /// Reports changes in the folder of names, on the housekeeping thread, or on the thread that made a port invalid.
     func listen(to names: String, in directory: String, _ handler: @escaping Handler) throws(PortError) -> Listener {
@@ -62,8 +67,18 @@ final class RegistryWatcher: Sendable {
 
     private func remove(_ listener: ObjectIdentifier) {
         // The handler is released after the lock.
-        let (_, unused) = state.withLock { state in
-            (state.handlers.removeValue(forKey: listener), state.handlers.isEmpty ? state.source.take() : nil)
+        let (_, isUnused) = state.withLock { state in
+            let handler = state.handlers.removeValue(forKey: listener)
+            let isUnused = state.handlers.isEmpty && state.source != nil
+            return (handler, isUnused && !exchange(&state.isLeaving, with: true))
+        }
+        if isUnused { housekeeping.perform(after: .seconds(1)) { [weak self] in self?.stopIfUnused() } }
+    }
+
+    private func stopIfUnused() {
+        let unused = state.withLock { state in
+            state.isLeaving = false
+            return state.handlers.isEmpty ? state.source.take() : nil
         }
         unused?.invalidate()
     }
