@@ -40,7 +40,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
     }
 
     init(
-        _ limits: PortLimits, _ nameServer: PortNameServer, _ handler: Receiver.Handler?,
+        _ limits: PortLimits, _ nameServer: PortNameServer, _ handler: ReceivedMessage.Handler?,
         requests: TakenRequests? = nil
     ) throws(PortError) {
         try Fork.check()
@@ -61,7 +61,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
     public var queueLimit: Int { Int(receiver.channel.right.queueLimit) }
 
     /// The bytes of one sender's messages that wait before the sender waits; nil for any number.
-    public var byteLimit: Int? { receiver.hasByteLimit ? receiver.channel.right.byteLimit : nil }
+    public var byteLimit: Int? { receiver.channel.right.byteLimit > 0 ? receiver.channel.right.byteLimit : nil }
 
     /// The largest message that the port takes, in bytes, components and a few dozen bytes of frame together.
     public var messageLimit: Int { receiver.channel.right.limit }
@@ -72,7 +72,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
     /// The name, else the number, and the owner: see ``PortIdentity/description``.
     public var description: String { identity.description }
 
-    static func messageHandler(_ handler: @escaping Handler) -> Receiver.Handler {
+    static func messageHandler(_ handler: @escaping Handler) -> ReceivedMessage.Handler {
         { (message: consuming ReceivedMessage) in
             // Requests and replies belong to message ports.
             if message.header.kind == .message { handler(Message(message)) } else { message.refuse() }
@@ -97,12 +97,12 @@ public final class MachPort: Sendable, CustomStringConvertible {
 
     /// Removes the port from a loop's mode. The corresponding method is NSPort's `removeFromRunLoop:forMode:`.
     public func remove(from loop: ThreadRunLoop, forMode mode: ThreadRunLoop.Mode = .default) {
-        receiver.remove(from: loop, forMode: mode)
+        receiver.takers.remove(from: loop, forMode: mode)
     }
 
     /// Whether a loop handles the port's messages in a mode.
     public func isScheduled(in loop: ThreadRunLoop, forMode mode: ThreadRunLoop.Mode = .default) -> Bool {
-        receiver.isScheduled(in: loop, forMode: mode)
+        receiver.takers.areScheduled(in: loop, forMode: mode)
     }
 
     /// Sets the dispatch queue that handles the port's messages, one at a time. It takes the place of the former queue; nil
@@ -122,7 +122,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
     }
 
     /// The malformed frames that were dropped.
-    public var malformedCount: Int { receiver.malformedCount }
+    public var malformedCount: Int { receiver.intake.totals.malformed }
 
     /// Whether the port can receive. The corresponding property is NSPort's `valid`.
     public var isValid: Bool { receiver.isValid }

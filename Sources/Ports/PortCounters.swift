@@ -55,9 +55,10 @@ extension PortRuntime {
             guard let found = statistics ?? port.look(isComplete: false).statistics else { continue }
             counters.ports += 1
             counters.waiting += found.waiting
-            for name in port.serviceNames {
+            for name in port.exposure.serviceNames {
                 counters.named[name] = PortCounters.Port(
-                    id: port.id, received: found.received, waiting: found.waiting, dropped: port.malformedCount)
+                    id: port.id, received: found.received, waiting: found.waiting, dropped: port.intake.totals.malformed
+                )
             }
         }
         let totals = ports.totals

@@ -35,7 +35,7 @@ public final class PortDescriptor<Port: PollablePort>: Sendable {
         fileDescriptor = service.descriptor
     }
 
-    deinit { receiver.remove(service) }
+    deinit { receiver.takers.remove(service) }
 
     /// Calls a handler when the port becomes invalid, unless it is cancelled before.
     package func watchEnd(_ handler: @escaping @Sendable () -> Void) -> InvalidationWatch {

@@ -63,7 +63,7 @@ func waitWithFewDescriptors() throws -> Never {
     check(first.wait(until: .now + .seconds(20)), "no task")
     // A thread that waits since before the limit.
     let earlier = Helper { Result { try early.receive(before: .distantFuture).id } }
-    check(waitUntil(before: .now + .seconds(20)) { early.receiver.state.withLock { $0.waiters.count } == 1 }, "no wait")
+    check(waitUntil(before: .now + .seconds(20)) { early.receiver.takers.look.waiters.count == 1 }, "no wait")
     var limit = rlimit(rlim_cur: 1, rlim_max: 1)
     setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
     // Wakes the thread in vain.

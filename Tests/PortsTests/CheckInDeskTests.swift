@@ -39,7 +39,7 @@ import Testing
         let (launcher, other) = (runtimes.0.nameServer, runtimes.1.nameServer)
         let (parent, mine) = (try MachPort(nameServer: launcher), try MachPort(nameServer: other))
         // The welcome has no room yet.
-        let worker = runtimes.0.channels.channel(to: try mine.receiver.exposedRight())
+        let worker = runtimes.0.channels.channel(to: try mine.receiver.exposure.exposedRight())
         let waiter = ThreadWaiter()
         worker.join(waiter)
         let expectation = CheckInExpectation("it", pid: getpid(), parent: parent.sendRight)

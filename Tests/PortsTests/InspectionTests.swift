@@ -197,13 +197,13 @@ import Testing
 
         let taken = try MachPort()
         let task = Task { try await taken.receive() }
-        #expect(await waitUntil { taken.receiver.state.withLock { $0.waiters.count } == 1 })
+        #expect(await waitUntil { taken.receiver.takers.look.waiters.count == 1 })
         #expect(try await taken.sendRight.service().takers.waitingTasks == 1)
         task.cancel()
         _ = await task.result
 
         let thread = Helper { () -> Bool in (try? taken.receive(before: .patience)) != nil }
-        #expect(await waitUntil { taken.receiver.state.withLock { $0.waiters.count } == 1 })
+        #expect(await waitUntil { taken.receiver.takers.look.waiters.count == 1 })
         let waited = try await taken.sendRight.service()
         #expect(waited.takers.waitingThreads == 1)
         #expect(waited.condition == .served)
@@ -493,7 +493,7 @@ import Testing
         let (right, runtime) = try stranger(to: port)
         // More than the flood, in all.
         for _ in 0..<20_000 { try right.send(MachPort.Message(), before: .patience) }
-        #expect(waitUntil { port.receiver.totals.taken == 20_000 })
+        #expect(waitUntil { port.receiver.intake.totals.taken == 20_000 })
         isSlow.withLock { $0 = true }
         let feeder = Child("bytes", "10000", "10", in: sandbox)
         func isBlamed(_ hasEnded: Bool) -> Bool {

@@ -346,7 +346,7 @@ import Testing
         try right.send(MachPort.Message())
         let kept = PortRuntime.shared.ports.port(right.id.number)
         #expect(kept?.isValid == true)
-        kept?.remove(from: thread.loop)
+        kept?.takers.remove(from: thread.loop, forMode: .default)
         #expect(isGone.wait(until: .patience))
         thread.stop()
     }

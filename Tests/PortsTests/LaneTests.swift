@@ -295,7 +295,7 @@ private final class Ends {
                 kept.append(thread)
             }
             if taker == "thread" || taker == "task" {
-                #expect(waitUntil { port.receiver.state.withLock { !$0.waiters.isEmpty } })
+                #expect(waitUntil { port.receiver.takers.haveWaiters })
             }
             try right.send(MachPort.Message(id: 1))
             #expect(right.channel.hasLane)

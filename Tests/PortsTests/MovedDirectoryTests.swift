@@ -90,7 +90,7 @@ import Testing
         let directory = Movable(sandbox)
         let (one, other) = (runtime(), PortRuntime(directory: directory.path))
         let port = try MachPort(nameServer: other.nameServer)
-        let right = MachPort.SendRight(one.channels.channel(to: try port.receiver.exposedRight()))
+        let right = MachPort.SendRight(one.channels.channel(to: try port.receiver.exposure.exposedRight()))
         directory.moveAway()
         #expect(errorKind { try right.channel.connectToOwner(before: .patience) } == "cannotConnect")
         #expect(right.isValid)

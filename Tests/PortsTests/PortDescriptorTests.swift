@@ -97,8 +97,8 @@ import Testing
             guard !isSet.withLock({ exchange(&$0, with: true) }) else { return }
             port.setHandler { _ in count.withLock { $0 += 1 } }
         }
-        port.receiver.add(other)
-        defer { port.receiver.remove(other) }
+        port.receiver.takers.add(other)
+        defer { port.receiver.takers.remove(other) }
         try port.sendRight.send(MachPort.Message(id: 1))
         while isReadable(descriptor.fileDescriptor) { try descriptor.handle() }
         #expect(isSet.withLock { $0 })

@@ -39,8 +39,8 @@ import Testing
         try sandbox.names.register(port, name: "port")
         try await port.sendRight.send(MachPort.Message())
         let (receiver, sender) = (port.receiver, Incarnation.random())
-        receiver.note(sent: 2, by: sender)
-        receiver.senderDied(sender, ProcessIdentity(pid: 1, program: "sender"))
+        receiver.counts.withLock { $0.note(sent: 2, by: sender) }
+        receiver.counts.withLock { $0.senderDied(sender, ProcessIdentity(pid: 1, program: "sender")) }
         for pid in 2...4 as ClosedRange<Int32> {
             receiver.unaskedSenderDied(ProcessIdentity(pid: pid, program: "asker"))
         }

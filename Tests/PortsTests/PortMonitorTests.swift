@@ -10,7 +10,7 @@ import Testing
 @Suite(.ownThread) struct PortMonitorTests {
     let sandbox = Sandbox()
 
-    private func isMonitored(_ port: MachPort) -> Bool { port.receiver.state.withLock { $0.tapped != nil } }
+    private func isMonitored(_ port: MachPort) -> Bool { !port.receiver.intake.taps.isEmpty }
 
     @Test func `messages that a loop handles are seen, also by another process, until nobody looks`() throws {
         let (port, other) = (try MachPort(nameServer: sandbox.names) { _ in }, try MachPort())
@@ -20,7 +20,7 @@ import Testing
         let right = try runtime.nameServer.port(forName: "monitored", before: .patience)
         try port.sendRight.send(MachPort.Message(id: 1))
         // The loop has taken it before anybody looks.
-        #expect(waitUntil { port.receiver.totals.taken == 1 })
+        #expect(waitUntil { port.receiver.intake.totals.taken == 1 })
         var monitor: PortMonitor? = try PortMonitor(right, before: .patience)
         let components: [MachPort.Message.Component] = [.bytes([1, 2, 3]), .port(other.sendRight), .bytes([])]
         try port.sendRight.send(MachPort.Message(id: 5, components))
@@ -256,7 +256,7 @@ import Testing
             let port = try MachPort(nameServer: runtime.nameServer) { _ in }
             try runtime.nameServer.register(port, name: "ending")
             monitor = try PortMonitor(asker.nameServer.port(forName: "ending", before: .patience), before: .patience)
-            tap = port.receiver.state.withLock { $0.tapped?.taps.all.first as? PortTap }
+            tap = port.receiver.intake.taps.first as? PortTap
             #expect(tap != nil)
         }
         #expect(waitUntil { tap == nil })

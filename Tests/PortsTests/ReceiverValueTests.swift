@@ -46,14 +46,13 @@ import Testing
         let (one, other, now) = (Incarnation.random(), Incarnation.random(), MonotonicInstant.now)
         counts.note(sent: 5, by: one)
         counts.note(sent: 7, by: other)
-        counts.noteTaken()
-        #expect(counts.statistics(ownSent: 1, isEmpty: false, now: now) == .init(received: 1, waiting: 12))
+        #expect(counts.statistics(taken: 1, ownSent: 1, isEmpty: false, now: now) == .init(received: 1, waiting: 12))
         counts.note(sent: 6, by: one)
         counts.senderDied(one, ProcessIdentity(pid: 7, program: "x"))
         #expect(counts.knownSenderCount == 1)
         #expect(counts.ended.map(\.sinceEmpty) == [6])
         #expect(counts.ended.first?.sender.program == "x")
-        #expect(counts.statistics(ownSent: 1, isEmpty: false, now: now) == .init(received: 1, waiting: 13))
+        #expect(counts.statistics(taken: 1, ownSent: 1, isEmpty: false, now: now) == .init(received: 1, waiting: 13))
         // Whoever has only looked the name up displaces nobody.
         for pid in Int32(100)..<200 { counts.unaskedSenderDied(ProcessIdentity(pid: pid, program: "y")) }
         #expect(counts.ended.contains { $0.sender.program == "x" })
@@ -66,19 +65,18 @@ import Testing
         counts.note(sent: 3, by: .random())
         for wait in [0, 1000] {
             let then = now + .milliseconds(wait)
-            #expect(counts.statistics(ownSent: 0, isEmpty: true, now: then) == .init(received: 0, waiting: 3))
+            #expect(counts.statistics(taken: 0, ownSent: 0, isEmpty: true, now: then) == .init(received: 0, waiting: 3))
         }
         let then = now + .milliseconds(1001)
-        #expect(counts.statistics(ownSent: 0, isEmpty: true, now: then) == .init(received: 0, waiting: 0))
-        #expect(counts.statistics(ownSent: 1, isEmpty: true, now: then) == .init(received: 0, waiting: 1))
+        #expect(counts.statistics(taken: 0, ownSent: 0, isEmpty: true, now: then) == .init(received: 0, waiting: 0))
+        #expect(counts.statistics(taken: 0, ownSent: 1, isEmpty: true, now: then) == .init(received: 0, waiting: 1))
     }
 
     @Test func `what was sent before the queue was empty does not wait`() {
         var counts = StatisticsCounts()
         let (one, other) = (Incarnation.random(), Incarnation.random())
-        for _ in 0..<12 { counts.noteTaken() }
         counts.note(sent: 10, by: one)
-        _ = counts.statistics(ownSent: 2, isEmpty: true, now: .now)
+        _ = counts.statistics(taken: 12, ownSent: 2, isEmpty: true, now: .now)
         #expect(counts.sinceEmpty(by: one) == 0)
         #expect(counts.sinceEmpty(ownSent: 2) == 0)
         counts.note(sent: 11, by: one)
@@ -94,7 +92,7 @@ import Testing
         }
         #expect(counts.ended.count == 16)
         #expect(counts.ended.last?.sender.pid == 100)
-        _ = counts.statistics(ownSent: 3, isEmpty: true, now: .now)
+        _ = counts.statistics(taken: 12, ownSent: 3, isEmpty: true, now: .now)
         #expect(counts.ended.isEmpty)
     }
 
@@ -102,10 +100,9 @@ import Testing
         var counts = StatisticsCounts()
         counts.note(sent: .max, by: .random())
         counts.note(sent: .max, by: .random())
-        #expect(counts.statistics(ownSent: 0, isEmpty: false, now: .now).waiting >= 1)
+        #expect(counts.statistics(taken: 0, ownSent: 0, isEmpty: false, now: .now).waiting >= 1)
         counts = StatisticsCounts()
-        counts.noteTaken()
-        #expect(counts.statistics(ownSent: 0, isEmpty: false, now: .now) == .init(received: 1, waiting: 1))
+        #expect(counts.statistics(taken: 1, ownSent: 0, isEmpty: false, now: .now) == .init(received: 1, waiting: 1))
     }
 
     // MARK: Credit

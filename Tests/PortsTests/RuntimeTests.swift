@@ -46,7 +46,7 @@ import Testing
         let thread = isQueue ? nil : try served(port)
         if isQueue { try port.setQueue(DispatchQueue(label: "test")) }
         let rights = try others.map { try $0.nameServer.port(forName: "test") }
-        let descriptor = try port.receiver.state.withLock { try $0.socket?.watchedDescriptor() ?? -1 }
+        let descriptor = port.receiver.takers.socketDescriptor ?? -1
         for number in rights.indices {
             try rights[number].send(MachPort.Message(id: UInt32(number)), before: .patience)
             // Seen or not, the frame has come by then.

@@ -62,7 +62,7 @@ import Testing
 
     @Test func `what a sender says to have sent and never comes is given up`() throws {
         let port = try MachPort()
-        port.receiver.note(sent: 3, by: .random())
+        port.receiver.counts.withLock { $0.note(sent: 3, by: .random()) }
         #expect(port.receiver.look().statistics == .init(received: 0, waiting: 3))
         #expect(waitUntil { port.receiver.look().statistics == .init(received: 0, waiting: 0) })
         try port.sendRight.send(MachPort.Message())
@@ -70,18 +70,18 @@ import Testing
     }
 
     @Test func `a count that comes late does not look like messages that wait`() {
-        var counts = StatisticsCounts()
+        var (counts, taken) = (StatisticsCounts(), 0)
         let began = MonotonicInstant.now
         func statistics(after seconds: Int) -> PortStatistics {
-            counts.statistics(ownSent: 0, isEmpty: true, now: began + .seconds(seconds))
+            counts.statistics(taken: taken, ownSent: 0, isEmpty: true, now: began + .seconds(seconds))
         }
         // What a sender has sent is taken before the sender has said so.
-        for _ in 0..<3 { counts.noteTaken() }
+        taken += 3
         #expect(statistics(after: 0) == .init(received: 3, waiting: 0))
         counts.note(sent: 3, by: .random())
         #expect(statistics(after: 0) == .init(received: 3, waiting: 0))
         // Another sender is never asked.
-        for _ in 0..<2 { counts.noteTaken() }
+        taken += 2
         #expect(statistics(after: 1) == .init(received: 5, waiting: 0))
         #expect(statistics(after: 3) == .init(received: 5, waiting: 0))
         counts.note(sent: 1, by: .random())

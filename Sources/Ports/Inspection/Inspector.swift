@@ -76,7 +76,7 @@ final class Inspector: Sendable {
             return count < Self.mostRecorders
         }
         guard mayBegin else { return answer.send(.busy) }
-        let recording = RecordingSender(of: port.places.map(\.loop), to: answer)
+        let recording = RecordingSender(of: port.takers.look.places.map(\.loop), to: answer)
         let end: @Sendable () -> Void = { [weak self, weak recording] in
             if recording?.end() == true { self?.recordings.withLock { $0 -= 1 } }
         }

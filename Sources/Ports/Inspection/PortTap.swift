@@ -36,7 +36,7 @@ final class PortTap: MessageTap {
             state.monitors.append(monitor)
             return true
         }
-        if isAdded { port.object?.addTap(self) }
+        if isAdded { port.object?.intake.addTap(self) }
         return isAdded
     }
 
@@ -47,7 +47,7 @@ final class PortTap: MessageTap {
             state.monitors.removeAll { $0 === monitor }
             return former > 0 && state.monitors.isEmpty
         }
-        if isLast { port.object?.removeTap(self) }
+        if isLast { port.object?.intake.removeTap(self) }
         return isLast
     }
 

@@ -37,10 +37,11 @@ final class ServiceObservation: Sendable {
         takeSnapshot { [self] first in
             guard let first else { return report(nil) }
             _ = port.timeSinceTaken
-            let takers = port.takers
+            let takers = port.takers.look
             let loops = takers.places.map(loop)
             // There is nothing to observe.
-            if first.statistics.waiting == 0, takers.turnCount == takers.waiters.count(where: { $0 is ThreadWaiter }),
+            if first.statistics.waiting == 0,
+                port.intake.turnCount == takers.waiters.count(where: { $0 is ThreadWaiter }),
                 loops.allSatisfy({ $0.busyFor == nil }), port.requests?.isEmpty != false,
                 port.iteratingTasks.load(ordering: .relaxed) <= takers.waiters.count(where: { $0 is TaskWaiter }),
                 port.requests?.oneWay.isEmpty != false
@@ -48,11 +49,11 @@ final class ServiceObservation: Sendable {
                 return report(service(first, first, takers, loops, [:]))
             }
             let sample = TakenSample()
-            port.addTap(sample)
+            port.intake.addTap(sample)
             inspector.context.housekeeping.perform(after: duration) { [self] in
-                port.removeTap(sample)
+                port.intake.removeTap(sample)
                 takeSnapshot { [self] last in
-                    let takers = port.takers
+                    let takers = port.takers.look
                     report(last.map { service(first, $0, takers, takers.places.map(loop), sample.counts) })
                 }
             }
@@ -66,7 +67,7 @@ final class ServiceObservation: Sendable {
     }
 
     private var senders: [pid_t: Sent] {
-        let (counts, own) = (port.counts, port.channel.acceptedCount)
+        let (counts, own) = (port.counts.withLock { $0 }, port.channel.acceptedCount)
         var senders = [getpid(): Sent(sent: own, sinceEmpty: counts.sinceEmpty(ownSent: own))]
         func add(_ sent: Int, _ sinceEmpty: Int, of pid: pid_t) {
             senders[pid, default: Sent()].sent += sent
@@ -119,7 +120,7 @@ final class ServiceObservation: Sendable {
     }
 
     private func service(
-        _ first: Snapshot, _ last: Snapshot, _ takers: Receiver.Takers, _ loops: [PortService.Loop],
+        _ first: Snapshot, _ last: Snapshot, _ takers: Takers.Look, _ loops: [PortService.Loop],
         _ taken: [pid_t: Int]
     ) -> PortService {
         let iteratingTasks = port.iteratingTasks.load(ordering: .relaxed)
@@ -128,14 +129,15 @@ final class ServiceObservation: Sendable {
         let requests = RequestsInProgress(port.requests, inspector, inHand: note)
         var service = PortService(
             takers: .init(
-                hasHandler: takers.hasHandler, loops: loops, queue: takers.queue,
+                hasHandler: port.intake.hasHandler, loops: loops,
+                queue: takers.queue.map { .init(label: $0.label.bounded, isBusy: $0.isBusy) },
                 waitingThreads: takers.waiters.count { $0 is ThreadWaiter },
                 waitingTasks: takers.waiters.count { $0 is TaskWaiter }, servingTasks: requests.servingTasks,
                 iteratingTasks: iteratingTasks,
                 // Tasks in `for await` have a count of their own, and a port of a loop or a queue needs no receiver.
                 isReceiverAway: iteratingTasks + receivers == 0 && loops.isEmpty && takers.queue == nil
                     && port.isReceiverAway.load(ordering: .relaxed),
-                descriptors: takers.waiters.count { $0 is PollService }, handlingThreads: takers.turnCount,
+                descriptors: takers.waiters.count { $0 is PollService }, handlingThreads: port.intake.turnCount,
                 handlers: requests.handlers),
             queue: .init(
                 received: last.statistics.received, waiting: last.statistics.waiting,
@@ -203,39 +205,9 @@ extension PortService.Takers {
 }
 
 extension Receiver {
-    /// The loops, queues, threads and tasks that could take a port's messages.
-    fileprivate struct Takers {
-        let hasHandler: Bool
-        let places: [(loop: ThreadRunLoop, modes: [ThreadRunLoop.Mode])]
-        let queue: PortService.Takers.Queue?
-        let waiters: [any Waiter]
-        let turnCount: Int
-    }
-
-    fileprivate var takers: Takers {
-        let (hasHandler, source, queue, waiters, turnCount) = state.withLock { state in
-            (
-                state.handlers.message != nil || state.handlers.ofDelegate != nil, state.source, state.queue,
-                state.waiters, state.lifecycle.turnCount
-            )
-        }
-        return Takers(
-            hasHandler: hasHandler, places: source?.places ?? [],
-            queue: queue.map { PortService.Takers.Queue(label: $0.label.bounded, isBusy: $0.isBusy) }, waiters: waiters,
-            turnCount: turnCount)
-    }
-
-    fileprivate var counts: StatisticsCounts { state.withLock { $0.counts } }
-
     /// A lower bound for the time since the last message was taken: the time since the first observation after that.
     fileprivate var timeSinceTaken: Duration {
-        state.withLock { state in
-            let now = MonotonicInstant.now
-            if state.seen?.taken != state.counts.taken { state.seen = (state.counts.taken, now) }
-            return state.seen?.since.duration(to: now) ?? .zero
-        }
+        let taken = intake.totals.taken
+        return counts.withLock { $0.timeSinceTaken(taken) }
     }
-
-    /// The loops that have the port, and the modes.
-    var places: [(loop: ThreadRunLoop, modes: [ThreadRunLoop.Mode])] { state.withLock { $0.source }?.places ?? [] }
 }

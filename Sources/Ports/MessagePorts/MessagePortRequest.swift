@@ -24,7 +24,7 @@ public struct MessagePortRequest: Sendable {
 
     static func handler(
         _ handler: (@Sendable (MessagePortRequest) -> Void)?, _ taken: TakenRequests
-    ) -> Receiver.Handler? {
+    ) -> ReceivedMessage.Handler? {
         guard let handler else { return nil }
         return { message in
             if let request = MessagePortRequest(message, taken) { handler(request) }

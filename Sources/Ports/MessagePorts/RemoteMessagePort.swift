@@ -194,9 +194,9 @@ public struct RemoteMessagePort: Sendable, CustomStringConvertible {
         isSent = true
 
         // A nested request leaves the port to the outer request.
-        let isScheduled = port.isScheduled(in: loop, forMode: mode)
+        let isScheduled = port.takers.areScheduled(in: loop, forMode: mode)
         if !isScheduled { try port.schedule(in: loop, forMode: mode) }
-        defer { if replyMode != nil, !isScheduled { port.remove(from: loop, forMode: mode) } }
+        defer { if replyMode != nil, !isScheduled { port.takers.remove(from: loop, forMode: mode) } }
         try runLoop { () throws(RunLoopError) in try loop.add(source, forMode: mode) }
         defer { source.invalidate() }
 

@@ -4,12 +4,12 @@ extension PortNameServer {
     /// Gives a name to a port of this process. The corresponding method is NSPortNameServer's `registerPort:name:`.
     /// - Throws: ``PortError``: `nameInUse` with the owner's pid, `badName`, `isInvalid`, or an error of the directory.
     public func register(_ port: MachPort, name: String) throws(PortError) {
-        try registryDirectory().give(name, to: port.receiver)
+        try registryDirectory().give(name, to: port.receiver.exposure)
     }
 
     /// Gives an internal port of the library a name that no list of services shows.
     func registerInternal(_ port: MachPort, name: String) throws(PortError) {
-        try registryDirectory().give(name, to: port.receiver, isService: false)
+        try registryDirectory().give(name, to: port.receiver.exposure, isService: false)
     }
 
     /// Takes a name from a port of this process. Nothing happens when the port does not have the name.
@@ -17,7 +17,7 @@ extension PortNameServer {
     public func remove(_ port: MachPort, name: String) throws(PortError) {
         let directory = try registryDirectory()
         try directory.unregister(name, from: port.id)
-        port.receiver.gaveUpName(name, in: directory)
+        port.receiver.exposure.gaveUpName(name, in: directory)
     }
 
     /// All names of services, in no order, including the names of dead owners.

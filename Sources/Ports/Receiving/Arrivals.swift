@@ -1,7 +1,7 @@
 import ZeroMQ
 
 /// The next message of a port: messages of its own runtime come from a list, and those of other processes from lanes, or
-/// as frames from a socket.
+/// as frames by ZeroMQ.
 ///
 /// While all have messages, they take turns of ``turn`` messages, so that none starves another.
 struct Arrivals: ~Copyable {
@@ -16,7 +16,7 @@ struct Arrivals: ~Copyable {
 
     enum Next: ~Copyable {
         case local(LocalMessage)
-        /// - sender: The kernel's word for a frame of a lane; nil for one of the socket, which says itself.
+        /// - sender: The kernel's word for a frame of a lane; nil for one of ZeroMQ, which says itself.
         case frame(ZeroMQFrame, sender: MessageSender?)
         case nothing
 
@@ -30,42 +30,34 @@ struct Arrivals: ~Copyable {
     }
 
     private let queue: LocalQueue
-    /// The runtime's mark, which tells its bells from other frames.
-    private let mark: UInt32
     /// Messages that were taken off the list. All takers share them, also a nested run of a loop in a handler.
     private var batch = LocalQueue.Batch()
-    /// A frame that was taken to see whether the socket has one.
-    private var heldFrame: ZeroMQFrame?
-    /// Whether the socket's descriptor reports the next frame, because the last check of the socket has found none.
-    private var isSilent = false
-    /// Whether other processes can send. Without them the socket has one connection, the bell's.
-    var hasPeers = false
+    var zeroMQ: ZeroMQIntake
     var lanes = LaneIntake()
     private var isLocalTurn = true
     private var leftInTurn = Self.turn
-    /// The messages of lanes before the socket has a turn.
+    /// The messages of lanes before ZeroMQ has a turn.
     private var leftOfLanes = Self.turn
 
     private static let turn = 32
     /// Larger messages of lanes are frames, because Swift ends the process when it gets no memory.
     private static let largestPlain = 64 << 10
 
-    init(_ queue: LocalQueue, mark: UInt32) {
+    init(_ queue: LocalQueue, _ zeroMQ: consuming ZeroMQIntake) {
         self.queue = queue
-        self.mark = mark
+        self.zeroMQ = zeroMQ
     }
 
     /// Takes the next message.
     ///
     /// - Parameters:
-    ///   - socket: The port's socket; nil after its end.
     ///   - reports: The descriptors that may report something new, without those that the call has checked.
     ///   - makesRoom: Set when the senders that wait for room have to be woken.
     /// - Returns: `nothing` when the list is closed and the socket is empty. Then the next message wakes the takers.
-    mutating func next(_ socket: borrowing ZeroMQSocket?, _ reports: inout Reports, makesRoom: inout Bool) -> Next {
-        if hasPeers { changeTurns() }
+    mutating func next(_ reports: inout Reports, makesRoom: inout Bool) -> Next {
+        if zeroMQ.hasPeers { changeTurns() }
         if !isLocalTurn {
-            let next = nextOfPeersInTurn(socket, &reports)
+            let next = nextOfPeersInTurn(&reports)
             if !next.isNothing { return next }
             isLocalTurn = true
         }
@@ -74,32 +66,64 @@ struct Arrivals: ~Copyable {
                 makesRoom = queue.noteTaken()
                 return .local(message)
             }
-            let next = nextOfPeersInTurn(socket, &reports)
+            let next = nextOfPeersInTurn(&reports)
             if !next.isNothing { return next }
             if queue.close(), lanes.isEmpty || lanes.close() { return .nothing }
         }
     }
 
-    private mutating func nextOfPeersInTurn(_ socket: borrowing ZeroMQSocket?, _ reports: inout Reports) -> Next {
-        guard !lanes.isEmpty else {
-            if let frame = nextFrame(socket, reports.contains(.socket)) { return .frame(frame, sender: nil) }
-            reports = []
-            return .nothing
+    private mutating func nextOfPeersInTurn(_ reports: inout Reports) -> Next {
+        if !lanes.isEmpty {
+            let next = nextOfLanesInTurn()
+            if !next.isNothing { return next }
         }
-        let next = nextOfLanesInTurn()
-        if !next.isNothing { return next }
-        if let frame = nextFrame(socket, reports.contains(.socket)) { return .frame(frame, sender: nil) }
-        if reports.contains(.bells) { lanes.hear() }
+        if let frame = zeroMQ.next(reports.contains(.socket)) { return .frame(frame, sender: nil) }
+        return nextAfterCheck(&reports)
+    }
+
+    /// The next message of a lane, now that ZeroMQ has none, after a check of the bells if they have reported something.
+    private mutating func nextAfterCheck(_ reports: inout Reports) -> Next {
+        if !lanes.isEmpty, reports.contains(.bells) { lanes.hear() }
         reports = []
         return nextOfLanes()
     }
 
+    /// Takes the next message that was taken off the list before.
+    mutating func nextOfBatch(makesRoom: inout Bool) -> LocalMessage? {
+        guard let message = batch.popFirst() else { return nil }
+        makesRoom = queue.noteTaken()
+        return message
+    }
+
+    /// Takes the next message of a peer, if it is the peers' turn.
+    ///
+    /// - Parameter reports: The descriptors that may report something new. Emptied after a check that has found nothing.
+    mutating func nextOfPeers(_ reports: inout Reports) -> Next {
+        changeTurns()
+        guard !isLocalTurn || batch.isEmpty && !queue.hasMessages else { return .nothing }
+        if !lanes.isEmpty {
+            let next = nextOfLanesInTurn()
+            if !next.isNothing { return next }
+        }
+        if let frame = zeroMQ.nextMessage(reports.contains(.socket)) { return .frame(frame, sender: nil) }
+        return zeroMQ.holdsOther ? .nothing : nextAfterCheck(&reports)
+    }
+
+    private mutating func changeTurns() {
+        leftInTurn -= 1
+        if leftInTurn > 0 { return }
+        leftInTurn = Self.turn
+        isLocalTurn.toggle()
+    }
+
+    private mutating func nextLocal() -> LocalMessage? {
+        if batch.isEmpty { batch = queue.takeAll() }
+        return batch.popFirst()
+    }
+
     // MARK: Lanes
 
-    /// Takes nothing more from lanes.
-    mutating func endLanes() { lanes.end() }
-
-    /// The next message of a lane, unless it is the socket's turn.
+    /// The next message of a lane, unless it is ZeroMQ's turn.
     @inline(__always)
     private mutating func nextOfLanesInTurn() -> Next {
         leftOfLanes -= 1
@@ -144,85 +168,27 @@ struct Arrivals: ~Copyable {
         return message
     }
 
-    /// Takes the next message that was taken off the list before.
-    mutating func nextOfBatch(makesRoom: inout Bool) -> LocalMessage? {
-        guard let message = batch.popFirst() else { return nil }
-        makesRoom = queue.noteTaken()
-        return message
-    }
+    // MARK: Checks
 
-    /// Takes the next message of a peer, if it is the peers' turn.
+    /// Whether nothing waits, so that the open list and the descriptors report the next message.
     ///
-    /// - Parameters:
-    ///   - socket: The port's socket; nil after its end.
-    ///   - reports: The descriptors that may report something new. Emptied after a check that has found nothing.
-    mutating func nextOfPeers(_ socket: borrowing ZeroMQSocket?, _ reports: inout Reports) -> Next {
-        changeTurns()
-        guard !isLocalTurn || batch.isEmpty && !queue.hasMessages else { return .nothing }
-        if !lanes.isEmpty {
-            let next = nextOfLanesInTurn()
-            if !next.isNothing { return next }
-        }
-        if let frame = nextFrame(socket, reports.contains(.socket), isProbe: false) {
-            return .frame(frame, sender: nil)
-        }
-        if heldFrame != nil { return .nothing }
-        if !lanes.isEmpty, reports.contains(.bells) { lanes.hear() }
-        reports = []
-        return nextOfLanes()
-    }
-
-    private mutating func changeTurns() {
-        leftInTurn -= 1
-        if leftInTurn > 0 { return }
-        leftInTurn = Self.turn
-        isLocalTurn.toggle()
-    }
-
-    private mutating func nextLocal() -> LocalMessage? {
-        if batch.isEmpty { batch = queue.takeAll() }
-        return batch.popFirst()
-    }
-
-    private mutating func nextFrame(_ socket: borrowing ZeroMQSocket?, _ isReported: Bool = true) -> ZeroMQFrame? {
-        if let held = heldFrame.take() { return held }
-        if isSilent, !isReported { return nil }
-        // The bell's connection keeps one frame, read or not, and the descriptor reports the next one in any case.
-        guard hasPeers else {
-            isSilent = (try? socket?.events()) != nil
-            return nil
-        }
-        var frame = ZeroMQFrame()
-        repeat {
-            isSilent = (try? socket?.receive(&frame)) != true
-            if isSilent { return nil }
-        } while Wire.isBell(frame, mark)
-        return frame
-    }
-
-    /// Whether nothing waits, so that the open list and the socket's descriptor report the next message.
-    ///
-    /// - Parameters:
-    ///   - socket: The port's socket; nil after its end.
-    ///   - reports: The descriptors that may report something new. Emptied.
-    mutating func hasNothing(_ socket: borrowing ZeroMQSocket?, _ reports: inout Reports) -> Bool {
+    /// - Parameter reports: The descriptors that may report something new. Emptied.
+    mutating func hasNothing(_ reports: inout Reports) -> Bool {
         guard batch.isEmpty, !queue.hasMessages else { return false }
-        heldFrame = nextFrame(socket, reports.contains(.socket))
+        let hasFrame = zeroMQ.hasFrame(reports.contains(.socket))
         if !lanes.isEmpty, reports.contains(.bells) { lanes.hear() }
         reports = []
-        return heldFrame == nil && (lanes.isEmpty || !lanes.hasRecords)
+        return !hasFrame && (lanes.isEmpty || !lanes.hasRecords)
     }
 
     /// Whether a message waits at the open list or in an open lane, as a loop that polls sees it.
     var hasMessages: Bool { queue.hasMessages || lanes.hasRecords }
 
     /// Whether a message waits. If not, the list is closed, and the next message wakes the takers.
-    mutating func hasMore(_ socket: borrowing ZeroMQSocket?) -> Bool {
-        while batch.isEmpty, heldFrame == nil {
+    mutating func hasMore() -> Bool {
+        while batch.isEmpty {
             batch = queue.takeAll()
-            if !batch.isEmpty { break }
-            heldFrame = nextFrame(socket)
-            if heldFrame != nil { break }
+            if !batch.isEmpty || zeroMQ.hasFrame() { break }
             if lanes.isEmpty {
                 if queue.close() { return false }
                 continue
@@ -234,27 +200,12 @@ struct Arrivals: ~Copyable {
         return true
     }
 
-    /// Takes the next frame if it is a drain probe.
-    mutating func nextProbe(_ socket: borrowing ZeroMQSocket?) -> ZeroMQFrame? { nextFrame(socket, isProbe: true) }
-
-    /// Takes the next frame if it is a whole message, and a drain probe or not, as asked.
-    private mutating func nextFrame(_ socket: borrowing ZeroMQSocket?, _ isReported: Bool = true, isProbe: Bool)
-        -> ZeroMQFrame?
-    {
-        guard let frame = nextFrame(socket, isReported) else { return nil }
-        if !frame.isFollowed, Wire.isDrainProbe(frame) == isProbe { return frame }
-        heldFrame = consume frame
-        return nil
-    }
-
     /// Whether no message waits. Silences the socket's descriptor until the next message.
-    mutating func isEmpty(_ socket: borrowing ZeroMQSocket?) -> Bool {
+    mutating func isEmpty() -> Bool {
         // The bells are read first, because the messages that a bell announces are on the list by then.
-        heldFrame = nextFrame(socket)
-        // A further sender makes the descriptor readable again.
-        if heldFrame != nil { _ = try? socket?.events() }
-        guard !lanes.isEmpty else { return heldFrame == nil && queue.isEmpty }
+        let hasFrame = !zeroMQ.isEmpty()
+        guard !lanes.isEmpty else { return !hasFrame && queue.isEmpty }
         lanes.hear()
-        return heldFrame == nil && queue.isEmpty && !lanes.hasAnyRecord
+        return !hasFrame && queue.isEmpty && !lanes.hasAnyRecord
     }
 }

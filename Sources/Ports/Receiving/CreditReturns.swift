@@ -1,3 +1,5 @@
+import RunLoopLocks
+
 /// The bytes that a port with a byte limit has taken and not yet returned to the senders as credit.
 struct CreditReturns {
     /// By the senders' origins.
@@ -30,29 +32,36 @@ struct CreditReturns {
     mutating func returnUndelivered() -> [UInt32: Int] { exchange(&undelivered, with: [:]) }
 }
 
-// Returning credit to senders in other processes.
+/// Returns credit to senders in other processes: the bytes of their frames that a port with a byte limit has taken. Lanes
+/// need none.
+final class FrameCredit: Sendable {
+    private let port: UInt64
+    private let control: ControlConnectionTable
+    private let returns: Lock<CreditReturns>
 
-extension Receiver {
+    init(_ port: UInt64, byteLimit: Int, _ control: ControlConnectionTable) {
+        (self.port, self.control) = (port, control)
+        returns = Lock(CreditReturns(byteLimit: byteLimit))
+    }
+
     /// Collects the bytes of a frame, which go back to its sender as credit. After the last frame, all credit goes
     /// back, because the taker may not come again.
-    func collectCredit(_ bytes: Int, for origin: UInt32, isLast: Bool) {
-        let (due, isTooMany) = state.withLock { state in
-            (state.credit.take(bytes, from: origin), state.credit.count > ControlConnectionTable.most)
+    func collect(_ bytes: Int, for origin: UInt32, isLast: Bool) {
+        let (due, isTooMany) = returns.withLock { returns in
+            (returns.take(bytes, from: origin), returns.count > ControlConnectionTable.most)
         }
-        if due > 0 { returnCredit(due, to: origin) }
-        if isTooMany || isLast { returnAllCredit() }
+        if due > 0 { give(due, to: origin) }
+        if isTooMany || isLast { returnAll() }
     }
 
-    func returnAllCredit() { state.withLock { $0.credit.returnAll() }.forEach { returnCredit($1, to: $0) } }
+    func returnAll() { returns.withLock { $0.returnAll() }.forEach { give($1, to: $0) } }
 
     /// Returns credit again, because a connection to a sender was made.
-    func returnUndeliveredCredit() {
-        state.withLock { $0.credit.returnUndelivered() }.forEach { returnCredit($1, to: $0) }
-    }
+    func returnUndelivered() { returns.withLock { $0.returnUndelivered() }.forEach { give($1, to: $0) } }
 
-    private func returnCredit(_ bytes: Int, to origin: UInt32) {
-        guard !context.control.send(.credit(id.number, bytes: UInt64(bytes)), to: origin) else { return }
-        state.withLock { $0.credit.keep(bytes, of: origin, most: ControlConnectionTable.most) }
-        if !context.control.noteOwing(id.number, to: origin) { returnUndeliveredCredit() }
+    private func give(_ bytes: Int, to origin: UInt32) {
+        guard !control.send(.credit(port, bytes: UInt64(bytes)), to: origin) else { return }
+        returns.withLock { $0.keep(bytes, of: origin, most: ControlConnectionTable.most) }
+        if !control.noteOwing(port, to: origin) { returnUndelivered() }
     }
 }

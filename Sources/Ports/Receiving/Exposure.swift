@@ -1,20 +1,43 @@
 import Glibc
-import ZeroMQ
+import RunLoopLocks
 
-// Ports that other processes can reach. They are bound and listening before anybody can know of them.
+/// How other processes reach a port: the socket in a registry directory, which listens before anybody can know of it, and
+/// the registered names.
+///
+/// The lock is held while the socket is bound, so the lock of ``Intake`` is taken inside it.
+final class Exposure: RegisteredPort {
+    private struct State {
+        /// The directory with the port's socket; nil until the port is exposed.
+        var directory: RegistryDirectory?
+        var names = RecentSet<RegisteredName>()
+    }
 
-extension Receiver {
+    private let channel: SendChannel
+    private let intake: Intake
+    private let registry: Registry
+    /// The registry directory for the port's socket, when a right to the port leaves the runtime.
+    private let directoryPath: String
+    private let state = Lock(State())
+
+    init(_ channel: SendChannel, _ intake: Intake, _ registry: Registry, directoryPath: String) {
+        (self.channel, self.intake, self.registry) = (channel, intake, registry)
+        self.directoryPath = directoryPath
+    }
+
+    var id: PortID { channel.id }
+
+    // MARK: The socket
+
+    /// Lets other processes connect to the port, and returns the directory's path.
     func expose() throws(PortError) -> String {
-        let known = try state.withLock { (state) throws(PortError) in
-            guard state.lifecycle.isOpen else { throw .isInvalid(port: identity) }
-            return state.exposedIn
-        }
+        let known = state.withLock { $0.directory }
+        try checkPort()
         if let known, known.isInPlace { return known.path }
         do throws(PortError) {
             return try exposeInOwnDirectory().path
         } catch {
             // Connected senders go on.
-            if let known, isValid { return known.path }
+            if let known, intake.isOpen { return known.path }
             throw error
         }
     }
@@ -25,45 +48,59 @@ extension Receiver {
         return right
     }
 
+    private func checkPort() throws(PortError) {
+        if !intake.isOpen { throw .isInvalid(port: channel.identity) }
+    }
+
     /// Exposes the port, also when its directory was removed and made again.
     private func exposeInOwnDirectory() throws(PortError) -> RegistryDirectory {
         let directory = try ownDirectory()
-        // This takes a while, and must not delay messages that wait for the lock below.
+        // This takes a while, and must not delay those who wait for the lock below.
         try directory.open()
         try state.withLock { (state) throws(PortError) in
-            guard state.lifecycle.isOpen else { throw .isInvalid(port: identity) }
-            guard state.exposedIn !== directory || !directory.hasSocket(of: id) else { return }
+            try checkPort()
+            guard state.directory !== directory || !directory.hasSocket(of: id) else { return }
             let (descriptor, path) = try directory.makeSocket(for: id)
             AcceptGuard.protect(descriptor, most: ControlConnectionTable.mostAccepted)
-            do throws(ZeroMQError) {
-                try state.socket?.set(.useDescriptor(descriptor))
-                try state.socket?.bind("ipc://\(path)")
+            do throws(PortError) {
+                try intake.bind(descriptor, path)
             } catch {
                 directory.removeSocket(of: id)
                 Glibc.close(descriptor)
-                throw PortError(error)
+                throw error
             }
-            if state.exposedIn !== directory { state.exposedIn?.removeSocket(of: id) }
-            (state.exposedIn, state.arrivals.hasPeers) = (directory, true)
+            if state.directory !== directory { state.directory?.removeSocket(of: id) }
+            state.directory = directory
         }
         return directory
     }
 
     private func ownDirectory() throws(PortError) -> RegistryDirectory {
         do throws(PortError) {
-            return try context.registry.directory(directoryPath)
+            return try registry.directory(directoryPath)
         } catch {
             // Another path may still lead to the directory that has the port's socket.
-            guard let known = state.withLock({ $0.exposedIn }), known.isCurrent(at: known.path) else { throw error }
+            guard let known = state.withLock({ $0.directory }), known.isCurrent(at: known.path) else { throw error }
             return known
         }
     }
+
+    /// Removes the socket from its directory. It is still open.
+    func removeSocket() { state.withLock { $0.directory }?.removeSocket(of: id) }
+
+    /// Releases the directories, which hold descriptors.
+    func close() {
+        let former = state.withLock { exchange(&$0, with: State()) }
+        withExtendedLifetime(former) {}
+    }
+
+    // MARK: Names
 
     func took(_ entry: NameEntry, in directory: RegistryDirectory) {
         let name = RegisteredName(directory: directory, name: entry.name, isService: entry.isService)
         state.withLock { $0.names.insert(name) }
         tell(entry.name)
-        if !isValid { directory.abandon(entry.name, of: id) }
+        if !intake.isOpen { directory.abandon(entry.name, of: id) }
     }
 
     func gaveUpName(_ name: String, in directory: RegistryDirectory) {
@@ -72,14 +109,22 @@ extension Receiver {
             return state.names.last?.name
         }
         // The last name stays, because errors about the port's end contain it.
-        if identity.name == name, let other { tell(other) }
+        if channel.identity.name == name, let other { tell(other) }
     }
-
-    var identity: PortIdentity { channel.identity }
 
     /// Tells the name to all processes with rights to the port.
     private func tell(_ name: String) {
         channel.note(name: name)
-        for peer in context.control.watchers(of: id.number) { peer.tell(name, of: id.number) }
+        for peer in channel.channels.control.watchers(of: id.number) { peer.tell(name, of: id.number) }
     }
+
+    func abandonNames() {
+        for held in state.withLock({ $0.names.elements }) { held.directory.abandon(held.name, of: id) }
+    }
+
+    /// The registered names, with internal names of the library.
+    var names: [String] { state.withLock { $0.names.elements.map(\.name) } }
+
+    /// The registered names of the port, without internal names of the library.
+    var serviceNames: [String] { state.withLock { $0.names.elements.filter(\.isService).map(\.name) } }
 }

@@ -21,27 +21,11 @@ extension Receiver {
         let lane = LaneReceiver(
             memory, bell, peer: peer.incarnation, sender: sender, queueLimit: Int(channel.right.queueLimit),
             messageLimit: channel.right.limit, question: question)
-        var newBells: BellSet?
-        let isAdded = state.withLock { state -> Bool in
-            // A process of this library asks again only when its former lane has ended, or is empty.
-            state.arrivals.lanes.endWhenEmpty(of: peer.incarnation)
-            guard state.arrivals.lanes.lane(of: peer.incarnation) == nil, state.lifecycle.isOpen,
-                state.exposedIn != nil, state.addLane(lane)
-            else { return false }
-            if state.bellSource == nil { newBells = state.arrivals.lanes.bells }
-            return true
-        }
-        guard isAdded else { return false }
-        hasLanes.store(true, ordering: .relaxed)
-        if let newBells {
-            beginHearing(newBells)
-            // They wait for the socket's descriptor alone.
-            wakeWaiters()
-        }
+        guard intake.add(lane, hear) else { return false }
         // Not by the outbox: a peer that reads nothing would get two descriptors of this process for each question, and the
         // kernel may refuse descriptors for as long as many are on their way.
         if peer.sendAtOnce(.lane(id.number, question: question), [descriptor, other]) { return true }
-        state.withLock { $0.arrivals.lanes.remove(lane) }
+        intake.changeLanes { $0.remove(lane) }
         return false
     }
 
@@ -50,14 +34,10 @@ extension Receiver {
     ///   - question: The number of one lane's question; nil for all lanes.
     ///   - isGone: Whether the last connection to the peer has ended.
     func endLanes(of peer: Incarnation, question: UInt64? = nil, isGone: Bool = false) {
-        guard hasLanes.load(ordering: .relaxed) else { return }
-        changeLanes { state in
-            guard state.lifecycle.isOpen else { return }
-            for lane in state.arrivals.lanes.all where lane.peer == peer {
-                state.noteSent(by: lane)
-                if isGone { lane.loseMemories() }
-            }
-            state.arrivals.lanes.endWhenEmpty(of: peer, question: question)
+        intake.changeLanes { lanes in
+            noteSent(by: lanes, of: { $0 == peer })
+            if isGone { lanes.loseMemories(of: peer) }
+            lanes.endWhenEmpty(of: peer, question: question)
         }
     }
 
@@ -66,19 +46,18 @@ extension Receiver {
     /// - Returns: False when the peer has no lane.
     @discardableResult
     func takeLane(of peer: Incarnation) -> Bool {
-        guard hasLanes.load(ordering: .relaxed),
-            let (lane, end) = state.withLock({ state in
-                state.arrivals.lanes.lane(of: peer).map { ($0, $0.takenCount &+ UInt32($0.waitingCount)) }
-            })
-        else { return false }
-        guard (try? beginTurn()) != nil else { return true }
-        defer { endTurn() }
+        let found = intake.readLanes { lanes in
+            lanes.lane(of: peer).map { (lane: $0, end: $0.takenCount &+ UInt32($0.waitingCount)) }
+        }
+        guard case let (lane, end)?? = found else { return false }
+        guard (try? intake.beginTurn()) != nil else { return true }
+        defer { intake.endTurn() }
         var used = LocalQueue.Batch()
         defer { channel.localQueue?.reuse(&used) }
-        while state.withLock({ _ in lane.hasRecord && Int32(bitPattern: lane.takenCount &- end) < 0 }),
-            var delivery = take()
+        while intake.readLanes({ _ in lane.hasRecord && Int32(bitPattern: lane.takenCount &- end) < 0 }) == true,
+            var delivery = intake.take()
         {
-            if delivery.isFirst { tellOthers() }
+            if delivery.isFirst { takers.tell() }
             delivery.handle(&used, inHand)
         }
         return true
@@ -86,17 +65,19 @@ extension Receiver {
 
     /// The peers whose lanes tell how much they have sent.
     func noteSentByLanes(of peers: Set<Incarnation>) {
-        guard hasLanes.load(ordering: .relaxed) else { return }
-        state.withLock { state in
-            for lane in state.arrivals.lanes.all where peers.contains(lane.peer) {
-                state.noteSent(by: lane)
+        _ = intake.readLanes { lanes in noteSent(by: lanes, of: peers.contains) }
+    }
+
+    /// Notes the counts of live senders. Of one that has ended, the count was noted at its end.
+    private func noteSent(by lanes: borrowing LaneIntake, of isMeant: (Incarnation) -> Bool) {
+        counts.withLock { counts in
+            for lane in lanes.all where isMeant(lane.peer) && !lane.isEnding {
+                counts.note(sent: lane.sentCount, by: lane.peer)
             }
         }
     }
 
-    private var lanes: [LaneReceiver] {
-        hasLanes.load(ordering: .relaxed) ? state.withLock { $0.arrivals.lanes.all } : []
-    }
+    private var lanes: [LaneReceiver] { intake.readLanes { $0.all } ?? [] }
 
     /// The process ids of the peers with lanes.
     var laneSenders: Set<pid_t> { Set(lanes.map(\.sender.pid)) }
@@ -109,45 +90,6 @@ extension Receiver {
         if descriptor == nil {
             log.warning("\(identity) lost a large message: there was no descriptor left for its memory")
         }
-        changeLanes { $0.arrivals.lanes.memoryCame(number, descriptor, of: peer) }
-    }
-
-    /// Looks again at lanes whose messages got no memory. Called some time later.
-    func retryLanes() { changeLanes { $0.arrivals.lanes.openBlocked() } }
-
-    /// Changes lanes, and tells the takers when an open lane has a record then, which no bell reports.
-    private func changeLanes(_ change: (inout ReceiverState) -> Void) {
-        let hasMore = state.withLock { state in
-            change(&state)
-            guard state.lifecycle.isOpen, state.arrivals.lanes.hasRecords else { return false }
-            state.mayHaveMore = true
-            return true
-        }
-        if hasMore { tellOthers() }
-    }
-}
-
-extension ReceiverState {
-    /// Notes the count of a live sender. Of one that has ended, the count was noted at its end.
-    mutating func noteSent(by lane: LaneReceiver) {
-        if !lane.isEnding { counts.note(sent: lane.sentCount, by: lane.peer) }
-    }
-
-    /// - Returns: False when no descriptor is left.
-    mutating func addLane(_ lane: LaneReceiver) -> Bool {
-        guard arrivals.lanes.add(lane) else { return false }
-        guard both == nil, let bells = arrivals.lanes.bells else { return true }
-        let services = waiters.compactMap { $0 as? PollService }
-        do {
-            let made = try DescriptorSet()
-            if let own = try socket?.watchedDescriptor() { try made.add(own) }
-            try made.add(bells.descriptor)
-            for service in services { try service.add(bells) }
-            both = made
-            return true
-        } catch {
-            arrivals.lanes.remove(lane)
-            return false
-        }
+        intake.changeLanes { $0.memoryCame(number, descriptor, of: peer) }
     }
 }

@@ -22,7 +22,7 @@ final class PortTable: Sendable {
 
     /// Removes a port that takes no more messages.
     func remove(_ port: Receiver) {
-        let totals = port.totals
+        let totals = port.intake.totals
         state.withLock { state in
             if state.entries.removeValue(forKey: port.id.number) != nil { state.former += totals }
         }
@@ -32,18 +32,7 @@ final class PortTable: Sendable {
     var totals: PortTotals {
         // Both are read under one lock, so that a port that another thread removes meanwhile counts once.
         let (former, ports) = state.withLock { ($0.former, $0.entries.values.compactMap(\.object)) }
-        return ports.reduce(into: former) { $0 += $1.totals }
-    }
-}
-
-/// The messages that a port, or several, have taken from their queues since they were made.
-struct PortTotals {
-    var taken = 0
-    var malformed = 0
-
-    static func += (left: inout PortTotals, right: PortTotals) {
-        left.taken += right.taken
-        left.malformed += right.malformed
+        return ports.reduce(into: former) { $0 += $1.intake.totals }
     }
 }
 

@@ -5,9 +5,12 @@ import RunLoops
 /// A dispatch queue that handles a port's messages, one at a time. The housekeeping thread watches the descriptor.
 /// Service and port retain each other until the port is invalid or has another queue.
 final class QueueService: Service {
-    private let port: Receiver
-    private let face: (any AnyObject & Sendable)?
+    /// Handles messages in a turn of the queue. Returns whether there may be more.
+    typealias Perform = @Sendable (QueueService) -> Bool
+
     private let queue: DispatchQueue
+    private let housekeeping: Housekeeping
+    private let perform: Perform
 
     private struct State {
         /// Whether a block of this service is on the queue.
@@ -21,10 +24,8 @@ final class QueueService: Service {
 
     private let state = Lock(State())
 
-    init(_ port: Receiver, _ queue: DispatchQueue, keeping face: (any AnyObject & Sendable)?) {
-        self.port = port
-        self.face = face
-        self.queue = queue
+    init(_ queue: DispatchQueue, _ housekeeping: Housekeeping, _ perform: @escaping Perform) {
+        (self.queue, self.housekeeping, self.perform) = (queue, housekeeping, perform)
     }
 
     var label: String { queue.label }
@@ -53,7 +54,7 @@ final class QueueService: Service {
 
     private func serve() {
         state.withLock { $0.isWoken = false }
-        let mayHaveMore = port.serve(self)
+        let mayHaveMore = perform(self)
         let goesOn = state.withLock { state in
             state.isQueued = (mayHaveMore || state.isWoken) && !state.isStopped
             return state.isQueued
@@ -69,56 +70,12 @@ final class QueueService: Service {
             if state.isStopped || state.watch?.isValid == true && state.watched == descriptor { return true }
             // The port's first lane changes the descriptor.
             former = state.watch
-            state.watch = try? port.context.housekeeping.watch(descriptor, "a port that a queue serves", for: self)
+            state.watch = try? housekeeping.watch(descriptor, "a port that a queue serves", for: self)
             state.watched = descriptor
             return state.watch != nil
         }
         former?.invalidate()
         // No thread is left to watch with: poll.
         if !isWatched { queue.asyncAfter(deadline: .now() + .milliseconds(10)) { self.wake() } }
-    }
-}
-
-extension Receiver {
-    /// Lets a dispatch queue, or none, handle the messages in place of the former one. The queue retains the face.
-    func setQueue(_ queue: DispatchQueue?, keeping face: (any AnyObject & Sendable)? = nil) throws(PortError) {
-        try Fork.check()
-        let service = queue.map { QueueService(self, $0, keeping: face) }
-        let former = try state.withLock { (state) throws(PortError) in
-            guard state.lifecycle.isOpen else { throw .isInvalid(port: identity) }
-            let former = state.queue
-            state.queue = service
-            state.waiters.removeAll { $0 === former }
-            if let service { state.waiters.append(service) }
-            return former
-        }
-        former?.stop()
-        // The descriptor does not report earlier messages.
-        service?.wake()
-    }
-
-    /// The most messages that are handled before other blocks have their turn on the queue.
-    private static let queueBatch = 64
-
-    /// Handles messages in a queue's turn.
-    /// - Returns: Whether there may be more.
-    func serve(_ service: QueueService) -> Bool {
-        guard (try? beginTurn()) != nil else { return false }
-        defer { endTurn() }
-        var used = LocalQueue.Batch()
-        defer { channel.localQueue?.reuse(&used) }
-        for _ in 0..<Self.queueBatch {
-            guard !service.isStopped else { return false }
-            guard var delivery = take(waiter: service) else {
-                // The descriptor stays open until the end of the turn.
-                if let descriptor = state.withLock({ try? $0.watchedDescriptor() }) {
-                    service.watch(descriptor)
-                }
-                return false
-            }
-            if delivery.isFirst { tellOthers() }
-            delivery.handle(&used, inHand)
-        }
-        return true
     }
 }

@@ -2,6 +2,8 @@ import Glibc
 
 /// A message that a port has taken.
 enum ReceivedMessage: Sendable {
+    typealias Handler = @Sendable (consuming ReceivedMessage) -> Void
+
     /// From a sender of the same runtime, or plain bytes from a lane.
     case local(LocalMessage)
     /// From another process.

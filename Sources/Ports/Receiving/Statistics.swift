@@ -1,6 +1,17 @@
 import RunLoops
 
-/// The counts behind a port's statistics: messages that the port has taken, and messages that its senders have sent.
+/// The messages that a port, or several, have taken from their queues since they were made.
+struct PortTotals {
+    var taken = 0
+    var malformed = 0
+
+    static func += (left: inout PortTotals, right: PortTotals) {
+        left.taken += right.taken
+        left.malformed += right.malformed
+    }
+}
+
+/// The counts behind a port's statistics: messages that its senders have sent, compared with those that it has taken.
 struct StatisticsCounts {
     /// A sender whose last connection has ended, and some of whose messages may wait.
     struct Ended {
@@ -11,7 +22,6 @@ struct StatisticsCounts {
         let sinceEmpty: Int
     }
 
-    private(set) var taken = 0
     /// The last counts of senders in other processes.
     private(set) var sent: [Incarnation: Int] = [:]
     /// The counts when the queue was last seen empty.
@@ -23,6 +33,8 @@ struct StatisticsCounts {
     private var lost = 0
     /// Messages that seem to be on their way to an empty queue, and the time since which they have been missing.
     private var missing: (count: Int, taken: Int, since: MonotonicInstant)?
+    /// The number of messages that were taken at the last inspection, and the time since which it has not changed.
+    private var seen: (taken: Int, since: MonotonicInstant)?
 
     /// The longest time that a message needs to arrive. Messages missing for longer were lost with their senders.
     private static let transit = Duration.seconds(1)
@@ -32,7 +44,6 @@ struct StatisticsCounts {
 
     /// The processes whose counts are kept.
     var knownSenderCount: Int { sent.count }
-    mutating func noteTaken() { taken += 1 }
     mutating func note(sent count: Int, by sender: Incarnation) { sent[sender] = min(max(0, count), Self.mostSent) }
 
     /// The messages of a sender since the queue was last seen empty: an upper bound on the number that wait.
@@ -62,13 +73,14 @@ struct StatisticsCounts {
     }
 
     /// - Parameters:
+    ///   - taken: The messages that the port has taken.
     ///   - ownSent: The messages that this runtime has sent.
     ///   - now: Nil while a sender is silent: what is missing may be with that sender, however long.
-    mutating func statistics(ownSent: Int, isEmpty: Bool, now: MonotonicInstant?) -> PortStatistics {
+    mutating func statistics(taken: Int, ownSent: Int, isEmpty: Bool, now: MonotonicInstant?) -> PortStatistics {
         let sentCount = sent.values.reduce(ownSent, &+)
         var waiting = sentCount &- taken &- lost
         if isEmpty {
-            noteMissing(waiting, now)
+            noteMissing(waiting, taken, now)
             waiting = max(0, sentCount &- taken &- lost)
             sentBefore = (ownSent, sent)
             ended = []
@@ -76,7 +88,7 @@ struct StatisticsCounts {
         return PortStatistics(received: taken, waiting: isEmpty ? waiting : max(1, waiting))
     }
 
-    private mutating func noteMissing(_ count: Int, _ now: MonotonicInstant?) {
+    private mutating func noteMissing(_ count: Int, _ taken: Int, _ now: MonotonicInstant?) {
         let former = missing
         missing = nil
         guard count != 0, let now else { return }
@@ -84,5 +96,13 @@ struct StatisticsCounts {
             return missing = (count, taken, now)
         }
         if former.since.duration(to: now) > Self.transit { lost &+= count } else { missing = former }
+    }
+
+    /// A lower bound for the time since the last message was taken: the time since the first call after that.
+    mutating func timeSinceTaken(_ taken: Int) -> Duration {
+        let now = MonotonicInstant.now
+        if let seen, seen.taken == taken { return seen.since.duration(to: now) }
+        seen = (taken, now)
+        return .zero
     }
 }

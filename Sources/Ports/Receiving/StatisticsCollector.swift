@@ -82,7 +82,7 @@ final class StatisticsCollector: Sendable {
 
     func sent(_ count: Int, to number: UInt64, by incarnation: Incarnation) {
         guard let port = ports.port(number) else { return }
-        port.note(sent: count, by: incarnation)
+        port.counts.withLock { $0.note(sent: count, by: incarnation) }
         let complete = state.withLock { state -> UInt64? in
             state.counted[incarnation, default: []].insert(number)
             guard state.rounds[number]?.awaited.remove(incarnation) != nil else { return nil }
@@ -110,7 +110,7 @@ final class StatisticsCollector: Sendable {
     func connectionEnded(_ connection: ControlConnection) {
         let incarnation = connection.incarnation
         let counted = state.withLock { $0.counted.removeValue(forKey: incarnation) } ?? []
-        for port in counted { ports.port(port)?.senderDied(incarnation, connection.owner) }
+        for port in counted { ports.port(port)?.counts.withLock { $0.senderDied(incarnation, connection.owner) } }
         for port in connection.watchedPorts.subtracting(counted) {
             ports.port(port)?.unaskedSenderDied(connection.owner)
         }

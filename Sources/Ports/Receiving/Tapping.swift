@@ -6,77 +6,61 @@ protocol MessageTap: AnyObject, Sendable {
     func handled(_ number: Int)
 }
 
-// The taps of a port.
+/// The handlers of a port and the taps around them. A port without taps does no work for taps.
+struct TappedHandlers: Sendable {
+    /// The handlers that takers call.
+    let current: PortHandlers
+    /// The handlers without the taps.
+    private let plain: PortHandlers
+    private let taps: Taps
+    /// Called with each message that a thread or a task takes; nil without taps.
+    let taken: ReceivedMessage.Handler?
 
-extension Receiver {
-    /// The taps of a port. They are called by wrapped handlers, so a port without taps does no work for them.
-    struct Tapped {
-        let taps: Taps
-        /// The handlers without the tap.
-        var handlers: Handlers
-        /// Called with each message that a thread or a task takes.
-        let taken: Handler
+    init(_ plain: PortHandlers) { self.init(plain, Taps(all: [])) }
 
-        init(_ taps: Taps, _ handlers: Handlers) {
-            (self.taps, self.handlers) = (taps, handlers)
-            taken = { (message: consuming ReceivedMessage) in _ = taps.taken(message, hasHandler: false) }
-        }
+    private init(_ plain: PortHandlers, _ taps: Taps, after generation: Int = -1) {
+        (self.plain, self.taps) = (plain, taps)
+        current = plain.tapped(by: taps, generation: generation + 1)
+        taken = taps.all.isEmpty ? nil : taps.noteTaken
     }
 
-    final class Taps: Sendable {
-        let all: [any MessageTap]
+    func with(_ plain: PortHandlers) -> Self { Self(plain, taps, after: current.generation) }
 
-        fileprivate init(_ all: [any MessageTap]) { self.all = all }
+    func adding(_ tap: any MessageTap) -> Self { with(others(than: tap) + [tap]) }
+    func removing(_ tap: any MessageTap) -> Self { with(others(than: tap)) }
 
-        fileprivate func taken(_ message: ReceivedMessage, hasHandler: Bool) -> [Int?] {
-            all.map { $0.taken(message, hasHandler: hasHandler) }
-        }
+    private func others(than tap: any MessageTap) -> [any MessageTap] { taps.all.filter { $0 !== tap } }
+    private func with(_ taps: [any MessageTap]) -> Self { Self(plain, Taps(all: taps), after: current.generation) }
 
-        fileprivate func handled(_ numbers: [Int?]) {
+    /// The taps, for tests.
+    var allTaps: [any MessageTap] { taps.all }
+}
+
+private struct Taps: Sendable {
+    let all: [any MessageTap]
+
+    func taken(_ message: ReceivedMessage, _ hasHandler: Bool) -> [Int?] {
+        all.map { $0.taken(message, hasHandler: hasHandler) }
+    }
+
+    func noteTaken(_ message: consuming ReceivedMessage) { _ = taken(message, false) }
+
+    func around(_ handler: @escaping ReceivedMessage.Handler) -> ReceivedMessage.Handler {
+        { (message: consuming ReceivedMessage) in
+            let numbers = taken(message, true)
+            handler(message)
             for (tap, number) in zip(all, numbers) { if let number { tap.handled(number) } }
         }
     }
-
-    func addTap(_ tap: any MessageTap) { changeTaps { $0.filter { $0 !== tap } + [tap] } }
-    func removeTap(_ tap: any MessageTap) { changeTaps { $0.filter { $0 !== tap } } }
-
-    private func changeTaps(_ change: ([any MessageTap]) -> [any MessageTap]) {
-        // The old handlers are released after the lock, because their captures may call back into the receiver.
-        var former: Handlers?
-        state.withLock { state in
-            guard state.lifecycle.isOpen else { return }
-            former = state.handlers
-            let plain = state.tapped?.handlers ?? state.handlers
-            let taps = change(state.tapped?.taps.all ?? [])
-            state.tapped = taps.isEmpty ? nil : Tapped(Taps(taps), plain)
-            state.handlers = plain.tapped(by: state.tapped?.taps, generation: state.handlers.generation + 1)
-        }
-        withExtendedLifetime(former) {}
-    }
 }
 
-extension Receiver.Handlers {
-    func tapped(by taps: Receiver.Taps?, generation: Int) -> Receiver.Handlers {
+extension PortHandlers {
+    fileprivate func tapped(by taps: Taps, generation: Int) -> PortHandlers {
         var tapped = self
         tapped.generation = generation
-        guard let taps else { return tapped }
-        if let message { tapped.message = Self.tapped(message, taps) }
-        if let ofDelegate {
-            tapped.ofDelegate = {
-                guard let handler = ofDelegate() else { return nil }
-                return Self.tapped(handler, taps)
-            }
-        }
+        guard !taps.all.isEmpty else { return tapped }
+        tapped.message = message.map(taps.around)
+        if let ofDelegate { tapped.ofDelegate = { ofDelegate().map(taps.around) } }
         return tapped
-    }
-
-    private static func tapped(
-        _ handler: @escaping Receiver.Handler, _ taps: Receiver.Taps
-    ) -> Receiver.Handler {
-        { (message: consuming ReceivedMessage) in
-            let numbers = taps.taken(message, hasHandler: true)
-            handler(message)
-            taps.handled(numbers)
-        }
     }
 }

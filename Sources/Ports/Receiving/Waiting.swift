@@ -3,28 +3,20 @@ import RunLoops
 // Threads and tasks that wait for a message.
 
 extension Receiver {
-    /// A waiter is woken when there may be a message for it.
-    func add(_ waiter: some Waiter) { state.withLock { $0.add(waiter) } }
-
-    func remove(_ waiter: some Waiter) { state.withLockUnlessForked { $0.waiters.removeAll { $0 === waiter } } }
-
     /// Blocks until there is a message, and takes it.
     /// - Throws: ``PortError``: `receiveTimedOut` at the deadline, `isInvalid`, `becameInvalid`.
     func receive(before deadline: MonotonicInstant) throws(PortError) -> ReceivedMessage {
-        try beginTurn()
+        try intake.beginTurn()
         isReceiverAway.store(false, ordering: .relaxed)
-        defer { endTurn() }
+        defer { intake.endTurn() }
         if let message = takeMessage() { return message }
         let waiter = ThreadWaiter()
-        add(waiter)
-        defer { remove(waiter) }
+        takers.add(waiter)
+        defer { takers.remove(waiter) }
         while true {
             // Checked after the waiter was added, because a message that came before has woken nobody.
             if let message = takeMessage() { return message }
-            let descriptor = try state.withLock { (state) throws(PortError) in
-                guard state.lifecycle.isOpen else { throw .becameInvalid(port: identity) }
-                return try state.watchedDescriptor()
-            }
+            guard let descriptor = takers.descriptor else { throw .becameInvalid(port: identity) }
             // A flood of malformed frames must not extend the wait.
             guard !deadline.hasPassed, waiter.wait(for: descriptor, until: deadline) else {
                 throw .receiveTimedOut(port: identity)
@@ -44,8 +36,8 @@ extension Receiver {
         try Task.checkCancellation()
         if let message = try takeNow(takesRequests) { return message }
         let waiter = TaskWaiter(context.housekeeping)
-        add(waiter)
-        defer { remove(waiter) }
+        takers.add(waiter)
+        defer { takers.remove(waiter) }
         while true {
             // Checked after the waiter was added, because a message that came before has woken nobody.
             if let message = try takeNow(takesRequests, orWatchWith: waiter) { return message }
@@ -58,21 +50,19 @@ extension Receiver {
     ) throws(PortError) -> ReceivedMessage? {
         do {
             // The turn keeps the socket open until the waiter watches the descriptor.
-            try beginTurn()
+            try intake.beginTurn()
         } catch {
             throw waiter != nil && error == .isInvalid(port: identity) ? .becameInvalid(port: identity) : error
         }
-        defer { endTurn() }
+        defer { intake.endTurn() }
         if let message = takeMessage(takesRequests) { return message }
-        guard let waiter else { return nil }
-        let descriptor = try state.withLock { (state) throws(PortError) in try state.watchedDescriptor() }
-        if let descriptor { try waiter.watch(descriptor) }
+        if let waiter, let descriptor = takers.descriptor { try waiter.watch(descriptor) }
         return nil
     }
 
     func takeMessage(_ takesRequests: Bool = false) -> ReceivedMessage? {
-        while let delivery = take(needsHandler: false) {
-            if delivery.isFirst { tellOthers() }
+        while let delivery = intake.take(needsHandler: false) {
+            if delivery.isFirst { takers.tell() }
             guard let message = delivery.message else { continue }
             inHand.note(message)
             delivery.handler?(message)

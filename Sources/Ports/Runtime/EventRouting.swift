@@ -33,7 +33,7 @@ extension PortRuntime: RuntimeEvents {
         case .count(let number): peer.send(.sent(number, count: UInt64(channel(number)?.acceptedCount ?? 0)))
         case .sent(let number, let count): statistics.sent(Int(clamping: count), to: number, by: sender)
         case .drained(let number, let probe): channel(number)?.drained(probe)
-        case .probed(let number): ports.port(number)?.answerProbesSoon()
+        case .probed(let number): ports.port(number)?.intake.answerProbesSoon()
         case .question(let question): inspector.asked(question, by: sender)
         case .named(let number, let name): channel(number)?.note(name: name)
         case .finishing(let number):
@@ -71,7 +71,7 @@ extension PortRuntime: RuntimeEvents {
     func connectionBegan(_ peer: ControlConnection, owing ports: Set<UInt64>) {
         for channel in channels.channels(to: peer.incarnation) { channel.note(owner: peer.owner) }
         controlConnectionChanged(peer.incarnation)
-        for number in ports { self.ports.port(number)?.returnUndeliveredCredit() }
+        for number in ports { self.ports.port(number)?.intake.returnUndeliveredCredit() }
     }
 
     private func controlConnectionChanged(_ peer: Incarnation) {

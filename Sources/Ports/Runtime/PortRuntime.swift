@@ -65,7 +65,7 @@ public final class PortRuntime: Sendable {
         let control = ControlConnectionTable(
             incarnation, housekeeping, takesLanes: lanes == .whenPossible && Self.environmentAllowsLanes)
         channels = ChannelTable(control)
-        registry = Registry(control) { [ports] in ports.port($0) }
+        registry = Registry(control) { [ports] in ports.port($0)?.exposure }
         statistics = StatisticsCollector(ports, control)
         receiving = ReceiveContext(channels: channels, ports: ports, registry: registry)
         replies = ReplyPorts(receiving, statistics, ownPath: directory)

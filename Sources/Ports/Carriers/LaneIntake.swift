@@ -9,7 +9,7 @@ struct LaneIntake: ~Copyable {
     /// Whether a message waits because it got no memory.
     private(set) var lacksMemory = false
     /// Readable when a lane was rung; nil before the first lane.
-    private(set) var bells: BellSet?
+    private var bells: BellSet?
 
     /// The records of one lane before another has its turn.
     private static let turn = 32
@@ -19,11 +19,16 @@ struct LaneIntake: ~Copyable {
     var isEmpty: Bool { lanes.isEmpty }
     var all: [LaneReceiver] { lanes.compactMap(\.self) }
 
+    /// The set of the lanes' bells; nil when no descriptor is left.
+    mutating func makeBells() -> BellSet? {
+        if bells == nil { bells = try? BellSet() }
+        return bells
+    }
+
     /// - Returns: False when the kernel refuses to watch the bell.
     mutating func add(_ lane: LaneReceiver) -> Bool {
-        if bells == nil { bells = try? BellSet() }
         let place = lanes.firstIndex { $0 == nil } ?? lanes.count
-        guard bells?.add(lane.bell, place) == true else { return false }
+        guard makeBells()?.add(lane.bell, place) == true else { return false }
         if place == lanes.count { lanes.append(lane) } else { lanes[place] = lane }
         return true
     }
@@ -54,6 +59,11 @@ struct LaneIntake: ~Copyable {
         if lane.isOpen { return lane.open() }
         lane.open()
         if lane.isOpen { open.append(lane) }
+    }
+
+    /// The last connection to a peer has ended.
+    func loseMemories(of peer: Incarnation) {
+        for case let lane? in lanes where lane.peer == peer { lane.loseMemories() }
     }
 
     /// Takes what is left in a peer's lanes, and then ends them: the peer is gone, or sends no more.

@@ -1,0 +1,103 @@
+import ZeroMQ
+
+/// The receiving end of ZeroMQ at a port: the socket, which brings the frames of other processes, and the bell of the
+/// port's own runtime. The port's lock guards it.
+///
+/// The socket's descriptor is edge-triggered: it reports nothing between the first frame and a check that finds none.
+struct ZeroMQIntake: ~Copyable {
+    enum Kind {
+        case message
+        /// The question whether everything before it was taken.
+        case drainProbe
+        /// A frame of a message of several frames. This library sends no such message.
+        case part
+    }
+
+    /// Nil after the port's end.
+    private var socket: ZeroMQSocket?
+    /// The runtime's mark, which tells its bells from other frames.
+    private let mark: UInt32
+    /// A frame that was received to see whether there is one.
+    private var held: ZeroMQFrame?
+    /// Whether the descriptor reports the next frame, because the last check has found none.
+    private var isSilent = false
+    /// Whether the rest of a message of several frames follows.
+    private var isSkipping = false
+    /// Whether other processes can send. Without them the socket has one connection, the bell's.
+    private(set) var hasPeers = false
+
+    init(_ socket: consuming ZeroMQSocket, mark: UInt32) {
+        self.socket = consume socket
+        self.mark = mark
+    }
+
+    /// Lets other processes connect to a socket that listens.
+    mutating func bind(_ descriptor: Int32, _ path: String) throws(ZeroMQError) {
+        try socket?.set(.useDescriptor(descriptor))
+        try socket?.bind("ipc://\(path)")
+        hasPeers = true
+    }
+
+    /// Takes the next frame. The caller asks for its kind.
+    /// - Parameter isReported: Whether the descriptor may have reported something since the last check.
+    mutating func next(_ isReported: Bool) -> ZeroMQFrame? {
+        if let held = held.take() { return held }
+        if isSilent, !isReported { return nil }
+        // The bell's connection keeps one frame, read or not, and the descriptor reports the next one in any case.
+        guard hasPeers else {
+            isSilent = (try? socket?.events()) != nil
+            return nil
+        }
+        var frame = ZeroMQFrame()
+        repeat {
+            isSilent = (try? socket?.receive(&frame)) != true
+            if isSilent { return nil }
+        } while Wire.isBell(frame, mark)
+        return frame
+    }
+
+    /// The kind of the frame that was just taken.
+    mutating func kind(of frame: borrowing ZeroMQFrame) -> Kind {
+        if isSkipping || frame.isFollowed {
+            isSkipping = frame.isFollowed
+            return .part
+        }
+        return Wire.isDrainProbe(frame) ? .drainProbe : .message
+    }
+
+    /// Takes the next frame if it is a message.
+    mutating func nextMessage(_ isReported: Bool) -> ZeroMQFrame? { next(isReported, isProbe: false) }
+
+    /// Takes the next frame if it is a drain probe.
+    mutating func nextProbe() -> ZeroMQFrame? { next(true, isProbe: true) }
+
+    private mutating func next(_ isReported: Bool, isProbe: Bool) -> ZeroMQFrame? {
+        guard !isSkipping, let frame = next(isReported) else { return nil }
+        if !frame.isFollowed, Wire.isDrainProbe(frame) == isProbe { return frame }
+        held = consume frame
+        return nil
+    }
+
+    /// Whether the next frame is none that ``nextMessage(_:)`` takes.
+    var holdsOther: Bool { held != nil || isSkipping }
+
+    /// Whether a frame waits.
+    mutating func hasFrame(_ isReported: Bool = true) -> Bool {
+        held = next(isReported)
+        return held != nil
+    }
+
+    /// Whether no frame waits. Silences the descriptor until the next frame.
+    mutating func isEmpty() -> Bool {
+        guard hasFrame() else { return true }
+        // A further sender makes the descriptor readable again.
+        _ = try? socket?.events()
+        return false
+    }
+
+    /// Takes nothing more, whatever waits.
+    mutating func end() { hasPeers = false }
+
+    /// The socket, to be closed.
+    mutating func takeSocket() -> ZeroMQSocket? { socket.take() }
+}

@@ -1,0 +1,472 @@
+import CRunLoopShims
+import RunLoopLocks
+import RunLoops
+import Synchronization
+import ZeroMQ
+
+/// Takes the messages of a port, from wherever they arrive, while the port takes turns.
+///
+/// Messages are taken under one lock, which is never held in a callout, so each message is handled once. The socket's
+/// descriptor is edge-triggered: after the first of several messages it is silent until the queue is empty. So the
+/// intake remembers that it may have more (`mayHaveMore`). The taker of the first message raises the source in every
+/// loop, and wakes every waiter, before it handles the message.
+///
+/// Under its lock, the intake asks its ``Takers``. So that lock is taken inside this one, and never the other way round.
+final class Intake: Sendable {
+    private struct State: ~Copyable {
+        var arrivals: Arrivals
+        var handlers: TappedHandlers
+        var lifecycle = ReceiverLifecycle()
+        /// Whether messages may wait that the socket's descriptor does not report.
+        var mayHaveMore = false
+        var totals = PortTotals()
+
+        /// Whether no message waits. The check silences the descriptor, so all takers have to be told if a message waits.
+        mutating func looksEmpty() -> Bool {
+            let isEmpty = arrivals.isEmpty()
+            if !isEmpty { mayHaveMore = true }
+            return isEmpty
+        }
+    }
+
+    private let state: Lock<State>
+    private let channel: SendChannel
+    private let takers: Takers
+    /// Nil for a port without a byte limit.
+    private let credit: FrameCredit?
+    /// Whether the port has had a lane.
+    private let hasLanes = Atomic(false)
+    /// Whether the housekeeping thread will look for drain probes.
+    private let looksForProbes = Atomic(false)
+
+    init(
+        _ socket: consuming ZeroMQSocket, _ queue: LocalQueue, _ channel: SendChannel, _ takers: Takers,
+        _ handlers: PortHandlers
+    ) {
+        let (channels, byteLimit) = (channel.channels, channel.right.byteLimit)
+        (self.channel, self.takers) = (channel, takers)
+        credit = byteLimit > 0 ? FrameCredit(channel.id.number, byteLimit: byteLimit, channels.control) : nil
+        let zeroMQ = ZeroMQIntake(socket, mark: channels.mark)
+        state = Lock(State(arrivals: Arrivals(queue, zeroMQ), handlers: TappedHandlers(handlers)))
+    }
+
+    // MARK: Handlers
+
+    func setHandlers(_ handlers: PortHandlers) { changeHandlers { $0.with(handlers) } }
+    func addTap(_ tap: any MessageTap) { changeHandlers { $0.adding(tap) } }
+    func removeTap(_ tap: any MessageTap) { changeHandlers { $0.removing(tap) } }
+
+    private func changeHandlers(_ change: (TappedHandlers) -> TappedHandlers) {
+        // Released after the lock, because the release may call this object again.
+        let former = state.withLock { state in
+            state.lifecycle.isOpen ? exchange(&state.handlers, with: change(state.handlers)) : nil
+        }
+        withExtendedLifetime(former) {}
+    }
+
+    var hasHandler: Bool { state.withLock { !$0.handlers.current.isEmpty } }
+    var taps: [any MessageTap] { state.withLock { $0.handlers.allTaps } }
+
+    // MARK: Turns
+
+    /// False in a forked child, too.
+    var isOpen: Bool { state.withLockUnlessForked { $0.lifecycle.isOpen } ?? false }
+
+    /// Keeps the socket open until ``endTurn()``.
+    func beginTurn() throws(PortError) {
+        try Fork.check()
+        guard state.withLock({ $0.lifecycle.beginTurn(crl_thread_id()) }) else {
+            throw .isInvalid(port: channel.identity)
+        }
+    }
+
+    func endTurn() {
+        // A handler may have forked.
+        let finish = state.withLockUnlessForked { $0.lifecycle.endTurn(crl_thread_id()) } ?? nil
+        finish?()
+    }
+
+    /// Whether the calling thread has a turn.
+    var hasTurn: Bool { state.withLock { $0.lifecycle.hasTurn(crl_thread_id()) } }
+    var turnCount: Int { state.withLock { $0.lifecycle.turnCount } }
+
+    // MARK: Taking
+
+    private enum Taken: ~Copyable {
+        case local(LocalMessage, ReceivedMessage.Handler?, isFirst: Bool, makesRoom: Bool, isLast: Bool)
+        case frame(ZeroMQFrame, sender: MessageSender?, ReceivedMessage.Handler?, isFirst: Bool, isLast: Bool)
+        case probe(ZeroMQFrame)
+        case part(ZeroMQFrame)
+        /// - wakesWaiters: Whether a message waits for others, after a check has silenced the descriptor.
+        case nothing(wakesWaiters: Bool, lacksMemory: Bool)
+    }
+
+    /// The most malformed frames that are dropped in one turn.
+    private static let mostDropped = 1000
+
+    /// Takes the next message that is not malformed.
+    ///
+    /// - Parameters:
+    ///   - needsHandler: Whether to take a message only for a handler.
+    ///   - source: The source that takes, which avoids the cost of the weak reference.
+    ///   - waiter: The waiter that takes, which needs no wake-up.
+    func take(
+        needsHandler: Bool = true, source: ThreadRunLoop.Source1? = nil, waiter: (any Waiter)? = nil
+    ) -> Delivery? {
+        var reports = Arrivals.Reports.all
+        return take(needsHandler: needsHandler, source: source, waiter: waiter, &reports)
+    }
+
+    /// - Parameter reports: The descriptors that have reported something since they were last checked, without those that
+    ///   the call has checked.
+    func take(
+        needsHandler: Bool = true, source: ThreadRunLoop.Source1?, waiter: (any Waiter)? = nil,
+        _ reports: inout Arrivals.Reports
+    ) -> Delivery? {
+        var isFirst = false
+        for _ in 0..<Self.mostDropped {
+            switch takeNext(needsHandler, source, &reports) {
+            case .nothing(let wakesWaiters, let lacksMemory):
+                if wakesWaiters { takers.wakeWaiters(except: waiter) }
+                if lacksMemory { retryLanesSoon() }
+                credit?.returnAll()
+                return nil
+            case .local(let message, let handler, let isFirstNow, let makesRoom, let isLast):
+                // The sender of a lane sees what was taken.
+                if credit != nil, message.sender == nil { channel.returnCredit(message.size) }
+                if isLast { credit?.returnAll() }
+                if makesRoom { channel.roomWasMade() }
+                return Delivery(local: message, handler: handler, isFirst: isFirst || isFirstNow)
+            case .part(let frame):
+                noteMalformed(.severalFrames, in: ReceivedFrame(frame, channel.channels))
+            case .probe(let frame):
+                if let probe = checked(frame, nil) { answer(probe) }
+            case .frame(let frame, let sender, let handler, let isFirstNow, let isLast):
+                isFirst = isFirst || isFirstNow
+                let size = frame.count
+                let frame = checked(frame, sender)
+                // A malformed frame has no origin.
+                if sender == nil { credit?.collect(size, for: frame?.header.origin ?? 0, isLast: isLast) }
+                if let frame { return Delivery(frame: frame, handler: handler, isFirst: isFirst) }
+            }
+        }
+        takers.tell()
+        return nil
+    }
+
+    /// Takes the next message for a handler, unless the message may be the first or the last. The short way of most
+    /// messages. The handlers are those of an earlier message, because a copy for each message would cost a retain and
+    /// a release.
+    ///
+    /// - Parameters:
+    ///   - handlers: The handlers of an earlier message. Set when they have changed.
+    ///   - frame: Set when the message is a frame.
+    ///   - sender: Set to the sender of a frame of a lane.
+    ///   - reports: Emptied after a check of the descriptors that has found nothing.
+    func takeAtHand(
+        _ handlers: inout PortHandlers, _ frame: inout ZeroMQFrame?, _ sender: inout MessageSender?,
+        _ reports: inout Arrivals.Reports
+    ) -> LocalMessage? {
+        guard credit == nil else { return nil }
+        var makesRoom = false
+        // The former handlers are released after the lock.
+        var newHandlers: PortHandlers?
+        let message: LocalMessage? = state.withLock { state in
+            guard state.mayHaveMore, state.lifecycle.isOpen, state.handlers.current.message != nil else { return nil }
+            var message: LocalMessage?
+            if state.arrivals.zeroMQ.hasPeers {
+                switch state.arrivals.nextOfPeers(&reports) {
+                case .local(let plain): message = plain
+                case .frame(let found, let lane):
+                    frame = consume found
+                    sender = lane
+                case .nothing: break
+                }
+            }
+            if frame == nil, message == nil {
+                message = state.arrivals.nextOfBatch(makesRoom: &makesRoom)
+                if message == nil { return nil }
+            }
+            if handlers.generation != state.handlers.current.generation { newHandlers = state.handlers.current }
+            state.totals.taken += 1
+            return message
+        }
+        if let newHandlers { handlers = newHandlers }
+        if makesRoom { channel.roomWasMade() }
+        return message
+    }
+
+    private func takeNext(
+        _ needsHandler: Bool, _ source: ThreadRunLoop.Source1?, _ reports: inout Arrivals.Reports
+    ) -> Taken {
+        // Released after the lock, because both may hold the last reference to an object that calls this one.
+        var (delegateHandler, loopSource): (ReceivedMessage.Handler?, ThreadRunLoop.Source1?)
+        return state.withLock { state in
+            var handler = needsHandler ? state.handlers.current.message : state.handlers.taken
+            if handler == nil, needsHandler, let ofDelegate = state.handlers.current.ofDelegate {
+                delegateHandler = ofDelegate()
+                handler = delegateHandler
+            }
+            guard state.lifecycle.isOpen, handler != nil || !needsHandler else {
+                let isEmpty = state.looksEmpty()
+                loopSource = takers.source
+                loopSource?.clear()
+                return .nothing(wakesWaiters: !isEmpty, lacksMemory: false)
+            }
+            let isFirst = !state.mayHaveMore
+            var makesRoom = false
+            switch state.arrivals.next(&reports, makesRoom: &makesRoom) {
+            case .nothing:
+                state.mayHaveMore = false
+                // Under the lock, so that it comes before the raise for the next message.
+                if let source { source.clear() } else { loopSource = takers.source }
+                loopSource?.clear()
+                return .nothing(wakesWaiters: false, lacksMemory: state.arrivals.lanes.lacksMemory)
+            case .local(let message):
+                state.mayHaveMore = true
+                state.totals.taken += 1
+                let isLast = credit != nil && message.sender == nil && state.arrivals.isEmpty()
+                return .local(message, handler, isFirst: isFirst, makesRoom: makesRoom, isLast: isLast)
+            case .frame(let frame, let sender):
+                switch sender == nil ? state.arrivals.zeroMQ.kind(of: frame) : .message {
+                case .part: return .part(frame)
+                case .drainProbe: return .probe(frame)
+                case .message: break
+                }
+                state.mayHaveMore = true
+                state.totals.taken += 1
+                let isLast = credit != nil && state.arrivals.isEmpty()
+                return .frame(frame, sender: sender, handler, isFirst: isFirst, isLast: isLast)
+            }
+        }
+    }
+
+    /// The received frame, unless it is malformed.
+    func checked(_ frame: consuming ZeroMQFrame, _ sender: MessageSender?) -> ReceivedFrame? {
+        let frame = ReceivedFrame(frame, sender: sender, channel.channels)
+        guard let error = frame.malformed else { return frame }
+        noteMalformed(error, in: frame)
+        return nil
+    }
+
+    private func noteMalformed(_ error: Wire.Malformed, in frame: ReceivedFrame) {
+        state.withLock { $0.totals.malformed += 1 }
+        // The program is looked up only for a line that is written, so a flood of such frames costs little.
+        let (sender, text) = (frame.sender?.pid ?? 0, "\(error)")
+        log.warning(
+            about: .process(sender), once: text,
+            "\(channel.identity) dropped a frame of \(ProcessIdentity(pid: sender)): \(text)")
+    }
+
+    // MARK: Looking
+
+    /// Whether a message waits that the socket's descriptor does not report, or the port has ended. If neither is true,
+    /// the descriptor reports the next message.
+    func mayHaveMore() -> Bool {
+        // Released after the lock.
+        var source: ThreadRunLoop.Source1?
+        // A handler may have forked.
+        let mayHaveMore =
+            state.withLockUnlessForked { state in
+                guard state.lifecycle.isOpen else { return true }
+                guard state.mayHaveMore else { return false }
+                state.mayHaveMore = state.arrivals.hasMore()
+                if !state.mayHaveMore {
+                    source = takers.source
+                    source?.clear()
+                }
+                return state.mayHaveMore
+            } ?? true
+        if !mayHaveMore { credit?.returnAll() }
+        return mayHaveMore
+    }
+
+    /// Whether a message is known that the socket's descriptor does not report.
+    var hasKnownMore: Bool { state.withLock { $0.lifecycle.isOpen && $0.mayHaveMore } }
+
+    /// Whether a message waits at the open list or in an open lane, as a loop that polls sees it.
+    var hasWork: Bool { hasLanes.load(ordering: .relaxed) && state.withLock { $0.arrivals.hasMessages } }
+
+    /// Whether nothing waits, and only the loop whose turn it is takes messages: while it polls, the list and the lanes
+    /// can stay open.
+    func staysOpen(_ reports: inout Arrivals.Reports) -> Bool {
+        let staysOpen = state.withLock { state in
+            guard state.lifecycle.isOpen, state.mayHaveMore, !takers.haveWaiters, state.arrivals.hasNothing(&reports)
+            else { return false }
+            // The taker of the next message tells the others, because the open list does not.
+            state.mayHaveMore = false
+            return true
+        }
+        if staysOpen { credit?.returnAll() }
+        return staysOpen
+    }
+
+    /// Tells all takers about messages that came before there was a handler, because the descriptor does not report
+    /// those again. Without a message nobody is told, because a turn that finds nothing would use the one event of the
+    /// loop's pass.
+    func tellTakersIfAny() {
+        let hasMore = state.withLock { state in
+            guard state.lifecycle.isOpen else { return false }
+            state.mayHaveMore = state.arrivals.hasMore()
+            return state.mayHaveMore
+        }
+        if hasMore { takers.tell() }
+    }
+
+    var totals: PortTotals { state.withLockUnlessForked { $0.totals } ?? PortTotals() }
+
+    /// The messages that were taken, those that this runtime has sent, and whether none waits.
+    func look() -> (taken: Int, ownSent: Int, isEmpty: Bool) {
+        let look = state.withLock { state in
+            // Read under the lock, because messages that are taken meanwhile would look as if they had never been sent.
+            (taken: state.totals.taken, ownSent: channel.acceptedCount, isEmpty: state.looksEmpty())
+        }
+        if !look.isEmpty { takers.tell() }
+        return look
+    }
+
+    // MARK: Drain probes and credit
+
+    /// Answers the probes before which no message waits, because perhaps nobody takes from the port now.
+    func answerProbesSoon() {
+        answerProbes()
+        // The notice of a probe travels by another connection than the probe, and may arrive first. So the queue is
+        // checked again later.
+        guard !looksForProbes.exchange(true, ordering: .relaxed) else { return }
+        channel.channels.control.housekeeping.perform(after: .milliseconds(100)) { [weak self] in
+            self?.looksForProbes.store(false, ordering: .relaxed)
+            self?.answerProbes()
+        }
+    }
+
+    private func answerProbes() {
+        var probes: [ReceivedFrame] = []
+        let isEmpty = state.withLock { state in
+            guard state.lifecycle.isOpen else { return true }
+            while probes.count < Self.mostDropped, let probe = state.arrivals.zeroMQ.nextProbe() {
+                probes.append(ReceivedFrame(probe, channel.channels))
+            }
+            return state.looksEmpty()
+        }
+        if isEmpty { credit?.returnAll() } else { takers.tell() }
+        for probe in probes { answer(probe) }
+    }
+
+    private func answer(_ probe: ReceivedFrame) {
+        channel.channels.control.send(
+            .drained(channel.id.number, probe: probe.header.request), to: probe.header.origin)
+    }
+
+    /// Returns credit again, because a connection to a sender was made.
+    func returnUndeliveredCredit() { credit?.returnUndelivered() }
+
+    // MARK: Peers
+
+    /// Lets other processes connect to a socket that listens.
+    func bind(_ descriptor: Int32, _ path: String) throws(PortError) {
+        try state.withLock { (state) throws(PortError) in
+            guard state.lifecycle.isOpen else { throw .isInvalid(port: channel.identity) }
+            do throws(ZeroMQError) {
+                try state.arrivals.zeroMQ.bind(descriptor, path)
+            } catch {
+                throw PortError(error)
+            }
+        }
+    }
+
+    /// Adds a lane of a peer. A process of this library asks again only when its former lane has ended, or is empty.
+    /// - Parameter hear: Lets the takers hear the bells.
+    func add(_ lane: LaneReceiver, _ hear: (BellSet) -> Bool) -> Bool {
+        let bells = state.withLock { $0.arrivals.zeroMQ.hasPeers ? $0.arrivals.lanes.makeBells() : nil }
+        guard let bells, hear(bells) else { return false }
+        let isAdded = state.withLock { state in
+            state.arrivals.lanes.endWhenEmpty(of: lane.peer)
+            return state.arrivals.lanes.lane(of: lane.peer) == nil && state.lifecycle.isOpen
+                && state.arrivals.lanes.add(lane)
+        }
+        if isAdded { hasLanes.store(true, ordering: .relaxed) }
+        return isAdded
+    }
+
+    /// Lets `body` use the lanes, if there are any, and tells the takers when an open lane has a record then, which no bell
+    /// reports.
+    func changeLanes(_ body: (inout LaneIntake) -> Void) {
+        guard hasLanes.load(ordering: .relaxed) else { return }
+        let hasMore = state.withLock { state in
+            body(&state.arrivals.lanes)
+            guard state.lifecycle.isOpen, state.arrivals.lanes.hasRecords else { return false }
+            state.mayHaveMore = true
+            return true
+        }
+        if hasMore { takers.tell() }
+    }
+
+    /// Lets `body` read the lanes; nil when the port has had none.
+    func readLanes<Result: Sendable>(_ body: (borrowing LaneIntake) -> Result) -> Result? {
+        hasLanes.load(ordering: .relaxed) ? state.withLock { body($0.arrivals.lanes) } : nil
+    }
+
+    /// Looks again later at lanes whose messages got no memory.
+    private func retryLanesSoon() {
+        channel.channels.control.housekeeping.perform(after: .milliseconds(100)) { [weak self] in
+            self?.changeLanes { $0.openBlocked() }
+        }
+    }
+
+    // MARK: The end
+
+    /// Refuses new turns.
+    /// - Returns: Whether this call is the first one.
+    func invalidate() -> Bool { state.withLockUnlessForked { $0.lifecycle.invalidate() } ?? false }
+
+    /// Leaves `finish` to the last turn, if another thread than the one with the id has a turn.
+    func finishLater(on thread: Int32, _ finish: @escaping @Sendable () -> Void) -> Bool {
+        state.withLock { $0.lifecycle.finishLater(on: thread, hasEnded: { crl_thread_has_ended($0) }, finish) }
+    }
+
+    /// Whether another thread has a turn.
+    var isOthersTurn: Bool {
+        state.withLock { $0.lifecycle.isOthersTurn(on: crl_thread_id(), hasEnded: { crl_thread_has_ended($0) }) }
+    }
+
+    /// Takes what waits, and gives it to `refuse`, after the last turn.
+    /// - Parameter deadline: From then on only local messages are taken, because peers may send without end.
+    func refuseQueued(until deadline: MonotonicInstant, _ refuse: (ReceivedMessage) -> Void) {
+        state.withLock { $0.arrivals.lanes.endAllWhenEmpty() }
+        while true {
+            var (makesRoom, reports) = (false, Arrivals.Reports.all)
+            let next = state.withLock { $0.arrivals.next(&reports, makesRoom: &makesRoom) }
+            switch consume next {
+            case .local(let message):
+                if message.sender != nil, deadline.hasPassed { state.withLock { $0.arrivals.lanes.end() } }
+                refuse(.local(message))
+            case .frame(let frame, let sender):
+                if deadline.hasPassed {
+                    state.withLock { state in
+                        state.arrivals.zeroMQ.end()
+                        state.arrivals.lanes.end()
+                    }
+                    continue
+                }
+                let frame = ReceivedFrame(frame, sender: sender, channel.channels)
+                if frame.malformed == nil { refuse(.frame(frame)) }
+            case .nothing:
+                return
+            }
+        }
+    }
+
+    /// Takes nothing more, and releases the handlers.
+    /// - Returns: The socket, to be closed.
+    func close() -> ZeroMQSocket? {
+        var handlers = TappedHandlers(PortHandlers())
+        let socket = state.withLock { state in
+            state.lifecycle.finish()
+            state.arrivals.lanes.end()
+            swap(&state.handlers, &handlers)
+            return state.arrivals.zeroMQ.takeSocket()
+        }
+        withExtendedLifetime(handlers) {}
+        return socket
+    }
+}

@@ -1,0 +1,234 @@
+import RunLoopLocks
+import RunLoops
+
+/// The loops, queues, threads and tasks that take a port's messages, and the descriptors that wake them.
+///
+/// Some calls are made under the lock of the port's ``Intake``. No call takes that lock under this one's lock.
+final class Takers: Sendable {
+    typealias Source = ThreadRunLoop.Source1
+
+    private struct State {
+        /// The socket's descriptor; nil when the port ends.
+        var descriptor: Int32?
+        weak var source: Source?
+        /// Where ``source`` is scheduled.
+        var places: [Place] = []
+        /// Nil before the first lane.
+        var bells: Bells?
+        var waiters: [any Waiter] = []
+        /// Whether a thread or a task has ever waited for a message. It may come back for the next.
+        var hasHadWaiters = false
+        /// The dispatch queue that handles messages; one of the waiters.
+        var queue: QueueService?
+
+        /// Forgets a place, and those whose loops have ended.
+        mutating func removePlace(_ loop: ThreadRunLoop, _ mode: ThreadRunLoop.Mode) {
+            places.removeAll { $0.loop == nil || $0.mode == mode && $0.loop === loop }
+        }
+    }
+
+    /// A mode of a loop in which the port is scheduled.
+    private struct Place {
+        weak var loop: ThreadRunLoop?
+        let mode: ThreadRunLoop.Mode
+
+        /// Adds the source of the port's lanes.
+        func add(_ bells: Source) { _ = try? loop?.add(bells, forMode: mode) }
+    }
+
+    /// The bells of the port's lanes.
+    private struct Bells {
+        let set: BellSet
+        /// Handles the messages of lanes in the loops.
+        let source: Source
+        /// The socket and the bells, for waiters that wait for one descriptor.
+        let both: DescriptorSet
+    }
+
+    private let channel: SendChannel
+    private let state: Lock<State>
+    /// Keeps the socket open while a loop adds the port's source. A turn could not, because the loop may call the
+    /// handler at once, and an invalidation in the handler waits for turns.
+    private let scheduling = Lock(())
+
+    init(_ channel: SendChannel, _ descriptor: Int32) {
+        self.channel = channel
+        state = Lock(State(descriptor: descriptor))
+    }
+
+    // MARK: Waking them
+
+    /// Tells all takers that there may be more messages, which the descriptor does not report.
+    func tell() {
+        let (source, waiters) = state.withLock { ($0.source, $0.waiters) }
+        source?.raise()
+        for waiter in waiters { waiter.wake() }
+    }
+
+    /// - Parameter taker: A waiter that needs no wake-up.
+    func wakeWaiters(except taker: (any Waiter)? = nil) {
+        for waiter in state.withLock({ $0.waiters }) where waiter !== taker { waiter.wake() }
+    }
+
+    /// The loops' source; nil when no loop has the port.
+    var source: Source? { state.withLock { $0.source } }
+
+    var haveWaiters: Bool { state.withLock { !$0.waiters.isEmpty } }
+
+    // MARK: Loops
+
+    /// Adds the port's source to a loop.
+    /// - Parameter make: Makes the source for a descriptor.
+    func schedule(
+        in loop: ThreadRunLoop, forMode mode: ThreadRunLoop.Mode, _ make: (Int32) -> Source
+    ) throws(PortError) {
+        try scheduling.withLock { _ throws(PortError) in
+            let source = try state.withLock { (state) throws(PortError) in
+                guard let descriptor = state.descriptor else { throw .isInvalid(port: channel.identity) }
+                let source = state.source ?? make(descriptor)
+                state.source = source
+                return source
+            }
+            try runLoop { () throws(RunLoopError) in try loop.add(source, forMode: mode) }
+            let place = Place(loop: loop, mode: mode)
+            let bells = state.withLock { state in
+                state.removePlace(loop, mode)
+                state.places.append(place)
+                return state.bells?.source
+            }
+            if let bells { place.add(bells) }
+        }
+    }
+
+    func remove(from loop: ThreadRunLoop, forMode mode: ThreadRunLoop.Mode) {
+        // A forked child shares the wait sets with its parent.
+        let sources = state.withLockUnlessForked { state in
+            state.removePlace(loop, mode)
+            return [state.source, state.bells?.source]
+        }
+        for case let source? in sources ?? [] { loop.remove(source, forMode: mode) }
+    }
+
+    func areScheduled(in loop: ThreadRunLoop, forMode mode: ThreadRunLoop.Mode) -> Bool {
+        guard let source = state.withLockUnlessForked({ $0.source }) ?? nil else { return false }
+        return loop.contains(source, forMode: mode)
+    }
+
+    /// Lets all takers hear the bells of lanes, too. Called before the first lane's sender can ring.
+    /// - Parameter make: Makes the source for the loops.
+    /// - Returns: False when no descriptor is left, or the port ends.
+    func hear(_ bells: BellSet, _ make: () -> Source) -> Bool {
+        scheduling.withLock { _ in
+            let (places, waiters) = state.withLock { state -> ([Place]?, [any Waiter]) in
+                guard let descriptor = state.descriptor else { return (nil, []) }
+                if state.bells != nil { return ([], []) }
+                do {
+                    let both = try DescriptorSet()
+                    try both.add(descriptor)
+                    try both.add(bells.descriptor)
+                    for case let service as PollService in state.waiters { try service.add(bells) }
+                    state.bells = Bells(set: bells, source: make(), both: both)
+                    return (state.places, state.waiters)
+                } catch {
+                    return (nil, [])
+                }
+            }
+            guard let places, let source = state.withLock({ $0.bells?.source }) else { return false }
+            for place in places { place.add(source) }
+            // They wait for the socket's descriptor alone.
+            for waiter in waiters { waiter.wake() }
+            return true
+        }
+    }
+
+    // MARK: Waiters
+
+    /// A waiter is woken when there may be a message for it. It looks for messages after the call.
+    func add(_ waiter: some Waiter) {
+        state.withLock { state in
+            state.waiters.append(waiter)
+            state.hasHadWaiters = true
+        }
+    }
+
+    /// Makes and adds the service of a foreign loop. The socket is open during the call.
+    func addPollService() throws(PortError) -> PollService {
+        try state.withLock { (state) throws(PortError) in
+            guard let descriptor = state.descriptor else { throw .isInvalid(port: channel.identity) }
+            let bells = state.bells?.set
+            let service = try runLoop { () throws(RunLoopError) in try PollService(descriptor, bells) }
+            state.waiters.append(service)
+            return service
+        }
+    }
+
+    func remove(_ waiter: some Waiter) { state.withLockUnlessForked { $0.waiters.removeAll { $0 === waiter } } }
+
+    /// Lets a dispatch queue, or none, handle the messages in place of the former one.
+    func setQueue(_ service: QueueService?) throws(PortError) {
+        let former = try state.withLock { (state) throws(PortError) in
+            guard state.descriptor != nil else { throw .isInvalid(port: channel.identity) }
+            let former = exchange(&state.queue, with: service)
+            state.waiters.removeAll { $0 === former }
+            if let service { state.waiters.append(service) }
+            return former
+        }
+        former?.stop()
+    }
+
+    /// The descriptor that reports messages; nil when the port ends.
+    var descriptor: Int32? { state.withLock { state in state.descriptor.map { state.bells?.both.descriptor ?? $0 } } }
+
+    /// The descriptor of the socket alone, for tests.
+    var socketDescriptor: Int32? { state.withLock { $0.descriptor } }
+
+    // MARK: Who takes
+
+    struct Look {
+        let source: Source?
+        let queue: QueueService?
+        let waiters: [any Waiter]
+        let hasHadWaiters: Bool
+
+        /// The loops that have the port, and the modes.
+        var places: [(loop: ThreadRunLoop, modes: [ThreadRunLoop.Mode])] { source?.places ?? [] }
+
+        /// Whether only the calling thread takes messages.
+        /// - Parameter isHandling: Whether the calling thread has a turn.
+        func isOnlyHere(isHandling: Bool) -> Bool {
+            if waiters.isEmpty { return source?.isOnlyInCurrentLoop ?? false }
+            // A second waiter may be another thread.
+            return waiters.count == 1 && waiters[0] is any Service && isHandling && source?.isInNoLoop != false
+        }
+    }
+
+    var look: Look {
+        state.withLock {
+            Look(source: $0.source, queue: $0.queue, waiters: $0.waiters, hasHadWaiters: $0.hasHadWaiters)
+        }
+    }
+
+    // MARK: The end
+
+    /// Leaves all loops for good, and wakes all waiters, which learn the end of the port: it takes no turns any more.
+    func end() {
+        let sources = state.withLock { state in
+            state.descriptor = nil
+            return [state.source, state.bells?.source]
+        }
+        wakeWaiters()
+        // Before the socket is closed, and its descriptor's number reused.
+        for source in sources { source?.invalidate() }
+        scheduling.withLock { _ in }
+    }
+
+    /// Stops the dispatch queue, and closes the descriptors, when the turns of other threads have ended.
+    func close() {
+        let (queue, bells) = state.withLock { state in
+            state.waiters.removeAll { $0 === state.queue }
+            return (state.queue.take(), state.bells.take())
+        }
+        withExtendedLifetime(bells) {}
+        queue?.stop()
+    }
+}
