@@ -102,8 +102,8 @@ private struct Ping {
 
 extension SendChannel {
     fileprivate func checkedRuntime() throws(PortError) -> PortRuntime {
-        try Fork.check()
-        guard isValid, let runtime else { throw .isInvalid(port: identity) }
+        let runtime = try retainedRuntime()
+        guard isValid else { throw .isInvalid(port: identity) }
         return runtime
     }
 }

@@ -41,7 +41,7 @@ public final class MachPort: Sendable, CustomStringConvertible {
 
     init(
         _ limits: PortLimits, _ nameServer: PortNameServer, _ handler: ReceivedMessage.Handler?,
-        requests: TakenRequests? = nil
+        requests: RequestLedger? = nil
     ) throws(PortError) {
         try Fork.check()
         runtime = nameServer.runtime

@@ -109,10 +109,10 @@ import Testing
         try port.schedule(in: thread.loop)
         let askers = (0..<2).map { _ in Child("ask", in: sandbox) }
         #expect(waitUntil { pids.withLock { $0.count } == 2 })
-        let (taken, begin) = (port.taken, MonotonicInstant.now)
+        let (ledger, begin) = (port.ledger, MonotonicInstant.now)
         #expect(port.finish(before: .patience))
         // A reply is given up after ten seconds: none was, yet, unless the machine is very busy.
-        #expect(!taken.isEmpty || (begin + .seconds(9)).hasPassed)
+        #expect(!ledger.isEmpty || (begin + .seconds(9)).hasPassed)
         for asker in askers { asker.kill() }
         thread.stop()
     }

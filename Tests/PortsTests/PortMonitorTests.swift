@@ -233,7 +233,7 @@ import Testing
         let (port, answers) = (
             try MachPort(nameServer: runtime.nameServer), try MachPort(nameServer: runtime.nameServer)
         )
-        let taps = (0..<2).map { _ in PortTap(port.receiver, runtime.accepted) }
+        let taps = (0..<2).map { _ in PortTap(port.receiver) }
         let stream = EventStream(
             .init(), to: AnswerSender(to: answers.receiver.channel) {}, runtime.housekeeping
         ) { _ in }

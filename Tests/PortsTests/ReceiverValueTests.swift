@@ -172,13 +172,13 @@ import Testing
     @Test func `processes that are stopped get their second once for the ends of all ports`() {
         var state = FinishState()
         let (stopped, live, start) = (Incarnation.random(), Incarnation.random(), MonotonicInstant.now)
-        let taken = TakenRequests()
+        let ledger = RequestLedger(RequestNotices())
         func isDone(_ number: UInt64, _ effects: [FinishState.Effect]) -> Bool {
             effects.contains { effect in
                 if case .done(let done) = effect { done === state.areDone(number) } else { false }
             }
         }
-        state.begin(1, taken)
+        state.begin(1, ledger)
         #expect(state.tell(stopped, 1, at: start) == start + .seconds(1))
         #expect(state.tell(live, 1, at: start) == start + .seconds(1))
         #expect(state.tellersEnd(1).isEmpty)
@@ -190,7 +190,7 @@ import Testing
         state.remove(1)
         // The next port waits for the stopped process no more, but for the other.
         let later = start + .milliseconds(900)
-        state.begin(2, taken)
+        state.begin(2, ledger)
         #expect(state.tell(stopped, 2, at: later) == start + .seconds(1))
         #expect(state.tell(live, 2, at: later) == later + .seconds(1))
         #expect(state.silence(of: stopped) == start)
@@ -203,25 +203,5 @@ import Testing
         _ = state.tellersEnd(2)
         _ = state.connectionEnded(stopped)
         #expect(isDone(2, state.connectionEnded(live)))
-    }
-
-    @Test func `a port's end waits for no reply to a process that does not read`() {
-        let taken = TakenRequests()
-        func begin(_ asker: Incarnation) throws -> TakenRequests.Place {
-            let port = PortID(incarnation: asker, number: 1)
-            return try #require(taken.begin(.init(asker: port, number: 1, subject: 1)))
-        }
-        let (stopped, live) = (Incarnation.random(), Incarnation.random())
-        guard let places = try? (begin(stopped), begin(live)) else { return }
-        taken.finish()
-        taken.note(stopped, isSilent: true)
-        taken.end(places.1)
-        // Its handler is at work, and is waited for.
-        #expect(taken.areDone.value == nil)
-        taken.note(stopped, isSilent: false)
-        taken.setReplying(places.0, true)
-        #expect(taken.areDone.value == nil)
-        taken.note(stopped, isSilent: true)
-        #expect(taken.areDone.value != nil)
     }
 }

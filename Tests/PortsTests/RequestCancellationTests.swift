@@ -12,7 +12,7 @@ import Testing
     private struct Stand {
         let server: LocalMessagePort
         let remote: RemoteMessagePort
-        let accepted: AcceptedRequests
+        let notices: RequestNotices
         /// Keeps both runtimes.
         let runtimes: [PortRuntime]
         var requests: LocalMessagePort.Requests
@@ -24,7 +24,8 @@ import Testing
         let server = try LocalMessagePort(name: "served", nameServer: one.nameServer)
         let remote = try await RemoteMessagePort(name: "served", nameServer: other.nameServer, before: .patience)
         return Stand(
-            server: server, remote: remote, accepted: one.accepted, runtimes: [one, other], requests: server.requests)
+            server: server, remote: remote, notices: one.receiving.notices, runtimes: [one, other],
+            requests: server.requests)
     }
 
     enum End: CaseIterable { case cancellation, timeout }
@@ -53,7 +54,7 @@ import Testing
         try request.replyRight?.reply(with: [1])
         #expect(await waitUntil { stand.runtimes[1].lateReplyCount == late + 1 })
         _ = await asking.result
-        #expect(stand.accepted.isEmpty)
+        #expect(stand.notices.isEmpty)
     }
 
     @Test(arguments: [false, true])
@@ -63,7 +64,7 @@ import Testing
         await #expect(throws: PortError.receiveTimedOut(port: remote.sendRight.identity)) {
             _ = try await remote.request(id: 1, timeout: .milliseconds(50))
         }
-        #expect(await waitUntil { !stand.accepted.isEmpty })
+        #expect(await waitUntil { !stand.notices.isEmpty })
         let asking = Task { try await remote.request(id: 2, timeout: .seconds(1000)) }
         var request = try #require(await stand.requests.next())
         #expect(request.id == 1)
@@ -71,7 +72,7 @@ import Testing
         request = try #require(await stand.requests.next())
         #expect(request.id == 2)
         #expect(!request.isCancelled)
-        #expect(stand.accepted.isEmpty)
+        #expect(stand.notices.isEmpty)
         asking.cancel()
         #expect(await waitUntil { request.isCancelled })
     }
@@ -101,7 +102,7 @@ import Testing
         #expect(await waitUntil { cancelled.withLock { $0 } == 10 })
         server.invalidate()
         try await serving.value
-        #expect(await waitUntil { stand.accepted.isEmpty })
+        #expect(await waitUntil { stand.notices.isEmpty })
     }
 
     @Test func `the end of an asker's process cancels its requests`() async throws {
@@ -131,47 +132,41 @@ import Testing
         #expect(try await asking.value == [3])
     }
 
-    @Test func `of many requests whose ends are seen, those that have ended take no room`() {
-        let (accepted, incarnation) = (AcceptedRequests(), Incarnation.random())
-        let ends = Shared<[UInt64: [RequestEnd]]>([:])
+    @Test func `of many requests that are monitored, those that have ended take no room`() {
+        let (notices, asker) = (RequestNotices(), Incarnation.random())
+        let news = Shared<[UInt64: [RequestEnd?]]>([:])
         func begin(_ number: UInt64) {
-            accepted.onEnd(.init(asker: incarnation, number: number)) { end in
-                ends.withLock { $0[number, default: []].append(end) }
+            notices.monitor(RequestID(asker: asker, number: number)) { one in
+                news.withLock { $0[number, default: []].append(one) }
             }
         }
-        func end(_ number: UInt64, _ end: RequestEnd = .answered) {
-            accepted.remove(.init(asker: incarnation, number: number), end)
+        func end(_ number: UInt64, _ end: RequestEnd) {
+            notices.ended(RequestID(asker: asker, number: number), end)
         }
-        begin(0)
-        for number in 1...20_000 as ClosedRange<UInt64> {
-            begin(number)
-            end(number)
-        }
+        for number in 0..<20_000 as Range<UInt64> { begin(number) }
+        notices.cancel(RequestID(asker: asker, number: 0))
+        for number in 1..<20_000 as Range<UInt64> { end(number, .answered) }
+        #expect(news.withLock { $0[1] } == [.answered])
         end(0, .unanswered)
-        #expect(ends.withLock { $0[0] } == [.unanswered])
-        #expect(ends.withLock { $0.count } == 20_001)
-        #expect(accepted.isEmpty)
-        // Too many at once: the oldest ones are told.
-        for number in 0..<5000 as Range<UInt64> { begin(number) }
-        let forgotten = ends.withLock { ends in (0..<5000 as Range<UInt64>).filter { ends[$0]?.last == .forgotten } }
-        #expect(forgotten == Array(0..<UInt64(5000 - MonitoredRequests.most)))
-        for number in 0..<5000 as Range<UInt64> { end(number) }
-        #expect(accepted.isEmpty)
+        end(0, .unanswered)
+        #expect(news.withLock { $0[0] } == [nil, .unanswered])
+        #expect(news.withLock { $0.count } == 20_000)
+        #expect(notices.isEmpty)
     }
 
     @Test func `cancellations of requests that never come are forgotten`() {
-        let accepted = AcceptedRequests()
+        let notices = RequestNotices()
         let incarnation = Incarnation.random()
-        func request(_ number: UInt64) -> AcceptedRequests.ID { .init(asker: incarnation, number: number) }
-        for number in 0..<40_000 as Range<UInt64> { accepted.cancel(request(number)) }
-        #expect(!accepted.isCancelled(request(0)))
-        #expect(accepted.isCancelled(request(39_999)))
-        #expect((0..<40_000 as Range<UInt64>).count { accepted.isCancelled(request($0)) } == 16_384)
+        func request(_ number: UInt64) -> RequestID { .init(asker: incarnation, number: number) }
+        for number in 0..<40_000 as Range<UInt64> { notices.cancel(request(number)) }
+        #expect(!notices.isCancelled(request(0)))
+        #expect(notices.isCancelled(request(39_999)))
+        #expect((0..<40_000 as Range<UInt64>).count { notices.isCancelled(request($0)) } == 16_384)
     }
 
     @Test func `cancellations of processes that are gone take a bounded room`() {
         var cancelled = CancelledRequests()
-        func request(_ asker: Incarnation, _ number: UInt64) -> AcceptedRequests.ID {
+        func request(_ asker: Incarnation, _ number: UInt64) -> RequestID {
             .init(asker: asker, number: number)
         }
         let askers = (0..<1000).map { _ in Incarnation.random() }

@@ -108,22 +108,19 @@ import Testing
     }
 
     @Test func `many requests end in any order, and what is told has a bound`() throws {
-        let taken = TakenRequests()
-        let asker = PortID(incarnation: .random(), number: 1)
-        var places: [TakenRequests.Place] = []
-        for number in 0..<200 as Range<UInt64> {
-            let place = taken.begin(.init(asker: asker, number: number, subject: UInt32(number % 2)))
-            places.append(try #require(place))
+        let ledger = RequestLedger(RequestNotices())
+        let asker = try MachPort(nameServer: sandbox.names)
+        let requests = try (0..<200 as Range<UInt64>).map { number in
+            try #require(ledger.begin(asker.receiver.channel, number: number, subject: UInt32(number % 2)))
         }
         func numbers() -> Set<UInt64> {
             var numbers: Set<UInt64> = []
-            taken.forEach { entry, _ in numbers.insert(entry.number) }
+            ledger.forEach { entry, _ in numbers.insert(entry.number) }
             return numbers
         }
         #expect(numbers() == Set(0..<200))
-        #expect(Set(places).count == 200)
-        taken.setKind(RequestKind(name: "Count", mayLast: true), of: 1)
-        let seen = RequestsInProgress(taken, sandbox.names.runtime.inspector, inHand: nil)
+        ledger.serving.setKind(RequestKind(name: "Count", mayLast: true), of: 1)
+        let seen = RequestsInProgress(ledger, sandbox.names.runtime.inspector, inHand: nil)
         #expect(seen.count == 100)
         #expect(seen.lastingCount == 100)
         #expect(seen.oldest.count == 32)
@@ -134,21 +131,21 @@ import Testing
         #expect(!seen.oldest[0].mayLast)
         // The oldest were the first.
         #expect(zip(seen.oldest, seen.oldest.dropFirst()).allSatisfy { $0.mayLast != $1.mayLast || $0.age >= $1.age })
-        taken.setReplying(places[0], true)
-        let replying = RequestsInProgress(taken, sandbox.names.runtime.inspector, inHand: nil)
+        #expect(ledger.reply(to: requests[0]))
+        let replying = RequestsInProgress(ledger, sandbox.names.runtime.inspector, inHand: nil)
         #expect(replying.count == 100)
         #expect(replying.oldest[16].isReplying)
         #expect(!replying.oldest[0].isReplying)
 
-        for place in places.prefix(100).shuffled() { taken.end(place) }
+        for request in requests.prefix(100).shuffled() { ledger.end(request, .answered) }
         #expect(numbers() == Set(100..<200))
-        taken.finish()
-        #expect(taken.begin(.init(asker: asker, number: 1, subject: 0)) == nil)
-        for place in places.suffix(100).shuffled() {
-            #expect(taken.areDone.value == nil)
-            taken.end(place)
+        ledger.finish()
+        #expect(ledger.begin(asker.receiver.channel, number: 1, subject: 0) == nil)
+        for request in requests.suffix(100).shuffled() {
+            #expect(ledger.areDone.value == nil)
+            ledger.end(request, .answered)
         }
-        #expect(taken.areDone.value != nil)
-        #expect(taken.isEmpty)
+        #expect(ledger.areDone.value != nil)
+        #expect(ledger.isEmpty)
     }
 }

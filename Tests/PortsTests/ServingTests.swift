@@ -152,7 +152,7 @@ import Testing
         let asking = Task { try await remote.request(id: 1, [7]) }
         #expect(await gate.isReached(by: 1))
         // Its task still takes requests.
-        server.taken.finish()
+        server.ledger.finish()
         for _ in 0..<3 {
             #expect(await error { _ = try await remote.request(id: 2) } == .refused(port: remote.identity))
         }
@@ -169,11 +169,11 @@ import Testing
             return nil
         }
         let asking = (0..<2).map { _ in Task { await error { _ = try await remote.request(id: 1) } } }
-        #expect(await waitUntil { server.taken.lanes.first?.look.count == 2 })
+        #expect(await waitUntil { server.ledger.serving.lanes.first?.look.count == 2 })
         #expect(await !server.finish(before: .now + .milliseconds(20)))
         try await serving.value
         for asker in asking { #expect(await asker.value != nil) }
-        #expect(server.taken.lanes.isEmpty)
+        #expect(server.ledger.serving.lanes.isEmpty)
         withExtendedLifetime(kept) {}
     }
 
@@ -185,7 +185,7 @@ import Testing
                 if case .done(let done) = effect { done === state.areDone(1) } else { false }
             }
         }
-        state.begin(1, TakenRequests())
+        state.begin(1, RequestLedger(RequestNotices()))
         _ = state.tell(senders[0], 1, at: .now)
         #expect(!isDone(state.finished(senders[0], 1)), "the second is not told yet")
         _ = state.tell(senders[1], 1, at: .now)
@@ -262,7 +262,7 @@ import Testing
         }
         func watchers() -> [ControlConnection] { owner.control.watchers(of: port.id.number) }
         #expect(await waitUntil { watchers().count == 2 })
-        owner.finishing.begin(port.id.number, TakenRequests())
+        owner.finishing.begin(port.id.number, RequestLedger(RequestNotices()))
         func areDone() -> Bool { owner.finishing.areDone(port.id.number)?.value != nil }
         // Nobody takes what is before the probes, and each is sent for some time only.
         #expect(

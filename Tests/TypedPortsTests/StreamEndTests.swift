@@ -146,9 +146,9 @@ import TypedPortsTestHelper
         var iterator = client.stream(Elements(count: 5, failsAtEnd: failsAtEnd)).makeAsyncIterator()
         #expect(try await iterator.next() != nil)
         let finishing = Task { await server.finish() }
-        let waiting = Task { [taken = server.port.taken] in await waitUntil { taken.isFinishing } }
+        let waiting = Task { [ledger = server.port.ledger] in await waitUntil { ledger.isFinishing } }
         #expect(await waiting.value)
-        #expect(!server.port.taken.isEmpty)
+        #expect(!server.port.ledger.isEmpty)
         let (count, error) = await rest(of: &iterator)
         #expect(count == 4)
         #expect(error as? Elements.Failure == (failsAtEnd ? Elements.Failure() : nil))

@@ -8,7 +8,6 @@ final class Inspector: Sendable {
     let pending: PendingReplies
     let loops: ObservedLoops
 
-    private let accepted: AcceptedRequests
     private let open = Lock<[Effort: [Incarnation: Int]]>([:])
     private let recordings = Lock(0)
     /// By the number of the port.
@@ -34,11 +33,9 @@ final class Inspector: Sendable {
     private static let mostRecorders = 4
 
     init(
-        _ context: ReceiveContext, _ statistics: StatisticsCollector, _ pending: PendingReplies,
-        _ accepted: AcceptedRequests
+        _ context: ReceiveContext, _ statistics: StatisticsCollector, _ pending: PendingReplies
     ) {
-        (self.context, self.statistics) = (context, statistics)
-        (self.pending, self.accepted) = (pending, accepted)
+        (self.context, self.statistics, self.pending) = (context, statistics, pending)
         loops = ObservedLoops(context.housekeeping)
     }
 
@@ -90,7 +87,7 @@ final class Inspector: Sendable {
     private func monitor(_ port: Receiver, _ filter: PortEvent.Filter, _ answer: AnswerSender) {
         let number = port.id.number
         let tap = taps.withLock { taps in
-            let tap = taps[number] ?? PortTap(port, accepted)
+            let tap = taps[number] ?? PortTap(port)
             taps[number] = tap
             return tap
         }
@@ -133,9 +130,8 @@ final class Inspector: Sendable {
     }
 
     /// Whether nobody waits for the reply to a request.
-    func isCancelled(_ request: TakenRequests.Entry) -> Bool {
-        context.channels.existing(request.asker)?.isValid == false
-            || accepted.isCancelled(.init(asker: request.asker.incarnation, number: request.number))
+    func isCancelled(_ request: RequestEntries.Entry) -> Bool {
+        context.channels.existing(request.asker)?.isValid == false || context.notices.isCancelled(request.id)
     }
 
     /// The number of questions that wait for their answers.

@@ -14,8 +14,8 @@ final class PortTap: MessageTap {
     }
 
     private let port: Weak<Receiver>
-    private let requests: TakenRequests?
-    private let accepted: AcceptedRequests
+    private let requests: RequestLedger?
+    private let notices: RequestNotices
     private let state = Lock(State())
 
     /// The most monitors of a port.
@@ -25,8 +25,8 @@ final class PortTap: MessageTap {
     /// How long a program stays known. A process id may soon be another process's.
     private static let programTime = Duration.milliseconds(50)
 
-    init(_ port: Receiver, _ accepted: AcceptedRequests) {
-        (self.port, requests, self.accepted) = (Weak(port), port.requests, accepted)
+    init(_ port: Receiver) {
+        (self.port, requests, notices) = (Weak(port), port.requests, port.context.notices)
     }
 
     /// - Returns: False when there are too many.
@@ -91,16 +91,15 @@ final class PortTap: MessageTap {
 
     private func noteEnd(of request: ReceivedMessage, _ event: PortEvent, _ since: MonotonicInstant) {
         guard let asker = request.replyChannel?.id.incarnation else { return }
-        accepted.onEnd(.init(asker: asker, number: request.header.request)) { [weak self] end in
-            for monitor in self?.monitors(for: event) ?? [] {
+        notices.monitor(RequestID(asker: asker, number: request.header.request)) { [weak self] end in
+            let kind: PortEvent.Kind =
                 switch end {
-                case .answered: monitor.add(PortEvent(event, .reply, since))
-                case .cancelled: monitor.add(PortEvent(event, .cancelled, since))
-                case .failed: monitor.add(PortEvent(event, .failure, since))
-                case .unanswered: monitor.add(PortEvent(event, .unanswered, since))
-                case .forgotten: monitor.leaveOut()
+                case nil: .cancelled
+                case .answered: .reply
+                case .failed: .failure
+                case .unanswered, .refused: .unanswered
                 }
-            }
+            for monitor in self?.monitors(for: event) ?? [] { monitor.add(PortEvent(event, kind, since)) }
         }
     }
 
@@ -148,13 +147,13 @@ extension PortEvent {
     }
 
     fileprivate init(
-        _ message: ReceivedMessage, _ number: Int, _ requests: TakenRequests?, program: (pid_t) -> String?
+        _ message: ReceivedMessage, _ number: Int, _ requests: RequestLedger?, program: (pid_t) -> String?
     ) {
         let (header, sizes) = (message.header, Sizes(message))
         let sender = message.sender?.pid ?? 0
         self.init(
             kind: header.kind == .request ? .request : .message, time: Self.now, number: number, id: header.id,
-            name: requests?.kind(of: header.id)?.name.bounded, sizes: sizes.sizes, size: sizes.size,
+            name: requests?.serving.kind(of: header.id)?.name.bounded, sizes: sizes.sizes, size: sizes.size,
             ports: sizes.ports, sender: sender, program: program(sender), duration: nil)
     }
 

@@ -20,9 +20,9 @@ struct RequestsInProgress {
     /// The most requests in an answer, of each of two sorts.
     fileprivate static let most = 16
 
-    init(_ taken: TakenRequests?, _ inspector: Inspector, inHand note: MessageInHand.Note?) {
-        guard let taken else { return }
-        let looks = taken.lanes.map(\.look)
+    init(_ requests: RequestLedger?, _ inspector: Inspector, inHand note: MessageInHand.Note?) {
+        guard let requests else { return }
+        let looks = requests.serving.lanes.map(\.look)
         servingTasks = looks.count { $0.fullLane == nil }
         if !looks.isEmpty {
             handlers = PortService.Takers.Handlers(
@@ -32,7 +32,7 @@ struct RequestsInProgress {
         }
         var (due, others): ([Known], [Known]) = ([], [])
         var (askers, last): ([PortID: Int], Known?) = ([:], nil)
-        taken.forEach { entry, kind in
+        requests.forEach { entry, kind in
             let mayLast = kind?.mayLast ?? false
             if mayLast { lastingCount += 1 } else { count += 1 }
             let request = Known(entry: entry, kind: kind)
@@ -56,10 +56,10 @@ struct RequestsInProgress {
         for (asker, count) in askers {
             counts[inspector.context.channels.identity(of: asker).pid ?? 0, default: 0] += count
         }
-        oneWay = taken.oneWay.sorted { $0.since < $1.since }.prefix(Self.most).map { work in
+        oneWay = requests.serving.oneWay.sorted { $0.since < $1.since }.prefix(Self.most).map { work in
             let sender = work.message.sender?.pid ?? 0
             return PortService.Handled(
-                id: work.message.header.id, name: taken.kind(of: work.message.header.id)?.name.bounded,
+                id: work.message.header.id, name: requests.serving.kind(of: work.message.header.id)?.name.bounded,
                 isRequest: false,
                 pid: sender, program: ProcessIdentity(pid: sender).program, age: work.since.duration(to: now),
                 isOlder: false)
@@ -68,7 +68,7 @@ struct RequestsInProgress {
 }
 
 private struct Known {
-    let entry: TakenRequests.Entry
+    let entry: RequestEntries.Entry
     let kind: RequestKind?
 }
 

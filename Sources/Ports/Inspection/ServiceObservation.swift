@@ -44,7 +44,7 @@ final class ServiceObservation: Sendable {
                 port.intake.turnCount == takers.waiters.count(where: { $0 is ThreadWaiter }),
                 loops.allSatisfy({ $0.busyFor == nil }), port.requests?.isEmpty != false,
                 port.iteratingTasks.load(ordering: .relaxed) <= takers.waiters.count(where: { $0 is TaskWaiter }),
-                port.requests?.oneWay.isEmpty != false
+                port.requests?.serving.oneWay.isEmpty != false
             {
                 return report(service(first, first, takers, loops, [:]))
             }
@@ -161,7 +161,7 @@ final class ServiceObservation: Sendable {
         let (sender, age) = (note.sender ?? request?.pid ?? 0, port.timeSinceTaken)
         return [
             PortService.Handled(
-                id: note.id, name: port.requests?.kind(of: note.id)?.name.bounded, isRequest: note.isRequest,
+                id: note.id, name: port.requests?.serving.kind(of: note.id)?.name.bounded, isRequest: note.isRequest,
                 pid: sender, program: sender == 0 ? nil : ProcessIdentity(pid: sender).program,
                 age: request?.age ?? age, isOlder: request == nil)
         ]

@@ -21,7 +21,7 @@ extension LocalMessagePort {
         refuseFurther()
         let deadline = MonotonicInstant(deadline)
         defer { end(waitsUntil: deadline) }
-        let areDone = taken.areDone.wait(until: deadline) != nil
+        let areDone = ledger.areDone.wait(until: deadline) != nil
         _ = senders?.wait(until: min(deadline, .now + FinishState.patience))
         return areDone
     }
@@ -39,7 +39,7 @@ extension LocalMessagePort {
         // The thread is the executor's, and must not be blocked.
         defer { end(waitsUntil: nil) }
         let (deadline, housekeeping) = (MonotonicInstant(deadline), port.receiver.context.housekeeping)
-        let areDone = (try? await taken.areDone.value(before: deadline, on: housekeeping)) != nil
+        let areDone = (try? await ledger.areDone.value(before: deadline, on: housekeeping)) != nil
         _ = try? await senders?.value(before: min(deadline, .now + FinishState.patience), on: housekeeping)
         return areDone
     }
@@ -58,12 +58,12 @@ extension LocalMessagePort {
         // The name goes first, so that refused askers do not find this port again.
         renaming.withLock { _ in
             if let name { try? nameServer.remove(port, name: name) }
-            taken.finish()
+            ledger.finish()
         }
         // The housekeeping thread refuses further messages, because the port's loops and tasks may have stopped.
         port.receiver.setHandlers(.init(message: { $0.refuse() }))
         let loop = try? port.receiver.context.housekeeping.loop()
         if let loop { try? port.receiver.schedule(in: loop, forMode: .default) }
-        port.runtime.finishing.begin(port.id.number, taken)
+        port.runtime.finishing.begin(port.id.number, ledger)
     }
 }

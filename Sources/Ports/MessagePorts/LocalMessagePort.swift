@@ -17,7 +17,7 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
     public typealias RequestHandler = @Sendable (MessagePortRequest) -> Void
 
     package let port: MachPort
-    let taken = TakenRequests()
+    let ledger: RequestLedger
     let nameServer: PortNameServer
     private let currentName: Lock<String?>
     let renaming = Lock(())
@@ -75,7 +75,8 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
         let limits = PortLimits(queue: queueLimit, bytes: byteLimit, message: messageLimit)
         self.nameServer = nameServer
         currentName = Lock(name)
-        port = try MachPort(limits, nameServer, MessagePortRequest.handler(requestHandler, taken), requests: taken)
+        ledger = RequestLedger(nameServer.runtime.receiving.notices)
+        port = try MachPort(limits, nameServer, MessagePortRequest.handler(requestHandler, ledger), requests: ledger)
         if let name { try nameServer.register(port, name: name) }
         nameServer.runtime.localMessagePorts.entries.withLock { $0[port.id] = Weak(self) }
     }
@@ -98,7 +99,7 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
     public func rename(to name: String?) throws(PortError) {
         try Fork.check()
         try renaming.withLock { _ throws(PortError) in
-            if taken.isFinishing { throw .isInvalid(port: port.identity) }
+            if ledger.isFinishing { throw .isInvalid(port: port.identity) }
             let former = self.name
             guard name != former else { return }
             if let name { try nameServer.register(port, name: name) }
@@ -115,7 +116,7 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
     /// Asks `current` for a handler before each request. While there is none, requests wait.
     package func setHandler(ofDelegate current: @escaping @Sendable () -> RequestHandler?) {
         port.receiver.setHandlers(
-            .init(ofDelegate: { [taken] in MessagePortRequest.handler(current(), taken) }))
+            .init(ofDelegate: { [ledger] in MessagePortRequest.handler(current(), ledger) }))
     }
 
     /// Describes the requests with an id for observers of the port: `portctl`, the module PortsInspection, the log.
@@ -124,7 +125,7 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
     ///     server.setKind(RequestKind(name: "Wait for a change", mayLast: true), ofRequests: 7)
     ///
     /// Any thread may call this method, at any time.
-    public func setKind(_ kind: RequestKind, ofRequests id: UInt32) { taken.setKind(kind, of: id) }
+    public func setKind(_ kind: RequestKind, ofRequests id: UInt32) { ledger.serving.setKind(kind, of: id) }
 
     /// The right to send to the port, for processes that do not look up the name.
     public var sendRight: MachPort.SendRight { port.sendRight }
@@ -187,6 +188,6 @@ extension PortDescriptor where Port == LocalMessagePort {
     /// - Throws: ``PortError``: `isInvalid` when the port has ended.
     public func receive() throws(PortError) -> MessagePortRequest? {
         guard let message = try receiver.takeNow(service, takesRequests: true) else { return nil }
-        return MessagePortRequest(message, port.taken)
+        return MessagePortRequest(message, port.ledger)
     }
 }

@@ -8,26 +8,27 @@ public struct MessagePortRequest: Sendable {
     public let replyRight: ReplyRight?
 
     /// Takes a message as a request. Refuses it, and returns nil, when the port takes no more requests.
-    init?(_ message: ReceivedMessage, _ taken: TakenRequests) {
-        let asker = message.header.kind == .request ? message.replyChannel : nil
-        let request = asker.map {
-            TakenRequests.Entry(asker: $0.id, number: message.header.request, subject: message.header.id)
-        }
-        let place = request.flatMap(taken.begin)
-        if request == nil ? taken.isFinishing : place == nil {
-            message.refuse()
-            return nil
+    init?(_ message: ReceivedMessage, _ requests: RequestLedger) {
+        if message.header.kind == .request, let asker = message.replyChannel {
+            let header = message.header
+            guard let request = requests.begin(asker, number: header.request, subject: header.id) else {
+                message.refuse()
+                return nil
+            }
+            replyRight = ReplyRight(request, requests)
+        } else {
+            if requests.isFinishing { return nil }
+            replyRight = nil
         }
         self.message = MachPort.Message(message)
-        replyRight = if let asker, let place { ReplyRight(asker, message.header.request, taken, place) } else { nil }
     }
 
     static func handler(
-        _ handler: (@Sendable (MessagePortRequest) -> Void)?, _ taken: TakenRequests
+        _ handler: (@Sendable (MessagePortRequest) -> Void)?, _ requests: RequestLedger
     ) -> ReceivedMessage.Handler? {
         guard let handler else { return nil }
         return { message in
-            if let request = MessagePortRequest(message, taken) { handler(request) }
+            if let request = MessagePortRequest(message, requests) { handler(request) }
         }
     }
 

@@ -15,8 +15,7 @@ struct OpenRequest: ~Copyable {
     private var isSent = false
 
     init(to channel: SendChannel, isForTasks: Bool = false) throws(PortError) {
-        try Fork.check()
-        guard let runtime = channel.runtime else { throw .isEnding }
+        let runtime = try channel.retainedRuntime()
         use = try runtime.replies.use(for: channel, isForTasks: isForTasks)
         pending = PendingReply(port: channel.id, replyPort: use.port.id.number)
         number = runtime.replies.pending.add(pending)

@@ -58,7 +58,7 @@ public struct RemoteMessagePort: Sendable, CustomStringConvertible {
 
     /// Makes a port for several answers, in a directory that the asked process can certainly reach.
     package func makePort(queueLimit: Int) throws(PortError) -> MachPort {
-        guard let runtime = sendRight.channel.runtime else { throw .isEnding }
+        let runtime = try sendRight.channel.retainedRuntime()
         let path = sendRight.channel.isLocal ? runtime.directory : sendRight.channel.path
         return try MachPort(queueLimit: queueLimit, nameServer: PortNameServer(directory: path, runtime: runtime))
     }

@@ -24,7 +24,7 @@ extension LocalMessagePort {
             do {
                 while true {
                     let message = try await port.port.receiver.receive(before: .distantFuture, takesRequests: true)
-                    if let request = MessagePortRequest(message, port.taken) { return request }
+                    if let request = MessagePortRequest(message, port.ledger) { return request }
                 }
             } catch {
                 if port.isValid, !Task.isCancelled { log.error("\(port) is served no more: \(error)") }
@@ -76,8 +76,8 @@ extension LocalMessagePort {
         _ handler: @escaping @Sendable (MessagePortRequest) async throws -> MachPort.Message
     ) async throws(PortError) {
         try PortError.check("streamsAtMost", lastingLimit ?? 0, in: 0...Int.max)
-        let lanes = ServingLanes(lane, lasting: lastingLimit.map(RequestLane.lasting(atMost:)))
-        taken.add(lanes)
+        let lanes = RequestLanes(lane, lasting: lastingLimit.map(RequestLane.lasting(atMost:)))
+        ledger.serving.add(lanes)
         // Ends the wait for a handler when the port becomes invalid.
         let invalidated = port.receiver.invalidated
         invalidated.add(lanes)
@@ -88,8 +88,8 @@ extension LocalMessagePort {
             while true {
                 await lanes.wait()
                 guard let request = await requests.next() else { break }
-                let arrival = lanes.arrive(taken.kind(of: request.id), request.id) {
-                    ServingLanes.Work(
+                let arrival = lanes.arrive(ledger.serving.kind(of: request.id), request.id) {
+                    RequestLanes.Work(
                         answer: { await request.answer(at: self, handler) }, refuse: { request.replyRight?.refuse() })
                 }
                 switch arrival {
@@ -105,7 +105,7 @@ extension LocalMessagePort {
                 case .refuse(let limit): request.refuse(limit: limit)
                 }
             }
-            taken.remove(lanes)
+            ledger.serving.remove(lanes)
             group.cancelAll()
             // Nobody has handled these requests, so their askers can ask a successor.
             lanes.refuseWaiting()
@@ -132,8 +132,8 @@ extension MessagePortRequest {
     ) async {
         if isCancelled { return }
         // A request is counted by its right to reply, and a message without one is counted here.
-        let oneWay = replyRight == nil ? message.received.map(port.taken.beginOneWay) : nil
-        defer { if let oneWay { port.taken.endOneWay(oneWay) } }
+        let oneWay = replyRight == nil ? message.received.map(port.ledger.serving.beginOneWay) : nil
+        defer { if let oneWay { port.ledger.serving.endOneWay(oneWay) } }
         let work = Task { try await handler(self) }
         onCancel { work.cancel() }
         let outcome = await withTaskCancellationHandler {
@@ -143,7 +143,9 @@ extension MessagePortRequest {
         }
         if case .failure(let error) = outcome, !(error is CancellationError) {
             func text() -> String {
-                let (subject, asker) = (port.taken.kind(of: id)?.name, ProcessIdentity(pid: message.sender?.pid ?? 0))
+                let (subject, asker) = (
+                    port.ledger.serving.kind(of: id)?.name, ProcessIdentity(pid: message.sender?.pid ?? 0)
+                )
                 return "the handler of \(port) failed for \(subject ?? "message \(id)") of \(asker): \(error)"
             }
             // A failure that the handler chose is an answer.

@@ -15,10 +15,10 @@ final class FinishingPorts: Sendable {
     /// Tells the senders that the port finishes.
     /// - Parameters:
     ///   - number: The port.
-    ///   - taken: The requests that the port has taken.
-    func begin(_ number: UInt64, _ taken: TakenRequests) {
+    ///   - requests: The requests that the port has taken.
+    func begin(_ number: UInt64, _ requests: RequestLedger) {
         // Senders that connect from now on are told when they watch the port.
-        state.withLock { $0.begin(number, taken) }
+        state.withLock { $0.begin(number, requests) }
         for sender in control.watchers(of: number) { tell(sender, number) }
         end { $0.tellersEnd(number) }
     }
@@ -66,7 +66,7 @@ final class FinishingPorts: Sendable {
         for effect in state.withLock({ change(&$0) }) {
             switch effect {
             case .done(let areDone): areDone.set(())
-            case .silence(let taken, let sender, let isSilent): taken.note(sender, isSilent: isSilent)
+            case .silence(let requests, let sender, let isSilent): requests.note(sender, isSilent: isSilent)
             }
         }
     }
@@ -79,14 +79,14 @@ struct FinishState {
         /// All senders have finished or are given up.
         case done(Promise<Void>)
         /// Whether the sender reads its replies.
-        case silence(TakenRequests, of: Incarnation, Bool)
+        case silence(RequestLedger, of: Incarnation, Bool)
     }
 
     private struct Finish {
         var senders: Set<Incarnation> = []
         /// The calls that are telling the senders. Until they end, not all senders can be done.
         var tellers = 0
-        let taken: TakenRequests
+        let requests: RequestLedger
         var areDone = Promise<Void>()
         var isDone = false
     }
@@ -104,8 +104,8 @@ struct FinishState {
     func isAwaited(_ sender: Incarnation, _ number: UInt64) -> Bool { ports[number]?.senders.contains(sender) == true }
     func areDone(_ number: UInt64) -> Promise<Void>? { ports[number]?.areDone }
 
-    mutating func begin(_ number: UInt64, _ taken: TakenRequests) {
-        ports[number, default: Finish(taken: taken)].tellers += 1
+    mutating func begin(_ number: UInt64, _ requests: RequestLedger) {
+        ports[number, default: Finish(requests: requests)].tellers += 1
     }
 
     mutating func tellersEnd(_ number: UInt64) -> [Effect] { change(number) { $0.tellers -= 1 } }
@@ -123,7 +123,7 @@ struct FinishState {
 
     mutating func finished(_ sender: Incarnation, _ number: UInt64) -> [Effect] {
         noteAlive(sender)
-        let silences = ports[number].map { [Effect.silence($0.taken, of: sender, false)] } ?? []
+        let silences = ports[number].map { [Effect.silence($0.requests, of: sender, false)] } ?? []
         return silences + change(number) { $0.senders.remove(sender) }
     }
 
@@ -131,7 +131,7 @@ struct FinishState {
         // A sender that has finished reads, and gets its replies.
         guard let port = ports[number], port.senders.contains(sender) else { return [] }
         silent.insert(sender)
-        return [.silence(port.taken, of: sender, true)] + change(number) { $0.senders.remove(sender) }
+        return [.silence(port.requests, of: sender, true)] + change(number) { $0.senders.remove(sender) }
     }
 
     private mutating func noteAlive(_ sender: Incarnation) { (unanswered[sender], _) = (nil, silent.remove(sender)) }

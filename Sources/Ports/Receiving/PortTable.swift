@@ -41,6 +41,7 @@ struct ReceiveContext: Sendable {
     let channels: ChannelTable
     let ports: PortTable
     let registry: Registry
+    let notices = RequestNotices()
 
     var control: ControlConnectionTable { channels.control }
     var housekeeping: Housekeeping { control.housekeeping }

@@ -18,7 +18,7 @@ final class Receiver: LocalPort {
     let counts = Lock(StatisticsCounts())
     let invalidated = Promise<Void>()
     /// The requests of a message port that were taken; nil for another port.
-    let requests: TakenRequests?
+    let requests: RequestLedger?
     /// The tasks in a `for await` over the port's messages.
     let iteratingTasks = Atomic(0)
     let inHand = MessageInHand()
@@ -26,7 +26,7 @@ final class Receiver: LocalPort {
     let isReceiverAway = Atomic(false)
 
     init(
-        _ limits: PortLimits, directoryPath: String, _ context: ReceiveContext, _ requests: TakenRequests? = nil,
+        _ limits: PortLimits, directoryPath: String, _ context: ReceiveContext, _ requests: RequestLedger? = nil,
         handlers: PortHandlers = PortHandlers()
     ) throws(PortError) {
         let channels = context.channels

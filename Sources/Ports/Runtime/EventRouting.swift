@@ -2,7 +2,7 @@
 extension PortRuntime: RuntimeEvents {
     func channelBecameInvalid(_ port: PortID) {
         replies.pending.portBecameInvalid(port)
-        accepted.portBecameInvalid(port)
+        receiving.notices.portBecameInvalid(port)
         if port.incarnation == incarnation { statistics.portBecameInvalid(port.number) }
         registry.notePortInvalidated()
     }
@@ -11,7 +11,7 @@ extension PortRuntime: RuntimeEvents {
         switch message {
         case .unanswered(let request): replies.pending.fail(request, of: peer) { .unanswered(port: $0) }
         case .refused(let request): replies.pending.fail(request, of: peer) { .refused(port: $0) }
-        case .cancelled(let request): accepted.cancel(AcceptedRequests.ID(asker: peer, number: request))
+        case .cancelled(let request): receiving.notices.cancel(RequestID(asker: peer, number: request))
         default: break
         }
     }
@@ -58,11 +58,13 @@ extension PortRuntime: RuntimeEvents {
         }
     }
 
-    func requestRefused(_ number: UInt64, of asker: Incarnation) { accepted.refused(number, of: asker) }
+    func requestRefused(_ number: UInt64, of asker: Incarnation) {
+        receiving.notices.ended(RequestID(asker: asker, number: number), .refused)
+    }
 
     func processDied(_ address: ControlAddress) {
         control.forgetNews(for: address.incarnation)
-        accepted.forget(address.incarnation)
+        receiving.notices.forget(address.incarnation)
         for channel in channels.channels(to: address.incarnation) where channel.controlAddress == address {
             channel.invalidate()
         }
@@ -82,7 +84,7 @@ extension PortRuntime: RuntimeEvents {
         controlConnectionChanged(peer.incarnation)
         guard isLast else { return }
         for port in ports.all { port.endLanes(of: peer.incarnation, isGone: true) }
-        accepted.askerIsGone(peer.incarnation)
+        receiving.notices.askerIsGone(peer.incarnation)
         statistics.connectionEnded(peer)
         finishing.connectionEnded(peer.incarnation)
     }
@@ -95,6 +97,11 @@ extension PortRuntime: RuntimeEvents {
 }
 
 extension SendChannel {
-    /// The runtime of the channel; nil after its end.
-    var runtime: PortRuntime? { channels.control.events as? PortRuntime }
+    /// The runtime of the channel, which the caller retains while it needs the runtime.
+    /// - Throws: ``PortError`` after the runtime's end, and in a forked child.
+    func retainedRuntime() throws(PortError) -> PortRuntime {
+        try Fork.check()
+        guard let runtime = channels.control.events as? PortRuntime else { throw .isEnding }
+        return runtime
+    }
 }

@@ -45,7 +45,6 @@ public final class PortRuntime: Sendable {
     let statistics: StatisticsCollector
     let receiving: ReceiveContext
     let replies: ReplyPorts
-    let accepted = AcceptedRequests()
     let inspector: Inspector
     let finishing: FinishingPorts
 
@@ -70,7 +69,7 @@ public final class PortRuntime: Sendable {
         receiving = ReceiveContext(channels: channels, ports: ports, registry: registry)
         replies = ReplyPorts(receiving, statistics, ownPath: directory)
         finishing = FinishingPorts(control)
-        inspector = Inspector(receiving, statistics, replies.pending, accepted)
+        inspector = Inspector(receiving, statistics, replies.pending)
         control.events = self
         Self.live.withLock { $0[ObjectIdentifier(self)] = Weak(self) }
     }

@@ -1,14 +1,14 @@
 import RunLoopLocks
 
 /// The lanes of one `serve`. One task takes requests. It waits until it may take another, or is woken for good.
-final class ServingLanes: Waiter {
+final class RequestLanes: Waiter {
     /// A request that waits for its lane. Exactly one of its closures is called.
     struct Work: Sendable {
         let answer: @Sendable () async -> Void
         let refuse: @Sendable () -> Void
     }
 
-    typealias Table = LaneAdmission<Work>
+    typealias Table = RequestLaneAdmission<Work>
 
     /// The state for an observer of the port.
     struct Look {

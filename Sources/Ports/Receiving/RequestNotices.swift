@@ -1,13 +1,11 @@
 import RunLoopLocks
 import Synchronization
 
-/// The cancelled, watched and monitored requests among those that this runtime's servers have, or will take from their
-/// queues.
-final class AcceptedRequests: Sendable {
-    struct ID: Hashable {
-        let asker: Incarnation
-        let number: UInt64
-    }
+/// The news about requests of this runtime's servers, and who waits for it: cancellations, their handlers, and monitors.
+/// A cancellation names no port, and may come before its request.
+final class RequestNotices: Sendable {
+    /// Called with the end. Nil says before that nobody waits for the reply any more.
+    typealias Monitor = @Sendable (RequestEnd?) -> Void
 
     private struct Watched: Request {
         /// The asker's port for the reply.
@@ -17,17 +15,18 @@ final class AcceptedRequests: Sendable {
 
     private struct State {
         var cancelled = CancelledRequests()
-        var watched = PendingTable<ID, Watched>()
-        var monitored = MonitoredRequests()
+        var watched = PendingTable<RequestID, Watched>()
+        /// Each stays until its request ends.
+        var monitors: [RequestID: Monitor] = [:]
 
-        var isEmpty: Bool { cancelled.isEmpty && watched.isEmpty && monitored.isEmpty }
+        var isEmpty: Bool { cancelled.isEmpty && watched.isEmpty && monitors.isEmpty }
     }
 
     private let state = Lock(State())
     /// Whether there is anything to remove, so that most requests end without the lock.
     private let isUsed = Atomic(false)
 
-    /// Whether no cancellation and no handler waits.
+    /// Whether no cancellation, no handler and no monitor waits.
     var isEmpty: Bool { !isUsed.load(ordering: .acquiring) }
     var isWatched: Bool { state.withLock { !$0.watched.isEmpty } }
 
@@ -39,22 +38,24 @@ final class AcceptedRequests: Sendable {
         }
     }
 
-    func isCancelled(_ request: ID) -> Bool {
-        isUsed.load(ordering: .acquiring) && state.withLock { $0.cancelled.contains(request) }
+    // MARK: Cancellation
+
+    func isCancelled(_ request: RequestID) -> Bool {
+        !isEmpty && state.withLock { $0.cancelled.contains(request) }
     }
 
     /// The asker needs no reply any more.
-    func cancel(_ request: ID) {
+    func cancel(_ request: RequestID) {
         let (watched, monitor) = change { state in
             state.cancelled.insert(request)
-            return (state.watched.remove(request), state.monitored.handler(of: request))
+            return (state.watched.remove(request), state.monitors[request])
         }
-        monitor?(.cancelled)
+        monitor?(nil)
         for handler in watched?.handlers ?? [] { handler() }
     }
 
     /// Calls the handler when the request is cancelled, or its asker's port is gone.
-    func onCancel(_ request: ID, replyPort: SendChannel, _ handler: @escaping @Sendable () -> Void) {
+    func onCancel(_ request: RequestID, replyPort: SendChannel, _ handler: @escaping @Sendable () -> Void) {
         let isCancelled = change { state in
             if state.cancelled.contains(request) { return true }
             var watched = state.watched.remove(request) ?? Watched(port: replyPort.id, handlers: [])
@@ -68,32 +69,14 @@ final class AcceptedRequests: Sendable {
         if !replyPort.isValid { portBecameInvalid(replyPort.id) }
     }
 
+    // Released after the lock, because the handlers may hold the last reference to anything.
+    func dropHandlers(of request: RequestID) { if !isEmpty { _ = change { $0.watched.remove(request) } } }
+
     func portBecameInvalid(_ port: PortID) {
-        guard isUsed.load(ordering: .acquiring) else { return }
+        guard !isEmpty else { return }
         for watched in change({ $0.watched.removeAll(to: port) }) {
             for handler in watched.handlers { handler() }
         }
-    }
-
-    /// The request has its reply, or will have none.
-    func remove(_ request: ID, _ end: RequestEnd) {
-        guard isUsed.load(ordering: .acquiring), !Fork.isChild else { return }
-        // Released after the lock, because the handlers may hold the last reference to anything.
-        let (_, handler) = change { state in
-            state.cancelled.remove(request)
-            return (state.watched.remove(request), state.monitored.remove(request))
-        }
-        handler?(end)
-    }
-
-    func refused(_ number: UInt64, of asker: Incarnation) {
-        remove(ID(asker: asker, number: number), .unanswered)
-    }
-
-    /// Calls the handler once, at the end of the request. Of very many requests, the oldest are forgotten.
-    func onEnd(_ request: ID, _ handler: @escaping MonitoredRequests.Handler) {
-        let forgotten = change { $0.monitored.add(request, handler) }
-        forgotten?(.forgotten)
     }
 
     /// The asker's process is dead.
@@ -101,4 +84,20 @@ final class AcceptedRequests: Sendable {
 
     /// The last connection to the asker's process has ended.
     func askerIsGone(_ asker: Incarnation) { if !isEmpty { change { $0.cancelled.askerIsGone(asker) } } }
+
+    // MARK: The end
+
+    /// A request that the monitor sees was taken.
+    func monitor(_ request: RequestID, _ monitor: @escaping Monitor) { change { $0.monitors[request] = monitor } }
+
+    /// The request has its reply, or will have none.
+    func ended(_ request: RequestID, _ end: RequestEnd) {
+        guard !isEmpty, !Fork.isChild else { return }
+        // Released after the lock, because the handlers may hold the last reference to anything.
+        let (_, monitor) = change { state in
+            state.cancelled.remove(request)
+            return (state.watched.remove(request), state.monitors.removeValue(forKey: request))
+        }
+        monitor?(end)
+    }
 }

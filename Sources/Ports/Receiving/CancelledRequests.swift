@@ -26,11 +26,11 @@ struct CancelledRequests {
 
     var isEmpty: Bool { askers.isEmpty }
 
-    func contains(_ request: AcceptedRequests.ID) -> Bool {
+    func contains(_ request: RequestID) -> Bool {
         askers[request.asker]?.numbers.contains(request.number) ?? false
     }
 
-    mutating func insert(_ request: AcceptedRequests.ID) {
+    mutating func insert(_ request: RequestID) {
         var asker = askers.removeValue(forKey: request.asker) ?? Asker()
         if asker.numbers.insert(request.number).inserted {
             asker.isGone = false
@@ -40,7 +40,7 @@ struct CancelledRequests {
         askers[request.asker] = asker
     }
 
-    mutating func remove(_ request: AcceptedRequests.ID) {
+    mutating func remove(_ request: RequestID) {
         askers[request.asker]?.numbers.remove(request.number)
         if askers[request.asker]?.numbers.isEmpty == true { askers[request.asker] = nil }
     }

@@ -3,12 +3,12 @@ import Testing
 @testable import Ports
 
 /// Which requests a `serve` with lanes handles, lets wait, and refuses.
-struct LaneAdmissionTests {
+struct RequestLaneAdmissionTests {
     private let slow = RequestKind(name: "Slow", lane: RequestLane("slow", atMost: 1, whenFull: .wait(upTo: 2)))
     private let strict = RequestKind(name: "Strict", lane: RequestLane(atMost: 1, whenFull: .refuse(beyond: 1)))
 
-    private func table(atMost limit: Int = 2, lasting: Int? = nil) -> LaneAdmission<Int> {
-        LaneAdmission(RequestLane(atMost: limit), lasting: lasting.map(RequestLane.lasting(atMost:)))
+    private func table(atMost limit: Int = 2, lasting: Int? = nil) -> RequestLaneAdmission<Int> {
+        RequestLaneAdmission(RequestLane(atMost: limit), lasting: lasting.map(RequestLane.lasting(atMost:)))
     }
 
     @Test func `without lanes, nothing is taken that cannot be handled`() {
@@ -100,7 +100,7 @@ struct LaneAdmissionTests {
     }
 
     @Test func `limits beyond all numbers add up`() {
-        var table = LaneAdmission<Int>(RequestLane(atMost: .max), lasting: nil)
+        var table = RequestLaneAdmission<Int>(RequestLane(atMost: .max), lasting: nil)
         _ = table.arrive(slow, 1) { 1 }
         #expect(table.handlers == (1, .max))
     }

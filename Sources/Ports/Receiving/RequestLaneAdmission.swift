@@ -2,7 +2,7 @@ import DequeModule
 
 /// The lanes of one `serve`. They count the requests in handlers and keep those that wait, and decide whether another
 /// may be taken.
-struct LaneAdmission<Work: Sendable>: Sendable {
+struct RequestLaneAdmission<Work: Sendable>: Sendable {
     typealias Index = Int
     typealias Ticket = UInt64
 

@@ -1,0 +1,63 @@
+import RunLoopLocks
+import RunLoops
+
+/// The calls of `serve` of a port: their lanes, and the messages in their handlers that want no reply. The kinds of the
+/// port's requests lead to the lanes.
+final class ServeCalls: Sendable {
+    /// A message that wants no reply, in a handler.
+    struct OneWay: Sendable {
+        let message: ReceivedMessage
+        let since = MonotonicInstant.now
+    }
+
+    private struct State {
+        var kinds: [UInt32: RequestKind] = [:]
+        /// By the numbers of their handlers.
+        var oneWay: [Int: OneWay] = [:]
+        var oneWayCount = 0
+        /// The lanes of each call.
+        var lanes: [RequestLanes] = []
+    }
+
+    private let state = Lock(State())
+
+    /// By the messages' ids.
+    var kinds: [UInt32: RequestKind] { state.withLock { $0.kinds } }
+    func kind(of subject: UInt32) -> RequestKind? { state.withLock { $0.kinds[subject] } }
+
+    func setKind(_ kind: RequestKind, of subject: UInt32) {
+        let lanes = state.withLock { state in
+            state.kinds[subject] = kind
+            return state.lanes
+        }
+        if kind.lane != nil { for lanes in lanes { lanes.takeAhead() } }
+    }
+
+    var lanes: [RequestLanes] { state.withLock { $0.lanes } }
+
+    func add(_ lanes: RequestLanes) {
+        let hasLanes = state.withLock { state in
+            state.lanes.append(lanes)
+            return state.kinds.values.contains { $0.lane != nil }
+        }
+        if hasLanes { lanes.takeAhead() }
+    }
+
+    func remove(_ lanes: RequestLanes) { state.withLock { $0.lanes.removeAll { $0 === lanes } } }
+
+    var oneWay: [OneWay] { state.withLock { Array($0.oneWay.values) } }
+
+    /// - Returns: The number for ``endOneWay(_:)``.
+    func beginOneWay(_ message: ReceivedMessage) -> Int {
+        state.withLock { state in
+            state.oneWayCount += 1
+            state.oneWay[state.oneWayCount] = OneWay(message: message)
+            return state.oneWayCount
+        }
+    }
+
+    func endOneWay(_ number: Int) {
+        // Released after the lock.
+        _ = state.withLock { $0.oneWay.removeValue(forKey: number) }
+    }
+}
