@@ -109,6 +109,12 @@ struct Arrivals: ~Copyable {
         return zeroMQ.holdsOther ? .nothing : nextAfterCheck(&reports)
     }
 
+    /// Takes nothing more of peers, whatever waits.
+    mutating func endPeers() {
+        zeroMQ.end()
+        lanes.end()
+    }
+
     private mutating func changeTurns() {
         leftInTurn -= 1
         if leftInTurn > 0 { return }

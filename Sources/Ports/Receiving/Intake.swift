@@ -435,23 +435,16 @@ final class Intake: Sendable {
         state.withLock { $0.arrivals.lanes.endAllWhenEmpty() }
         while true {
             var (makesRoom, reports) = (false, Arrivals.Reports.all)
-            let next = state.withLock { $0.arrivals.next(&reports, makesRoom: &makesRoom) }
+            let next = state.withLock { state in
+                if deadline.hasPassed { state.arrivals.endPeers() }
+                return state.arrivals.next(&reports, makesRoom: &makesRoom)
+            }
             switch consume next {
-            case .local(let message):
-                if message.sender != nil, deadline.hasPassed { state.withLock { $0.arrivals.lanes.end() } }
-                refuse(.local(message))
+            case .local(let message): refuse(.local(message))
             case .frame(let frame, let sender):
-                if deadline.hasPassed {
-                    state.withLock { state in
-                        state.arrivals.zeroMQ.end()
-                        state.arrivals.lanes.end()
-                    }
-                    continue
-                }
                 let frame = ReceivedFrame(frame, sender: sender, channel.channels)
                 if frame.malformed == nil { refuse(.frame(frame)) }
-            case .nothing:
-                return
+            case .nothing: return
             }
         }
     }
@@ -462,7 +455,7 @@ final class Intake: Sendable {
         var handlers = TappedHandlers(PortHandlers())
         let socket = state.withLock { state in
             state.lifecycle.finish()
-            state.arrivals.lanes.end()
+            state.arrivals.endPeers()
             swap(&state.handlers, &handlers)
             return state.arrivals.zeroMQ.takeSocket()
         }
