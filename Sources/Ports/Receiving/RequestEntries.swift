@@ -102,14 +102,12 @@ struct RequestEntries: Sendable {
         return true
     }
 
-    /// - Returns: False after the end.
-    mutating func end(_ place: Place) -> Bool {
-        if self[place] == nil { return false }
+    mutating func end(_ place: Place) {
+        guard self[place] != nil else { return }
         entries[place.index] = nil
         free.append(place.index)
         // The room of many entries is freed.
         if isEmpty, entries.count > Self.mostKept { (entries, free) = ([], []) }
-        return true
     }
 }
 

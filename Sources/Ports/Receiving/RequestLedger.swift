@@ -52,10 +52,9 @@ final class RequestLedger: Sendable {
         return nil
     }
 
-    /// Ends a request, once. All effects of the end are here.
+    /// Ends a request. Called once, by the caller that has begun its reply. All effects of the end are here.
     func end(_ request: Request, _ end: RequestEnd) {
-        let (isOpen, isDone) = state.withLock { ($0.end(request.place), $0.isDone) }
-        guard isOpen else { return }
+        // The asker learns the end before that of the port, which may wait for this request alone.
         switch end {
         case .answered, .failed: break
         case .refused:
@@ -65,6 +64,11 @@ final class RequestLedger: Sendable {
             // Nobody waits for a notice about a request that was given up.
             if !isCancelled(request) { request.asker.tell(.unanswered(request.number)) }
         }
+        let isDone = state.withLock { entries in
+            entries.end(request.place)
+            return entries.isDone
+        }
+        // Then no handler can be added any more.
         notices.ended(request.id, end)
         if isDone { areDone.set(()) }
     }
@@ -73,9 +77,8 @@ final class RequestLedger: Sendable {
 
     func isCancelled(_ request: Request) -> Bool { !request.asker.isValid || notices.isCancelled(request.id) }
 
-    /// Calls the handler when the request is cancelled. A reply drops the handler.
+    /// Calls the handler when the request is cancelled, perhaps at once. A reply drops the handler.
     func onCancel(_ request: Request, _ handler: @escaping @Sendable () -> Void) {
-        if isCancelled(request) { return handler() }
         notices.onCancel(request.id, replyPort: request.asker, handler)
         // Another thread may have sent the reply before the handler was added. Nobody would drop the handler then.
         let stage = state.withLock { $0[request.place] }

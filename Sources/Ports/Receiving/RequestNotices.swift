@@ -65,12 +65,14 @@ final class RequestNotices: Sendable {
         }
         if isCancelled { return handler() }
         replyPort.watch()
-        // The end of the port may have been reported before the handler was added.
+        // Perhaps the end of the port was reported before the handler was added.
         if !replyPort.isValid { portBecameInvalid(replyPort.id) }
     }
 
-    // Released after the lock, because the handlers may hold the last reference to anything.
-    func dropHandlers(of request: RequestID) { if !isEmpty { _ = change { $0.watched.remove(request) } } }
+    func dropHandlers(of request: RequestID) {
+        // Released after the lock, because the handlers may hold the last reference to anything.
+        if !isEmpty { _ = change { $0.watched.remove(request) } }
+    }
 
     func portBecameInvalid(_ port: PortID) {
         guard !isEmpty else { return }
