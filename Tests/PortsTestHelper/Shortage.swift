@@ -4,7 +4,7 @@ import TestSupport
 
 @testable import Ports
 
-// What the registry does in a process that has no descriptor left.
+// The registry in a process that has no descriptor left.
 
 private func withoutDescriptors<R>(_ body: () throws -> R) rethrows -> R {
     var hoard: [Int32] = []
@@ -66,7 +66,7 @@ func waitWithFewDescriptors() throws -> Never {
     check(waitUntil(before: .now + .seconds(20)) { early.receiver.takers.look.waiters.count == 1 }, "no wait")
     var limit = rlimit(rlim_cur: 1, rlim_max: 1)
     setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
-    // Wakes the thread in vain.
+    // Wakes the thread, which then finds nothing.
     early.setHandler(nil)
     check(earlier.value(before: .now + .milliseconds(100)) == nil, "the earlier wait has ended")
     try early.sendRight.send(MachPort.Message(id: 5))

@@ -6,7 +6,7 @@ import TestSupport
 
 // The other processes of the tests. Each does one thing, and reports to the port named "test".
 
-// Whatever becomes of the test, nothing is left behind.
+// Nothing is left behind, also when the test ends early.
 alarm(150)
 
 func test() throws(PortError) -> MachPort.SendRight { try PortNameServer.shared.port(forName: "test") }
@@ -173,7 +173,7 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
         }
         exit(0)
     case "bytes":
-        // Sends so many messages of so many bytes, as fast as it may; then it stays, or not.
+        // Sends a number of messages of a size, as fast as it may; then it stays, or not.
         let right = try test()
         try PortRuntime.shared.setFlushBound(.seconds(30))
         let size = Int(arguments[1]) ?? 0

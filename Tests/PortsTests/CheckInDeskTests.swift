@@ -73,7 +73,7 @@ import Testing
                 try? loop.perform { waiting.withLock { $0 = max($0, stuck.sendRight.channel.waiterCount) } }
                 return waiting.withLock { $0 } > 0
             })
-        // As many as ever may want to check in: only so many answers wait.
+        // Any number may want to check in, but only a limited number of answers waits.
         for _ in 0..<6000 {
             try desk.send(.init(id: CheckIn.messageID, [.bytes(number)], replyPort: stuck.sendRight))
         }

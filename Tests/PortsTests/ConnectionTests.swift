@@ -7,7 +7,7 @@ import Testing
 
 @testable import Ports
 
-/// A process keeps so many connections, and sends to any number of ports.
+/// A process keeps a limited number of connections, and sends to any number of ports.
 @Suite(.ownThread) struct ConnectionTests {
     let sandbox = Sandbox()
 
@@ -46,7 +46,7 @@ import Testing
         let right = try desk.report()
         let channel = right.channel
         func send() throws { try right.send(MachPort.Message(id: 1), before: .patience) }
-        /// What the port has said before has arrived here by then.
+        /// By then, all that the port has said before has arrived here.
         func received() throws -> Int { try right.statistics(before: .patience).received }
         try send()
         channel.drained(0)

@@ -9,7 +9,7 @@ import Testing
 @testable import FuzzTargets
 @testable import Ports
 
-/// What strangers do at a control socket.
+/// Strangers at a control socket.
 @Suite(.ownThread) struct ControlConnectionTests {
     let sandbox = Sandbox()
 
@@ -196,7 +196,7 @@ import Testing
         let peer = try peer(at: target.controlPath)
         try target.hoard(true)
         let handled = try target.seen().handled
-        // It would be told of each, and does not read.
+        // It would get a packet for each, and does not read.
         let numbers = (1...2000 as ClosedRange<UInt64>).map { .max - $0 }
         for number in numbers {
             let packet = Samples.packet(.watch(number))
@@ -230,7 +230,7 @@ import Testing
             var state = pollfd(fd: theirs.descriptor, events: 0, revents: 0)
             return poll(&state, 1, 0) == 1 && state.revents & Int16(POLLHUP) != 0
         }
-        // Who asks learns at some time that the peer does not read.
+        // The asker learns at some time that the peer does not read.
         let question = QuestionPacket(number: 1, answers: Samples.right, question: [])
         #expect((0..<1000).contains { _ in !ours.send(.question(question)) })
         #expect(!isCutOff())
@@ -379,7 +379,7 @@ import Testing
         while true {
             try #require(listener.isReadable(before: .patience))
             let caller = Raw(crl_unforked_accept(listener.descriptor))
-            // Whoever was refused looks whether anybody is there, and says nothing.
+            // A caller that was refused looks whether anybody is there, and says nothing.
             if caller.receive()?.count == ControlHello.size { return caller }
         }
     }
@@ -425,7 +425,7 @@ import Testing
         withExtendedLifetime(port) {}
     }
 
-    /// Has the library's own thread wait; what is done with what it gets meanwhile, it learns at once.
+    /// Lets the library's own thread wait. It handles later what it gets meanwhile.
     private func whileHousekeepingWaits(_ body: () throws -> Void) throws {
         let (isThere, goesOn) = (Latch(), Latch())
         try PortRuntime.shared.housekeeping.loop().perform {

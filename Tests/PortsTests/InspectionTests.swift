@@ -128,7 +128,7 @@ import Testing
         #expect(message.pid == getpid())
         #expect(message.program == ProcessIdentity.own.program)
         #expect(service.condition == (service.handlingTime < PortService.longHandling ? .busy : .stuck))
-        // Who asks again learns of all the time since.
+        // Another question is about all the time since.
         let again = try right.service(observing: .milliseconds(20), before: .patience)
         #expect(again.handling.first?.age ?? .zero >= message.age + .milliseconds(20))
         mayEnd.open()
@@ -174,7 +174,7 @@ import Testing
         #expect(loop.busyFor ?? .zero >= .milliseconds(50))
         #expect(loop.isBusyForLonger)
         #expect(loop.description.contains("busy for at least "))
-        // Who asks again learns of all the time since.
+        // Another question is about all the time since.
         let again = try right.service(observing: .milliseconds(50), before: .patience)
         #expect(again.takers.loops.first?.busyFor ?? .zero >= .milliseconds(100))
         mayEnd.open()
@@ -309,7 +309,7 @@ import Testing
         #expect(stuck.trouble?.contains("`receive(before:)`") == true)
         #expect(stuck.remedy?.contains("`receive(before:)`") == true)
         _ = try await port.receive(before: .patience)
-        // One that has asked in vain has nothing to do.
+        // An asker without an answer has nothing to do.
         await #expect(throws: PortError.self) { try await port.receive(before: .now) }
         let unserved = try await right.service(observing: .milliseconds(20))
         #expect(!unserved.takers.isReceiverAway)
@@ -379,15 +379,15 @@ import Testing
         let former = sender(8, sent: 1_000_000, recently: 5, taken: 5, sinceEmpty: 105)
         let slow = trouble(flooded(handled: 1, by: former, sender(7, sent: 25_000)), 7)
         #expect(slow.hasSuffix("x (pid 7) has sent 25000 of the 25105 that came since none waited"), "\(slow)")
-        // One that is still at it.
+        // A sender that still sends.
         let fast = trouble(flooded(by: sender(8, sent: 30, recently: 20), sender(7, sent: 25_000, recently: 90)), 7)
         #expect(fast.hasSuffix("as fast as they are taken: x (pid 7) has sent 90 of the last 110"), "\(fast)")
-        // One that is gone.
+        // A sender that is gone.
         let gone = flooded(
             by: sender(8, sent: 30, recently: 5, taken: 5), sender(7, sent: 22_000, taken: 95, hasEnded: true))
         #expect(trouble(gone, 7).contains(": x (pid 7), which has ended, has sent 95 of the last 100 taken"))
         #expect(gone.remedy?.contains("let that process") == false)
-        // Those that were never asked, and may have sent nothing.
+        // These were never asked, and may have sent nothing.
         let unasked = (8...9).map { sender($0, sent: 0, sinceEmpty: 20_000, hasEnded: true) }
         #expect(flooded(by: unasked[0]).busiestSender?.pid == 8)
         let unknown = flooded(by: unasked[0], unasked[1])
@@ -616,7 +616,7 @@ import Testing
         for other in [PortQuestion.service(observing: .seconds(3)), .recordings(for: .seconds(3))] {
             inspector.asked(question(other), by: mine)
         }
-        // Those that are too many are told so at once.
+        // Askers beyond the limit are told so at once.
         for _ in 0..<36 {
             let answer = try answers.receiver.receive(before: .patience)
             #expect(answer.header.id == AnswerKind.busy.rawValue)

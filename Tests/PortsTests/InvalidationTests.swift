@@ -20,7 +20,7 @@ import Testing
                 }
             }
             for thread in threads { #expect(thread.value() == true) }
-            // The one that came first may still be at it when the others have returned.
+            // The first call may still be at work when the others have returned.
             #expect(waitUntil { calls.withLock { $0.count } == 1 && rightCalls.withLock { $0 } == 1 })
             #expect(!port.isValid)
             #expect(!port.sendRight.isValid)

@@ -8,7 +8,7 @@ import Testing
 
 @testable import Ports
 
-/// What happens when something runs out.
+/// Descriptors, sockets or memory run out.
 @Suite(.ownThread) struct LimitTests {
     let sandbox = Sandbox()
 
@@ -46,7 +46,7 @@ import Testing
         let before = try target.seen()
         for round in 0..<(Scale.isLong ? 50 : 2) {
             var connections = try flood(path, kind, 400)
-            // What it still had of an earlier peer, or had given up by now, leaves room for more.
+            // There may be more room, because it has given up what it had of an earlier peer.
             #expect(
                 try waitUntil {
                     if try target.newPort().contains("the limit is 160") { return true }
@@ -131,7 +131,7 @@ import Testing
         let connections = try flood(
             target.path, .stream, ControlConnectionTable.most + ControlConnectionTable.mostCallers + 200)
         #expect(waitUntil { target.hasLogged("(pid \(getpid()))", "there are too many connections") })
-        // One that is too many is accepted for a moment.
+        // A connection beyond the limit is accepted for a moment.
         let most = before.descriptors + ControlConnectionTable.most + ControlConnectionTable.mostCallers
         #expect(try waitUntil { try target.seen().descriptors <= most })
         for connection in connections { close(connection) }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Ports
 
-/// What the log tells at the levels `debug` and `trace`, and that it tells nothing of that at `info`.
+/// The log at the levels `debug` and `trace`. At `info` it tells nothing of that.
 @Suite(.ownThread) struct LogLevelTests {
     let sandbox = Sandbox()
 

@@ -195,7 +195,7 @@ import Testing
         try FileManager.default.removeItem(atPath: folder)
         ports["after"] = try register("after", one.nameServer)
         #expect(try areReached(ports, by: sandbox.path))
-        // What a sweep goes by when the process is killed.
+        // A sweep uses this when the process is killed.
         for (name, port) in ports { #expect(access("\(folder)/\(port.id.number).\(name)", F_OK) == 0) }
     }
 }

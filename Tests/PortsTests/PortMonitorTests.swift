@@ -133,7 +133,7 @@ import Testing
         thread.stop()
     }
 
-    /// Some of the messages are told of, and all others are counted.
+    /// Some of the messages are shown, and all others are counted.
     private func expectSomeSeen(
         of count: Int, by monitor: PortMonitor, sourceLocation: SourceLocation = #_sourceLocation
     ) throws {

@@ -53,7 +53,7 @@ import Testing
         #expect(counts.ended.map(\.sinceEmpty) == [6])
         #expect(counts.ended.first?.sender.program == "x")
         #expect(counts.statistics(taken: 1, ownSent: 1, isEmpty: false, now: now) == .init(received: 1, waiting: 13))
-        // Whoever has only looked the name up displaces nobody.
+        // A process that has only looked the name up displaces nobody.
         for pid in Int32(100)..<200 { counts.unaskedSenderDied(ProcessIdentity(pid: pid, program: "y")) }
         #expect(counts.ended.contains { $0.sender.program == "x" })
         #expect(counts.ended.count == 16)
@@ -84,7 +84,7 @@ import Testing
         #expect(counts.sinceEmpty(by: one) == 1)
         #expect(counts.sinceEmpty(by: other) == 5)
         #expect(counts.sinceEmpty(ownSent: 3) == 1)
-        // Of those that have ended, only the newest are kept, and none when the queue is empty.
+        // Only the newest of the ended senders are kept, and none when the queue is empty.
         for pid in 1...100 as ClosedRange<pid_t> {
             let sender = Incarnation.random()
             counts.note(sent: 1, by: sender)

@@ -86,7 +86,7 @@ import Testing
         #expect(access(folder, F_OK) != 0)
     }
 
-    /// What an owner and a client say that have this PORTS_DIRECTORY.
+    /// The errors of an owner and a client with this PORTS_DIRECTORY.
     private func words(_ path: String, wrapper: [String] = []) -> [String] {
         [["come", "x"], ["ask"]].map { words in
             let run = Run(wrapper + [Child.program] + words, environment: ["PORTS_DIRECTORY": path])

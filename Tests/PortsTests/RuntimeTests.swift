@@ -59,7 +59,7 @@ import Testing
         thread?.stop()
     }
 
-    /// libzmq takes note of what has come when it binds a socket. What it sends to itself then keeps the descriptor
+    /// libzmq takes note of what has come when it binds a socket. Its messages to itself then keep the descriptor
     /// readable.
     @Test(arguments: [false, true])
     func `a message is handled although the port is exposed before anybody has looked`(isQueue: Bool) throws {
@@ -241,7 +241,7 @@ import Testing
             return kinds.withLock { $0 }
         }
         #expect(waitUntil { right.channel.waiterCount == 6 })
-        // Whoever tries another full port often keeps nobody from looking.
+        // A sender that often tries another full port keeps nobody from looking.
         let full = try MachPort(queueLimit: 1, nameServer: one.nameServer)
         try one.nameServer.register(full, name: "full")
         let rightToFull = try other.nameServer.port(forName: "full")

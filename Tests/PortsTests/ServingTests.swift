@@ -96,7 +96,7 @@ import Testing
             waiting = []
         }
 
-        /// Waits until so many handlers run.
+        /// Waits until this number of handlers runs.
         nonisolated func isReached(by count: Int) async -> Bool {
             await waitUntil { await running >= count }
             return await running == count

@@ -75,7 +75,7 @@ import Testing
         func statistics(after seconds: Int) -> PortStatistics {
             counts.statistics(taken: taken, ownSent: 0, isEmpty: true, now: began + .seconds(seconds))
         }
-        // What a sender has sent is taken before the sender has said so.
+        // A message is taken before its sender has reported the count.
         taken += 3
         #expect(statistics(after: 0) == .init(received: 3, waiting: 0))
         counts.note(sent: 3, by: .random())

@@ -5,7 +5,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// What is played on both loops.
+/// The scripts that both loops play.
 struct Script: Sendable, CustomTestStringConvertible {
     let name: String
     /// Whether it waits for the clock: a busy machine may make two dates one, so it may be played again.

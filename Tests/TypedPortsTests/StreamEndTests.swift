@@ -42,7 +42,7 @@ import TypedPortsTestHelper
         return (server, RequestClient("blocks", nameServer: runtime.nameServer), runtime)
     }
 
-    /// Starts streams, and reads one element of each, until the server has no more elements for any.
+    /// Starts streams, and reads one element of each, until the server sends no more.
     private func pausedStreams(
         _ client: RequestClient, _ number: Int = 8
     ) async throws -> [ReplyStream<Blocks>.Iterator] {

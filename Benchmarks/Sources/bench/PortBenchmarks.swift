@@ -244,7 +244,7 @@ enum PortBenchmarks {
     }
 }
 
-/// Those that are compared, ours first.
+/// The contenders of a row, ours first.
 struct Team: Sendable {
     static let raw = "raw libzmq"
 
@@ -312,7 +312,7 @@ struct Team: Sendable {
     }
 }
 
-/// What several rows use, made when the first of them has its turn.
+/// A value that several rows use, made when the first of them has its turn.
 final class Shared<Value: Sendable>: @unchecked Sendable {
     // Sound: one row is measured at a time.
     private var made: Value?

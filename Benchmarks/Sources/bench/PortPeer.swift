@@ -73,7 +73,7 @@ final class PortPeer<Host: PortHost>: HandingOver {
     private static var nothing: [UInt8] { [] }
 
     func bind(_ placement: Placement) throws {
-        // The one that sends without waiting, and the one that takes turns with the other end.
+        // The thread that sends without waiting, and the thread that takes turns with the other end.
         placement.bindNear()
         asker.bind(placement)
         try right.send(id: Request.bind(placement), bytes: Self.nothing.span.bytes)
@@ -153,7 +153,7 @@ private final class Asker<Host: PortHost>: @unchecked Sendable {
     }
 }
 
-/// What only the thread of one loop uses.
+/// A value that only the thread of one loop uses.
 private final class LoopOwned<Value>: @unchecked Sendable {
     // Sound: handlers of one loop run one after the other.
     var value: Value

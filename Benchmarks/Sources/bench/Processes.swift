@@ -11,7 +11,7 @@ final class Child: Sendable {
     /// Where a child finds the descriptor that it was handed.
     static let handed: Int32 = 3
 
-    /// - Parameter descriptor: What the child gets besides its role.
+    /// - Parameter descriptor: A descriptor that the child gets besides its role.
     init(_ role: String, handing descriptor: Int32? = nil) throws {
         var ends: [Int32] = [-1, -1]
         guard pipe(&ends) == 0 else { throw BenchError.system("pipe", errno: errno) }
@@ -65,7 +65,7 @@ final class Child: Sendable {
         }
     }
 
-    /// What a child that ends by itself has printed.
+    /// The output of a child that ends by itself.
     static func output(_ role: String) throws -> String {
         // The shell is another program: the link has to be followed here.
         guard let path = realpath("/proc/self/exe", nil) else { throw BenchError.system("realpath", errno: errno) }
@@ -76,7 +76,7 @@ final class Child: Sendable {
         return line
     }
 
-    /// Has the calling process end with its parent.
+    /// Ends the calling process with its parent.
     static func endWithParent() throws {
         try PlainThread.start {
             var byte: UInt8 = 0
@@ -86,7 +86,7 @@ final class Child: Sendable {
     }
 }
 
-/// What a command prints first; nil if that is nothing.
+/// The first line that a command prints; nil if there is none.
 func firstLine(of command: String) -> String? {
     guard let output = popen(command, "r") else { return nil }
     defer { pclose(output) }
@@ -95,7 +95,7 @@ func firstLine(of command: String) -> String? {
     return String(decoding: line.prefix { $0 != 0 && $0 != 10 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
 }
 
-/// A directory that goes when it is let go of, for sockets.
+/// A directory for sockets, which is removed when the object is released.
 final class TemporaryDirectory {
     let path: String
 

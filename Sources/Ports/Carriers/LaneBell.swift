@@ -3,7 +3,8 @@ import Glibc
 import RunLoops
 
 /// One end of the pair of sockets beside a lane. The sender rings the receiver, whose ``BellSet`` hears it, and the
-/// receiver rings a sender that waits for room. No other process has an end, so nobody else can take or block the ring.
+/// receiver rings a sender that waits for room. Nobody else can take or block the ring, because only these
+/// two processes own an end.
 final class LaneBell: Sendable {
     private let end: OwnedDescriptor
     var descriptor: Int32 { end.number }

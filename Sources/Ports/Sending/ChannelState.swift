@@ -1,6 +1,17 @@
 import RunLoops
 import ZeroMQ
 
+/// A port of this runtime, as the channel to the port uses it.
+protocol LocalPort: AnyObject, Sendable {
+    /// Whether only the calling thread takes messages from the port. Such a thread must not wait for room.
+    var isServedOnlyHere: Bool { get }
+    /// Whether only the calling thread takes messages from the port, and not while its loop runs in the mode. Such a
+    /// thread must not wait for the port's reply.
+    func isServedOnlyHere(outside mode: ThreadRunLoop.Mode) -> Bool
+    /// Lets other processes connect to the port, and returns the registry directory of its socket.
+    func expose() throws(PortError) -> String
+}
+
 /// The state of a channel, which its lock guards: who sends, and the way to the port. A channel to a port of another process
 /// has a lane or a connection of ZeroMQ, never both.
 struct ChannelState: ~Copyable {
