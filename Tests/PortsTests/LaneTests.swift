@@ -35,6 +35,22 @@ private final class Ends {
         return sender.publish(bytes.count, messageSize: bytes.count, sentCount: 0)
     }
 
+    /// As if that number of further records had been sent and taken.
+    func skip(_ count: UInt32) {
+        sender.sent &+= count
+        sender.knownTaken &+= count
+        receiver.taken &+= count
+    }
+
+    /// Announces a message in memory of its own, if the sender may.
+    func announce(_ number: UInt64) -> Bool {
+        guard sender.mayHandOver(), let start = sender.reserve(Large.recordSize, messageSize: 4) else { return false }
+        sender.noteHandOver()
+        Large.write(number, 4, to: start)
+        _ = sender.publish(Large.recordSize, kind: LaneMemory.Kind.large, messageSize: 4, sentCount: 0)
+        return true
+    }
+
     var populated: Int { sender.populated }
     var waitingCount: Int { sender.waitingCount() }
     func askForRoom() { sender.askForRoom() }
@@ -52,6 +68,30 @@ private final class Ends {
     let sandbox = Sandbox()
 
     // MARK: The ring
+
+    @Test func `a large message waits for its memory after billions of records`() throws {
+        let ends = try Ends()
+        ends.skip(1 << 31)
+        #expect(ends.announce(1))
+        #expect(ends.take() == nil)
+        let (descriptor, memory) = try #require(LaneMemory.make())
+        memory.unmap()
+        ends.receiver.memoryCame(1, descriptor)
+        ends.receiver.open()
+        #expect(ends.take()?.count == Large.recordSize)
+    }
+
+    @Test func `large messages of billions of records ago leave room for others`() throws {
+        let ends = try Ends()
+        for number in 0..<8 as Range<UInt64> {
+            #expect(ends.announce(number))
+            ends.receiver.memoryCame(number, nil)
+        }
+        #expect(!ends.announce(8))
+        for _ in 0..<8 { #expect(ends.take() != nil) }
+        ends.skip(1 << 31 | 100)
+        #expect(ends.announce(8))
+    }
 
     @Test func `records of all sizes come in order, however the ends take turns`() throws {
         var random = SplitMix64(seed: drawnSeed())

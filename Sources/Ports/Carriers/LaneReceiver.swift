@@ -17,7 +17,7 @@ final class LaneReceiver: @unchecked Sendable {
     let question: UInt64
 
     @exclusivity(unchecked) private var (tail, knownHead) = (0, 0)
-    @exclusivity(unchecked) private var taken: UInt32 = 0
+    @exclusivity(unchecked) var taken: UInt32 = 0
     @exclusivity(unchecked) private var takenBytes: UInt64 = 0
     /// Whether takers look at the ring.
     @exclusivity(unchecked) var isOpen = false
@@ -33,8 +33,8 @@ final class LaneReceiver: @unchecked Sendable {
     private static let mostMemories = 16
     /// Whether the first record's memory has not come yet.
     @exclusivity(unchecked) private var isBlocked = false
-    /// Memory of records before this number does not come any more.
-    @exclusivity(unchecked) private var lostBefore: UInt32 = 0
+    /// Memory of records before this number does not come any more; nil when no connection was lost.
+    @exclusivity(unchecked) private var lostBefore: UInt32?
     /// Whether the receiver looks at the ring no more.
     @exclusivity(unchecked) private(set) var isEnded = false
 
@@ -92,7 +92,7 @@ final class LaneReceiver: @unchecked Sendable {
             guard count <= messageLimit || count == Large.recordSize, end <= limit else { return .broken }
             if kind == LaneMemory.Kind.large {
                 guard let (number, _) = large(at: tail + 8, count) else { return .broken }
-                if memories[number] == nil, Int32(bitPattern: taken &- lostBefore) >= 0 {
+                if memories[number] == nil, !isMemoryLost {
                     isBlocked = true
                     return .nothing
                 }
@@ -111,6 +111,9 @@ final class LaneReceiver: @unchecked Sendable {
     private func large(at offset: Int, _ count: Int) -> (number: UInt64, size: Int)? {
         Large.read(UnsafeRawBufferPointer(start: memory.ring + offset, count: count), limit: messageLimit)
     }
+
+    /// Whether the memory of the first record does not come any more.
+    private var isMemoryLost: Bool { lostBefore.map { Int32(bitPattern: taken &- $0) < 0 } ?? false }
 
     /// The sender has handed over memory; nil when it was lost on its way.
     func memoryCame(_ number: UInt64, _ descriptor: OwnedDescriptor?) {

@@ -13,10 +13,11 @@ struct LaneSender: ~Copyable, @unchecked Sendable {
 
     /// Where the last record ends, and where the next one begins.
     private var (head, next) = (0, 0)
-    private var sent: UInt32 = 0
+    var sent: UInt32 = 0
     private var sentBytes: UInt64 = 0
     /// The receiver's last words in the memory.
-    private var (knownTail, knownTaken, knownTakenBytes) = (0, 0 as UInt32, 0 as UInt64)
+    private var (knownTail, knownTakenBytes) = (0, 0 as UInt64)
+    var knownTaken: UInt32 = 0
     /// The ring has memory up to there.
     private(set) var populated = 0
     /// The numbers of the records that wait and whose messages have memory of their own.
@@ -128,7 +129,8 @@ struct LaneSender: ~Copyable, @unchecked Sendable {
     /// Whether a message may go in memory of its own.
     mutating func mayHandOver() -> Bool {
         lookForRoom()
-        handedOver.removeAll { Int32(bitPattern: $0 &- knownTaken) < 0 }
+        // A number may be billions of records old.
+        handedOver.removeAll { sent &- $0 > sent &- knownTaken }
         return handedOver.count < Self.mostHandedOver
     }
 
