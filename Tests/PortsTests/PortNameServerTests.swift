@@ -38,6 +38,16 @@ import Testing
         #expect(portError { _ = try names.port(forName: "nobody") } == .nameNotFound("nobody", directory: sandbox.path))
     }
 
+    @Test func `a name that a port of the process still has after its end is absent`() throws {
+        var port: MachPort? = try port()
+        try names.register(#require(port), name: "own")
+        let entry = try #require(try names.registryDirectory().entry("own"))
+        port = nil
+        // As another thread may have read it before.
+        try sandbox.plant(entry)
+        #expect(errorKind { _ = try names.port(forName: "own") } == "nameNotFound")
+    }
+
     @Test func `a port may have several names, and a name twice`() throws {
         let port = try port()
         for name in ["a", "b", "a"] { try names.register(port, name: name) }

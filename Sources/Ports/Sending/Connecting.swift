@@ -100,6 +100,8 @@ extension SendChannel {
     }
 
     private func route(after former: ControlHandshake? = nil) throws(PortError) -> ControlConnectionTable.Route {
+        // A port of this runtime that has no queue is gone, and the runtime must not call itself.
+        if id.incarnation == channels.incarnation { throw .isInvalid(port: identity) }
         state.withLock { $0.queue.isWatched = true }
         do {
             let route = try channels.control.route(to: identity, at: controlAddress, after: former)
