@@ -12,8 +12,9 @@ print("A monitor watches the main loop: no pass may take longer than 200 ms.")
 let monitor = try StallMonitor(.main, threshold: threshold) { stall in
     guard stall.isOver else {
         // It says so again when the stall has lasted twice as long, four times, and so on.
-        if isReported.exchange(true, ordering: .acquiringAndReleasing) { return }
-        return print("Monitor: the loop is held up, in mode \(stall.mode ?? "none"), by \(stall.item ?? "no item").")
+        if isReported.load(ordering: .acquiring) { return }
+        print("Monitor: the loop is held up, in mode \(stall.mode ?? "none"), by \(stall.item ?? "no item").")
+        return isReported.store(true, ordering: .releasing)
     }
     print("Monitor: it goes on. That took \(stall.duration > threshold ? "more" : "less") than 200 ms.")
     ThreadRunLoop.main.stop()
