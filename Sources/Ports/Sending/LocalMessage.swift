@@ -57,6 +57,9 @@ struct LocalMessage: @unchecked Sendable {
         storage = Unmanaged<Storage>.fromOpaque(made).takeRetainedValue()
     }
 
+    /// The most bytes of a lane's message that is used again.
+    private static let mostKeptOfLane = 4096
+
     /// Makes a message as ``init(id:bytes:replyRight:size:from:)`` does, and returns its address for
     /// ``init(released:)``.
     @inline(__always)
@@ -65,7 +68,9 @@ struct LocalMessage: @unchecked Sendable {
         from pool: borrowing MessagePool
     ) -> UnsafeMutableRawPointer {
         let byteCount = bytes.byteCount
-        let sizeClass = MessagePool.SizeClass(capacity: byteCount)
+        // A large message of a lane is allocated and freed by the same thread, whose allocator has warm memory.
+        let isKept = sender == nil || byteCount <= mostKeptOfLane
+        let sizeClass = isKept ? MessagePool.SizeClass(capacity: byteCount) : nil
         var isBusy = false
         let unmanaged: Unmanaged<Storage>
         if let sizeClass, let used = UnsafeRawPointer(bitPattern: pool.take(sizeClass, &isBusy)) {
