@@ -2,7 +2,7 @@ import ZeroMQ
 
 @testable import Ports
 
-/// What is decoded of what other processes say, and has to keep its word whatever they say.
+/// A decoder of what other processes say, which has to keep its word whatever they say.
 public enum FuzzTarget: String, CaseIterable, Sendable {
     /// Messages, with the rights in them.
     case frame
@@ -46,7 +46,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     // MARK: Frames
 
     private static func faultOfFrame(_ bytes: UnsafeRawBufferPointer) -> String? {
-        // First where they are: the buffer is exactly so long, which shows a step too far.
+        // First where they are: the buffer has exactly this length, which shows a step too far.
         guard let header = try? WireHeader(checking: bytes) else { return faultOfMalformed(bytes) }
         let copy = encoded(header, bytes)
         guard copy.elementsEqual(bytes) else { return "encoded, it is another frame" }

@@ -72,7 +72,7 @@ import Testing
         let before = PortRuntime.shared.lateReplyCount
         try rights.withLock { $0 }.first?.reply(with: [1])
         rights.withLock { $0 = [] }
-        // Whoever asks next on this thread takes the late one first.
+        // The next request on this thread takes the late reply first.
         let echo = try Server { _, data in data }
         #expect(try echo.remote.request(id: 1, [3]) == [3])
         #expect(PortRuntime.shared.lateReplyCount > before)

@@ -22,7 +22,7 @@ enum Heap {
     }
 
     private static func perItem(_ count: Int, _ add: () throws -> Void) throws -> Double {
-        // What the first of a kind takes is the loop's.
+        // The memory for the first of a kind belongs to the loop.
         try add()
         let before = cb_heap()
         for _ in 0..<count { try add() }

@@ -191,26 +191,24 @@ struct ChannelState: ~Copyable {
         return probesUntil != nil
     }
 
-    /// Whether a finishing port is probed, and whether it was.
+    /// Whether the probing of a finishing port has begun, and no call of ``mayProbe()`` has found its end.
     var isProbing: Bool { probesUntil != nil }
 
     /// Ends sending, for good.
     /// - Returns: The waiters to wake.
     mutating func end(_ end: SendState.Lifecycle) -> [any Waiter] {
         // The bell ends with the port's own socket, and the messages on their way go on until ``close(linger:)``.
-        if end != .closed { closeWays() }
+        if end != .closed {
+            zeroMQ.close()
+            lane.close()
+        }
         return queue.end(end)
     }
 
     /// - Parameter milliseconds: libzmq may use them to flush.
     mutating func close(linger milliseconds: Int32) {
         zeroMQ.close(linger: milliseconds)
-        closeWays()
-        bell = nil
-    }
-
-    private mutating func closeWays() {
-        zeroMQ.close()
         lane.close()
+        bell = nil
     }
 }
