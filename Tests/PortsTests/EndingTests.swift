@@ -101,7 +101,7 @@ import Testing
         let pids = Shared<[pid_t]>([])
         let port = try LocalMessagePort(name: "test", nameServer: sandbox.names) { _, data in
             guard let pid = data?.withUnsafeBytes({ $0.loadUnaligned(as: pid_t.self) }) else { return nil }
-            kill(pid, SIGSTOP)
+            Child.stop(pid)
             pids.withLock { $0.append(pid) }
             return data
         }

@@ -425,7 +425,7 @@ import Testing
         let port = try LocalMessagePort(name: "test", nameServer: sandbox.names) { _, data in
             guard let data, data.count == 4 else { return data }
             let pid = data.withUnsafeBytes { $0.loadUnaligned(as: Int32.self) }
-            kill(pid, SIGSTOP)
+            Child.stop(pid)
             stopped.withLock { $0.append(pid) }
             return data
         }

@@ -46,8 +46,11 @@ package final class Child: Sendable {
     package func kill() { signal(SIGKILL) }
 
     /// Stops it. The signal may take its time, and is waited for until none of its threads runs.
-    package func stop() {
-        signal(SIGSTOP)
+    package func stop() { Self.stop(pid) }
+
+    /// Stops a child of this process, as ``stop()`` does.
+    package static func stop(_ pid: pid_t) {
+        _ = Glibc.kill(pid, SIGSTOP)
         var info = siginfo_t()
         while waitid(P_PID, id_t(pid), &info, WSTOPPED) != 0, errno == EINTR {}
     }
