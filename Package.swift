@@ -124,6 +124,15 @@ let package = Package(
             name: "PortsTestHelper", dependencies: ["Ports", "PortsInspection", "TestSupport"],
             path: "Tests/PortsTestHelper"),
         .executableTarget(name: "LoadingHelper", path: "Tests/LoadingHelper"),
+        // Optimized in any build, because a test plays a thousand machines.
+        .target(name: "SimulatedCalls", path: "Tests/SimulatedCalls", cSettings: [.unsafeFlags(["-O2"])]),
+        .executableTarget(
+            name: "simulate",
+            dependencies: [
+                "Ports", "RunLoops", "CRunLoopShims", "SimulatedCalls",
+                .product(name: "Logging", package: "swift-log", condition: .when(traits: ["Ports"])),
+            ], path: "Tests/Simulation",
+            swiftSettings: [.unsafeFlags(["-O", "-enforce-exclusivity=unchecked"])]),
         .executableTarget(name: "EndingHelper", dependencies: ["Ports", "RunLoops"], path: "Tests/EndingHelper"),
         .target(
             name: "FuzzTargets", dependencies: ["Ports", "PortsInspection", "RunLoops", "TypedPorts", "ZeroMQ"],

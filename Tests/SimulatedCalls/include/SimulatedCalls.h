@@ -1,0 +1,57 @@
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+// The calls of the C library, of the kernel and of libzmq that a simulated process makes. A program that is linked with
+// this has all its code, that of shared libraries too, call the functions here in place of the real ones. On a thread of
+// a simulated process they ask the simulator, which defines the functions `sim_…`; on any other thread they do what the
+// real ones do.
+
+// Whether the calling thread is one of a simulated process.
+bool simulated_is_on(void);
+void simulated_set_on(bool is_on);
+
+// Simulated descriptors begin here. Lower ones are real.
+enum { simulated_first_descriptor = 100000 };
+
+// A ready entry of an epoll set, and the constants of `epoll_ctl`, which Swift's C library module leaves out.
+#include <sys/epoll.h>
+typedef struct epoll_event simulated_event;
+static inline void simulated_event_set(simulated_event *event, uint32_t events, uint64_t token) {
+    event->events = events;
+    event->data.u64 = token;
+}
+
+// Of all threads only one runs at a time: the one that has the baton.
+typedef struct simulated_baton simulated_baton;
+simulated_baton *simulated_baton_make(void);
+void simulated_baton_give(simulated_baton *baton);
+void simulated_baton_await(simulated_baton *baton);
+
+// Starts a real thread that never ends. It first awaits the baton.
+bool simulated_start_thread(simulated_baton *baton, void (*body)(void *), void *argument);
+
+// Real memory behind simulated descriptors.
+int simulated_memory_make(uint64_t size);
+void simulated_memory_close(int descriptor);
+void *simulated_memory_map(int descriptor, uint64_t size);
+void simulated_memory_unmap(void *start, uint64_t size);
+// Gives a dead process pages of its own, which nobody else sees.
+void simulated_memory_detach(void *start, uint64_t size);
+
+// Swift's tasks.
+void simulated_tasks_begin(void);
+void simulated_job_run(void *job);
+
+// Makes addresses the same in each run. Returns false when the program has to be executed again for that, and could not.
+bool simulated_fix_addresses(char *const arguments[]);
+int simulated_fork(void);
+// Keeps the process on one processor, where the baton goes from thread to thread in less time.
+void simulated_pin(int processor);
+int simulated_wait(int pid, int *status, int64_t milliseconds);
+void simulated_exit(int status);
+// `accept4`, which Swift's C library module leaves out.
+int simulated_accept(int listener);
+// Lets the standard output have whole lines.
+void simulated_set_up_output(void);

@@ -1,0 +1,207 @@
+import SimulatedCalls
+
+/// The one machine of a run.
+nonisolated(unsafe) var machine = Machine(seed: 0)  // Only the thread that has the baton uses it.
+
+/// A machine of several processes, whose threads run one at a time: a thread has the baton until it waits, and then the
+/// seed decides who gets it next. Time passes only here.
+final class Machine {
+    let seed: UInt64
+    var chance: Chance
+    private(set) var now: UInt64 = 1_000_000_000_000
+    private(set) var processes: [Process] = []
+    private(set) var threads: [Thread] = []
+    private(set) var current: Thread
+    /// The decisions who goes on.
+    private(set) var steps = 0
+    let files = FileSystem()
+    var faults: Faults
+    let story: Story
+    /// Later changes that no thread makes.
+    private var events: [(time: UInt64, act: () -> Void)] = []
+    private var lastThread = 0
+    /// The carriers of threads that have ended, the first one longest ago.
+    private var idleCarriers: [Carrier] = []
+    private var carrierCount: Int32 = 1
+
+    /// The threads of the simulator itself belong to this process, which makes no calls.
+    private let director: Process
+
+    init(seed: UInt64, story: Story = Story()) {
+        self.seed = seed
+        self.story = story
+        chance = Chance(seed: seed)
+        faults = Faults(seed: seed)
+        director = Process(name: "director", pid: 1, place: 0, startTime: 0)
+        current = Thread(director, number: 0, name: "director", Carrier(number: 1000, isStarted: true))
+        threads = [current]
+    }
+
+    // MARK: Processes and threads
+
+    func makeProcess(_ name: String) -> Process {
+        let used = Set(processes.filter { $0.state != .gone }.map(\.pid))
+        var pid: Int32
+        // Few numbers, so that they are used again.
+        repeat { pid = Int32(chance.number(in: 100...140)) } while used.contains(pid)
+        let process = Process(name: name, pid: pid, place: processes.count + 1, startTime: now / 10_000_000)
+        processes.append(process)
+        return process
+    }
+
+    @discardableResult
+    func makeThread(_ process: Process, _ name: String, _ body: @escaping () -> Void) -> Thread {
+        startThread(process, name) {
+            body()
+            return nil
+        }
+    }
+
+    /// - Parameter body: Returns the thread's result.
+    func startThread(
+        _ process: Process, _ name: String, _ body: @escaping () -> UnsafeMutableRawPointer?
+    ) -> Thread {
+        lastThread += 1
+        let thread = Thread(process, number: lastThread, name: name, idleCarrier())
+        thread.start(body)
+        threads.append(thread)
+        return thread
+    }
+
+    private func idleCarrier() -> Carrier {
+        // Numbers of threads are not used again at once.
+        if idleCarriers.count > 16 { return idleCarriers.removeFirst() }
+        carrierCount += 1
+        return Carrier(number: 1000 + carrierCount)
+    }
+
+    /// Waits for a thread's end, and returns its result.
+    func join(_ number: Int) -> UnsafeMutableRawPointer? {
+        guard let thread = threads.first(where: { $0.number == number }) ?? ended[number] else { return nil }
+        _ = wait(until: nil) { thread.hasEnded }
+        return thread.result
+    }
+
+    private var ended: [Int: Thread] = [:]
+
+    func perform(after nanoseconds: UInt64, _ act: @escaping () -> Void) { events.append((now + nanoseconds, act)) }
+
+    // MARK: The baton
+
+    /// Lets the calling thread wait.
+    /// - Parameters:
+    ///   - deadline: The end of the wait.
+    ///   - files: The files that it waits for; nil when anything may make it ready.
+    /// - Returns: Whether it is ready.
+    func wait(until deadline: UInt64?, for files: [OpenFile]? = nil, _ isReady: @escaping () -> Bool) -> Bool {
+        let thread = current
+        thread.beginWait(until: deadline, for: files, isReady)
+        passBaton()
+        thread.endWait()
+        return isReady()
+    }
+
+    func sleep(_ nanoseconds: UInt64) { _ = wait(until: now + nanoseconds, for: []) { false } }
+
+    /// A call that others see. The seed may let others go first, or let a fault happen.
+    func step(_ call: @autoclosure () -> String) {
+        now += UInt64(chance.below(2_000))
+        if chance.oneIn(512) { now += UInt64(chance.below(5_000_000)) }
+        story.note(self, call)
+        switch faults.next(at: current.process) {
+        case .stop(let process, let nanoseconds): stop(process, for: nanoseconds)
+        case .kill(let process): kill(process)
+        case nil: break
+        }
+        if chance.oneIn(3) || current.process.isStopped { passBaton() }
+    }
+
+    /// Lets other threads go first. A thread of a dead process does not come back.
+    func passBaton() {
+        let former = current
+        let next = nextThread()
+        steps += 1
+        guard next !== former else { return }
+        current = next
+        next.carrier.give()
+        former.carrier.await()
+    }
+
+    private func nextThread() -> Thread {
+        while true {
+            runEvents()
+            var ready: [Thread] = []
+            var soonest = events.map(\.time).min() ?? .max
+            for thread in threads where thread.mayRun {
+                if thread.isReady(at: now) { ready.append(thread) } else { soonest = min(soonest, thread.nextTime) }
+            }
+            if !ready.isEmpty { return ready[chance.below(ready.count)] }
+            guard soonest != .max else { fail("nothing will ever happen again: all threads wait") }
+            now = max(now, soonest)
+        }
+    }
+
+    private func runEvents() {
+        while let index = events.indices.filter({ events[$0].time <= now }).min(by: {
+            events[$0].time < events[$1].time
+        }) {
+            events.remove(at: index).act()
+        }
+    }
+
+    /// The calling thread has ended.
+    func endThread() {
+        current.hasEnded = true
+        ended[current.number] = current
+        remove { $0 === current }
+        idleCarriers.append(current.carrier)
+        passBaton()
+    }
+
+    private func remove(_ isMeant: (Thread) -> Bool) { threads.removeAll(where: isMeant) }
+
+    // MARK: Ends
+
+    /// Ends a process as SIGKILL does: its threads do nothing more, and a moment later its descriptors close, one by one.
+    func kill(_ process: Process) {
+        guard process.state == .running else { return }
+        story.note(self) { "kill -9 \(process)" }
+        process.state = .exiting
+        process.isStopped = false
+        remove { $0.process === process }
+        process.detachMemory()
+        closeNext(process)
+        if current.process === process {
+            current.hasEnded = true
+            passBaton()
+        }
+    }
+
+    private func closeNext(_ process: Process) {
+        perform(after: UInt64(chance.below(chance.oneIn(4) ? 5_000_000 : 50_000))) { [self] in
+            if let number = process.descriptors.keys.sorted().randomElement(using: &chance) {
+                _ = process.close(number)
+                closeNext(process)
+            } else {
+                process.state = .gone
+                story.note(self) { "\(process) is gone" }
+            }
+        }
+    }
+
+    /// The process's own end, after its last thread's last call.
+    func exit(_ process: Process) { kill(process) }
+
+    func stop(_ process: Process, for nanoseconds: UInt64) {
+        guard process.state == .running, !process.isStopped else { return }
+        story.note(self) { "kill -STOP \(process)" }
+        process.isStopped = true
+        perform(after: nanoseconds) { [self] in
+            story.note(self) { "kill -CONT \(process)" }
+            process.isStopped = false
+        }
+    }
+
+    /// A promise is broken: tells the seed, and ends the simulator's process.
+    func fail(_ problem: String) -> Never { story.fail(self, problem) }
+}

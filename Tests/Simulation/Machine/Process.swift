@@ -1,0 +1,92 @@
+import Glibc
+import SimulatedCalls
+
+/// A simulated process: its descriptors, its memory, its tasks.
+final class Process: CustomStringConvertible {
+    enum State { case running, exiting, gone }
+
+    static let firstDescriptor = Int32(simulated_first_descriptor)
+
+    let name: String
+    let pid: Int32
+    /// In clock ticks since boot.
+    let startTime: UInt64
+    var state = State.running
+    var isStopped = false
+    private(set) var descriptors: [Int32: OpenFile] = [:]
+    /// The most descriptors at a time.
+    var limit = 1024
+    private let first: Int32
+    private var memories: [UnsafeMutableRawPointer: Int] = [:]
+    private var jobs: [UnsafeMutableRawPointer] = []
+    private var workers = 0
+    private var idleWorkers = 0
+    /// Changes with each job.
+    private let work = EventFile(0)
+
+    init(name: String, pid: Int32, place: Int, startTime: UInt64) {
+        (self.name, self.pid, self.startTime) = (name, pid, startTime)
+        first = Self.firstDescriptor + Int32(place) * 10_000
+    }
+
+    var description: String { "\(name) \(pid)" }
+    var isDead: Bool { state != .running }
+
+    // MARK: Descriptors
+
+    /// The number that the next descriptor would get; -EMFILE at the limit.
+    var lowestFree: Int32 {
+        guard descriptors.count < limit else { return -EMFILE }
+        var number = first
+        while descriptors[number] != nil { number += 1 }
+        return number
+    }
+
+    /// One more than the highest number.
+    var end: UInt64 { UInt64(first) + UInt64(limit) }
+
+    func add(_ file: OpenFile) -> Int32 {
+        let number = lowestFree
+        guard number >= 0 else { return number }
+        descriptors[number] = file
+        file.references += 1
+        return number
+    }
+
+    func close(_ number: Int32) -> Int32 {
+        guard let file = descriptors.removeValue(forKey: number) else { return -EBADF }
+        file.release()
+        return 0
+    }
+
+    // MARK: Memory
+
+    func mapped(_ start: UnsafeMutableRawPointer, _ size: Int) { memories[start] = size }
+    func unmapped(_ start: UnsafeMutableRawPointer) -> Bool { memories.removeValue(forKey: start) != nil }
+    /// Nobody sees any more what the process's threads might still write.
+    func detachMemory() {
+        for (start, size) in memories { simulated_memory_detach(start, UInt64(size)) }
+        memories = [:]
+    }
+
+    // MARK: Tasks
+
+    func enqueue(_ job: UnsafeMutableRawPointer) {
+        jobs.append(job)
+        work.noteChange()
+        guard idleWorkers == 0, workers < 2 else { return }
+        workers += 1
+        machine.makeThread(self, "tasks \(workers)") { [self] in
+            repeat { runNextJob() } while !isDead
+        }
+    }
+
+    @inline(never)
+    private func runNextJob() {
+        idleWorkers += 1
+        _ = machine.wait(until: nil, for: [work]) { [self] in !jobs.isEmpty }
+        idleWorkers -= 1
+        if jobs.isEmpty { return }
+        simulated_job_run(jobs.remove(at: machine.chance.below(min(jobs.count, 3))))
+    }
+}

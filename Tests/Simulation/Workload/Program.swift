@@ -1,0 +1,328 @@
+@testable import Ports
+@testable import RunLoops
+
+/// The program of a simulated process. It sends, asks, takes names and gives them up, until it is killed or told to end.
+final class Program: @unchecked Sendable {
+    // Sound: only the thread that has the baton runs.
+
+    let process: Process
+    private let scenario: Scenario
+    private var runtime: PortRuntime?
+    private var threads = 0
+    private var isEnding = false
+    private(set) var hasEnded = false
+    private var inboxes: [MachPort] = []
+    private var rights: [PortID: MachPort.SendRight] = [:]
+
+    init(_ process: Process, _ scenario: Scenario) { (self.process, self.scenario) = (process, scenario) }
+
+    private var promises: Promises { scenario.promises }
+    private func below(_ bound: Int) -> Int { machine.chance.below(bound) }
+    private func after(_ milliseconds: Int) -> ContinuousClock.Instant { .now + .milliseconds(milliseconds) }
+    private func pause(_ milliseconds: Int) { simulatedPause(milliseconds) }
+
+    func start() {
+        machine.makeThread(process, "main") { [self] in
+            let lanes: PortRuntime.Lanes = scenario.hasLanes(machine.chance.next()) ? .whenPossible : .never
+            runtime = PortRuntime(directory: Scenario.directory, lanes: lanes)
+            spawn("inbox") { [self] in takeMessages() }
+            spawn("server") { [self] in answer() }
+            for _ in 0...below(2) { spawn("sender") { [self] in sendMessages() } }
+            for _ in 0...below(2) { spawn("asker") { [self] in ask() } }
+            if below(3) == 0 { spawn("client") { [self] in askByTasks() } }
+            let lifetime = below(3) == 0 ? UInt64(below(4_000)) * 1_000_000 : nil
+            let deadline = lifetime.map { machine.now + $0 }
+            _ = machine.wait(until: deadline) { [self] in scenario.isClosing }
+            end()
+        }
+    }
+
+    private func spawn(_ name: String, _ body: @escaping () -> Void) {
+        threads += 1
+        machine.makeThread(process, name) { [self] in
+            body()
+            // Before the thread has really ended, when it has no baton.
+            LoopCore.endCurrent()
+            threads -= 1
+        }
+    }
+
+    private var goesOn: Bool { !isEnding }
+
+    /// Nil after an error, which the story tells.
+    private func attempt<Value>(_ body: () throws -> Value) -> Value? {
+        do {
+            return try body()
+        } catch {
+            machine.story.note(machine) { "error: \(error)" }
+            return nil
+        }
+    }
+
+    // MARK: The end
+
+    private func end() {
+        isEnding = true
+        if !scenario.waitUntil(60_000, { [self] in threads == 0 }) {
+            machine.fail("\(process) does not end: \(threads) of its threads go on")
+        }
+        for port in inboxes {
+            promises.ends(port.id)
+            port.invalidate()
+        }
+        inboxes = []
+        rights = [:]
+        runtime = nil
+        let own = machine.current
+        let isQuiet = scenario.waitUntil(30_000) { [self] in
+            machine.threads.allSatisfy { $0.process !== process || $0 === own || $0.name.hasPrefix("tasks") }
+        }
+        if !isQuiet { machine.fail("threads of \(process) go on after its runtime's end") }
+        hasEnded = true
+        promises.noteEnd()
+        scenario.check(process)
+        machine.exit(process)
+    }
+
+    // MARK: Messages
+
+    private var names: PortNameServer? { runtime?.nameServer }
+
+    private func takeMessages() {
+        while goesOn {
+            guard let names,
+                let port = attempt({ try MachPort(queueLimit: below(2) == 0 ? 5 : 1000, nameServer: names) })
+            else {
+                pause(20)
+                continue
+            }
+            promises.made(port.id, by: process) { [weak port] in port?.isValid == true }
+            inboxes.append(port)
+            let name = scenario.boxName(below(scenario.nameCount))
+            var isNamed = false
+            do {
+                try names.register(port, name: name)
+                promises.took(name, port.id)
+                isNamed = true
+            } catch {}
+            let life = below(4) == 0 ? below(500) : .max
+            var taken = 0
+            while goesOn, taken < life {
+                if let message = try? port.receive(before: after(50)) {
+                    check(message, port)
+                    taken += 1
+                    if below(20) == 0 { pause(below(200)) }
+                }
+                if !isNamed, below(10) == 0, (try? names.register(port, name: name)) != nil {
+                    promises.took(name, port.id)
+                    isNamed = true
+                }
+            }
+            if !goesOn { return }
+            if isNamed, below(2) == 0 {
+                promises.gaveUp(name, port.id)
+                try? names.remove(port, name: name)
+                pause(below(100))
+            }
+            promises.ends(port.id)
+            inboxes.removeAll { $0 === port }
+            port.invalidate()
+        }
+    }
+
+    private func check(_ message: MachPort.Message, _ port: MachPort) {
+        guard case .bytes(let bytes)? = message.components.first, bytes.count >= 8 else {
+            machine.fail("a message came without its bytes")
+        }
+        let (line, number) = bytes.withUnsafeBytes {
+            ($0.loadUnaligned(as: UInt32.self), $0.loadUnaligned(fromByteOffset: 4, as: UInt32.self))
+        }
+        if bytes.dropFirst(8).contains(where: { $0 != UInt8(truncatingIfNeeded: number) }) {
+            machine.fail("message \(number) came with other bytes")
+        }
+        promises.received(line, number, at: port.id, from: message.sender?.pid)
+        // A right that has travelled is watched, too.
+        for case .port(let right) in message.components { watch(right) }
+    }
+
+    private func watch(_ right: MachPort.SendRight) {
+        guard rights[right.id] == nil, right.isValid else { return }
+        rights[right.id] = right
+        let (watch, promises) = (promises.watching(right.id), Kept(promises))
+        right.onInvalidation { promises.value.isTold(watch) }
+    }
+
+    private func bytes(_ line: UInt32, _ number: UInt32) -> [UInt8] {
+        let size = below(8) == 0 ? below(3_000) : below(40)
+        var bytes = [UInt8](repeating: UInt8(truncatingIfNeeded: number), count: 8 + size)
+        bytes.withUnsafeMutableBytes {
+            $0.storeBytes(of: line, as: UInt32.self)
+            $0.storeBytes(of: number, toByteOffset: 4, as: UInt32.self)
+        }
+        return bytes
+    }
+
+    private func sendMessages() {
+        while goesOn {
+            let name = scenario.boxName(below(scenario.nameCount))
+            guard let right = try? names?.port(forName: name, before: after(below(3_000))) else {
+                pause(30 + below(100))
+                continue
+            }
+            if below(2) == 0 { watch(right) }
+            let line = promises.makeLine(to: right.id)
+            for _ in 0...below(60) where goesOn {
+                let number = promises.begin(line)
+                var components: [MachPort.Message.Component] = [.bytes(bytes(line.number, number))]
+                if below(20) == 0, let own = inboxes.last { components.append(.port(own.sendRight)) }
+                do {
+                    try right.send(MachPort.Message(id: number, components), before: after(below(2_000)))
+                    promises.accepted(number, of: line, byLane: right.carrier == .lane || right.carrier == .ownProcess)
+                } catch {
+                    var isLoss = false
+                    if case .connectionLost = error { isLoss = true }
+                    promises.failed(number, of: line, isLoss: isLoss)
+                    if !right.isValid { break }
+                }
+                if below(10) == 0 { pause(below(30)) }
+            }
+            pause(below(200))
+        }
+    }
+
+    // MARK: Requests
+
+    private func answer() {
+        while goesOn {
+            let name = scenario.serverName(below(scenario.nameCount))
+            let held = Kept<[ReplyRight]>([])
+            guard let names,
+                let thread = try? RunLoopThread(name: "server"),
+                let port = try? LocalMessagePort(
+                    name: name, nameServer: names, queueLimit: below(2) == 0 ? 10 : 1000,
+                    requestHandler: { [self] request in
+                        let number = request.message.withBytes { $0.unsafeLoadUnaligned(as: UInt32.self) } ?? 0
+                        promises.handling(number)
+                        guard let right = request.replyRight else { return }
+                        let asker = request.message.received?.replyChannel
+                        switch below(10) {
+                        // Dropped without a reply.
+                        case 0: break
+                        case 1, 2: held.value.append(right)
+                        default:
+                            if below(5) == 0 { pause(below(100)) }
+                            reply(right, number, asker)
+                        }
+                    })
+            else {
+                pause(50 + below(100))
+                continue
+            }
+            promises.made(port.sendRight.id, by: process) { [weak port] in port?.isValid == true }
+            promises.took(name, port.sendRight.id)
+            try? port.schedule(in: thread.loop)
+            let life = below(3) == 0 ? below(3_000) : 100_000
+            let deadline = machine.now + UInt64(life) * 1_000_000
+            while goesOn, machine.now < deadline {
+                pause(20)
+                while !held.value.isEmpty { reply(held.value.removeFirst(), nil, nil) }
+            }
+            promises.ends(port.sendRight.id)
+            if below(2) == 0 {
+                port.finish(before: after(2_000))
+            } else {
+                port.invalidate()
+            }
+            held.value = []
+            thread.stop()
+            thread.join()
+        }
+    }
+
+    private func reply(_ right: ReplyRight, _ number: UInt32?, _ asker: SendChannel?) {
+        let waits = below(2) == 0
+        let isSent =
+            waits
+            ? (try? right.reply(with: [1, 2, 3], before: after(500))) != nil
+            : (try? right.reply(with: [1, 2, 3])) != nil
+        guard isSent, let number else { return }
+        promises.replied(number, isKept: waits && asker?.hasLane == true)
+    }
+
+    private func data(_ number: UInt32) -> [UInt8] { withUnsafeBytes(of: number) { Array($0) } }
+
+    private func ask() {
+        while goesOn {
+            guard
+                let server = try? names.map({
+                    try RemoteMessagePort(
+                        name: scenario.serverName(below(scenario.nameCount)), nameServer: $0,
+                        before: after(below(3_000)))
+                })
+            else {
+                pause(30 + below(100))
+                continue
+            }
+            if below(2) == 0 { watch(server.sendRight) }
+            for _ in 0...below(10) where goesOn {
+                let number = promises.asking()
+                do {
+                    _ = try server.request(id: 1, data(number), timeout: .milliseconds(below(4_000)))
+                    promises.ended(number, isAnswered: true, isTimeout: false, "")
+                } catch {
+                    end(number, error)
+                    if !server.isValid { break }
+                }
+            }
+            pause(below(100))
+        }
+    }
+
+    private func end(_ number: UInt32, _ error: PortError) {
+        let isTimeout: Bool =
+            switch error {
+            case .receiveTimedOut, .sendTimedOut: true
+            default: false
+            }
+        promises.ended(number, isAnswered: false, isTimeout: isTimeout, "\(error)")
+    }
+
+    /// The same by tasks.
+    private func askByTasks() {
+        while goesOn {
+            let isDone = Kept(false)
+            Task { [self] in
+                defer { isDone.value = true }
+                guard let names,
+                    let server = try? await RemoteMessagePort(
+                        name: scenario.serverName(below(scenario.nameCount)), nameServer: names,
+                        before: after(below(3_000)))
+                else { return }
+                for _ in 0...below(10) where goesOn {
+                    let number = promises.asking()
+                    do {
+                        _ = try await server.request(id: 1, data(number), timeout: .milliseconds(below(4_000)))
+                        promises.ended(number, isAnswered: true, isTimeout: false, "")
+                    } catch let error as PortError {
+                        end(number, error)
+                    } catch {
+                        machine.fail("a request ended with \(error)")
+                    }
+                }
+            }
+            _ = machine.wait(until: nil) { isDone.value }
+            pause(30 + below(100))
+        }
+    }
+}
+
+/// A value that closures change. Only the thread that has the baton does.
+final class Kept<Value>: @unchecked Sendable {
+    // Sound: see above.
+    var value: Value
+    init(_ value: Value) { self.value = value }
+}
+
+func simulatedPause(_ milliseconds: Int) {
+    machine.sleep(UInt64(max(milliseconds, 0)) * 1_000_000)
+}

@@ -1,0 +1,193 @@
+import Ports
+
+/// Compares the library's promises with what the programs of a machine see. Each check is a sentence of Trust.md.
+final class Promises {
+    /// The messages of one thread to one port.
+    final class Line {
+        let number: UInt32
+        let sender: Process
+        let port: PortID
+        var begun: UInt32 = 0
+        var isInCall = false
+        var accepted: [UInt32: Bool] = [:]
+        var received: UInt32 = 0
+        /// Whether the sender was told that messages were lost.
+        var isLossTold = false
+
+        init(_ number: UInt32, _ sender: Process, _ port: PortID) {
+            (self.number, self.sender, self.port) = (number, sender, port)
+        }
+    }
+
+    final class PortFacts {
+        let owner: Process
+        let isValid: () -> Bool
+        /// Whether the owner has begun to end the port.
+        var isEnding = false
+
+        init(_ owner: Process, _ isValid: @escaping () -> Bool) { (self.owner, self.isValid) = (owner, isValid) }
+        var isAlive: Bool { !owner.isDead && !isEnding && isValid() }
+    }
+
+    struct Request {
+        let asker: Process
+        var handled = 0
+        /// The process that has sent the reply.
+        var replier: Process?
+        /// Whether the reply was with its asker when the call returned.
+        var isKept = false
+        var isOver = false
+    }
+
+    private var lines: [Line] = []
+    private var ports: [PortID: PortFacts] = [:]
+    private var holders: [String: PortID] = [:]
+    private var requests: [Request] = []
+    private var watches: [(watcher: Process, port: PortID, isTold: Bool)] = []
+    private(set) var counts = Counts()
+
+    struct Counts: CustomStringConvertible {
+        var sent = 0
+        var received = 0
+        var requests = 0
+        var replies = 0
+        var names = 0
+        var deaths = 0
+        var restarts = 0
+        var ends = 0
+
+        var description: String {
+            "\(sent) messages sent and \(received) received, \(requests) requests and \(replies) replies, \(names) names taken, "
+                + "\(deaths) ends told, \(restarts) restarts"
+        }
+    }
+
+    func noteRestart() { counts.restarts += 1 }
+    func noteEnd() { counts.ends += 1 }
+
+    // MARK: Ports and names
+
+    func made(_ port: PortID, by owner: Process, isValid: @escaping () -> Bool) {
+        ports[port] = PortFacts(owner, isValid)
+    }
+
+    func ends(_ port: PortID) { ports[port]?.isEnding = true }
+
+    func took(_ name: String, _ port: PortID) {
+        counts.names += 1
+        if let holder = holders[name], holder != port, let facts = ports[holder], facts.isAlive {
+            machine.fail("\(name) has two live owners: \(facts.owner) and \(machine.current.process)")
+        }
+        holders[name] = port
+    }
+
+    func gaveUp(_ name: String, _ port: PortID) { if holders[name] == port { holders[name] = nil } }
+
+    // MARK: Deaths
+
+    func watching(_ port: PortID) -> Int {
+        watches.append((machine.current.process, port, false))
+        return watches.count - 1
+    }
+
+    func isTold(_ watch: Int) {
+        counts.deaths += 1
+        watches[watch].isTold = true
+        let port = watches[watch].port
+        if let facts = ports[port], facts.isAlive {
+            machine.fail("\(watches[watch].watcher) was told the end of a living port of \(facts.owner)")
+        }
+    }
+
+    /// The processes that were not told the end of a port, and the port.
+    var untold: [String] {
+        watches.filter { watch in
+            !watch.isTold && !watch.watcher.isDead
+                && ports[watch.port].map { !$0.isAlive && ($0.owner.state == .gone || !$0.isValid()) } == true
+        }.map { "\($0.watcher) was not told the end of \(ports[$0.port].map { "\($0.owner)" } ?? "?")'s port" }
+    }
+
+    // MARK: Messages
+
+    func makeLine(to port: PortID) -> Line {
+        let line = Line(UInt32(lines.count), machine.current.process, port)
+        lines.append(line)
+        return line
+    }
+
+    func begin(_ line: Line) -> UInt32 {
+        line.begun += 1
+        line.isInCall = true
+        return line.begun
+    }
+
+    func accepted(_ number: UInt32, of line: Line, byLane: Bool) {
+        line.isInCall = false
+        line.accepted[number] = byLane
+        counts.sent += 1
+    }
+
+    func failed(_ number: UInt32, of line: Line, isLoss: Bool) {
+        line.isInCall = false
+        if isLoss { line.isLossTold = true }
+        if line.received == number { machine.fail("a message arrived although its send has failed") }
+    }
+
+    func received(_ lineNumber: UInt32, _ number: UInt32, at port: PortID, from pid: Int32?) {
+        counts.received += 1
+        guard Int(lineNumber) < lines.count else { machine.fail("a message came that nobody has sent") }
+        let line = lines[Int(lineNumber)]
+        if line.port != port { machine.fail("a message came to another port than it was sent to") }
+        if number <= line.received { machine.fail("message \(number) of a line came after \(line.received)") }
+        if let pid, pid != line.sender.pid { machine.fail("a message of \(line.sender) came as one of process \(pid)") }
+        if line.accepted[number] == nil, number != line.begun || !line.isInCall {
+            machine.fail("message \(number) came, whose send has failed")
+        }
+        if !line.isLossTold, let lost = (line.received + 1..<number).first(where: { line.accepted[$0] != nil }) {
+            machine.fail("message \(lost) of \(line.sender) was lost, and \(number) came")
+        }
+        line.received = number
+    }
+
+    /// The messages that have to come, and have not.
+    var missing: [String] {
+        lines.compactMap { line in
+            guard let facts = ports[line.port], facts.isAlive else { return nil }
+            let isComplete = !line.sender.isDead && !line.isLossTold
+            let last = line.accepted.filter { isComplete || $0.value && !line.isLossTold }.keys.max() ?? 0
+            guard last > line.received else { return nil }
+            return "message \(last) of \(line.sender) to \(facts.owner) has not come, \(line.received) was the last"
+        }
+    }
+
+    // MARK: Requests
+
+    func asking() -> UInt32 {
+        counts.requests += 1
+        requests.append(Request(asker: machine.current.process))
+        return UInt32(requests.count - 1)
+    }
+
+    func handling(_ request: UInt32) {
+        requests[Int(request)].handled += 1
+        if requests[Int(request)].handled > 1 { machine.fail("request \(request) was handled twice") }
+    }
+
+    /// - Parameter isKept: Whether the reply was sent by a lane. Others may end with their sender.
+    func replied(_ request: UInt32, isKept: Bool) {
+        requests[Int(request)].replier = machine.current.process
+        requests[Int(request)].isKept = isKept
+    }
+
+    func ended(_ request: UInt32, isAnswered: Bool, isTimeout: Bool, _ error: String) {
+        let facts = requests[Int(request)]
+        if facts.isOver { machine.fail("request \(request) has ended twice") }
+        requests[Int(request)].isOver = true
+        if isAnswered {
+            counts.replies += 1
+            if facts.handled == 0 { machine.fail("request \(request) has a reply, and nobody has handled it") }
+        } else if let replier = facts.replier, !isTimeout, facts.isKept || !replier.isDead {
+            machine.fail("the reply to request \(request) was sent, and its asker got: \(error)")
+        }
+    }
+}

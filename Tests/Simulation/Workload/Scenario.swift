@@ -1,0 +1,118 @@
+import Ports
+
+/// One seed's life of a machine: programs start, and are killed, stopped and started again; then the faults end, and all has
+/// to go on; then everybody ends, and nothing may be left.
+final class Scenario: @unchecked Sendable {
+    // Sound: only the thread that has the baton runs.
+
+    static let directory = "/sim/ports"
+
+    let promises = Promises()
+    let nameCount: Int
+    private(set) var isClosing = false
+    private let programCount: Int
+    private let laneShare: Int
+    private let steps: Int
+    private var programs: [Program] = []
+    private var lastProgram = 0
+
+    init(steps: Int) {
+        self.steps = steps
+        programCount = machine.chance.number(in: 3...8)
+        nameCount = machine.chance.number(in: 1...4)
+        laneShare = machine.chance.pick([0, 2, 4, 4])
+    }
+
+    func boxName(_ number: Int) -> String { "box \(number)" }
+    func serverName(_ number: Int) -> String { "server \(number)" }
+    /// Whether a process sends by lanes.
+    func hasLanes(_ number: UInt64) -> Bool { number % 4 < UInt64(laneShare) }
+
+    private func start() {
+        lastProgram += 1
+        let program = Program(machine.makeProcess("p\(lastProgram)"), self)
+        programs.append(program)
+        program.start()
+        machine.faults.victims = programs.map(\.process)
+    }
+
+    /// Waits in simulated time.
+    /// - Returns: Whether it came true.
+    func waitUntil(_ milliseconds: Int, _ isTrue: @escaping () -> Bool) -> Bool {
+        machine.wait(until: machine.now + UInt64(milliseconds) * 1_000_000, isTrue)
+    }
+
+    func run() {
+        for _ in 0..<programCount { start() }
+        simulatedPause(machine.chance.below(200))
+        machine.faults.isOn = true
+        while machine.steps < steps {
+            simulatedPause(machine.chance.number(in: 1...100))
+            restart()
+        }
+        machine.faults.isOn = false
+        restart()
+        settle()
+        close()
+    }
+
+    /// Starts programs in place of those that have ended.
+    private func restart() {
+        programs.removeAll { $0.process.isDead }
+        machine.faults.victims = programs.map(\.process)
+        while programs.count < programCount {
+            promises.noteRestart()
+            start()
+        }
+    }
+
+    /// Without faults, all that was promised comes true within bounded time.
+    private func settle() {
+        _ = waitUntil(20_000) { machine.processes.allSatisfy { !$0.isStopped && $0.state != .exiting } }
+        let isTold = waitUntil(60_000) { [self] in promises.untold.isEmpty }
+        if !isTold, let first = promises.untold.first { machine.fail(first) }
+        let (requests, names) = (promises.counts.replies, promises.counts.received)
+        if !waitUntil(60_000, { [self] in promises.counts.replies > requests }) {
+            machine.fail("no request is answered")
+        }
+        if !waitUntil(60_000, { [self] in promises.counts.received > names }) { machine.fail("no message comes") }
+    }
+
+    private func close() {
+        isClosing = true
+        let isOver = waitUntil(180_000) { [self] in programs.allSatisfy { $0.process.state == .gone } }
+        if !isOver {
+            let names = programs.filter { $0.process.state != .gone }.map { "\($0.process)" }.joined(separator: ", ")
+            machine.fail("\(names) did not end")
+        }
+        sweep()
+    }
+
+    /// A last process removes the files of the killed ones. Then nothing is left.
+    private func sweep() {
+        let process = machine.makeProcess("sweeper")
+        machine.makeThread(process, "main") {
+            do {
+                let runtime = PortRuntime(directory: Self.directory)
+                _ = try runtime.nameServer.sweep()
+            } catch {
+                machine.fail("the sweep failed: \(error)")
+            }
+            machine.exit(process)
+        }
+        if !waitUntil(60_000, { process.state == .gone }) { machine.fail("the sweep does not end") }
+        let left = machine.files.paths(below: Self.directory).filter { $0 != "/names" }
+        if !left.isEmpty { machine.fail("files are left: \(left.joined(separator: ", "))") }
+    }
+
+    /// An ended process has closed everything.
+    func check(_ process: Process) {
+        let open = process.descriptors.sorted { $0.key < $1.key }
+        // The guard of `accept4` keeps a spare one for all processes here, and makes another after it was needed.
+        let isSpare = open.count <= 1 + machine.faults.refusedAccepts && open.allSatisfy { $0.value is EventFile }
+        if !open.isEmpty, !isSpare {
+            machine.fail(
+                "\(process) has left open: \(open.map { "\($0.key) \(type(of: $0.value))" }.joined(separator: ", "))")
+        }
+    }
+}
