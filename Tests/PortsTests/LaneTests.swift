@@ -345,6 +345,59 @@ private final class Ends {
         }
     }
 
+    /// Lets the calls of epoll for a descriptor fail until the closure is called.
+    private func spoil(_ descriptor: Int32) -> () -> Void {
+        let (kept, other) = (dup(descriptor), open("/dev/null", O_RDONLY | O_CLOEXEC))
+        dup2(other, descriptor)
+        close(other)
+        return {
+            dup2(kept, descriptor)
+            close(kept)
+        }
+    }
+
+    @Test func `a descriptor that cannot watch lanes keeps the port from them only as long as that`() throws {
+        let (port, right, runtimes) = try port()
+        let descriptors = try (0..<2).map { _ in try PortDescriptor(port) }
+        let restore = spoil(descriptors[1].fileDescriptor)
+        let bells = try BellSet()
+        #expect(!port.receiver.hear(bells))
+        restore()
+        #expect(port.receiver.hear(bells))
+        withExtendedLifetime((right, runtimes, descriptors)) {}
+    }
+
+    @Test func `a port is in a loop with its lanes, or not at all`() throws {
+        let (port, _, runtimes) = try port()
+        let thread = try RunLoopThread()
+        try port.schedule(in: thread.loop)
+        let bells = try BellSet()
+        // Epoll watches no descriptor twice.
+        let obstacle = ThreadRunLoop.Source1(descriptor: bells.descriptor, duplicates: false) { _ in false }
+        try thread.loop.add(obstacle)
+        #expect(!port.receiver.hear(bells))
+        port.remove(from: thread.loop)
+        #expect(port.receiver.hear(bells))
+        #expect(portError { try port.schedule(in: thread.loop) } != nil)
+        #expect(!port.receiver.takers.areScheduled(in: thread.loop, forMode: .default))
+        obstacle.invalidate()
+        try port.schedule(in: thread.loop)
+        #expect(port.receiver.takers.areScheduled(in: thread.loop, forMode: .default))
+        withExtendedLifetime(runtimes) {}
+    }
+
+    @Test func `a loop that has ended keeps no port from lanes`() throws {
+        let (port, right, runtimes) = try port()
+        let loop = onThread {
+            try? port.schedule(in: .current)
+            return ThreadRunLoop.current
+        }
+        try right.send(MachPort.Message(id: 1))
+        #expect(right.channel.hasLane)
+        #expect(try port.receive(before: .patience).id == 1)
+        withExtendedLifetime((runtimes, loop)) {}
+    }
+
     @Test func `a port that moves to another loop hears its lanes there`() throws {
         let (port, right, runtimes) = try port()
         let taken = Shared(0)

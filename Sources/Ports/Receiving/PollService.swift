@@ -28,8 +28,9 @@ final class PollService: Service {
 
     deinit { close(socket) }
 
-    /// The port has its first lane.
+    /// The port has its first lane. Does nothing after an attempt that failed only for another of the port's takers.
     func add(_ bells: BellSet) throws(RunLoopError) {
+        if self.bells.withLock({ $0 != nil }) { return }
         try both.add(bells.descriptor)
         self.bells.withLock { $0 = bells }
     }

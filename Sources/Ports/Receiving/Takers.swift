@@ -32,8 +32,12 @@ final class Takers: Sendable {
         weak var loop: ThreadRunLoop?
         let mode: ThreadRunLoop.Mode
 
-        /// Adds the source of the port's lanes.
-        func add(_ bells: Source) { _ = try? loop?.add(bells, forMode: mode) }
+        /// Adds the source of the port's lanes, unless the loop has ended.
+        func add(_ bells: Source) throws(RunLoopError) {
+            do throws(RunLoopError) {
+                _ = try loop?.add(bells, forMode: mode)
+            } catch .loopEnded {}
+        }
     }
 
     /// The bells of the port's lanes.
@@ -83,28 +87,37 @@ final class Takers: Sendable {
         in loop: ThreadRunLoop, forMode mode: ThreadRunLoop.Mode, _ make: (Int32) -> Source
     ) throws(PortError) {
         try scheduling.withLock { _ throws(PortError) in
-            let source = try state.withLock { (state) throws(PortError) in
+            let (source, bells) = try state.withLock { (state) throws(PortError) in
                 guard let descriptor = state.descriptor else { throw .isInvalid(port: channel.identity) }
                 let source = state.source ?? make(descriptor)
                 state.source = source
-                return source
+                return (source, state.bells?.source)
             }
-            try runLoop { () throws(RunLoopError) in try loop.add(source, forMode: mode) }
-            let place = Place(loop: loop, mode: mode)
-            let bells = state.withLock { state in
+            try runLoop { () throws(RunLoopError) in
+                try loop.add(source, forMode: mode)
+                guard let bells else { return }
+                do throws(RunLoopError) {
+                    try loop.add(bells, forMode: mode)
+                } catch {
+                    // A loop that does not hear lanes would leave their messages there.
+                    loop.remove(source, forMode: mode)
+                    throw error
+                }
+            }
+            state.withLock { state in
                 state.removePlace(loop, mode)
-                state.places.append(place)
-                return state.bells?.source
+                state.places.append(Place(loop: loop, mode: mode))
             }
-            if let bells { place.add(bells) }
         }
     }
 
     func remove(from loop: ThreadRunLoop, forMode mode: ThreadRunLoop.Mode) {
         // A forked child shares the wait sets with its parent.
-        let sources = state.withLockUnlessForked { state in
-            state.removePlace(loop, mode)
-            return [state.source, state.bells?.source]
+        let sources = scheduling.withLockUnlessForked { _ in
+            state.withLock { state in
+                state.removePlace(loop, mode)
+                return [state.source, state.bells?.source]
+            }
         }
         for case let source? in sources ?? [] { loop.remove(source, forMode: mode) }
     }
@@ -116,28 +129,31 @@ final class Takers: Sendable {
 
     /// Lets all takers hear the bells of lanes, too. Called before the first lane's sender can ring.
     /// - Parameter make: Makes the source for the loops.
-    /// - Returns: False when no descriptor is left, or the port ends.
+    /// - Returns: False when the kernel watches no more descriptors, or the port ends.
     func hear(_ bells: BellSet, _ make: () -> Source) -> Bool {
         scheduling.withLock { _ in
-            let (places, waiters) = state.withLock { state -> ([Place]?, [any Waiter]) in
-                guard let descriptor = state.descriptor else { return (nil, []) }
-                if state.bells != nil { return ([], []) }
-                do {
-                    let both = try DescriptorSet()
-                    try both.add(descriptor)
-                    try both.add(bells.descriptor)
+            let (descriptor, places, areHeard) = state.withLock { ($0.descriptor, $0.places, $0.bells != nil) }
+            guard let descriptor else { return false }
+            if areHeard { return true }
+            let source = make()
+            var waiters: [any Waiter]?
+            do {
+                let both = try DescriptorSet()
+                try both.add(descriptor)
+                try both.add(bells.descriptor)
+                for place in places { try place.add(source) }
+                waiters = try state.withLock { state -> [any Waiter]? in
+                    guard state.descriptor != nil else { return nil }
                     for case let service as PollService in state.waiters { try service.add(bells) }
-                    state.bells = Bells(set: bells, source: make(), both: both)
-                    return (state.places, state.waiters)
-                } catch {
-                    return (nil, [])
+                    state.bells = Bells(set: bells, source: source, both: both)
+                    return state.waiters
                 }
-            }
-            guard let places, let source = state.withLock({ $0.bells?.source }) else { return false }
-            for place in places { place.add(source) }
+            } catch {}
             // They wait for the socket's descriptor alone.
-            for waiter in waiters { waiter.wake() }
-            return true
+            for waiter in waiters ?? [] { waiter.wake() }
+            // The next attempt begins again.
+            if waiters == nil { source.invalidate() }
+            return waiters != nil
         }
     }
 
