@@ -497,6 +497,16 @@ bool crl_memory_read(int descriptor, void *bytes, uint64_t size) {
     return true;
 }
 
+bool crl_memory_write(int descriptor, const void *bytes, uint64_t size) {
+    uint64_t done = 0;
+    while (done < size) {
+        ssize_t count = pwrite(descriptor, (const char *)bytes + done, size - done, (off_t)done);
+        if (count < 0 && errno != EINTR) return false;
+        if (count > 0) done += (uint64_t)count;
+    }
+    return true;
+}
+
 void *crl_memory_map(int descriptor, uint64_t size) {
     if (size == 0 || crl_memory_size(descriptor) != size) return NULL;
     void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, descriptor, 0);

@@ -145,6 +145,8 @@ int crl_memory_make(uint64_t size);
 uint64_t crl_memory_size(int descriptor);
 // Maps such a file: NULL with errno unless it has this size, and its first page gets memory. A forked child has no mapping.
 void *crl_memory_map(int descriptor, uint64_t size);
+// Writes the bytes of such a file. False with errno without memory.
+bool crl_memory_write(int descriptor, const void *bytes, uint64_t size);
 // Copies the bytes of such a file. False unless it has them all.
 bool crl_memory_read(int descriptor, void *bytes, uint64_t size);
 void crl_memory_unmap(void *memory, uint64_t size);

@@ -1,5 +1,6 @@
 import CRunLoopShims
 import Glibc
+import RunLoops
 import Synchronization
 
 /// The memory of a lane, which two processes map: a head of atomic words, and the ring. Either process may be hostile, so
@@ -48,7 +49,9 @@ struct LaneMemory: @unchecked Sendable {
         let mapped = crl_memory_size(descriptor)
         guard (Self.mapped(Self.smallest)...Self.mapped(Self.largest)).contains(mapped) else { return nil }
         let size = Int(mapped) - Self.headSize
-        guard size % 4096 == 0, let start = crl_memory_map(descriptor, mapped) else { return nil }
+        guard size % 4096 == 0, Self.hasAddressSpace(for: mapped),
+            let start = crl_memory_map(descriptor, mapped)
+        else { return nil }
         (self.start, self.size) = (start, size)
     }
 
@@ -67,6 +70,14 @@ struct LaneMemory: @unchecked Sendable {
             size /= 4
         }
         return nil
+    }
+
+    /// Whether a limited address space is half free with a lane more, because heap and threads need it, too.
+    private static func hasAddressSpace(for size: UInt64) -> Bool {
+        let limit = crl_memory_limit()
+        if limit == .max { return true }
+        let pages = Descriptor.text(of: "/proc/self/statm").flatMap { UInt64($0.prefix { $0 != " " }) }
+        return pages.map { $0 * UInt64(getpagesize()) + size <= limit / 2 } ?? false
     }
 
     func unmap() { crl_memory_unmap(start, Self.mapped(size)) }

@@ -19,17 +19,12 @@ enum Large {
 
     /// Makes memory with a frame in it; nil without memory.
     static func make(_ frame: borrowing ZeroMQFrame) -> OwnedDescriptor? {
-        let size = UInt64(frame.count)
-        let number = crl_memory_make(size)
+        let number = crl_memory_make(UInt64(frame.count))
         guard number >= 0 else { return nil }
         let descriptor = OwnedDescriptor(number)
-        guard let memory = crl_memory_map(number, size) else { return nil }
-        defer { crl_memory_unmap(memory, size) }
-        guard crl_memory_populate(memory, size) == 0 else { return nil }
-        frame.withUnsafeBytes {
-            memory.copyMemory(from: $0.baseAddress ?? UnsafeRawPointer(memory), byteCount: $0.count)
-        }
-        return descriptor
+        // Not mapped, because the address space may be limited.
+        let isWritten = frame.withUnsafeBytes { crl_memory_write(number, $0.baseAddress, UInt64($0.count)) }
+        return isWritten ? descriptor : nil
     }
 
     /// Copies the message into a frame of its size.
