@@ -408,6 +408,33 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
     case "answer":
         try answerAndLeave(arguments.first ?? "")
 
+    case "without-memory":
+        try runWithoutMemory(Int32(arguments[0]) ?? 0, arguments[1], Array(arguments.dropFirst(2)))
+
+    case "in-address-space":
+        try runInAddressSpace(growingBy: Int(arguments[0]) ?? 0, arguments[1], Array(arguments.dropFirst(2)))
+
+    case "take-numbered":
+        try takeNumbered(UInt32(arguments[0]) ?? 0)
+
+    case "send-numbered":
+        try sendNumbered(UInt32(arguments[0]) ?? 0)
+
+    case "take-numbered-without-descriptors":
+        try takeNumberedWithoutDescriptors(UInt32(arguments[0]) ?? 0, until: arguments[1])
+
+    case "send-numbered-without-descriptors":
+        try sendNumberedWithoutDescriptors(UInt32(arguments[0]) ?? 0)
+
+    case "send-to-named":
+        try sendToNamed(Int(arguments[0]) ?? 0)
+
+    case "fill-lane":
+        try fillLane(UInt32(arguments[0]) ?? 0, size: Int(arguments[1]) ?? 0)
+
+    case "keep-all":
+        try keepAll()
+
     default:
         fail("unknown command")
     }
