@@ -2,20 +2,21 @@ import Glibc
 import Logging
 import SimulatedCalls
 
-// Plays machines: `simulate [--steps N] [--jobs N] [--tell] FIRST [LAST]`. Each seed has a process of its own.
+// Plays machines: `simulate [--steps N] [--jobs N] [--first] [--tell] FIRST [LAST]`. Each seed has a process of its own.
 
 let usage = """
-    usage: simulate [--steps N] [--jobs N] [--tell] FIRST [LAST]
+    usage: simulate [--steps N] [--jobs N] [--first] [--tell] FIRST [LAST]
 
       FIRST LAST  the seeds of the machines to play
       --steps N   how long faults go on, in turns of threads; 2000 unless told otherwise
       --jobs N    how many machines to play at a time; as many as there are processors unless told otherwise
+      --first     stop at the first broken promise
       --tell      tell what happens
     """
 
 var steps = 2_000
 var jobs = sysconf(Int32(_SC_NPROCESSORS_ONLN))
-var tells = false
+var (tells, stopsAtFirst) = (false, false)
 var seeds: [UInt64] = []
 var rest = CommandLine.arguments.dropFirst()
 while let word = rest.popFirst() {
@@ -23,6 +24,7 @@ while let word = rest.popFirst() {
     switch word {
     case "--steps": steps = number() ?? steps
     case "--jobs": jobs = number() ?? jobs
+    case "--first": stopsAtFirst = true
     case "--tell": tells = true
     default:
         guard let seed = UInt64(word) else {
@@ -77,6 +79,7 @@ func playAll(_ job: Int, of jobs: Int) -> Int32 {
         }
         if status & 0x7f != 0 { print("seed \(seed): ended by signal \(status & 0x7f)") }
         if status != 0 { failures = min(failures + 1, 100) }
+        if stopsAtFirst, failures > 0 { break }
     }
     return failures
 }
@@ -89,12 +92,14 @@ for job in 0..<jobs {
     children.append(child)
 }
 var failures: Int32 = 0
-for child in children {
+for _ in children {
     var status: Int32 = 0
-    _ = simulated_wait(child, &status, -1)
+    let child = simulated_wait(-1, &status, -1)
     failures += status >> 8 & 0xff
+    // The other jobs end with this one.
+    if stopsAtFirst, failures > 0 { for other in children where other != child { _ = kill(other, SIGKILL) } }
 }
-if first != last {
+if first != last, !stopsAtFirst || failures == 0 {
     print("\(last - first + 1) machines: \(failures == 0 ? "all promises kept" : "\(failures) with a broken promise")")
 }
 exit(failures == 0 ? 0 : 1)

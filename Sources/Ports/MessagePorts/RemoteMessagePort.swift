@@ -188,17 +188,16 @@ public struct RemoteMessagePort: Sendable, CustomStringConvertible {
             source.signal()
             if !loop.isCurrent { loop.wakeUp() }
         }
-        var outgoing = try request.outgoing(message)
-        try channel.send(&outgoing, before: sendDeadline)
-        request.noteSent()
-        isSent = true
-
-        // A nested request leaves the port to the outer request.
+        // Before the request is sent, because no descriptor may be left to wait with. A nested request leaves the port to the outer request.
         let isScheduled = port.takers.areScheduled(in: loop, forMode: mode)
         if !isScheduled { try port.schedule(in: loop, forMode: mode) }
         defer { if replyMode != nil, !isScheduled { port.takers.remove(from: loop, forMode: mode) } }
         try runLoop { () throws(RunLoopError) in try loop.add(source, forMode: mode) }
         defer { source.invalidate() }
+        var outgoing = try request.outgoing(message)
+        try channel.send(&outgoing, before: sendDeadline)
+        request.noteSent()
+        isSent = true
 
         let deadline = replyDeadline()
         while pending.outcome.value == nil, !deadline.hasPassed {

@@ -12,6 +12,7 @@ struct Faults {
     private var kills: Int?
     private var stops: Int?
     private var errors: Int?
+    private var others: Int?
     /// The processes that may be killed and stopped.
     var victims: [Process] = []
     private(set) var killCount = 0
@@ -22,6 +23,7 @@ struct Faults {
         var chance = Chance(seed: seed ^ 0xfa17)
         func rate(_ often: Int, _ seldom: Int) -> Int? { chance.oneIn(3) ? nil : chance.number(in: often...seldom) }
         (kills, stops, errors) = (rate(60, 1_500), rate(60, 1_500), rate(40, 2_000))
+        others = rate(60, 1_500)
         mostKills = chance.below(6)
         self.chance = chance
     }
@@ -29,6 +31,14 @@ struct Faults {
     enum Action {
         case stop(Process, nanoseconds: UInt64)
         case kill(Process)
+        /// A control connection ends, and both processes live.
+        case cut(Process)
+        /// The process forks, and for a while the child has all its descriptors.
+        case fork(Process, nanoseconds: UInt64)
+        /// Somebody removes the entry of a name.
+        case removeEntry
+        /// The machine does nothing for a while.
+        case sleep(nanoseconds: UInt64)
     }
 
     /// The fault at a call that others see.
@@ -42,7 +52,13 @@ struct Faults {
             killCount += 1
             return .kill(victim)
         }
-        return nil
+        guard let others, chance.oneIn(others), let victim = victim(process), !victim.isDead else { return nil }
+        switch chance.below(8) {
+        case 0...2: return .cut(victim)
+        case 3...5: return .fork(victim, nanoseconds: UInt64(chance.number(in: 0...200)) * 1_000_000)
+        case 6: return .removeEntry
+        default: return .sleep(nanoseconds: UInt64(chance.number(in: 1...3_000)) * 1_000_000_000)
+        }
     }
 
     /// The process that makes the call, or any other.
@@ -53,13 +69,13 @@ struct Faults {
 
     /// The error of a call, if it fails.
     mutating func error(_ call: Call) -> Int32? {
-        guard isOn, let errors, chance.oneIn(errors) else { return nil }
+        guard isOn, machine.current.process.mayFail, let errors, chance.oneIn(errors) else { return nil }
         if call == .accept { refusedAccepts += 1 }
         return switch call {
         case .make: chance.pick([ENOSPC, EMFILE, EACCES])
         case .open: EMFILE
         case .descriptor, .accept: EMFILE
-        case .send: chance.pick([ENOBUFS, EAGAIN])
+        case .send: chance.pick([ENOBUFS, EAGAIN, EINTR])
         }
     }
 }

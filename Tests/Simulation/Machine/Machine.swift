@@ -12,6 +12,8 @@ final class Machine {
     private(set) var processes: [Process] = []
     private(set) var threads: [Thread] = []
     private(set) var current: Thread
+    /// The time for which the machine has done nothing.
+    private(set) var slept: UInt64 = 0
     /// The decisions who goes on.
     private(set) var steps = 0
     let files = FileSystem()
@@ -84,6 +86,9 @@ final class Machine {
 
     private var ended: [Int: Thread] = [:]
 
+    /// Removes the entry of a name. The scenario knows where entries are.
+    var entryRemover: () -> Void = {}
+
     func perform(after nanoseconds: UInt64, _ act: @escaping () -> Void) { events.append((now + nanoseconds, act)) }
 
     // MARK: The baton
@@ -111,6 +116,13 @@ final class Machine {
         switch faults.next(at: current.process) {
         case .stop(let process, let nanoseconds): stop(process, for: nanoseconds)
         case .kill(let process): kill(process)
+        case .cut(let process): process.cutConnection()
+        case .fork(let process, let nanoseconds): process.fork(for: nanoseconds)
+        case .removeEntry: entryRemover()
+        case .sleep(let nanoseconds):
+            story.note(self) { "the machine is busy with other things for \(nanoseconds / 1_000_000_000) s" }
+            now += nanoseconds
+            slept += nanoseconds
         case nil: break
         }
         if chance.oneIn(3) || current.process.isStopped { passBaton() }

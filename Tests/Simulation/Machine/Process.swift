@@ -13,6 +13,8 @@ final class Process: CustomStringConvertible {
     let startTime: UInt64
     var state = State.running
     var isStopped = false
+    /// Whether calls of the process may fail.
+    var mayFail = true
     private(set) var descriptors: [Int32: OpenFile] = [:]
     /// The most descriptors at a time.
     var limit = 1024
@@ -57,6 +59,25 @@ final class Process: CustomStringConvertible {
         guard let file = descriptors.removeValue(forKey: number) else { return -EBADF }
         file.release()
         return 0
+    }
+
+    /// Ends one of the control connections.
+    func cutConnection() {
+        let sockets = descriptors.sorted { $0.key < $1.key }.compactMap { $0.value as? SocketFile }
+        guard let socket = sockets.filter({ !$0.isStream && $0.isConnected }).randomElement(using: &machine.chance)
+        else {
+            return
+        }
+        machine.story.note(machine) { "a control connection of \(self) is cut" }
+        socket.shutDown()
+    }
+
+    /// A child has all descriptors for a while, as between `fork` and `exec`.
+    func fork(for nanoseconds: UInt64) {
+        machine.story.note(machine) { "\(self) forks" }
+        let files = descriptors.sorted { $0.key < $1.key }.map(\.value)
+        for file in files { file.references += 1 }
+        machine.perform(after: nanoseconds) { for file in files { file.release() } }
     }
 
     // MARK: Memory

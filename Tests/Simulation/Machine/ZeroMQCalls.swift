@@ -55,7 +55,7 @@ func zmqSetOption(_ handle: UnsafeMutableRawPointer, _ option: Int32, _ value: U
     switch option {
     case 23, 24: socket.limit = Int(number)
     case 54: socket.keepsOne = number != 0
-    case 17: socket.lingers = number != 0
+    case 17: socket.linger = number
     case 89: socket.given = number
     default: break
     }

@@ -38,7 +38,8 @@ final class ZeroMQ {
 
     private func carry() {
         while true {
-            _ = machine.wait(until: nil, for: [work]) { [self] in isOver || all.contains(where: \.hasWork) }
+            let deadline = closing.compactMap(\.closeDeadline).min().flatMap { $0 == .max ? nil : $0 }
+            _ = machine.wait(until: deadline, for: [work]) { [self] in isOver || all.contains(where: \.hasWork) }
             if isOver { return }
             let busy = all.filter(\.hasWork)
             if !busy.isEmpty { machine.chance.pick(busy).work() }
@@ -54,7 +55,8 @@ final class ZeroMQ {
     func close(_ socket: Socket) {
         sockets.removeAll { $0 === socket }
         closing.append(socket)
-        socket.isClosing = true
+        let linger = UInt64(max(socket.linger, 0)) * 1_000_000
+        socket.closeDeadline = socket.linger < 0 ? .max : machine.now + linger
         work.noteChange()
     }
 
@@ -88,8 +90,11 @@ extension ZeroMQ {
         let number: Int32
         var limit = 1000
         var keepsOne = false
-        var lingers = true
-        var isClosing = false
+        /// The milliseconds to flush after closing; below zero without end.
+        var linger: Int32 = -1
+        /// The end of the flush; nil before the socket is closed.
+        var closeDeadline: UInt64?
+        var isClosing: Bool { closeDeadline != nil }
         private var listener: (file: SocketFile, number: Int32)?
         var given: Int32 = -1
         private var pipes: [Pipe] = []
@@ -233,13 +238,17 @@ extension ZeroMQ {
 
         /// Does one piece of work.
         func work() {
-            machine.step("zeromq carries")
             if let path {
                 self.path = nil
+                machine.step("zeromq connects to \(path)")
                 return call(path)
             }
-            if let listener, listener.file.readiness != 0, !isClosing { return answer(listener.number) }
+            if let listener, listener.file.readiness != 0, !isClosing {
+                machine.step("zeromq accepts at \(listener.file.path)")
+                return answer(listener.number)
+            }
             guard let pipe = pipes.first(where: hasWork) else { return }
+            machine.step("zeromq \(isPull ? "takes" : "sends"), \(pipe.queue.count) frames wait")
             // The next one has its turn then.
             pipes.removeAll { $0 === pipe }
             pipes.append(pipe)
@@ -297,7 +306,8 @@ extension ZeroMQ {
         }
 
         var isFlushed: Bool {
-            !lingers || isPull || path == nil && pipes.allSatisfy { $0.isOver || $0.file == nil || $0.queue.isEmpty }
+            closeDeadline.map { $0 <= machine.now } == true || isPull
+                || path == nil && pipes.allSatisfy { $0.isOver || $0.file == nil || $0.queue.isEmpty }
         }
 
         /// After the last frame.

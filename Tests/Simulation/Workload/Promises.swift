@@ -1,4 +1,4 @@
-import Ports
+@testable import Ports
 
 /// Compares the library's promises with what the programs of a machine see. Each check is a sentence of Trust.md.
 final class Promises {
@@ -72,6 +72,9 @@ final class Promises {
     }
 
     func ends(_ port: PortID) { ports[port]?.isEnding = true }
+
+    /// Somebody has removed the name's entry.
+    func lost(_ file: String) { holders = holders.filter { (try? NameEntry.fileName(for: $0.key)) != file } }
 
     func took(_ name: String, _ port: PortID) {
         counts.names += 1

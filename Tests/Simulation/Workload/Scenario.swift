@@ -36,13 +36,20 @@ final class Scenario: @unchecked Sendable {
         machine.faults.victims = programs.map(\.process)
     }
 
-    /// Waits in simulated time.
+    /// Waits for a time in which the machine works.
     /// - Returns: Whether it came true.
     func waitUntil(_ milliseconds: Int, _ isTrue: @escaping () -> Bool) -> Bool {
-        machine.wait(until: machine.now + UInt64(milliseconds) * 1_000_000, isTrue)
+        var end = machine.now + UInt64(milliseconds) * 1_000_000
+        while true {
+            let slept = machine.slept
+            if machine.wait(until: end, isTrue) { return true }
+            if machine.slept == slept { return false }
+            end += machine.slept - slept
+        }
     }
 
     func run() {
+        machine.entryRemover = { [self] in removeEntry() }
         for _ in 0..<programCount { start() }
         simulatedPause(machine.chance.below(200))
         machine.faults.isOn = true
@@ -64,6 +71,15 @@ final class Scenario: @unchecked Sendable {
             promises.noteRestart()
             start()
         }
+    }
+
+    /// Somebody removes the entry of a name, which its owner then restores, unless another has taken the name meanwhile.
+    private func removeEntry() {
+        let entries = machine.files.paths(below: Self.directory + "/names").filter { $0.dropFirst().contains("/") }
+        guard let entry = entries.randomElement(using: &machine.chance) else { return }
+        machine.story.note(machine) { "somebody removes the entry \(entry)" }
+        promises.lost(String(entry.dropFirst().prefix { $0 != "/" }))
+        _ = machine.files.remove(Self.directory + "/names" + entry, from: nil, isFolder: false)
     }
 
     /// Without faults, all that was promised comes true within bounded time.
