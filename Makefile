@@ -9,7 +9,7 @@ PROGRESS = SWIFT_DETERMINISTIC_HASHING=1 .ci/progress
 BUILD = $(PROGRESS) $(SWIFT) build
 FORMATTED := Package.swift .ci/floors.swift Sources Tests Examples Benchmarks/Package.swift Benchmarks/Sources
 
-.PHONY: help run test test-tsan test-asan examples companions install install-portctl install-library soak soak-ports fuzz model bench bench-all bench-check docs docs-preview format lint clean \
+.PHONY: help run test simulate test-tsan test-asan examples companions install install-portctl install-library soak soak-ports fuzz model bench bench-all bench-check docs docs-preview format lint clean \
 	dependencies
 
 define HELP
@@ -38,6 +38,8 @@ Take your time
   make bench         measure beside libzmq, sockets and others: 3 minutes
   make bench-all     the same beside sd-bus, libqb and grpc-swift
   make bench-check   count the instructions of a message with valgrind
+  make simulate      play whole machines, each with faults of its own:
+                     SEEDS="<first> <last>", a thousand by default
   make soak          50,000 scripts beside CFRunLoop, then load:
                      SOAK_MINUTES=<number>, half an hour by default
   make fuzz          feed random bytes to each decoder:
@@ -172,6 +174,15 @@ install-library: dependencies
 	install -m 644 Sources/CoreFoundationPorts/C/CoreFoundation/*.h "$$to/include/swift-ports/CoreFoundation"; \
 	sed "s|@TOOLCHAIN@|$(TOOLCHAIN)|" Sources/CoreFoundationPorts/C/CoreFoundationPorts.pc.in > "$$to/lib/pkgconfig/CoreFoundationPorts.pc"; \
 	echo "installed $$to/lib/libCoreFoundationPorts.so"
+
+# Whole machines with the shipped library in one process. SIMULATE="--tell 7" hands other options over. The library is
+# built for it with its internal names, so apart from other release builds.
+SEEDS ?= 1 1000
+SIMULATE ?= $(SEEDS)
+SIMULATION = $(SWIFT) build -c release --product simulate -Xswiftc -enable-testing --scratch-path .build/simulation
+simulate: dependencies
+	@$(PROGRESS) $(SIMULATION)
+	@"$$($(SIMULATION) --show-bin-path)/simulate" $(SIMULATE)
 
 # ORACLE_SEED=<number> starts from another seed than 0. The long forms of the tests of load take some minutes, and
 # SOAK_MINUTES=<number> says how long all of them mixed go on after that.

@@ -129,7 +129,7 @@ let package = Package(
         .executableTarget(
             name: "simulate",
             dependencies: [
-                "Ports", "RunLoops", "CRunLoopShims", "SimulatedCalls",
+                "TypedPorts", "Ports", "RunLoops", "CRunLoopShims", "SimulatedCalls",
                 .product(name: "Logging", package: "swift-log", condition: .when(traits: ["Ports"])),
             ], path: "Tests/Simulation",
             swiftSettings: [.unsafeFlags(["-O", "-enforce-exclusivity=unchecked"])]),
@@ -144,6 +144,8 @@ let package = Package(
                 "EndingHelper",
                 "FuzzTargets", "OwnThread", "TestSupport",
             ]),
+        // Without `simulate` among them: its functions would take the place of the C library's in all tests.
+        .testTarget(name: "SimulationTests", dependencies: ["OwnThread", "TestSupport"]),
         .executableTarget(
             name: "TypedPortsTestHelper", dependencies: ["TypedPorts", "Ports", "TestSupport"],
             path: "Tests/TypedPortsTestHelper"),

@@ -2,104 +2,160 @@ import Glibc
 import Logging
 import SimulatedCalls
 
-// Plays machines: `simulate [--steps N] [--jobs N] [--first] [--tell] FIRST [LAST]`. Each seed has a process of its own.
+// Plays machines. Each seed has a process of its own, so that a seed finds the same addresses whatever ran before.
 
 let usage = """
-    usage: simulate [--steps N] [--jobs N] [--first] [--tell] FIRST [LAST]
+    usage: simulate [--steps N] [--jobs N] [--first] FIRST [LAST]
+           simulate [--steps N] [--skip N,N…] --tell SEED
+           simulate [--steps N] --shrink SEED
 
       FIRST LAST  the seeds of the machines to play
       --steps N   how long faults go on, in turns of threads; 2000 unless told otherwise
       --jobs N    how many machines to play at a time; as many as there are processors unless told otherwise
       --first     stop at the first broken promise
-      --tell      tell what happens
+      --tell      tell each call that others see
+      --shrink    find the few faults that break the promise, and draw who did what
+      --skip N,N  leave out the faults with these numbers
     """
 
-var steps = 2_000
-var jobs = sysconf(Int32(_SC_NPROCESSORS_ONLN))
-var (tells, stopsAtFirst) = (false, false)
-var seeds: [UInt64] = []
-var rest = CommandLine.arguments.dropFirst()
-while let word = rest.popFirst() {
-    func number() -> Int? { rest.popFirst().flatMap { Int($0) } }
-    switch word {
-    case "--steps": steps = number() ?? steps
-    case "--jobs": jobs = number() ?? jobs
-    case "--first": stopsAtFirst = true
-    case "--tell": tells = true
-    default:
-        guard let seed = UInt64(word) else {
-            print(usage)
-            exit(64)
-        }
-        seeds.append(seed)
-    }
-}
-guard let first = seeds.first, seeds.count < 3 else {
-    print(usage)
-    exit(64)
-}
-let last = max(first, seeds.last ?? first)
+struct Options {
+    var steps = 2_000
+    var jobs = max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN)))
+    var stopsAtFirst = false
+    var tells = false
+    var shrinks = false
+    var skipped: Set<Int> = []
+    var seeds: ClosedRange<UInt64> = 0...0
 
-// The addresses of objects, and the order of sets with them, are the same in each run.
-guard simulated_fix_addresses(CommandLine.unsafeArgv) else { exit(70) }
-simulated_set_up_output()
-if !tells { LoggingSystem.bootstrap { _ in SwiftLogNoOpLogHandler() } }
+    /// Nil for words that are no options.
+    init?(_ words: some Sequence<String>) {
+        var seeds: [UInt64] = []
+        var rest = Array(words)[...]
+        while let word = rest.popFirst() {
+            switch word {
+            case "--steps":
+                guard let number = rest.popFirst().flatMap({ Int($0) }), number >= 0 else { return nil }
+                steps = number
+            case "--jobs":
+                guard let number = rest.popFirst().flatMap({ Int($0) }), number > 0 else { return nil }
+                jobs = number
+            case "--skip": skipped = Set((rest.popFirst() ?? "").split(separator: ",").compactMap { Int($0) })
+            case "--first": stopsAtFirst = true
+            case "--tell": tells = true
+            case "--shrink": shrinks = true
+            default:
+                guard let seed = UInt64(word) else { return nil }
+                seeds.append(seed)
+            }
+        }
+        guard let first = seeds.first, seeds.count < 3, let last = seeds.last, first <= last else { return nil }
+        self.seeds = first...last
+    }
+
+    var isOne: Bool { seeds.count == 1 }
+}
 
 /// Plays a machine, and ends the process: with 0 if all promises were kept.
-func play(_ seed: UInt64, steps: Int, tells: Bool, isAlone: Bool) -> Never {
+func play(_ seed: UInt64, _ options: Options, _ detail: Story.Detail, faults: UnsafeMutablePointer<Int64>) -> Never {
     simulated_tasks_begin()
-    machine = Machine(seed: seed, story: Story(tells: tells))
+    machine = Machine(seed: seed, story: Story(detail), skippedFaults: options.skipped)
+    machine.faultCount = faults
     simulated_set_on(true)
-    let scenario = Scenario(steps: steps)
+    let scenario = Scenario(steps: options.steps)
     scenario.run()
-    if isAlone {
-        print(
-            "seed \(seed): \(machine.steps) steps, \(scenario.promises.counts), digest \(String(machine.story.digest, radix: 16))"
-        )
+    if options.isOne, detail != .none {
+        let digest = String(machine.story.digest, radix: 16)
+        print("seed \(seed): \(machine.steps) steps, \(scenario.promises.counts), digest \(digest)")
     }
     fflush(nil)
     simulated_exit(0)
-    fatalError("not reached")
+    Glibc.abort()
+}
+
+/// Plays a machine in a process of its own.
+/// - Returns: Whether all promises were kept, and the number of faults.
+func playApart(_ seed: UInt64, _ options: Options, _ detail: Story.Detail) -> (isKept: Bool, faults: Int) {
+    guard let faults = simulated_shared_number() else { return (false, 0) }
+    let child = simulated_fork()
+    if child == 0 { play(seed, options, detail, faults: faults) }
+    var status: Int32 = 0
+    if simulated_wait(child, &status, 60_000) == 0 {
+        if detail != .none { print("seed \(seed): still running after a minute of real time") }
+        _ = kill(child, SIGKILL)
+        _ = simulated_wait(child, &status, -1)
+    }
+    if status & 0x7f != 0, detail != .none { print("seed \(seed): ended by signal \(status & 0x7f)") }
+    defer { munmap(faults, 4096) }
+    return (status == 0, Int(faults.pointee))
 }
 
 /// Plays the seeds of a job, one after another.
-/// - Returns: How many failed.
-@MainActor
-func playAll(_ job: Int, of jobs: Int) -> Int32 {
+/// - Returns: The number of broken promises.
+func playAll(_ job: Int, of jobs: Int, _ options: Options) -> Int32 {
     var failures: Int32 = 0
     simulated_pin(Int32(job))
-    for seed in first...last where Int(seed % UInt64(jobs)) == job {
-        let child = simulated_fork()
-        if child == 0 { play(seed, steps: steps, tells: tells, isAlone: first == last) }
-        var status: Int32 = 0
-        if simulated_wait(child, &status, 60_000) == 0 {
-            print("seed \(seed): still running after a minute of real time")
-            _ = kill(child, SIGKILL)
-            _ = simulated_wait(child, &status, -1)
-        }
-        if status & 0x7f != 0 { print("seed \(seed): ended by signal \(status & 0x7f)") }
-        if status != 0 { failures = min(failures + 1, 100) }
-        if stopsAtFirst, failures > 0 { break }
+    for seed in options.seeds where Int(seed % UInt64(jobs)) == job {
+        if !playApart(seed, options, options.tells ? .all : .line).isKept { failures = min(failures + 1, 100) }
+        if options.stopsAtFirst, failures > 0 { break }
     }
     return failures
 }
 
-jobs = max(1, min(jobs, Int(last - first) + 1))
+/// Leaves out faults, as many as it can, and still breaks the promise.
+func shrink(_ seed: UInt64, _ options: Options) -> Int32 {
+    var options = options
+    let (isKept, count) = playApart(seed, options, .none)
+    if isKept {
+        print("seed \(seed): all promises kept")
+        return 0
+    }
+    var size = max(1, count / 2)
+    while true {
+        let left = (1...max(1, count)).filter { !options.skipped.contains($0) }
+        for start in stride(from: 0, to: left.count, by: size) {
+            var fewer = options
+            fewer.skipped.formUnion(left[start..<min(start + size, left.count)])
+            if !playApart(seed, fewer, .none).isKept { options = fewer }
+        }
+        if size == 1 { break }
+        size /= 2
+    }
+    _ = playApart(seed, options, .picture)
+    let skipped = options.skipped.sorted().map(String.init).joined(separator: ",")
+    print(
+        "to read all of it: simulate --steps \(options.steps)\(skipped.isEmpty ? "" : " --skip \(skipped)") --tell \(seed)"
+    )
+    return 1
+}
+
+guard let options = Options(CommandLine.arguments.dropFirst()) else {
+    print(usage)
+    exit(64)
+}
+// The addresses of objects, and the order of sets with them, are the same in each run.
+guard simulated_fix_addresses(CommandLine.unsafeArgv) else { exit(70) }
+simulated_set_up_output()
+if !options.tells { LoggingSystem.bootstrap { _ in SwiftLogNoOpLogHandler() } }
+if options.shrinks { exit(shrink(options.seeds.lowerBound, options)) }
+
+let jobs = min(options.jobs, options.seeds.count)
 var children: [Int32] = []
 for job in 0..<jobs {
     let child = simulated_fork()
-    if child == 0 { simulated_exit(playAll(job, of: jobs)) }
+    if child == 0 { simulated_exit(playAll(job, of: jobs, options)) }
     children.append(child)
 }
 var failures: Int32 = 0
-for _ in children {
+for _ in 0..<jobs {
     var status: Int32 = 0
     let child = simulated_wait(-1, &status, -1)
+    children.removeAll { $0 == child }
     failures += status >> 8 & 0xff
     // The other jobs end with this one.
-    if stopsAtFirst, failures > 0 { for other in children where other != child { _ = kill(other, SIGKILL) } }
+    if options.stopsAtFirst, failures > 0 { for other in children { _ = kill(other, SIGKILL) } }
 }
-if first != last, !stopsAtFirst || failures == 0 {
-    print("\(last - first + 1) machines: \(failures == 0 ? "all promises kept" : "\(failures) with a broken promise")")
+if !options.isOne, !options.stopsAtFirst || failures == 0 {
+    let outcome = failures == 0 ? "all promises kept" : "\(failures) with a broken promise"
+    print("\(options.seeds.count) machines: \(outcome)")
 }
 exit(failures == 0 ? 0 : 1)

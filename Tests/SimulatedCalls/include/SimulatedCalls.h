@@ -51,6 +51,8 @@ int simulated_fork(void);
 void simulated_pin(int processor);
 int simulated_wait(int pid, int *status, int64_t milliseconds);
 void simulated_exit(int status);
+// A number that the process shares with those that it forks.
+int64_t *simulated_shared_number(void);
 // `accept4`, which Swift's C library module leaves out.
 int simulated_accept(int listener);
 // Lets the standard output have whole lines.

@@ -29,7 +29,7 @@ func open(_ from: Int32, _ path: UnsafePointer<CChar>, _ flags: Int32, _ mode: U
     }
     let creates = flags & O_CREAT != 0
     if creates { machine.step("open \(name(from, path))") }
-    if let fault = machine.faults.error(creates ? .make : .open) { return -fault }
+    if let error = machine.error(creates ? .make : .open) { return error }
     switch machine.files.find(path, from: folder(from)).place {
     case .failure(let error): return error
     case .node(let node):
@@ -81,7 +81,7 @@ func write(_ descriptor: Int32, _ bytes: UnsafeRawPointer, _ size: UInt) -> Int 
     case let file as EventFile: file.add(bytes.loadUnaligned(as: UInt64.self))
     case let file as NodeFile:
         machine.step("write \(size) bytes")
-        if let fault = machine.faults.error(.make) { return Int(-fault) }
+        if let error = machine.error(.make) { return Int(error) }
         file.write(UnsafeRawBufferPointer(start: bytes, count: Int(size)))
     default: return Int(-EBADF)
     }
@@ -147,7 +147,7 @@ func changeMode(_ from: Int32, _ path: UnsafePointer<CChar>, _ mode: UInt32) -> 
 func makeFolder(_ from: Int32, _ path: UnsafePointer<CChar>, _ mode: UInt32) -> Int32 {
     let path = text(path)
     machine.step("mkdir \(name(from, path))")
-    if let fault = machine.faults.error(.make) { return -fault }
+    if let error = machine.error(.make) { return error }
     switch machine.files.find(path, from: folder(from)).place {
     case .failure(let error): return error
     case .node: return -EEXIST
@@ -168,7 +168,7 @@ func remove(_ from: Int32, _ path: UnsafePointer<CChar>, _ isFolder: Bool) -> In
 func rename(_ from: Int32, _ path: UnsafePointer<CChar>, _ toFolder: Int32, _ to: UnsafePointer<CChar>) -> Int32 {
     let (path, to) = (text(path), text(to))
     machine.step("rename \(name(from, path)) to \(name(toFolder, to))")
-    if let fault = machine.faults.error(.make) { return -fault }
+    if let error = machine.error(.make) { return error }
     return machine.files.rename(path, folder(from), to: to, folder(toFolder))
 }
 
@@ -187,7 +187,7 @@ func files(_ descriptor: Int32, _ index: Int32, _ name: UnsafeMutablePointer<CCh
 
 @_cdecl("sim_inotify")
 func makeInotify() -> Int32 {
-    if let fault = machine.faults.error(.descriptor) { return -fault }
+    if let error = machine.error(.descriptor) { return error }
     return process.add(InotifyFile())
 }
 
@@ -217,7 +217,7 @@ func limit(_ resource: Int32) -> UInt64 { process.end }
 
 @_cdecl("sim_epoll_create")
 func makeEpoll() -> Int32 {
-    if let fault = machine.faults.error(.descriptor) { return -fault }
+    if let error = machine.error(.descriptor) { return error }
     return process.add(EpollFile())
 }
 
@@ -244,7 +244,7 @@ func waitForEpoll(_ set: Int32, _ events: UnsafeMutablePointer<simulated_event>,
 
 @_cdecl("sim_eventfd")
 func makeEvent(_ value: UInt32) -> Int32 {
-    if let fault = machine.faults.error(.descriptor) { return -fault }
+    if let error = machine.error(.descriptor) { return error }
     return process.add(EventFile(UInt64(value)))
 }
 
@@ -289,7 +289,7 @@ func memoryDescriptor(_ descriptor: Int32) -> Int32 { file(descriptor, MemoryFil
 
 @_cdecl("sim_memory_create")
 func createMemory(_ real: Int32) -> Int32 {
-    if let fault = machine.faults.error(.descriptor) { return -fault }
+    if let error = machine.error(.descriptor) { return error }
     return process.add(MemoryFile(real))
 }
 
@@ -303,13 +303,13 @@ func memoryWasUnmapped(_ start: UnsafeMutableRawPointer) -> Bool { process.unmap
 
 @_cdecl("sim_socket")
 func makeSocket(_ type: Int32) -> Int32 {
-    if let fault = machine.faults.error(.descriptor) { return -fault }
+    if let error = machine.error(.descriptor) { return error }
     return process.add(SocketFile(isStream: type == Int32(SOCK_STREAM.rawValue)))
 }
 
 @_cdecl("sim_socket_pair")
 func makeSocketPair(_ type: Int32, _ ends: UnsafeMutablePointer<Int32>) -> Int32 {
-    if let fault = machine.faults.error(.descriptor) { return -fault }
+    if let error = machine.error(.descriptor) { return error }
     let pair = SocketFile.pair(isStream: type == Int32(SOCK_STREAM.rawValue), process.pid)
     let first = process.add(pair.0)
     guard first >= 0 else { return first }
@@ -327,7 +327,7 @@ func bind(_ descriptor: Int32, _ path: UnsafePointer<CChar>) -> Int32 {
     let path = text(path)
     machine.step("bind \(path)")
     guard let socket = file(descriptor, SocketFile.self) else { return -EBADF }
-    if let fault = machine.faults.error(.make) { return -fault }
+    if let error = machine.error(.make) { return error }
     switch machine.files.find(path, from: nil).place {
     case .failure(let error): return error
     case .node: return -EADDRINUSE
@@ -364,7 +364,7 @@ func connect(_ descriptor: Int32, _ path: UnsafePointer<CChar>) -> Int32 {
 func accept(_ descriptor: Int32) -> Int32 {
     guard let listener = file(descriptor, SocketFile.self) else { return -EBADF }
     // Without a free descriptor, the caller stays in the queue.
-    if let fault = machine.faults.error(.accept) { return -fault }
+    if let error = machine.error(.accept) { return error }
     let number = process.lowestFree
     guard number >= 0 else { return number }
     guard let accepted = listener.accept() else { return -EAGAIN }
@@ -392,7 +392,7 @@ func send(
         machine.step("send a packet of \(size) bytes to \(socket.path.isEmpty ? "a peer" : socket.path)")
     }
     guard !process.isDead, let socket = file(descriptor, SocketFile.self) else { return Int(-EBADF) }
-    if let fault = machine.faults.error(.send) { return Int(-fault) }
+    if let error = machine.error(.send) { return Int(error) }
     let files = (0..<Int(count)).compactMap { index in descriptors.flatMap { process.descriptors[$0[index]] } }
     return Int(socket.send(Array(UnsafeRawBufferPointer(start: bytes, count: Int(size))), files))
 }
@@ -481,7 +481,7 @@ func createThread(
         @escaping @convention(c) (UnsafeMutableRawPointer?) ->
         UnsafeMutableRawPointer?, _ argument: UnsafeMutableRawPointer?
 ) -> Int32 {
-    if machine.faults.error(.descriptor) != nil { return EAGAIN }
+    if machine.error(.descriptor) != nil { return EAGAIN }
     nonisolated(unsafe) let argument = argument
     thread.pointee = UInt64(machine.startThread(process, "library", { body(argument) }).number)
     return 0

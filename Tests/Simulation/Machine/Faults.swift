@@ -1,32 +1,9 @@
 import Glibc
 
-/// The faults that a seed chooses.
+/// The faults that a seed chooses. Each has a number, so that a run without some of them shows which ones matter.
 struct Faults {
     /// Kinds of calls that may fail.
     enum Call { case make, open, descriptor, accept, send }
-
-    /// Whether faults happen now. They end before the promises about a quiet machine are checked.
-    var isOn = false
-    private var chance: Chance
-    /// The calls between two faults of a kind, on average; nil for none. Each seed has other numbers.
-    private var kills: Int?
-    private var stops: Int?
-    private var errors: Int?
-    private var others: Int?
-    /// The processes that may be killed and stopped.
-    var victims: [Process] = []
-    private(set) var killCount = 0
-    private(set) var refusedAccepts = 0
-    var mostKills: Int
-
-    init(seed: UInt64) {
-        var chance = Chance(seed: seed ^ 0xfa17)
-        func rate(_ often: Int, _ seldom: Int) -> Int? { chance.oneIn(3) ? nil : chance.number(in: often...seldom) }
-        (kills, stops, errors) = (rate(60, 1_500), rate(60, 1_500), rate(40, 2_000))
-        others = rate(60, 1_500)
-        mostKills = chance.below(6)
-        self.chance = chance
-    }
 
     enum Action {
         case stop(Process, nanoseconds: UInt64)
@@ -41,41 +18,87 @@ struct Faults {
         case sleep(nanoseconds: UInt64)
     }
 
+    /// Chooses when a kind of fault happens. The kinds do not share their numbers, so that one can be left out.
+    private struct Kind {
+        var chance: Chance
+        /// The calls between two faults, on average; nil for none. Each seed has other numbers.
+        let rate: Int?
+
+        init(_ seed: UInt64, _ kind: UInt64, _ rates: ClosedRange<Int>) {
+            chance = Chance(seed: seed ^ kind << 56)
+            rate = chance.oneIn(3) ? nil : chance.number(in: rates)
+        }
+
+        mutating func comes() -> Bool { rate.map { chance.oneIn($0) } ?? false }
+    }
+
+    /// Whether faults happen now. They end before the promises about a quiet machine are checked.
+    var isOn = false
+    /// The processes that may be killed and stopped.
+    var victims: [Process] = []
+    /// The numbers of faults that are left out.
+    let skipped: Set<Int>
+    private(set) var count = 0
+    private(set) var refusedAccepts = 0
+
+    private var kills: Kind
+    private var stops: Kind
+    private var errors: Kind
+    private var others: Kind
+    private var killsLeft: Int
+
+    init(seed: UInt64, skipped: Set<Int> = []) {
+        self.skipped = skipped
+        kills = Kind(seed, 1, 60...1_500)
+        stops = Kind(seed, 2, 60...1_500)
+        errors = Kind(seed, 3, 40...2_000)
+        others = Kind(seed, 4, 60...1_500)
+        killsLeft = kills.chance.below(6)
+    }
+
     /// The fault at a call that others see.
-    mutating func next(at process: Process) -> Action? {
-        guard isOn else { return nil }
-        if let stops, chance.oneIn(stops), let victim = victim(process) {
-            let milliseconds = chance.oneIn(3) ? chance.number(in: 0...8_000) : chance.number(in: 0...50)
+    mutating func next(at process: Process) -> (number: Int, action: Action)? {
+        guard isOn, let action = nextAction(at: process) else { return nil }
+        count += 1
+        return skipped.contains(count) ? nil : (count, action)
+    }
+
+    private mutating func nextAction(at process: Process) -> Action? {
+        if stops.comes(), let victim = victim(process, &stops.chance) {
+            let milliseconds = stops.chance.oneIn(3) ? stops.chance.below(8_000) : stops.chance.below(50)
             return .stop(victim, nanoseconds: UInt64(milliseconds) * 1_000_000)
         }
-        if let kills, killCount < mostKills, chance.oneIn(kills), let victim = victim(process), !victim.isDead {
-            killCount += 1
+        if killsLeft > 0, kills.comes(), let victim = victim(process, &kills.chance) {
+            killsLeft -= 1
             return .kill(victim)
         }
-        guard let others, chance.oneIn(others), let victim = victim(process), !victim.isDead else { return nil }
-        switch chance.below(8) {
-        case 0...2: return .cut(victim)
-        case 3...5: return .fork(victim, nanoseconds: UInt64(chance.number(in: 0...200)) * 1_000_000)
-        case 6: return .removeEntry
-        default: return .sleep(nanoseconds: UInt64(chance.number(in: 1...3_000)) * 1_000_000_000)
+        guard others.comes(), let victim = victim(process, &others.chance) else { return nil }
+        return switch others.chance.below(8) {
+        case 0...2: .cut(victim)
+        case 3...5: .fork(victim, nanoseconds: UInt64(others.chance.below(200)) * 1_000_000)
+        case 6: .removeEntry
+        default: .sleep(nanoseconds: UInt64(others.chance.number(in: 1...3_000)) * 1_000_000_000)
         }
     }
 
     /// The process that makes the call, or any other.
-    private mutating func victim(_ process: Process) -> Process? {
+    private func victim(_ process: Process, _ chance: inout Chance) -> Process? {
         let victim = chance.oneIn(2) ? process : victims.randomElement(using: &chance)
-        return victims.first { $0 === victim }
+        return victims.first { $0 === victim && !$0.isDead }
     }
 
     /// The error of a call, if it fails.
-    mutating func error(_ call: Call) -> Int32? {
-        guard isOn, machine.current.process.mayFail, let errors, chance.oneIn(errors) else { return nil }
+    mutating func error(_ call: Call, of process: Process) -> (number: Int, error: Int32)? {
+        guard isOn, process.mayFail, errors.comes() else { return nil }
+        let error: Int32 =
+            switch call {
+            case .make: errors.chance.pick([ENOSPC, EMFILE, EACCES])
+            case .open, .descriptor, .accept: EMFILE
+            case .send: errors.chance.pick([ENOBUFS, EAGAIN, EINTR])
+            }
+        count += 1
+        guard !skipped.contains(count) else { return nil }
         if call == .accept { refusedAccepts += 1 }
-        return switch call {
-        case .make: chance.pick([ENOSPC, EMFILE, EACCES])
-        case .open: EMFILE
-        case .descriptor, .accept: EMFILE
-        case .send: chance.pick([ENOBUFS, EAGAIN, EINTR])
-        }
+        return (count, error)
     }
 }

@@ -1,3 +1,4 @@
+import Glibc
 import SimulatedCalls
 
 /// The one machine of a run.
@@ -8,7 +9,8 @@ nonisolated(unsafe) var machine = Machine(seed: 0)  // Only the thread that has 
 final class Machine {
     let seed: UInt64
     var chance: Chance
-    private(set) var now: UInt64 = 1_000_000_000_000
+    static let start: UInt64 = 1_000_000_000_000
+    private(set) var now = start
     private(set) var processes: [Process] = []
     private(set) var threads: [Thread] = []
     private(set) var current: Thread
@@ -29,11 +31,11 @@ final class Machine {
     /// The threads of the simulator itself belong to this process, which makes no calls.
     private let director: Process
 
-    init(seed: UInt64, story: Story = Story()) {
+    init(seed: UInt64, story: Story = Story(), skippedFaults: Set<Int> = []) {
         self.seed = seed
         self.story = story
         chance = Chance(seed: seed)
-        faults = Faults(seed: seed)
+        faults = Faults(seed: seed, skipped: skippedFaults)
         director = Process(name: "director", pid: 1, place: 0, startTime: 0)
         current = Thread(director, number: 0, name: "director", Carrier(number: 1000, isStarted: true))
         threads = [current]
@@ -113,19 +115,46 @@ final class Machine {
         now += UInt64(chance.below(2_000))
         if chance.oneIn(512) { now += UInt64(chance.below(5_000_000)) }
         story.note(self, call)
-        switch faults.next(at: current.process) {
-        case .stop(let process, let nanoseconds): stop(process, for: nanoseconds)
-        case .kill(let process): kill(process)
-        case .cut(let process): process.cutConnection()
-        case .fork(let process, let nanoseconds): process.fork(for: nanoseconds)
-        case .removeEntry: entryRemover()
+        if let (number, action) = faults.next(at: current.process) { perform(action, number) }
+        if chance.oneIn(3) || current.process.isStopped { passBaton() }
+    }
+
+    /// Told the number of faults.
+    var faultCount: UnsafeMutablePointer<Int64>?
+
+    private func perform(_ action: Faults.Action, _ number: Int) {
+        faultCount?.pointee = Int64(number)
+        switch action {
+        case .stop(let process, let nanoseconds):
+            story.note(fault: number, self) { "\(process) is stopped for \(nanoseconds / 1_000_000) ms" }
+            stop(process, for: nanoseconds)
+        case .kill(let process):
+            story.note(fault: number, self) { "\(process) is killed" }
+            kill(process)
+        case .cut(let process):
+            story.note(fault: number, self) { "a control connection of \(process) is cut" }
+            process.cutConnection()
+        case .fork(let process, let nanoseconds):
+            story.note(fault: number, self) {
+                "\(process) forks, and its child lives for \(nanoseconds / 1_000_000) ms"
+            }
+            process.fork(for: nanoseconds)
+        case .removeEntry:
+            story.note(fault: number, self) { "somebody removes the entry of a name" }
+            entryRemover()
         case .sleep(let nanoseconds):
-            story.note(self) { "the machine is busy with other things for \(nanoseconds / 1_000_000_000) s" }
+            story.note(fault: number, self) { "the machine does nothing for \(nanoseconds / 1_000_000_000) s" }
             now += nanoseconds
             slept += nanoseconds
-        case nil: break
         }
-        if chance.oneIn(3) || current.process.isStopped { passBaton() }
+    }
+
+    /// The error of the calling thread's call, below zero, if the seed lets it fail.
+    func error(_ call: Faults.Call) -> Int32? {
+        guard let (number, error) = faults.error(call, of: current.process) else { return nil }
+        faultCount?.pointee = Int64(number)
+        story.note(fault: number, self) { "a call of \(current.process) fails: \(String(cString: strerror(error)))" }
+        return -error
     }
 
     /// Lets other threads go first. A thread of a dead process does not come back.
@@ -177,7 +206,7 @@ final class Machine {
     /// Ends a process as SIGKILL does: its threads do nothing more, and a moment later its descriptors close, one by one.
     func kill(_ process: Process) {
         guard process.state == .running else { return }
-        story.note(self) { "kill -9 \(process)" }
+        story.tell(self) { "\(process) is dead" }
         process.state = .exiting
         process.isStopped = false
         remove { $0.process === process }
@@ -206,10 +235,9 @@ final class Machine {
 
     func stop(_ process: Process, for nanoseconds: UInt64) {
         guard process.state == .running, !process.isStopped else { return }
-        story.note(self) { "kill -STOP \(process)" }
         process.isStopped = true
         perform(after: nanoseconds) { [self] in
-            story.note(self) { "kill -CONT \(process)" }
+            story.tell(self) { "\(process) goes on" }
             process.isStopped = false
         }
     }

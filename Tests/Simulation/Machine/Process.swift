@@ -68,13 +68,11 @@ final class Process: CustomStringConvertible {
         else {
             return
         }
-        machine.story.note(machine) { "a control connection of \(self) is cut" }
         socket.shutDown()
     }
 
     /// A child has all descriptors for a while, as between `fork` and `exec`.
     func fork(for nanoseconds: UInt64) {
-        machine.story.note(machine) { "\(self) forks" }
         let files = descriptors.sorted { $0.key < $1.key }.map(\.value)
         for file in files { file.references += 1 }
         machine.perform(after: nanoseconds) { for file in files { file.release() } }

@@ -6,7 +6,7 @@ final class Program: @unchecked Sendable {
     // Sound: only the thread that has the baton runs.
 
     let process: Process
-    private let scenario: Scenario
+    let scenario: Scenario
     private var runtime: PortRuntime?
     private var threads = 0
     private var isEnding = false
@@ -16,10 +16,10 @@ final class Program: @unchecked Sendable {
 
     init(_ process: Process, _ scenario: Scenario) { (self.process, self.scenario) = (process, scenario) }
 
-    private var promises: Promises { scenario.promises }
-    private func below(_ bound: Int) -> Int { machine.chance.below(bound) }
-    private func after(_ milliseconds: Int) -> ContinuousClock.Instant { .now + .milliseconds(milliseconds) }
-    private func pause(_ milliseconds: Int) { simulatedPause(milliseconds) }
+    var promises: Promises { scenario.promises }
+    func below(_ bound: Int) -> Int { machine.chance.below(bound) }
+    func after(_ milliseconds: Int) -> ContinuousClock.Instant { .now + .milliseconds(milliseconds) }
+    func pause(_ milliseconds: Int) { simulatedPause(milliseconds) }
 
     func start() {
         machine.makeThread(process, "main") { [self] in
@@ -30,6 +30,8 @@ final class Program: @unchecked Sendable {
             for _ in 0...below(2) { spawn("sender") { [self] in sendMessages() } }
             for _ in 0...below(2) { spawn("asker") { [self] in ask() } }
             if below(3) == 0 { spawn("client") { [self] in askByTasks() } }
+            if below(2) == 0 { spawn("typed server") { [self] in serveTyped() } }
+            if below(2) == 0 { spawn("typed client") { [self] in askTyped() } }
             let lifetime = below(3) == 0 ? UInt64(below(4_000)) * 1_000_000 : nil
             let deadline = lifetime.map { machine.now + $0 }
             _ = machine.wait(until: deadline) { [self] in scenario.isClosing }
@@ -47,10 +49,10 @@ final class Program: @unchecked Sendable {
         }
     }
 
-    private var goesOn: Bool { !isEnding }
+    var goesOn: Bool { !isEnding }
 
     /// Nil after an error, which the story tells.
-    private func attempt<Value>(_ body: () throws -> Value) -> Value? {
+    func attempt<Value>(_ body: () throws -> Value) -> Value? {
         do {
             return try body()
         } catch {
@@ -92,7 +94,7 @@ final class Program: @unchecked Sendable {
 
     // MARK: Messages
 
-    private var names: PortNameServer? { runtime?.nameServer }
+    var names: PortNameServer? { runtime?.nameServer }
 
     private func takeMessages() {
         while goesOn {
@@ -296,9 +298,7 @@ final class Program: @unchecked Sendable {
     /// The same by tasks.
     private func askByTasks() {
         while goesOn {
-            let isDone = Kept(false)
-            Task { [self] in
-                defer { isDone.value = true }
+            wait { [self] in
                 guard let names,
                     let server = try? await RemoteMessagePort(
                         name: scenario.serverName(below(scenario.nameCount)), nameServer: names,
@@ -316,7 +316,6 @@ final class Program: @unchecked Sendable {
                     }
                 }
             }
-            _ = machine.wait(until: nil) { isDone.value }
             pause(30 + below(100))
         }
     }

@@ -53,38 +53,50 @@ final class Promises {
         var replies = 0
         var names = 0
         var deaths = 0
+        var streams = 0
         var restarts = 0
         var ends = 0
 
         var description: String {
-            "\(sent) messages sent and \(received) received, \(requests) requests and \(replies) replies, \(names) names taken, "
+            "\(sent) messages sent and \(received) received, \(requests) requests and \(replies) replies, \(streams) streams, \(names) names taken, "
                 + "\(deaths) ends told, \(restarts) restarts"
         }
     }
 
     func noteRestart() { counts.restarts += 1 }
     func noteEnd() { counts.ends += 1 }
+    func noteStream() { counts.streams += 1 }
 
     // MARK: Ports and names
 
     func made(_ port: PortID, by owner: Process, isValid: @escaping () -> Bool) {
+        machine.story.tell(machine) { "makes port \(port.number)" }
         ports[port] = PortFacts(owner, isValid)
     }
 
-    func ends(_ port: PortID) { ports[port]?.isEnding = true }
+    func ends(_ port: PortID) {
+        machine.story.tell(machine) { "ends port \(port.number)" }
+        ports[port]?.isEnding = true
+    }
 
     /// Somebody has removed the name's entry.
     func lost(_ file: String) { holders = holders.filter { (try? NameEntry.fileName(for: $0.key)) != file } }
 
     func took(_ name: String, _ port: PortID) {
         counts.names += 1
+        machine.story.tell(machine) { "has the name \(name) for port \(port.number)" }
         if let holder = holders[name], holder != port, let facts = ports[holder], facts.isAlive {
             machine.fail("\(name) has two live owners: \(facts.owner) and \(machine.current.process)")
         }
         holders[name] = port
     }
 
-    func gaveUp(_ name: String, _ port: PortID) { if holders[name] == port { holders[name] = nil } }
+    func gaveUp(_ name: String, _ port: PortID) {
+        machine.story.tell(machine) { "gives up the name \(name)" }
+        if holders[name] == port { holders[name] = nil }
+    }
+
+    private func owner(_ port: PortID) -> String { ports[port].map { "\($0.owner)" } ?? "?" }
 
     // MARK: Deaths
 
@@ -95,6 +107,9 @@ final class Promises {
 
     func isTold(_ watch: Int) {
         counts.deaths += 1
+        machine.story.tell(machine) {
+            "is told the end of port \(watches[watch].port.number) of \(owner(watches[watch].port))"
+        }
         watches[watch].isTold = true
         let port = watches[watch].port
         if let facts = ports[port], facts.isAlive {
@@ -132,6 +147,7 @@ final class Promises {
 
     func failed(_ number: UInt32, of line: Line, isLoss: Bool) {
         line.isInCall = false
+        machine.story.tell(machine) { "fails to send message \(number) of line \(line.number) to \(owner(line.port))" }
         if isLoss { line.isLossTold = true }
         if line.received == number { machine.fail("a message arrived although its send has failed") }
     }
@@ -167,23 +183,27 @@ final class Promises {
 
     func asking() -> UInt32 {
         counts.requests += 1
+        machine.story.tell(machine) { "asks with request \(requests.count)" }
         requests.append(Request(asker: machine.current.process))
         return UInt32(requests.count - 1)
     }
 
     func handling(_ request: UInt32) {
+        machine.story.tell(machine) { "handles request \(request)" }
         requests[Int(request)].handled += 1
         if requests[Int(request)].handled > 1 { machine.fail("request \(request) was handled twice") }
     }
 
     /// - Parameter isKept: Whether the reply was sent by a lane. Others may end with their sender.
     func replied(_ request: UInt32, isKept: Bool) {
+        machine.story.tell(machine) { "has replied to request \(request)" }
         requests[Int(request)].replier = machine.current.process
         requests[Int(request)].isKept = isKept
     }
 
     func ended(_ request: UInt32, isAnswered: Bool, isTimeout: Bool, _ error: String) {
         let facts = requests[Int(request)]
+        machine.story.tell(machine) { "has the outcome of request \(request): \(isAnswered ? "a reply" : error)" }
         if facts.isOver { machine.fail("request \(request) has ended twice") }
         requests[Int(request)].isOver = true
         if isAnswered {

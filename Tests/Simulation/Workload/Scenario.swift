@@ -24,6 +24,7 @@ final class Scenario: @unchecked Sendable {
     }
 
     func boxName(_ number: Int) -> String { "box \(number)" }
+    func typedName(_ number: Int) -> String { "typed \(number)" }
     func serverName(_ number: Int) -> String { "server \(number)" }
     /// Whether a process sends by lanes.
     func hasLanes(_ number: UInt64) -> Bool { number % 4 < UInt64(laneShare) }
@@ -77,7 +78,7 @@ final class Scenario: @unchecked Sendable {
     private func removeEntry() {
         let entries = machine.files.paths(below: Self.directory + "/names").filter { $0.dropFirst().contains("/") }
         guard let entry = entries.randomElement(using: &machine.chance) else { return }
-        machine.story.note(machine) { "somebody removes the entry \(entry)" }
+        machine.story.tell(machine) { "the entry \(entry) is removed" }
         promises.lost(String(entry.dropFirst().prefix { $0 != "/" }))
         _ = machine.files.remove(Self.directory + "/names" + entry, from: nil, isFolder: false)
     }
