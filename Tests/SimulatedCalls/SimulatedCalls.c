@@ -721,11 +721,18 @@ int simulated_wait(int pid, int *status, int64_t milliseconds) {
 int64_t *simulated_shared_number(void) {
     return (int64_t *)RAW(SYS_mmap, NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 }
-// In a build that counts which lines were run.
+// In a build that counts which lines were run. Each process writes a file of its own into PROFILES=<folder>.
 extern int __llvm_profile_write_file(void) __attribute__((weak));
+extern void __llvm_profile_set_filename(const char *) __attribute__((weak));
 void simulated_exit(int status) {
     is_on = false;
-    if (__llvm_profile_write_file) __llvm_profile_write_file();
+    const char *folder = getenv("PROFILES");
+    if (folder && __llvm_profile_write_file && __llvm_profile_set_filename) {
+        static char name[4096];
+        snprintf(name, sizeof name, "%s/%d.profraw", folder, (int)RAW(SYS_getpid));
+        __llvm_profile_set_filename(name);
+        __llvm_profile_write_file();
+    }
     _exit(status);
 }
 int simulated_accept(int listener) { return accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK); }

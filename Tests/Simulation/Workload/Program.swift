@@ -13,6 +13,8 @@ final class Program: @unchecked Sendable {
     private(set) var hasEnded = false
     private var inboxes: [MachPort] = []
     private var rights: [PortID: MachPort.SendRight] = [:]
+    /// Rights that came in messages.
+    private var received: [MachPort.SendRight] = []
 
     init(_ process: Process, _ scenario: Scenario) { (self.process, self.scenario) = (process, scenario) }
 
@@ -32,9 +34,11 @@ final class Program: @unchecked Sendable {
             if below(3) == 0 { spawn("client") { [self] in askByTasks() } }
             if below(2) == 0 { spawn("typed server") { [self] in serveTyped() } }
             if below(2) == 0 { spawn("typed client") { [self] in askTyped() } }
-            let lifetime = below(3) == 0 ? UInt64(below(4_000)) * 1_000_000 : nil
-            let deadline = lifetime.map { machine.now + $0 }
-            _ = machine.wait(until: deadline) { [self] in scenario.isClosing }
+            if below(3) == 0 { spawn("watcher") { [self] in watchNames() } }
+            if below(3) == 0 { spawn("lister") { [self] in listNames() } }
+            let lifetime = below(3) == 0 ? UInt64(below(4_000)) * 1_000_000 : .max / 2
+            let deadline = machine.now + lifetime
+            while !scenario.isClosing, scenario.isSettling || machine.now < deadline { pause(20) }
             end()
         }
     }
@@ -76,6 +80,7 @@ final class Program: @unchecked Sendable {
         }
         inboxes = []
         rights = [:]
+        received = []
         runtime = nil
         let own = machine.current
         let isQuiet = scenario.waitUntil(30_000) { [self] in
@@ -99,7 +104,10 @@ final class Program: @unchecked Sendable {
     private func takeMessages() {
         while goesOn {
             guard let names,
-                let port = attempt({ try MachPort(queueLimit: below(2) == 0 ? 5 : 1000, nameServer: names) })
+                let port = attempt({
+                    try MachPort(
+                        queueLimit: below(2) == 0 ? 5 : 1000, byteLimit: below(4) == 0 ? 6_000 : nil, nameServer: names)
+                })
             else {
                 pause(20)
                 continue
@@ -150,7 +158,11 @@ final class Program: @unchecked Sendable {
         }
         promises.received(line, number, at: port.id, from: message.sender?.pid)
         // A right that has travelled is watched, too.
-        for case .port(let right) in message.components { watch(right) }
+        for case .port(let right) in message.components {
+            watch(right)
+            received.append(right)
+            if received.count > 8 { received.removeFirst() }
+        }
     }
 
     private func watch(_ right: MachPort.SendRight) {
@@ -170,10 +182,18 @@ final class Program: @unchecked Sendable {
         return bytes
     }
 
+    private func findPort() -> MachPort.SendRight? {
+        if below(4) == 0, !received.isEmpty { return received[below(received.count)] }
+        let name = scenario.boxName(below(scenario.nameCount))
+        if below(3) == 0 {
+            return attempt { try names?.waitForPort(forName: name, before: after(below(3_000))) } ?? nil
+        }
+        return attempt { try names?.port(forName: name, before: after(below(3_000))) } ?? nil
+    }
+
     private func sendMessages() {
         while goesOn {
-            let name = scenario.boxName(below(scenario.nameCount))
-            guard let right = try? names?.port(forName: name, before: after(below(3_000))) else {
+            guard let right = findPort() else {
                 pause(30 + below(100))
                 continue
             }

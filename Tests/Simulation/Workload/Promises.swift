@@ -80,7 +80,15 @@ final class Promises {
     }
 
     /// Somebody has removed the name's entry.
-    func lost(_ file: String) { holders = holders.filter { (try? NameEntry.fileName(for: $0.key)) != file } }
+    func lost(_ file: String) {
+        for name in holders.keys where (try? NameEntry.fileName(for: name)) == file {
+            lostNames.insert(name)
+            holders[name] = nil
+        }
+    }
+
+    /// The names whose entries were removed once.
+    private var lostNames: Set<String> = []
 
     func took(_ name: String, _ port: PortID) {
         counts.names += 1
@@ -97,6 +105,13 @@ final class Promises {
     }
 
     private func owner(_ port: PortID) -> String { ports[port].map { "\($0.owner)" } ?? "?" }
+
+    /// A watch says that the name has gone.
+    func saysGone(_ name: String, _ port: PortID) {
+        if holders[name] == port, let facts = ports[port], facts.isAlive, !lostNames.contains(name) {
+            machine.fail("a watch says that \(name) of the living \(facts.owner) has gone")
+        }
+    }
 
     // MARK: Deaths
 

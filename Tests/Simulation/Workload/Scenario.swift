@@ -10,6 +10,8 @@ final class Scenario: @unchecked Sendable {
     let promises = Promises()
     let nameCount: Int
     private(set) var isClosing = false
+    /// Whether nothing more is started or killed.
+    private(set) var isSettling = false
     private let programCount: Int
     private let laneShare: Int
     private let steps: Int
@@ -59,6 +61,7 @@ final class Scenario: @unchecked Sendable {
             restart()
         }
         machine.faults.isOn = false
+        isSettling = true
         restart()
         settle()
         close()
