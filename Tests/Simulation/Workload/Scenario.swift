@@ -54,6 +54,8 @@ final class Scenario: @unchecked Sendable {
     func run() {
         machine.entryRemover = { [self] in removeEntry() }
         for _ in 0..<programCount { start() }
+        let hostile = machine.chance.oneIn(4) ? machine.makeProcess("hostile") : nil
+        if let hostile { HostileProgram(hostile, self).start() }
         simulatedPause(machine.chance.below(200))
         machine.faults.isOn = true
         while machine.steps < steps {
@@ -64,7 +66,7 @@ final class Scenario: @unchecked Sendable {
         isSettling = true
         restart()
         settle()
-        close()
+        close(hostile)
     }
 
     /// Starts programs in place of those that have ended.
@@ -98,9 +100,11 @@ final class Scenario: @unchecked Sendable {
         if !waitUntil(60_000, { [self] in promises.counts.received > names }) { machine.fail("no message comes") }
     }
 
-    private func close() {
+    private func close(_ hostile: Process?) {
         isClosing = true
-        let isOver = waitUntil(180_000) { [self] in programs.allSatisfy { $0.process.state == .gone } }
+        let isOver = waitUntil(180_000) { [self] in
+            programs.allSatisfy { $0.process.state == .gone } && hostile?.isDead != false
+        }
         if !isOver {
             let names = programs.filter { $0.process.state != .gone }.map { "\($0.process)" }.joined(separator: ", ")
             machine.fail("\(names) did not end")
