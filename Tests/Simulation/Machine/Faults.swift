@@ -14,6 +14,8 @@ struct Faults {
         case fork(Process, nanoseconds: UInt64)
         /// Somebody removes the entry of a name.
         case removeEntry
+        /// Somebody removes the registry directory with all that is in it.
+        case removeDirectory
         /// The machine does nothing for a while.
         case sleep(nanoseconds: UInt64)
     }
@@ -73,6 +75,7 @@ struct Faults {
             return .kill(victim)
         }
         guard others.comes(), let victim = victim(process, &others.chance) else { return nil }
+        if others.chance.oneIn(30) { return .removeDirectory }
         return switch others.chance.below(8) {
         case 0...2: .cut(victim)
         case 3...5: .fork(victim, nanoseconds: UInt64(others.chance.below(200)) * 1_000_000)

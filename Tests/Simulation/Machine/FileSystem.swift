@@ -159,6 +159,13 @@ final class FileSystem {
         }
     }
 
+    /// Removes a folder with all that is in it.
+    func removeAll(_ path: String) {
+        guard case .node(let node) = find(path, from: nil).place else { return }
+        for name in node.children.keys.sorted() { removeAll("\(path)/\(name)") }
+        _ = remove(path, from: nil, isFolder: node.kind == .folder)
+    }
+
     func rename(_ path: String, _ folder: Node?, to: String, _ toFolder: Node?) -> Int32 {
         let (source, parent, name) = find(path, from: folder)
         let (target, toParent, toName) = find(to, from: toFolder)

@@ -90,6 +90,7 @@ final class Machine {
 
     /// Removes the entry of a name. The scenario knows where entries are.
     var entryRemover: () -> Void = {}
+    var directoryRemover: () -> Void = {}
 
     func perform(after nanoseconds: UInt64, _ act: @escaping () -> Void) { events.append((now + nanoseconds, act)) }
 
@@ -142,6 +143,9 @@ final class Machine {
         case .removeEntry:
             story.note(fault: number, self) { "somebody removes the entry of a name" }
             entryRemover()
+        case .removeDirectory:
+            story.note(fault: number, self) { "somebody removes the registry directory" }
+            directoryRemover()
         case .sleep(let nanoseconds):
             story.note(fault: number, self) { "the machine does nothing for \(nanoseconds / 1_000_000_000) s" }
             now += nanoseconds

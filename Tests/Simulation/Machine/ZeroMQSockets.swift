@@ -95,7 +95,7 @@ extension ZeroMQ {
         /// The end of the flush; nil before the socket is closed.
         var closeDeadline: UInt64?
         var isClosing: Bool { closeDeadline != nil }
-        private var listener: (file: SocketFile, number: Int32)?
+        private var listeners: [(file: SocketFile, number: Int32)] = []
         var given: Int32 = -1
         private var pipes: [Pipe] = []
         private var isTold = false
@@ -115,7 +115,7 @@ extension ZeroMQ {
                 return 0
             }
             guard let file = process.descriptors[given] as? SocketFile else { return EBADF }
-            listener = (file, given)
+            listeners.append((file, given))
             file.sets.append(context.work)
             context.work.noteChange()
             return 0
@@ -225,7 +225,7 @@ extension ZeroMQ {
         var hasWork: Bool {
             if isClosing, isFlushed { return true }
             if path != nil { return true }
-            if let listener, listener.file.readiness != 0, !isClosing { return true }
+            if !isClosing, listeners.contains(where: { $0.file.readiness != 0 }) { return true }
             return pipes.contains(where: hasWork)
         }
 
@@ -243,7 +243,7 @@ extension ZeroMQ {
                 machine.step("zeromq connects to \(path)")
                 return call(path)
             }
-            if let listener, listener.file.readiness != 0, !isClosing {
+            if !isClosing, let listener = listeners.first(where: { $0.file.readiness != 0 }) {
                 machine.step("zeromq accepts at \(listener.file.path)")
                 return answer(listener.number)
             }
@@ -314,7 +314,7 @@ extension ZeroMQ {
         func end() {
             disconnect()
             for pipe in pipes where pipe.file != nil && !pipe.isOver { close(pipe) }
-            if let listener { _ = process.close(listener.number) }
+            for listener in listeners { _ = process.close(listener.number) }
             for (address, socket) in context.inside where socket === self { context.inside[address] = nil }
             _ = process.close(number)
         }

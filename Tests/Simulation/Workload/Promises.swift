@@ -87,6 +87,12 @@ final class Promises {
         }
     }
 
+    /// Somebody has removed all entries.
+    func lostAll() {
+        lostNames.formUnion(holders.keys)
+        holders = [:]
+    }
+
     /// The names whose entries were removed once.
     private var lostNames: Set<String> = []
 

@@ -53,6 +53,10 @@ final class Scenario: @unchecked Sendable {
 
     func run() {
         machine.entryRemover = { [self] in removeEntry() }
+        machine.directoryRemover = { [self] in
+            promises.lostAll()
+            machine.files.removeAll(Self.directory)
+        }
         for _ in 0..<programCount { start() }
         let hostile = machine.chance.oneIn(4) ? machine.makeProcess("hostile") : nil
         if let hostile { HostileProgram(hostile, self).start() }
