@@ -2,8 +2,8 @@ import OwnThread
 import TestSupport
 import Testing
 
-/// Plays simulated machines. `make simulate` plays more of them.
-@Suite(.ownThread) struct SimulationTests {
+/// Plays simulated machines. `make simulate` plays more of them. A sanitizer replaces the same functions of the C library.
+@Suite(.ownThread, .enabled(if: sanitizerOptions.isEmpty && !isThreadSanitized)) struct SimulationTests {
     private func simulate(_ words: String...) -> (status: Int32?, lines: [String]) { simulate(words) }
 
     private func simulate(_ words: [String]) -> (status: Int32?, lines: [String]) {
