@@ -131,7 +131,7 @@ let package = Package(
             dependencies: [
                 "TypedPorts", "Ports", "RunLoops", "CRunLoopShims", "SimulatedCalls",
                 .product(name: "Logging", package: "swift-log", condition: .when(traits: ["Ports"])),
-            ], path: "Tests/Simulation",
+            ], path: "Tests/Simulation", exclude: ["Plants", "plants"],
             swiftSettings: [.unsafeFlags(["-O", "-enforce-exclusivity=unchecked"])]),
         .executableTarget(name: "EndingHelper", dependencies: ["Ports", "RunLoops"], path: "Tests/EndingHelper"),
         .target(

@@ -187,7 +187,10 @@ func files(_ descriptor: Int32, _ index: Int32, _ name: UnsafeMutablePointer<CCh
 
 @_cdecl("sim_inotify")
 func makeInotify() -> Int32 {
-    if let error = machine.error(.descriptor) { return error }
+    if let error = machine.error(.descriptor) {
+        process.hearsFiles = false
+        return error
+    }
     return process.add(InotifyFile())
 }
 
@@ -392,7 +395,8 @@ func send(
         machine.step("send a packet of \(size) bytes to \(socket.path.isEmpty ? "a peer" : socket.path)")
     }
     guard !process.isDead, let socket = file(descriptor, SocketFile.self) else { return Int(-EBADF) }
-    if let error = machine.error(.send) { return Int(error) }
+    // The socket of a bell has no room only while rings wait there.
+    if let error = machine.error(.send), !socket.isStream || error != -EAGAIN { return Int(error) }
     let files = (0..<Int(count)).compactMap { index in descriptors.flatMap { process.descriptors[$0[index]] } }
     return Int(socket.send(Array(UnsafeRawBufferPointer(start: bytes, count: Int(size))), files))
 }

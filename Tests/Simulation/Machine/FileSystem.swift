@@ -135,6 +135,10 @@ final class FileSystem {
         return (.node(node), parent, name)
     }
 
+    func exists(_ path: String) -> Bool {
+        if case .node = find(path, from: nil).place { true } else { false }
+    }
+
     func add(_ node: Node, to folder: Node, _ name: String) {
         folder.children[name] = node
         node.time = Int(machine.now / 1_000_000_000)

@@ -11,7 +11,11 @@ final class Process: CustomStringConvertible {
     let pid: Int32
     /// In clock ticks since boot.
     let startTime: UInt64
-    var state = State.running
+    var state = State.running { didSet { if state == .gone { endTime = machine.now } } }
+    /// When the last descriptor was closed.
+    private(set) var endTime: UInt64?
+    /// Whether no inotify instance was refused.
+    var hearsFiles = true
     var isStopped = false
     /// Whether calls of the process may fail.
     var mayFail = true
@@ -80,6 +84,7 @@ final class Process: CustomStringConvertible {
 
     // MARK: Memory
 
+    var mappedCount: Int { memories.count }
     func mapped(_ start: UnsafeMutableRawPointer, _ size: Int) { memories[start] = size }
     func unmapped(_ start: UnsafeMutableRawPointer) -> Bool { memories.removeValue(forKey: start) != nil }
     /// Nobody sees any more what the process's threads might still write.

@@ -29,7 +29,8 @@ final class SocketFile: OpenFile {
 
     init(isStream: Bool) {
         self.isStream = isStream
-        capacity = machine.chance.number(in: 6...80)
+        // A bell that counts on the room of `SO_SNDBUF` is never full.
+        capacity = machine.chance.number(in: isStream ? 60...80 : 6...80)
     }
 
     static func pair(isStream: Bool, _ pid: Int32) -> (SocketFile, SocketFile) {

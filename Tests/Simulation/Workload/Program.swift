@@ -69,16 +69,14 @@ final class Program: @unchecked Sendable {
 
     private func end() {
         isEnding = true
+        // Nobody takes from them any more, and senders may wait for room.
+        endInboxes()
         if !scenario.waitUntil(60_000, { [self] in threads == 0 }) {
             machine.fail("\(process) does not end: \(threads) of its threads go on")
         }
         // A runtime keeps spare descriptors for its end.
         process.mayFail = false
-        for port in inboxes {
-            promises.ends(port.id)
-            port.invalidate()
-        }
-        inboxes = []
+        endInboxes()
         rights = [:]
         received = []
         runtime = nil
@@ -97,6 +95,14 @@ final class Program: @unchecked Sendable {
         machine.exit(process)
     }
 
+    private func endInboxes() {
+        while let port = inboxes.popLast() {
+            promises.ends(port.id)
+            port.invalidate()
+            promises.ended(port.id)
+        }
+    }
+
     // MARK: Messages
 
     var names: PortNameServer? { runtime?.nameServer }
@@ -112,27 +118,19 @@ final class Program: @unchecked Sendable {
                 pause(20)
                 continue
             }
-            promises.made(port.id, by: process) { [weak port] in port?.isValid == true }
+            promises.made(port.id, by: process, queueLimit: port.queueLimit) { [weak port] in port?.isValid == true }
             inboxes.append(port)
             let name = scenario.boxName(below(scenario.nameCount))
-            var isNamed = false
-            do {
-                try names.register(port, name: name)
-                promises.took(name, port.id)
-                isNamed = true
-            } catch {}
+            var isNamed = register(port, name, names)
             let life = below(4) == 0 ? below(500) : .max
             var taken = 0
             while goesOn, taken < life {
                 if let message = try? port.receive(before: after(50)) {
                     check(message, port)
                     taken += 1
-                    if below(20) == 0 { pause(below(200)) }
+                    if below(20) == 0, !scenario.isSettling { pause(below(200)) }
                 }
-                if !isNamed, below(10) == 0, (try? names.register(port, name: name)) != nil {
-                    promises.took(name, port.id)
-                    isNamed = true
-                }
+                if !isNamed, below(10) == 0 { isNamed = register(port, name, names) }
             }
             if !goesOn { return }
             if isNamed, below(2) == 0 {
@@ -143,7 +141,21 @@ final class Program: @unchecked Sendable {
             promises.ends(port.id)
             inboxes.removeAll { $0 === port }
             port.invalidate()
+            promises.ended(port.id)
         }
+    }
+
+    private func register(_ port: MachPort, _ name: String, _ names: PortNameServer) -> Bool {
+        let (begin, errors) = (machine.now, machine.faults.count)
+        do {
+            try names.register(port, name: name)
+            promises.took(name, port.id)
+            return true
+        } catch .nameInUse(_, let holder) {
+            // After an error, an owner may seem to be alive.
+            if machine.faults.count == errors { promises.refused(name, by: holder.id, begin: begin) }
+        } catch {}
+        return false
     }
 
     private func check(_ message: MachPort.Message, _ port: MachPort) {
@@ -168,9 +180,16 @@ final class Program: @unchecked Sendable {
     private func watch(_ right: MachPort.SendRight) {
         guard rights[right.id] == nil, right.isValid else { return }
         rights[right.id] = right
+        addHandler(right)
+    }
+
+    private func addHandler(_ right: MachPort.SendRight) {
         let (watch, promises) = (promises.watching(right.id), Kept(promises))
         right.onInvalidation { promises.value.isTold(watch) }
     }
+
+    /// The time of patient callers, in milliseconds: longer than any fault lasts.
+    private static let patience = 600_000
 
     private func bytes(_ line: UInt32, _ number: UInt32) -> [UInt8] {
         let size = below(8) == 0 ? below(3_000) : below(40)
@@ -204,17 +223,23 @@ final class Program: @unchecked Sendable {
                 var components: [MachPort.Message.Component] = [.bytes(bytes(line.number, number))]
                 if below(20) == 0, let own = inboxes.last { components.append(.port(own.sendRight)) }
                 do {
-                    try right.send(MachPort.Message(id: number, components), before: after(below(2_000)))
-                    promises.accepted(number, of: line, byLane: right.carrier == .lane || right.carrier == .ownProcess)
+                    let deadline = after(below(10) == 0 ? Self.patience : below(2_000))
+                    try right.send(MachPort.Message(id: number, components), before: deadline)
+                    promises.accepted(number, of: line, isKept: right.carrier == .lane || right.carrier == .ownProcess)
                 } catch {
                     var isLoss = false
                     if case .connectionLost = error { isLoss = true }
                     promises.failed(number, of: line, isLoss: isLoss)
-                    if !right.isValid { break }
+                    if !right.isValid {
+                        addHandler(right)
+                        break
+                    }
                 }
                 if below(10) == 0 { pause(below(30)) }
+                // As without a free descriptor, idle connections are closed.
+                if below(80) == 0 { runtime?.channels.connections.makeRoom() }
             }
-            pause(below(200))
+            pause(below(scenario.isSettling ? 2_000 : 200))
         }
     }
 
@@ -223,11 +248,12 @@ final class Program: @unchecked Sendable {
     private func answer() {
         while goesOn {
             let name = scenario.serverName(below(scenario.nameCount))
-            let held = Kept<[ReplyRight]>([])
+            let held = Kept<[(right: ReplyRight, number: UInt32)]>([])
+            let queueLimit = below(2) == 0 ? 10 : 1000
             guard let names,
                 let thread = try? RunLoopThread(name: "server"),
                 let port = try? LocalMessagePort(
-                    name: name, nameServer: names, queueLimit: below(2) == 0 ? 10 : 1000,
+                    name: name, nameServer: names, queueLimit: queueLimit,
                     requestHandler: { [self] request in
                         let number = request.message.withBytes { $0.unsafeLoadUnaligned(as: UInt32.self) } ?? 0
                         promises.handling(number)
@@ -236,7 +262,7 @@ final class Program: @unchecked Sendable {
                         switch below(10) {
                         // Dropped without a reply.
                         case 0: break
-                        case 1, 2: held.value.append(right)
+                        case 1, 2: held.value.append((right, number))
                         default:
                             if below(5) == 0 { pause(below(100)) }
                             reply(right, number, asker)
@@ -246,16 +272,20 @@ final class Program: @unchecked Sendable {
                 pause(50 + below(100))
                 continue
             }
-            promises.made(port.sendRight.id, by: process) { [weak port] in port?.isValid == true }
-            promises.took(name, port.sendRight.id)
+            let id = port.sendRight.id
+            promises.made(id, by: process, queueLimit: queueLimit) { [weak port] in port?.isValid == true }
+            promises.took(name, id)
             try? port.schedule(in: thread.loop)
             let life = below(3) == 0 ? below(3_000) : 100_000
             let deadline = machine.now + UInt64(life) * 1_000_000
             while goesOn, machine.now < deadline {
                 pause(20)
-                while !held.value.isEmpty { reply(held.value.removeFirst(), nil, nil) }
+                while !held.value.isEmpty {
+                    let (right, number) = held.value.removeFirst()
+                    reply(right, number, nil)
+                }
             }
-            promises.ends(port.sendRight.id)
+            promises.ends(id)
             if below(2) == 0 {
                 port.finish(before: after(2_000))
             } else {
@@ -267,14 +297,17 @@ final class Program: @unchecked Sendable {
         }
     }
 
-    private func reply(_ right: ReplyRight, _ number: UInt32?, _ asker: SendChannel?) {
+    private func reply(_ right: ReplyRight, _ number: UInt32, _ asker: SendChannel?) {
         let waits = below(2) == 0
         let isSent =
             waits
-            ? (try? right.reply(with: [1, 2, 3], before: after(500))) != nil
-            : (try? right.reply(with: [1, 2, 3])) != nil
-        guard isSent, let number else { return }
+            ? (try? right.reply(with: data(number), before: after(500))) != nil
+            : (try? right.reply(with: data(number))) != nil
+        guard isSent else { return }
         promises.replied(number, isKept: waits && asker?.hasLane == true)
+        if below(8) == 0, (try? right.reply(with: data(number))) != nil {
+            machine.fail("a right has replied to request \(number) twice")
+        }
     }
 
     private func data(_ number: UInt32) -> [UInt8] { withUnsafeBytes(of: number) { Array($0) } }
@@ -293,17 +326,23 @@ final class Program: @unchecked Sendable {
             }
             if below(2) == 0 { watch(server.sendRight) }
             for _ in 0...below(10) where goesOn {
-                let number = promises.asking()
+                let (number, timeout) = beginRequest()
                 do {
-                    _ = try server.request(id: 1, data(number), timeout: .milliseconds(below(4_000)))
-                    promises.ended(number, isAnswered: true, isTimeout: false, "")
+                    promises.answered(number, try server.request(id: 1, data(number), timeout: timeout))
                 } catch {
                     end(number, error)
                     if !server.isValid { break }
                 }
             }
-            pause(below(100))
+            pause(below(scenario.isSettling ? 1_000 : 100))
         }
+    }
+
+    private func beginRequest() -> (number: UInt32, timeout: Duration) {
+        let isPatient = below(8) == 0
+        return (
+            promises.asking(isPatient: isPatient), .milliseconds(isPatient ? Self.patience : below(4_000))
+        )
     }
 
     private func end(_ number: UInt32, _ error: PortError) {
@@ -325,10 +364,9 @@ final class Program: @unchecked Sendable {
                         before: after(below(3_000)))
                 else { return }
                 for _ in 0...below(10) where goesOn {
-                    let number = promises.asking()
+                    let (number, timeout) = beginRequest()
                     do {
-                        _ = try await server.request(id: 1, data(number), timeout: .milliseconds(below(4_000)))
-                        promises.ended(number, isAnswered: true, isTimeout: false, "")
+                        promises.answered(number, try await server.request(id: 1, data(number), timeout: timeout))
                     } catch let error as PortError {
                         end(number, error)
                     } catch {

@@ -1,12 +1,13 @@
 @testable import Ports
 
-/// Compares the library's promises with what the programs of a machine see. Each check is a sentence of Trust.md.
+/// Compares the library's promises with what the programs of a machine see. Each check is a sentence of Promises.md.
 final class Promises {
     /// The messages of one thread to one port.
     final class Line {
         let number: UInt32
         let sender: Process
         let port: PortID
+        let flow: Flow
         var begun: UInt32 = 0
         var isInCall = false
         var accepted: [UInt32: Bool] = [:]
@@ -14,23 +15,38 @@ final class Promises {
         /// Whether the sender was told that messages were lost.
         var isLossTold = false
 
-        init(_ number: UInt32, _ sender: Process, _ port: PortID) {
-            (self.number, self.sender, self.port) = (number, sender, port)
+        init(_ number: UInt32, _ sender: Process, _ port: PortID, _ flow: Flow) {
+            (self.number, self.sender, self.port, self.flow) = (number, sender, port, flow)
         }
+    }
+
+    /// The messages of one process to one port.
+    final class Flow {
+        /// The messages that have a place in the lane, as far as the programs know.
+        var waiting = 0
     }
 
     final class PortFacts {
         let owner: Process
+        let queueLimit: Int
         let isValid: () -> Bool
         /// Whether the owner has begun to end the port.
         var isEnding = false
+        /// When the owner's call that ends the port has returned.
+        var endTime: UInt64?
 
-        init(_ owner: Process, _ isValid: @escaping () -> Bool) { (self.owner, self.isValid) = (owner, isValid) }
+        init(_ owner: Process, _ queueLimit: Int, _ isValid: @escaping () -> Bool) {
+            (self.owner, self.queueLimit, self.isValid) = (owner, queueLimit, isValid)
+        }
+
+        func wasOver(at time: UInt64) -> Bool { [endTime, owner.endTime].contains { $0.map { $0 < time } ?? false } }
         var isAlive: Bool { !owner.isDead && !isEnding && isValid() }
     }
 
     struct Request {
         let asker: Process
+        /// Whether the asker waits until there is an outcome.
+        let isPatient: Bool
         var handled = 0
         /// The process that has sent the reply.
         var replier: Process?
@@ -40,8 +56,11 @@ final class Promises {
     }
 
     private var lines: [Line] = []
+    private var flows: [String: Flow] = [:]
     private var ports: [PortID: PortFacts] = [:]
     private var holders: [String: PortID] = [:]
+    /// The owners of the names whose folders somebody has removed.
+    private var formerHolders: [String: PortID] = [:]
     private var requests: [Request] = []
     private var watches: [(watcher: Process, port: PortID, isTold: Bool)] = []
     private(set) var counts = Counts()
@@ -69,9 +88,9 @@ final class Promises {
 
     // MARK: Ports and names
 
-    func made(_ port: PortID, by owner: Process, isValid: @escaping () -> Bool) {
+    func made(_ port: PortID, by owner: Process, queueLimit: Int, isValid: @escaping () -> Bool) {
         machine.story.tell(machine) { "makes port \(port.number)" }
-        ports[port] = PortFacts(owner, isValid)
+        ports[port] = PortFacts(owner, queueLimit, isValid)
     }
 
     func ends(_ port: PortID) {
@@ -79,11 +98,23 @@ final class Promises {
         ports[port]?.isEnding = true
     }
 
+    /// The call that ends the port has returned.
+    func ended(_ port: PortID) {
+        ports[port]?.endTime = machine.now
+        if machine.files.exists("\(Scenario.directory)/\(port.incarnation)/\(port.number)") {
+            machine.fail("the socket of an ended port of \(machine.current.process) is left")
+        }
+    }
+
+    private func file(_ name: String) -> String { (try? NameEntry.fileName(for: name)) ?? "" }
+
     /// Somebody has removed the name's entry.
-    func lost(_ file: String) {
-        for name in holders.keys where (try? NameEntry.fileName(for: name)) == file {
+    /// - Parameter isRestored: Whether its owner notices that.
+    func lost(_ file: String, isRestored: Bool) {
+        for (name, port) in holders where self.file(name) == file {
             lostNames.insert(name)
             holders[name] = nil
+            if isRestored { formerHolders[name] = port }
         }
     }
 
@@ -96,18 +127,39 @@ final class Promises {
     /// The names whose entries were removed once.
     private var lostNames: Set<String> = []
 
+    /// The owners that have not restored the entries of their names.
+    var unrestored: [String] {
+        formerHolders.compactMap { name, port in
+            guard let facts = ports[port], facts.isAlive, facts.owner.hearsFiles,
+                !machine.files.exists("\(Scenario.directory)/names/\(file(name))/\(port.file)")
+            else { return nil }
+            return "\(facts.owner) has not restored the entry of \(name)"
+        }.sorted()
+    }
+
     func took(_ name: String, _ port: PortID) {
         counts.names += 1
         machine.story.tell(machine) { "has the name \(name) for port \(port.number)" }
         if let holder = holders[name], holder != port, let facts = ports[holder], facts.isAlive {
             machine.fail("\(name) has two live owners: \(facts.owner) and \(machine.current.process)")
         }
-        holders[name] = port
+        (holders[name], formerHolders[name]) = (port, nil)
+    }
+
+    /// A name was refused, because a port has it.
+    /// - Parameter begin: The time of the call.
+    func refused(_ name: String, by port: PortID, begin: UInt64) {
+        guard let facts = ports[port], facts.wasOver(at: begin),
+            // By then, the pid may be another process's.
+            !machine.processes.contains(where: { $0 !== facts.owner && $0.pid == facts.owner.pid && $0.state != .gone })
+        else { return }
+        machine.fail("\(name) is refused, because an ended port of \(facts.owner) has it")
     }
 
     func gaveUp(_ name: String, _ port: PortID) {
         machine.story.tell(machine) { "gives up the name \(name)" }
         if holders[name] == port { holders[name] = nil }
+        if formerHolders[name] == port { formerHolders[name] = nil }
     }
 
     private func owner(_ port: PortID) -> String { ports[port].map { "\($0.owner)" } ?? "?" }
@@ -131,6 +183,7 @@ final class Promises {
         machine.story.tell(machine) {
             "is told the end of port \(watches[watch].port.number) of \(owner(watches[watch].port))"
         }
+        if watches[watch].isTold { machine.fail("\(watches[watch].watcher) was told the end of a port twice") }
         watches[watch].isTold = true
         let port = watches[watch].port
         if let facts = ports[port], facts.isAlive {
@@ -149,7 +202,11 @@ final class Promises {
     // MARK: Messages
 
     func makeLine(to port: PortID) -> Line {
-        let line = Line(UInt32(lines.count), machine.current.process, port)
+        let sender = machine.current.process
+        let key = "\(sender.name) \(port)"
+        let flow = flows[key] ?? Flow()
+        flows[key] = flow
+        let line = Line(UInt32(lines.count), sender, port, flow)
         lines.append(line)
         return line
     }
@@ -160,10 +217,20 @@ final class Promises {
         return line.begun
     }
 
-    func accepted(_ number: UInt32, of line: Line, byLane: Bool) {
+    /// - Parameter isKept: Whether the message is in the receiver's memory.
+    func accepted(_ number: UInt32, of line: Line, isKept: Bool) {
         line.isInCall = false
-        line.accepted[number] = byLane
+        line.accepted[number] = isKept
+        machine.story.tell(machine) {
+            "has sent message \(number) of line \(line.number) to \(owner(line.port))\(isKept ? ", which is kept" : "")"
+        }
         counts.sent += 1
+        guard isKept, number > line.received else { return }
+        line.flow.waiting += 1
+        // The receiver has one more in hand.
+        if let limit = ports[line.port]?.queueLimit, line.flow.waiting > limit + 1 {
+            machine.fail("\(line.flow.waiting) messages of \(line.sender) wait at a port for \(limit)")
+        }
     }
 
     func failed(_ number: UInt32, of line: Line, isLoss: Bool) {
@@ -186,27 +253,53 @@ final class Promises {
         if !line.isLossTold, let lost = (line.received + 1..<number).first(where: { line.accepted[$0] != nil }) {
             machine.fail("message \(lost) of \(line.sender) was lost, and \(number) came")
         }
+        line.flow.waiting -= line.accepted.count { $0.value && $0.key > line.received && $0.key <= number }
+        machine.story.tell(machine) { "takes message \(number) of line \(lineNumber)" }
         line.received = number
     }
 
+    /// The messages of all lines until now.
+    var begun: [UInt32] { lines.map(\.begun) }
+
     /// The messages that have to come, and have not.
-    var missing: [String] {
-        lines.compactMap { line in
-            guard let facts = ports[line.port], facts.isAlive else { return nil }
-            let isComplete = !line.sender.isDead && !line.isLossTold
-            let last = line.accepted.filter { isComplete || $0.value && !line.isLossTold }.keys.max() ?? 0
-            guard last > line.received else { return nil }
+    /// - Parameter begun: The last message of each line that counts.
+    func missing(_ begun: [UInt32]) -> [String] {
+        zip(lines, begun).compactMap { line, begun in
+            guard let facts = ports[line.port], facts.isAlive, !line.isLossTold else { return nil }
+            let due = line.accepted.filter { $0.key <= begun && ($0.value || !line.sender.isDead) }
+            guard let last = due.keys.max(), last > line.received else { return nil }
             return "message \(last) of \(line.sender) to \(facts.owner) has not come, \(line.received) was the last"
+        }
+    }
+
+    /// The sends that have not ended.
+    /// - Parameter begun: The last message of each line that counts.
+    func unended(_ begun: [UInt32]) -> [String] {
+        zip(lines, begun).compactMap { line, begun in
+            guard line.isInCall, line.begun == begun, !line.sender.isDead else { return nil }
+            return "message \(begun) of \(line.sender) to \(ports[line.port].map { "\($0.owner)" } ?? "?") is not sent"
         }
     }
 
     // MARK: Requests
 
-    func asking() -> UInt32 {
+    func asking(isPatient: Bool) -> UInt32 {
         counts.requests += 1
         machine.story.tell(machine) { "asks with request \(requests.count)" }
-        requests.append(Request(asker: machine.current.process))
+        requests.append(Request(asker: machine.current.process, isPatient: isPatient))
         return UInt32(requests.count - 1)
+    }
+
+    var lastRequest: Int { requests.count - 1 }
+
+    /// The patient askers that have no outcome of their requests.
+    /// - Parameter last: The last request that counts.
+    func unended(until last: Int) -> [String] {
+        requests.indices.prefix(last + 1).compactMap { number in
+            let request = requests[number]
+            guard request.isPatient, !request.isOver, !request.asker.isDead else { return nil }
+            return "request \(number) of \(request.asker) has no outcome"
+        }
     }
 
     func handling(_ request: UInt32) {
@@ -220,6 +313,13 @@ final class Promises {
         machine.story.tell(machine) { "has replied to request \(request)" }
         requests[Int(request)].replier = machine.current.process
         requests[Int(request)].isKept = isKept
+    }
+
+    func answered(_ request: UInt32, _ reply: [UInt8]?) {
+        if reply != withUnsafeBytes(of: request, Array.init) {
+            machine.fail("request \(request) has the reply to another")
+        }
+        ended(request, isAnswered: true, isTimeout: false, "")
     }
 
     func ended(_ request: UInt32, isAnswered: Bool, isTimeout: Bool, _ error: String) {

@@ -83,25 +83,43 @@ final class Scenario: @unchecked Sendable {
         }
     }
 
-    /// Somebody removes the entry of a name, which its owner then restores, unless another has taken the name meanwhile.
+    /// Somebody removes the entry of a name. If the name's folder is removed, too, its owner then restores both, unless
+    /// another has taken the name meanwhile.
     private func removeEntry() {
         let entries = machine.files.paths(below: Self.directory + "/names").filter { $0.dropFirst().contains("/") }
         guard let entry = entries.randomElement(using: &machine.chance) else { return }
-        machine.story.tell(machine) { "the entry \(entry) is removed" }
-        promises.lost(String(entry.dropFirst().prefix { $0 != "/" }))
+        let folder = String(entry.dropFirst().prefix { $0 != "/" })
+        let isWhole = machine.chance.oneIn(2)
+        machine.story.tell(machine) { "\(isWhole ? folder : entry) is removed" }
+        promises.lost(folder, isRestored: isWhole)
         _ = machine.files.remove(Self.directory + "/names" + entry, from: nil, isFolder: false)
+        if isWhole { _ = machine.files.remove(Self.directory + "/names/" + folder, from: nil, isFolder: true) }
     }
 
     /// Without faults, all that was promised comes true within bounded time.
     private func settle() {
         _ = waitUntil(20_000) { machine.processes.allSatisfy { !$0.isStopped && $0.state != .exiting } }
-        let isTold = waitUntil(60_000) { [self] in promises.untold.isEmpty }
-        if !isTold, let first = promises.untold.first { machine.fail(first) }
+        let (begun, last) = (promises.begun, promises.lastRequest)
+        require(promises.untold)
+        require(promises.unended(begun))
+        require(promises.unended(until: last))
+        require(promises.missing(begun))
+        require(promises.unrestored)
         let (requests, names) = (promises.counts.replies, promises.counts.received)
         if !waitUntil(60_000, { [self] in promises.counts.replies > requests }) {
             machine.fail("no request is answered")
         }
         if !waitUntil(60_000, { [self] in promises.counts.received > names }) { machine.fail("no message comes") }
+    }
+
+    /// Waits a minute until a list of problems is empty.
+    private func require(_ problems: @autoclosure () -> [String]) {
+        // Seldom, because a look takes its time.
+        for _ in 0..<3_000 {
+            if problems().isEmpty { return }
+            simulatedPause(20)
+        }
+        if let first = problems().first { machine.fail(first) }
     }
 
     private func close(_ hostile: Process?) {
@@ -142,5 +160,6 @@ final class Scenario: @unchecked Sendable {
             machine.fail(
                 "\(process) has left open: \(open.map { "\($0.key) \(type(of: $0.value))" }.joined(separator: ", "))")
         }
+        if process.mappedCount > 0 { machine.fail("\(process) has left \(process.mappedCount) lanes mapped") }
     }
 }

@@ -34,7 +34,7 @@ extension Program {
                 continue
             }
             let right = server.port.sendRight
-            promises.made(right.id, by: process) { [weak server] in server?.port.isValid == true }
+            promises.made(right.id, by: process, queueLimit: 1000) { [weak server] in server?.port.isValid == true }
             promises.took(name, right.id)
             server.handle(Square.self) { request in request.number * request.number }
             server.handle(Numbers.self) { request in
