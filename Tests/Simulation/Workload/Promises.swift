@@ -121,7 +121,8 @@ final class Promises {
     /// Somebody has removed all entries.
     func lostAll() {
         lostNames.formUnion(holders.keys)
-        holders = [:]
+        // Owners move to a new directory when they use it, and not before.
+        (holders, formerHolders) = ([:], [:])
     }
 
     /// The names whose entries were removed once.
