@@ -162,16 +162,14 @@ import Testing
 
     @Test func `names are found in a directory that was removed and made again`() throws {
         let port = try register("before")
-        let (path, child) = (sandbox.path, { Child("ask", in: self.sandbox) })
-        try FileManager.default.removeItem(atPath: path)
-        #expect(mkdir(path, 0o700) == 0)
+        let child = { Child("ask", in: self.sandbox) }
+        try sandbox.remake()
         // The test's port, which has its name already, answers a process that knows the new directory only.
         let server = try LocalMessagePort(name: "test", nameServer: sandbox.names) { _, data in data }
         let thread = try RunLoopThread()
         try server.schedule(in: thread.loop)
         #expect(child().wait() == 0)
-        try FileManager.default.removeItem(atPath: path)
-        #expect(mkdir(path, 0o700) == 0)
+        try sandbox.remake()
         try sandbox.names.register(port, name: "after")
         #expect(child().wait() == 0)
         #expect(Set(try sandbox.names.names()) == ["before", "after", "test"])
@@ -182,8 +180,7 @@ import Testing
     @Test func `a name that a directory made again refuses is registered there later`() throws {
         let port = try register("refused")
         let folder = try sandbox.folder("refused")
-        try FileManager.default.removeItem(atPath: sandbox.path)
-        #expect(mkdir(sandbox.path, 0o700) == 0)
+        try sandbox.remake()
         #expect(mkdir(sandbox.file("names"), 0o700) == 0)
         #expect(close(creat(folder, 0o600)) == 0)
         #expect(try sandbox.names.names() == [])
@@ -195,8 +192,7 @@ import Testing
 
     @Test func `nothing is written to a directory that others may use, though it was fine before`() throws {
         let port = try register("before")
-        try FileManager.default.removeItem(atPath: sandbox.path)
-        #expect(mkdir(sandbox.path, 0o777) == 0)
+        try sandbox.remake(mode: 0o777)
         #expect(chmod(sandbox.path, 0o777) == 0)
         #expect(errorKind { try sandbox.names.register(port, name: "after") } == "untrustedDirectory")
         #expect(errorKind { _ = try sandbox.names.port(forName: "before") } == "untrustedDirectory")

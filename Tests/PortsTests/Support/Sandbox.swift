@@ -51,11 +51,11 @@ final class Sandbox: Sendable {
     }
 
     /// As if somebody had removed the directory and made it again.
-    func remake() throws {
+    func remake(mode: mode_t = 0o700) throws {
         // Entries that are restored meanwhile make a removal fail.
         let isMade = waitUntil {
             try? FileManager.default.removeItem(atPath: path)
-            return mkdir(path, 0o700) == 0
+            return mkdir(path, mode) == 0
         }
         #expect(isMade)
     }
