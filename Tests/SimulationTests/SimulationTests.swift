@@ -8,13 +8,14 @@ import Testing
 
     private func simulate(_ words: [String]) -> (status: Int32?, lines: [String]) {
         let run = Run([Child.folder + "/simulate"] + words)
-        let status = run.child.wait()
+        // The machines share the processors with all other tests.
+        let status = run.child.wait(before: .now + .seconds(600))
         return (status, String(decoding: run.output, as: UTF8.self).split(separator: "\n").map(String.init))
     }
 
     @Test func `machines keep their promises, whatever fails`() {
-        let found = simulate("--jobs", "1", "1", "40")
-        #expect(found.lines == ["40 machines: all promises kept"])
+        let found = simulate("--jobs", "1", "1", "25")
+        #expect(found.lines == ["25 machines: all promises kept"])
         #expect(found.status == 0)
     }
 
