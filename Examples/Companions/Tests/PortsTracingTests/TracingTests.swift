@@ -208,6 +208,9 @@ private let patience = Duration.seconds(30)
         let client = peer.client.traced(by: tracer)
         #expect(try await client.request(Double(1), timeout: patience) == 2)
         kill(peer.process.processIdentifier, SIGSTOP)
+        // It could answer until all its threads have stopped.
+        var info = siginfo_t()
+        while waitid(P_PID, id_t(peer.process.processIdentifier), &info, WSTOPPED) != 0, errno == EINTR {}
         let cancelled = Task { try await client.request(Double(2), timeout: patience) }
         while tracer.activeSpans.isEmpty { await Task.yield() }
         cancelled.cancel()
