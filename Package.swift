@@ -124,7 +124,7 @@ let package = Package(
             name: "PortsTestHelper", dependencies: ["Ports", "PortsInspection", "TestSupport"],
             path: "Tests/PortsTestHelper"),
         .executableTarget(name: "LoadingHelper", path: "Tests/LoadingHelper"),
-        // Optimized in any build, because a test plays a thousand machines.
+        // Optimized in any build, because a test plays many machines.
         .target(name: "SimulatedCalls", path: "Tests/SimulatedCalls", cSettings: [.unsafeFlags(["-O2"])]),
         .executableTarget(
             name: "simulate",

@@ -35,7 +35,6 @@
 #include <unistd.h>
 
 static _Thread_local bool is_on;
-bool simulated_is_on(void) { return is_on; }
 void simulated_set_on(bool on) { is_on = on; }
 
 // A system call past the C library, whose `syscall` is ours here.
@@ -390,17 +389,7 @@ int munmap(void *start, size_t size) {
     if (is_on) sim_memory_unmapped(start);
     return (int)RAW(SYS_munmap, start, size);
 }
-int simulated_memory_make(uint64_t size) {
-    int made = (int)RAW(SYS_memfd_create, "simulated", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (made >= 0) RAW(SYS_ftruncate, made, size);
-    return made;
-}
 void simulated_memory_close(int descriptor) { RAW(SYS_close, descriptor); }
-void *simulated_memory_map(int descriptor, uint64_t size) {
-    void *mapped = (void *)RAW(SYS_mmap, NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
-    return mapped == MAP_FAILED ? NULL : mapped;
-}
-void simulated_memory_unmap(void *start, uint64_t size) { RAW(SYS_munmap, start, size); }
 void simulated_memory_detach(void *start, uint64_t size) {
     RAW(SYS_mmap, start, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }

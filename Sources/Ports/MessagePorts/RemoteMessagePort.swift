@@ -188,7 +188,8 @@ public struct RemoteMessagePort: Sendable, CustomStringConvertible {
             source.signal()
             if !loop.isCurrent { loop.wakeUp() }
         }
-        // Before the request is sent, because no descriptor may be left to wait with. A nested request leaves the port to the outer request.
+        // Before the request is sent, because no descriptor may be left to wait with. A nested request leaves the port to
+        // the outer request.
         let isScheduled = port.takers.areScheduled(in: loop, forMode: mode)
         if !isScheduled { try port.schedule(in: loop, forMode: mode) }
         defer { if replyMode != nil, !isScheduled { port.takers.remove(from: loop, forMode: mode) } }

@@ -8,8 +8,7 @@
 // a simulated process they ask the simulator, which defines the functions `sim_…`; on any other thread they do what the
 // real ones do.
 
-// Whether the calling thread is one of a simulated process.
-bool simulated_is_on(void);
+// Says whether the calling thread is one of a simulated process.
 void simulated_set_on(bool is_on);
 
 // Simulated descriptors begin here. Lower ones are real.
@@ -32,11 +31,8 @@ void simulated_baton_await(simulated_baton *baton);
 // Starts a real thread that never ends. It first awaits the baton.
 bool simulated_start_thread(simulated_baton *baton, void (*body)(void *), void *argument);
 
-// Real memory behind simulated descriptors.
-int simulated_memory_make(uint64_t size);
+// Closes the real memory behind a simulated descriptor.
 void simulated_memory_close(int descriptor);
-void *simulated_memory_map(int descriptor, uint64_t size);
-void simulated_memory_unmap(void *start, uint64_t size);
 // Gives a dead process pages of its own, which nobody else sees.
 void simulated_memory_detach(void *start, uint64_t size);
 

@@ -1,7 +1,8 @@
 import Glibc
 import SimulatedCalls
 
-/// An open file, socket or other object behind descriptors. It closes with its last reference: a descriptor of any process, or a packet on its way.
+/// An open file, socket or other object behind descriptors. It closes with its last reference: a descriptor of any process,
+/// or a packet on its way.
 class OpenFile {
     var references = 0
     /// Counts what has happened to the file, for edges.

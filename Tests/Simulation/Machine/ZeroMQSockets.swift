@@ -257,7 +257,7 @@ extension ZeroMQ {
 
         private func call(_ path: String) {
             guard let pipe = pipes.first else { return }
-            let result = path.withCString { Simulation.connect(pipe.number, $0) }
+            let result = path.withCString { simulate.connect(pipe.number, $0) }
             if result != 0 { close(pipe) }
         }
 
@@ -318,12 +318,5 @@ extension ZeroMQ {
             for (address, socket) in context.inside where socket === self { context.inside[address] = nil }
             _ = process.close(number)
         }
-    }
-}
-
-/// The calls that the simulated libzmq makes itself.
-enum Simulation {
-    static func connect(_ descriptor: Int32, _ path: UnsafePointer<CChar>) -> Int32 {
-        simulate.connect(descriptor, path)
     }
 }

@@ -10,7 +10,6 @@ final class Program: @unchecked Sendable {
     private var runtime: PortRuntime?
     private var threads = 0
     private var isEnding = false
-    private(set) var hasEnded = false
     private var inboxes: [MachPort] = []
     private var rights: [PortID: MachPort.SendRight] = [:]
     /// Rights that came in messages.
@@ -89,8 +88,6 @@ final class Program: @unchecked Sendable {
                 separator: ", ")
             machine.fail("threads of \(process) go on after its runtime's end: \(names)")
         }
-        hasEnded = true
-        promises.noteEnd()
         scenario.check(process)
         machine.exit(process)
     }

@@ -74,16 +74,14 @@ final class Promises {
         var deaths = 0
         var streams = 0
         var restarts = 0
-        var ends = 0
 
         var description: String {
-            "\(sent) messages sent and \(received) received, \(requests) requests and \(replies) replies, \(streams) streams, \(names) names taken, "
-                + "\(deaths) ends told, \(restarts) restarts"
+            "\(sent) messages sent and \(received) received, \(requests) requests and \(replies) replies, "
+                + "\(streams) streams, \(names) names taken, \(deaths) ends told, \(restarts) restarts"
         }
     }
 
     func noteRestart() { counts.restarts += 1 }
-    func noteEnd() { counts.ends += 1 }
     func noteStream() { counts.streams += 1 }
 
     // MARK: Ports and names
