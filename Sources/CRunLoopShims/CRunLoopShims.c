@@ -501,7 +501,7 @@ bool crl_memory_write(int descriptor, const void *bytes, uint64_t size) {
     uint64_t done = 0;
     while (done < size) {
         ssize_t count = pwrite(descriptor, (const char *)bytes + done, size - done, (off_t)done);
-        if (count < 0 && errno != EINTR) return false;
+        if (count == 0 || (count < 0 && errno != EINTR)) return false;
         if (count > 0) done += (uint64_t)count;
     }
     return true;
