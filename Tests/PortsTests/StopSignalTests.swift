@@ -42,6 +42,8 @@ import Testing
         #expect(outcomes.withLock { $0.count { $0 == nil } } == 200)
         #expect(await waitUntil { !child.isRunning })
         #expect(child.wait() == 0)
+        // Before its end is told, a request is sent, and then refused.
+        #expect(await waitUntil { !right.isValid })
         await #expect(throws: PortError.isInvalid(port: right.identity)) { try await remote.request(id: 1) }
     }
 }
