@@ -25,7 +25,11 @@ import Testing
             #expect(error == 0)
         }
 
-        deinit { close(descriptor) }
+        deinit {
+            // A child of another test, which has not come to its program yet, may have the descriptor, too.
+            shutdown(descriptor, Int32(SHUT_RDWR))
+            close(descriptor)
+        }
 
         func send(_ bytes: [UInt8]) { _ = Glibc.send(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL)) }
 
@@ -112,7 +116,7 @@ import Testing
             #expect(peer.receive()?.count == ControlHello.size)
             PortRuntime.shared.control.send(.unanswered(request), to: incarnation)
             PortRuntime.shared.control.send(.unanswered(0), to: incarnation)
-            try #require(peer.isReadable(before: .now + .seconds(1)), "request \(request)")
+            try #require(peer.isReadable(before: .patience), "request \(request)")
             #expect(peer.receive() == Samples.packet(.unanswered(request)))
         }
         withExtendedLifetime(port) {}
@@ -350,7 +354,7 @@ import Testing
                     id: PortID(incarnation: incarnation, number: 2), queueLimit: 1, limit: 1, path: sandbox.path)))
         let told = Latch()
         try PortRuntime.shared.housekeeping.loop().perform { second.onInvalidation { told.open() } }
-        try #require(connection.isReadable(before: .now + .seconds(2)))
+        try #require(connection.isReadable(before: .patience))
         #expect(connection.receive() == Samples.packet(.watch(2)))
         connection.send(Samples.packet(.invalidated(2)))
         #expect(told.wait(until: .patience))
@@ -361,16 +365,18 @@ import Testing
     @Test func `an owner that hangs up after each hello is called once a second`() throws {
         let (listener, right) = try stand()
         right.onInvalidation {}
-        let end = MonotonicInstant.now + .seconds(1)
+        try #require(listener.isReadable(before: .patience))
+        let began = MonotonicInstant.now
         var count = 0
-        while listener.isReadable(before: end) {
+        while listener.isReadable(before: began + .seconds(1)) {
             let caller = Raw(crl_unforked_accept(listener.descriptor))
             #expect(caller.receive()?.count == ControlHello.size)
             caller.send(Samples.hello(right.id.incarnation))
             count += 1
         }
         // The first is at once, and so is the one after a connection was cut.
-        #expect((1...3).contains(count))
+        let most = 2 + Int(began.duration(to: .now) / .seconds(1))
+        #expect((1...most).contains(count))
         #expect(right.isValid)
     }
 
@@ -462,8 +468,6 @@ import Testing
             expectRead(try peer(at: path))
             try whileHousekeepingWaits {
                 caller?.send(Samples.hello(right.id.incarnation))
-                // A child that another test starts just now may have the descriptor, too.
-                if let caller { shutdown(caller.descriptor, Int32(SHUT_RDWR)) }
                 caller = nil
             }
             expectRead(try peer(at: path))
@@ -490,7 +494,8 @@ import Testing
         }
         #expect(wasCalled.wait(until: .patience))
         try PortRuntime.shared.housekeeping.loop().perform { passed.open() }
-        #expect(passed.wait(until: .now + .seconds(5)))
+        // Before the busy handler goes on by itself.
+        #expect(passed.wait(until: .now + .seconds(30)))
         #expect(!told.wait(until: .distantPast))
         mayEnd.open()
         #expect(told.wait(until: .patience))
