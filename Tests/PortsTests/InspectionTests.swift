@@ -76,6 +76,7 @@ import Testing
         try port.schedule(in: thread.loop, forMode: "other")
         try port.sendRight.send(MachPort.Message())
         let (right, runtime) = try stranger(to: port)
+        #expect(waitUntil { (try? right.service(before: .patience).takers.loops.first?.running) == ["default"] })
         let service = try right.service(observing: .milliseconds(20), before: .patience)
         #expect(service.takers.loops.map(\.modes) == [["other"]])
         #expect(service.takers.loops.first?.serves == false)
@@ -519,7 +520,8 @@ import Testing
         let port = try port()
         let (right, runtime) = try stranger(to: port)
         for _ in 0..<50 { try right.send(MachPort.Message(), before: .patience) }
-        #expect(waitUntil { port.receiver.look(isComplete: true).statistics.waiting > 0 })
+        // A sender that does not answer in a tenth of a second counts with its last answer.
+        #expect(waitUntil { (try? right.statistics(before: .patience).waiting) == 50 })
         port.receiver.unaskedSenderDied(ProcessIdentity(pid: 1, program: "ping"))
         let service = try right.service(observing: .milliseconds(20), before: .patience)
         #expect(service.busiestSender?.pid == getpid())
@@ -607,13 +609,13 @@ import Testing
                 number: number ?? port.id.number, answers: answers.receiver.channel.right,
                 question: BoundedCoding.encode(question))
         }
-        let short = question(.service(observing: .milliseconds(500)))
+        let short = question(.service(observing: .seconds(2)))
         inspector.asked(short, by: .random())
         #expect(inspector.openCount == 0)
         for _ in 0..<100 { inspector.asked(short, by: mine) }
         #expect(inspector.openCount == 64)
         // Other kinds of questions have bounds of their own.
-        for other in [PortQuestion.service(observing: .seconds(3)), .recordings(for: .seconds(3))] {
+        for other in [PortQuestion.service(observing: .seconds(10)), .recordings(for: .seconds(10))] {
             inspector.asked(question(other), by: mine)
         }
         // Askers beyond the limit are told so at once.
