@@ -134,7 +134,8 @@ import Testing
             late.add(began.duration(to: .now) - .milliseconds(300))
             // A prefix.
             var next = 0 as UInt32
-            while let message = try? desk.port.receive(before: .distantPast) {
+            // The last ones may still be in the kernel.
+            while let message = try? desk.port.receive(before: next < 100 ? .patience : .distantPast) {
                 #expect(message.id == next)
                 next += 1
             }

@@ -135,7 +135,9 @@ import Testing
         #expect(outcomes.fault == nil)
         #expect(outcomes.answered + outcomes.unknown == count)
         var handled: [[UInt8]: Int] = [:]
-        while let message = try? await port.receive(before: .now + .milliseconds(10)) {
+        while let message = try? await port.receive(
+            before: handled.count < outcomes.answered ? .patience : .now + .milliseconds(10))
+        {
             handled[message.data ?? [], default: 0] += 1
         }
         #expect(handled.allSatisfy { $0.value == 1 || $0.key[1] == 1 })
