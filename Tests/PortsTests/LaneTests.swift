@@ -524,8 +524,8 @@ private final class Ends {
             let desk = try Desk(sandbox)
             let child = Child("bytes-for-ever", in: sandbox)
             var next = 0 as UInt32
-            func take() throws {
-                let message = try desk.port.receive(before: next == 0 ? .patience : .now + .milliseconds(300))
+            func take(before deadline: ContinuousClock.Instant) throws {
+                let message = try desk.port.receive(before: deadline)
                 guard message.id == next, message.bytes?.count == Int(next) * 7919 % 3000,
                     message.bytes?.allSatisfy({ $0 == UInt8(truncatingIfNeeded: next) }) == true
                 else {
@@ -534,9 +534,9 @@ private final class Ends {
                 }
                 next += 1
             }
-            for _ in 0..<(1000 + round * 37 % 500) { try take() }
+            for _ in 0..<(1000 + round * 37 % 500) { try take(before: .patience) }
             child.kill()
-            while (try? take()) != nil {}
+            while (try? take(before: .now + .milliseconds(300))) != nil {}
             #expect(next >= 1000)
             desk.port.invalidate()
         }
