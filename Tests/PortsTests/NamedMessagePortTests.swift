@@ -25,8 +25,11 @@ import Testing
             #expect(await Helper { try? store.request(MachPort.Message(id: 1)).data }.ended() == [answer])
             #expect(try await store.request(id: 1, [7]) == [answer])
             #expect(await Helper { try? store.request(id: 1, [7]) }.ended() == [answer])
+            let former = try await store.port().sendRight
             await server.finish()
             try await serving.value
+            // Before its end is told, a request goes to this port.
+            #expect(await waitUntil { !former.isValid })
             withExtendedLifetime(runtime) {}
         }
         await #expect(throws: PortError.nameNotFound("store", directory: sandbox.path)) {
@@ -71,7 +74,8 @@ import Testing
         // The last answer may come too late for a busy machine.
         #expect(error == .refused(port: port.identity) || error == .receiveTimedOut(port: port.identity))
         // At once, at once again, and after 10, 20, 40, 80, 160 milliseconds.
-        #expect((1...8).contains(port.receiver.look().statistics.received))
+        #expect(await waitUntil { port.receiver.look().statistics.received > 0 })
+        #expect(port.receiver.look().statistics.received <= 8)
         await #expect(throws: CancellationError.self) {
             let asking = Task { try await store.request(MachPort.Message(id: 1), timeout: .seconds(1000)) }
             asking.cancel()

@@ -196,9 +196,12 @@ import TypedPortsTestHelper
     func `a stream whose server has ended, and has no successor, names what is missing`() async throws {
         let (server, client, runtimes) = try stand(areTwo: true)
         let running = Task { try await server.run() }
-        #expect(try await client.port(before: .patience).isValid)
+        let port = try await client.port(before: .patience)
+        #expect(port.isValid)
         server.port.invalidate()
         try await running.value
+        // Before its end is told, a request goes to this port.
+        #expect(await waitUntil { !port.isValid })
         var iterator = client.stream(Elements(count: 1), timeout: .milliseconds(50)).makeAsyncIterator()
         do {
             _ = try await iterator.next()
@@ -246,11 +249,11 @@ import TypedPortsTestHelper
             }
         }
         let running = Task { try await server.run() }
-        var iterator = client.stream(Slow(), idleTimeout: .milliseconds(300)).makeAsyncIterator()
+        var iterator = client.stream(Slow(), idleTimeout: .seconds(3)).makeAsyncIterator()
         for number in 0..<3 { #expect(try await iterator.next() == number) }
-        let error = StreamIdleTimeout(request: Slow.requestName, service: "ends", timeout: .milliseconds(300))
+        let error = StreamIdleTimeout(request: Slow.requestName, service: "ends", timeout: .seconds(3))
         await #expect(throws: error) { try await iterator.next() }
-        #expect(error.description.contains("the stream \(Slow.requestName) of ends sent no element for 0.3 seconds"))
+        #expect(error.description.contains("the stream \(Slow.requestName) of ends sent no element for 3.0 seconds"))
         #expect(try await iterator.next() == nil)
         #expect(await waitUntil { isEnded.withLock { $0 } })
         #expect(await server.finish(before: .patience))
