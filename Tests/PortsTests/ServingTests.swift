@@ -372,6 +372,8 @@ import Testing
         #expect(port == remote.identity)
         #expect(size > 6000)
         #expect(size < 6100)
+        // The asker is told first.
+        #expect(await waitUntil { !thrown.withLock { $0.isEmpty } })
         #expect(thrown.withLock { $0.map { "\($0)".contains("5000") } } == [true])
         try runtimes.asker.setReplyLimit(1 << 20)
         #expect(try await remote.request(id: 6000)?.count == 6000)

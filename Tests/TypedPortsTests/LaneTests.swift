@@ -84,6 +84,7 @@ import Testing
         let jobs = stand.ask(1...20)
         #expect(await waitUntil { await stand.service()?.requests.count == 20 })
         #expect(try await stand.client.request(Status(), timeout: .seconds(60)) == "busy")
+        #expect(await waitUntil { stand.gate.begun.withLock { $0.count } >= 2 })
         #expect(stand.gate.begun.withLock { $0.count } == 2)
         let seen = try #require(await stand.service())
         #expect(seen.takers.handlers?.count == 2)
@@ -184,6 +185,8 @@ import Testing
         let running = Task { try await stand.server.run() }
         let jobs = stand.ask(1...5)
         #expect(await waitUntil { await stand.service()?.requests.count == 5 })
+        // A request is in progress before its handler begins.
+        #expect(await waitUntil { !stand.gate.begun.withLock { $0.isEmpty } })
         let begun = try #require(stand.gate.begun.withLock { $0.first })
         if isCancelled {
             running.cancel()
