@@ -1,4 +1,3 @@
-import Foundation
 import Glibc
 import OwnThread
 import RunLoops
@@ -56,7 +55,7 @@ import Testing
         // By the descriptor, the dead are known for what they are.
         let dead = "\(Incarnation.random())"
         #expect(mkdir("\(directory.path)/\(dead)", 0o700) == 0)
-        close(try LocalSocket.listen(at: "\(directory.path)/\(dead)/c", kind: .sequencedPackets))
+        try Sandbox.leaveSocket(at: "\(directory.path)/\(dead)/c", kind: .sequencedPackets)
         directory.moveAway()
         (last, other) = (nil, nil)
         #expect(waitUntil { released == nil && access("\(directory.away)/r/\(dead)", F_OK) != 0 })
@@ -138,7 +137,7 @@ import Testing
         #expect(mkdir(directory.parent, 0o700) == 0)
         ports["second"] = try register("second", one.nameServer)
         #expect(try areReached(ports, by: directory.path))
-        try FileManager.default.removeItem(atPath: directory.parent)
+        sandbox.remove(directory.parent)
         directory.moveBack()
         ports["third"] = try register("third", one.nameServer)
         #expect(try areReached(ports, by: directory.path))
@@ -192,7 +191,7 @@ import Testing
         let one = runtime()
         var ports = ["before": try register("before", one.nameServer)]
         let folder = sandbox.file("\(one.incarnation)")
-        try FileManager.default.removeItem(atPath: folder)
+        sandbox.remove(folder)
         ports["after"] = try register("after", one.nameServer)
         #expect(try areReached(ports, by: sandbox.path))
         // A sweep uses this when the process is killed.

@@ -186,8 +186,12 @@ import Testing
         let port = try MachPort(nameServer: names)
         try names.register(port, name: "kept")
         let entry = "\(try sandbox.folder("kept"))/\(port.id.file)"
-        #expect(unlink(entry) == 0)
-        #expect(mkdir(entry, 0o700) == 0)
+        // The owner may restore the entry in between.
+        let isMade = waitUntil {
+            unlink(entry)
+            return mkdir(entry, 0o700) == 0
+        }
+        #expect(isMade)
         port.invalidate()
         #expect(access(entry, F_OK) == 0)
         #expect(rmdir(entry) == 0)

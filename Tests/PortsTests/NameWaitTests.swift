@@ -18,8 +18,7 @@ import Testing
         return port
     }
 
-    /// As somebody does who clears up.
-    private func removeEntry(_ name: String) throws { try FileManager.default.removeItem(atPath: sandbox.folder(name)) }
+    private func removeEntry(_ name: String) throws { sandbox.remove(try sandbox.folder(name)) }
 
     private func isWatching() throws -> Bool {
         try PortRuntime.shared.registry.directory(sandbox.path).watcher.isWatching
@@ -139,7 +138,7 @@ import Testing
     @Test func `whoever waits learns that the directory was removed`() throws {
         let waiting = Helper { errorKind { _ = try names.waitForPort(forName: "x", before: .patience) } }
         #expect(waitUntil { (try? isWatching()) == true })
-        try FileManager.default.removeItem(atPath: sandbox.path)
+        sandbox.remove(sandbox.path)
         #expect(waiting.value() == "directory")
     }
 
@@ -257,8 +256,13 @@ import Testing
         let entry = try #require(try PortRuntime.shared.registry.directory(sandbox.path).entry("owned"))
         let text = try String(contentsOfFile: "\(sandbox.folder("owned"))/\(entry.right.id.file)", encoding: .utf8)
         try sandbox.plant(text.replacing("name owned", with: "name taken"), as: "prepared", of: entry.right.id)
-        #expect(unlink("\(try sandbox.folder("taken"))/\(owner.id.file)") == 0)
-        #expect(rename(try sandbox.folder("prepared"), try sandbox.folder("taken")) == 0)
+        let (prepared, taken) = (try sandbox.folder("prepared"), try sandbox.folder("taken"))
+        // The owner may restore its entry in between.
+        let isTaken = waitUntil {
+            unlink("\(taken)/\(owner.id.file)")
+            return rename(prepared, taken) == 0
+        }
+        #expect(isTaken)
         // Things are restored in the order in which they went.
         try removeEntry("kept")
         #expect(try names.waitForPort(forName: "kept", before: .patience) == owner.sendRight)
@@ -268,8 +272,7 @@ import Testing
 
     @Test func `an owner restores the folder of all names`() throws {
         let port = try register("kept")
-        // An entry that is restored meanwhile makes the removal fail.
-        #expect(waitUntil { (try? FileManager.default.removeItem(atPath: sandbox.file("names"))) != nil })
+        sandbox.remove(sandbox.file("names"))
         #expect(waitUntil { sandbox.files.contains("names/kept") })
         #expect(try names.port(forName: "kept") == port.sendRight)
         // And guards it.

@@ -34,7 +34,14 @@ import Testing
             ["/bin/sh", "-c", "umask \(mask); exec \"$@\"", "sh", Child.program, "hold", "x"],
             environment: ["PORTS_DIRECTORY": path])
         #expect(waitUntil { access(path + "/names/x", F_OK) == 0 })
-        for file in try FileManager.default.subpathsOfDirectory(atPath: path) + ["."] {
+        // The folder in which the entry was made goes after that.
+        var files: [String] = []
+        let isComplete = waitUntil {
+            files = (try? FileManager.default.subpathsOfDirectory(atPath: path)) ?? ["new"]
+            return !files.contains { $0.hasSuffix("new") }
+        }
+        #expect(isComplete)
+        for file in files + ["."] {
             var status = stat()
             #expect(lstat("\(path)/\(file)", &status) == 0)
             let isFolder = status.st_mode & S_IFMT == S_IFDIR
@@ -271,7 +278,7 @@ import Testing
         mkdir(sandbox.file("\(dead)/new"), 0o700)
         try sandbox.write("half an entry", to: "\(dead)/new/\(dead).4")
         for file in ["c", "1", "2"] {
-            close(try LocalSocket.listen(at: sandbox.file("\(dead)/\(file)"), kind: .stream))
+            try Sandbox.leaveSocket(at: sandbox.file("\(dead)/\(file)"), kind: .stream)
         }
         // A link in a dead process's place must not lead the sweep elsewhere.
         let elsewhere = Sandbox()
@@ -342,8 +349,12 @@ import Testing
         let folder = try sandbox.folder("target")
         #expect(mkdir(sandbox.file("no name"), 0o700) == 0)
         try sandbox.write("no entry", to: "no name/spoiled")
-        #expect(unlink("\(folder)/\(target.right.id.file)") == 0)
-        #expect(rename(sandbox.file("no name"), folder) == 0)
+        // The owner may restore its entry in between.
+        let isReplaced = waitUntil {
+            unlink("\(folder)/\(target.right.id.file)")
+            return rename(sandbox.file("no name"), folder) == 0
+        }
+        #expect(isReplaced)
         #expect(waitUntil { target.hasLogged("nobody can find “target”") })
         #expect(unlink(folder + "/spoiled") == 0)
         #expect(waitUntil { (try? sandbox.names.port(forName: "target")) == target.right })

@@ -50,6 +50,12 @@ final class Sandbox: Sendable {
         try plant(String(decoding: entry.bytes, as: UTF8.self), as: entry.name, of: entry.right.id)
     }
 
+    /// Removes a file or a folder, as somebody does who clears up.
+    func remove(_ path: String) {
+        // Entries that are restored meanwhile make a removal fail.
+        #expect(waitUntil { (try? FileManager.default.removeItem(atPath: path)) != nil })
+    }
+
     /// As if somebody had removed the directory and made it again.
     func remake(mode: mode_t = 0o700) throws {
         // Entries that are restored meanwhile make a removal fail.
@@ -58,6 +64,14 @@ final class Sandbox: Sendable {
             return mkdir(path, mode) == 0
         }
         #expect(isMade)
+    }
+
+    /// Leaves a socket at which nobody listens any more.
+    static func leaveSocket(at path: String, kind: LocalSocket.Kind) throws {
+        let listener = try LocalSocket.listen(at: path, kind: kind)
+        // A child of another test, which has not come to its program yet, may have the descriptor, too.
+        shutdown(listener, Int32(SHUT_RDWR))
+        close(listener)
     }
 
     /// Writes a file of the registry by hand.
