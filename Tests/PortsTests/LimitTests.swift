@@ -184,7 +184,7 @@ import Testing
     func `a registry on a full disk says so, and goes on`() {
         #expect(mount("tmpfs", sandbox.path, "tmpfs", 0, "size=64k,mode=0700") == 0)
         #expect(Child("full-disk", "disk", in: sandbox).wait() == 0)
-        #expect(umount(sandbox.path) == 0)
+        #expect(waitUntil { umount(sandbox.path) == 0 })
     }
 
     @Test(.enabled(if: canMount, "only root can make a small file system"))
