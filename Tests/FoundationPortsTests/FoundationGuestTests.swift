@@ -261,7 +261,7 @@ import Testing
                 defer { CFRunLoopSourceInvalidate(source) }
                 let count = Shared(0)
                 loop.addTimer(after: .milliseconds(1), repeats: true) { _ in count.withLock { $0 += 1 } }
-                let result = try? loop.runInMode(seconds: 0.05)
+                let result = try? loop.runInMode(seconds: 0.5)
                 #expect(count.withLock { $0 } > 2)
                 return result
             } as ThreadRunLoop.RunResult?

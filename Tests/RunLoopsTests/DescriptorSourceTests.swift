@@ -353,7 +353,8 @@ private struct Terminal: Sendable {
 }
 
 private final class UDPSocket: Sendable {
-    let descriptor = socket(AF_INET, Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue), 0)
+    let descriptor = socket(
+        AF_INET, Int32(SOCK_DGRAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue), 0)
 
     init() {
         var address = sockaddr_in()

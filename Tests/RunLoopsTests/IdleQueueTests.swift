@@ -137,7 +137,7 @@ import Testing
             _ = try? idle.add { trace("task") }
             trace("\(run(loop, seconds: 0.002))")
             trace("\(run(loop, "served", seconds: 0))")
-            trace("\(run(loop, "served", seconds: 0.002))")
+            trace("\(run(loop, "served", seconds: 0.1))")
             return trace.all
         }
         #expect(trace == ["timedOut", "timedOut", "task", "timedOut"])
@@ -151,7 +151,7 @@ import Testing
             let requests = (0..<4).map { number in made { try idle.add { trace("\(number)") } } }
             requests[1].cancel()
             trace("\(idle.count) \(requests.map(\.isPending))")
-            run(loop, seconds: 0.002)
+            run(loop, seconds: 0.1)
             trace("\(idle.count) \(requests.map(\.isPending))")
             let late = (0..<4).map { number in made { try idle.add { trace("late \(number)") } } }
             idle.cancelAll()
@@ -176,7 +176,7 @@ import Testing
                 let last = AtLast { isGone.withLock { $0 = true } }
                 _ = try? idle.add { withExtendedLifetime(last) { trace("task") } }
             }
-            run(loop, seconds: 0.002)
+            run(loop, seconds: 0.1)
             return (trace.all, isGone.withLock { $0 }, "\(loop)", bare)
         }
         #expect(trace == ["task"])

@@ -191,7 +191,7 @@ private struct Scene: Sendable, CustomTestStringConvertible {
         Scene("nothing comes in time") { stage, input in
             stage.watch("default")
             stage.source0("a")
-            input.tellAccept(0.005)
+            input.tellAccept(0.05)
             input.tellAccept(-1)
         },
         Scene("a timer does not end it, a stop does") { stage, input in

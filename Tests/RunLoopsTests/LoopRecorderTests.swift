@@ -136,7 +136,7 @@ import Testing
         try thread.run {
             let loop = ThreadRunLoop.current
             try loop.add(ThreadRunLoop.Source0 {}, forMode: "limited")
-            run(loop, "limited", seconds: 0.001)
+            run(loop, "limited", seconds: 0.1)
         }
         let recording = recorder.recording
         expectNested(recording)
