@@ -67,7 +67,7 @@ import Testing
         #expect(tables.contains { ($0.last?["rate"] as? Int ?? 0) > 0 })
 
         // An owner that does not answer keeps nothing else from being shown.
-        stuck.signal(SIGSTOP)
+        stuck.stop()
         let table = registry.portctl("top", "--count", "1").output.split(separator: "\n")
         #expect(table.count == 3)
         #expect(table.contains { $0.hasPrefix("stuck ") && $0.contains(" ? ") })
@@ -116,7 +116,7 @@ import Testing
         #expect(info.contains("\nremedy    "))
         #expect(registry.portctl("info", "nobody").output.contains("\nserved    no: the port is unserved\n"))
 
-        stuck.signal(SIGSTOP)
+        stuck.stop()
         let stopped = registry.portctl("doctor").output
         #expect(stopped.contains("“stuck” is stopped: PortsTestHelper (pid \(stuck.pid)), its owner, is stopped\n"))
         #expect(stopped.contains("\n         kill -CONT \(stuck.pid)"))
@@ -365,7 +365,7 @@ import Testing
 
     @Test func `an owner that is stopped is late`() throws {
         let server = try registry.serve("echo")
-        server.signal(SIGSTOP)
+        server.stop()
         for command in ["request", "send", "ping"] {
             let outcome = registry.portctl(command, "echo", "--timeout", "0.1")
             #expect(outcome.status == 3, "\(command): \(outcome)")
@@ -464,7 +464,7 @@ import Testing
 
     @Test func `a wait for the name of a stopped process ends with the status of a timeout`() throws {
         let stopped = try registry.serve("stopped")
-        stopped.signal(SIGSTOP)
+        stopped.stop()
         #expect(registry.portctl("wait", "stopped", "--timeout", "0.5").status == 3)
     }
 

@@ -59,7 +59,7 @@ final class Registry {
     /// Starts a server, and waits until its name is there.
     func serve(_ name: String, as command: String = "serve", _ arguments: String...) throws -> Child {
         let server = start(words: ["\(Child.folder)/PortsTestHelper", command, name] + arguments)
-        let isThere = portctl("wait", name, "--timeout", "20")
+        let isThere = portctl("wait", name, "--timeout", "60")
         try #require(isThere.status == 0, "\(isThere.errors)")
         return server.child
     }
