@@ -609,11 +609,19 @@ import Testing
                 number: number ?? port.id.number, answers: answers.receiver.channel.right,
                 question: BoundedCoding.encode(question))
         }
-        let short = question(.service(observing: .seconds(2)))
+        let short = question(.service(observing: .milliseconds(500)))
         inspector.asked(short, by: .random())
         #expect(inspector.openCount == 0)
+        // No observation ends while the library's own thread waits.
+        let (isHeld, goesOn) = (Latch(), Latch())
+        try runtime.housekeeping.loop().perform {
+            isHeld.open()
+            _ = goesOn.wait(until: .patience)
+        }
+        #expect(isHeld.wait(until: .patience))
         for _ in 0..<100 { inspector.asked(short, by: mine) }
         #expect(inspector.openCount == 64)
+        goesOn.open()
         // Other kinds of questions have bounds of their own.
         for other in [PortQuestion.service(observing: .seconds(10)), .recordings(for: .seconds(10))] {
             inspector.asked(question(other), by: mine)
