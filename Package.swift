@@ -176,7 +176,7 @@ let package = Package(
                 "FoundationPorts", "Ports", "RunLoops", "FoundationPortsTestHelper", "MacFiles5", "MacFiles6",
                 "OwnThread", "TestSupport",
             ]),
-        .testTarget(name: "WordCountTests", dependencies: ["wordcount", "TestSupport"]),
+        .testTarget(name: "WordCountTests", dependencies: ["wordcount", "OwnThread", "TestSupport"]),
         .testTarget(
             name: "PortctlTests",
             dependencies: [

@@ -1,5 +1,6 @@
 import Foundation
 import FuzzTargets
+import OwnThread
 import RunLoops
 import TestSupport
 import Testing
@@ -9,7 +10,7 @@ import Testing
 @testable import portctl
 
 /// The commands show any answer of a port’s owner.
-@Suite struct HostileOwnerTests {
+@Suite(.ownThread) struct HostileOwnerTests {
     @Test func `any answer is shown`() throws {
         var generator = SplitMix64(seed: drawnSeed())
         let answers = FuzzedAnswer.seeds + (0..<3000).map { _ in FuzzedAnswer.hostile(&generator) }

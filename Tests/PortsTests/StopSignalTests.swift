@@ -1,4 +1,5 @@
 import Glibc
+import OwnThread
 import PortsInspection
 import RunLoops
 import TestSupport
@@ -7,7 +8,7 @@ import Testing
 @testable import Ports
 
 /// The program of the page "Ending a program", in a process of its own.
-@Suite struct StopSignalTests {
+@Suite(.ownThread) struct StopSignalTests {
     let sandbox = Sandbox()
 
     @Test func `a program that is asked to stop answers what it has taken, and refuses the rest at once`() async throws

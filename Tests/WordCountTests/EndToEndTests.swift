@@ -1,4 +1,5 @@
 import Foundation
+import OwnThread
 import TestSupport
 import Testing
 
@@ -6,7 +7,7 @@ import Testing
 
 /// The program as a user runs it, beside `wc`. Each test has a registry directory of its own, and looks at it in the
 /// end: nothing may be left.
-struct EndToEndTests {
+@Suite(.ownThread) struct EndToEndTests {
     private let folder: TemporaryFolder
     private let registry: String
 
