@@ -16,7 +16,8 @@ import Testing
                 let source = ThreadRunLoop.Source0 { trace("source") }
                 _ = try? loop.add(source)
                 try? loop.perform { trace("block") }
-                loop.addTimer(after: .milliseconds(5)) { _ in
+                // The run sleeps before it is due, also when the thread is held up before.
+                loop.addTimer(after: .milliseconds(200)) { _ in
                     trace("timer")
                     source.signal()
                     try? loop.perform {

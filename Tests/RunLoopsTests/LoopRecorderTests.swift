@@ -47,7 +47,8 @@ import Testing
         let fired = Latch()
         let thread = try RunLoopThread()
         let recorder = try LoopRecorder(thread.loop)
-        let timer = ThreadRunLoop.Timer(after: .milliseconds(20), label: "tick") { _ in
+        // The loop sleeps before it is due, also when its thread is held up before.
+        let timer = ThreadRunLoop.Timer(after: .milliseconds(200), label: "tick") { _ in
             spin(milliseconds: 5)
             fired.open()
         }
@@ -305,8 +306,7 @@ import Testing
     @Test func `a driven run and another loop's work in it are recorded`() throws {
         let recording = try recording { loop in
             let driven = try ThreadRunLoop.DrivenRun(mode: "driven")
-            try loop.add(
-                ThreadRunLoop.Timer(after: .milliseconds(5), label: "due") { _ in loop.stop() }, forMode: "driven")
+            let due = ThreadRunLoop.Timer(after: .milliseconds(5), label: "due") { _ in loop.stop() }
             var isFirst = true
             repeat {
                 if driven.prepare() != .zero, isFirst {
@@ -314,6 +314,7 @@ import Testing
                     // The other loop's own work, which runs ours.
                     try loop.perform(inModes: ["inside"]) {}
                     run(loop, "inside", seconds: 0)
+                    try loop.add(due, forMode: "driven")
                 }
             } while driven.dispatch() == nil
         }
