@@ -140,9 +140,10 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
         while true { try right.send(MachPort.Message(), before: .now + .seconds(30)) }
 
     case "ask":
-        // Asks the port named "test" with its own process id.
+        // Asks the port named "test" with its own process id, and stays there when told so.
         let pid = withUnsafeBytes(of: getpid()) { Array($0) }
         let answer = try RemoteMessagePort(name: "test").request(id: 1, pid, timeout: .seconds(30))
+        while answer == pid, arguments.first == "stay" { pause() }
         exit(answer == pid ? 0 : 71)
 
     case "ask-and-give-up":
