@@ -25,7 +25,7 @@ import Testing
         let source = RunLoopPortSource(try PortDescriptor(port), atMost: limit)
         CFRunLoopAddSource(CFRunLoopGetCurrent(), source.source, kCFRunLoopDefaultMode)
         let peer = PortRuntime(directory: folder.path)
-        let far = try peer.nameServer.port(forName: "source")
+        let far = try peer.nameServer.port(forName: "source", before: .patience)
         let senders = [port.sendRight, port.sendRight, far].map { right in
             Helper {
                 do {

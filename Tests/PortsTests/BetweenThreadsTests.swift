@@ -123,7 +123,7 @@ import Testing
         }
         try names.register(port, name: "flooded")
         let other = PortRuntime(directory: sandbox.path)
-        let rights = [port.sendRight, try other.nameServer.port(forName: "flooded")]
+        let rights = [port.sendRight, try other.nameServer.port(forName: "flooded", before: .patience)]
         let isOver = Shared(false)
         let senders = rights.enumerated().map { index, right in
             Helper {
@@ -173,7 +173,7 @@ import Testing
         let port = try MachPort(nameServer: names)
         try names.register(port, name: "counted")
         let other = PortRuntime(directory: sandbox.path)
-        let right = try other.nameServer.port(forName: "counted")
+        let right = try other.nameServer.port(forName: "counted", before: .patience)
         try port.sendRight.send(MachPort.Message(id: 1))
         try right.send(MachPort.Message(id: 2))
         #expect(try port.receive(before: .patience).id == 1)

@@ -37,7 +37,7 @@ import Testing
         let (one, other) = (PortRuntime(directory: sandbox.path), PortRuntime(directory: sandbox.path))
         let port = try MachPort(byteLimit: 4096, nameServer: one.nameServer)
         try one.nameServer.register(port, name: "test")
-        let right = try other.nameServer.port(forName: "test")
+        let right = try other.nameServer.port(forName: "test", before: .patience)
         let sender = Helper {
             portError { for number in 0..<2000 as Range<UInt32> { try right.send(message(number), before: .patience) } }
         }
@@ -55,7 +55,7 @@ import Testing
         let (one, other) = (PortRuntime(directory: sandbox.path), PortRuntime(directory: sandbox.path))
         let port = try MachPort(byteLimit: 10_000, nameServer: one.nameServer)
         try one.nameServer.register(port, name: "test")
-        let right = try other.nameServer.port(forName: "test")
+        let right = try other.nameServer.port(forName: "test", before: .patience)
         for _ in 0..<3 {
             try right.send(message(1), before: .patience)
             #expect(try port.receive(before: .patience).id == 1)

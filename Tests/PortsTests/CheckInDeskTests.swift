@@ -46,7 +46,7 @@ import Testing
         let desk = runtimes.0.checkInDesk
         let name = try desk.registeredName(launcher)
         let number = try desk.expect(expectation, launcher).number
-        let checkIn = CheckIn(desk: try other.port(forName: name), number: number)
+        let checkIn = CheckIn(desk: try other.port(forName: name, before: .patience), number: number)
         let check = Helper { Result { try checkIn.complete(with: mine, before: .patience) } }
         let right = try expectation.wait(before: .patience)
         #expect(check.value(before: .now + .milliseconds(1500)) == nil)
@@ -61,7 +61,7 @@ import Testing
 
     @Test func `whoever checks in and takes no answer holds up nobody`() throws {
         let name = try sandbox.names.runtime.checkInDesk.registeredName(sandbox.names)
-        let desk = try sandbox.names.port(forName: name)
+        let desk = try sandbox.names.port(forName: name, before: .patience)
         let stuck = try MachPort(queueLimit: 1)
         while (try? stuck.sendRight.send(MachPort.Message(), before: .distantPast)) != nil {}
         let number = [UInt8](repeating: 0, count: 8)

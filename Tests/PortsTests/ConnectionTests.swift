@@ -73,7 +73,7 @@ import Testing
         let port = try MachPort(nameServer: sandbox.names)
         let runtime = PortRuntime(directory: sandbox.path)
         try sandbox.names.register(port, name: "seldom")
-        let sender = try runtime.nameServer.port(forName: "seldom")
+        let sender = try runtime.nameServer.port(forName: "seldom", before: .patience)
         func closes() -> Bool {
             sender.channel.closeIfIdle()
             return !sender.channel.isOpen

@@ -52,7 +52,7 @@ import Testing
     }
 
     private func find(_ name: String, _ runtime: PortRuntime?) throws -> MachPort.SendRight {
-        try #require(try runtime?.nameServer.port(forName: name))
+        try #require(try runtime?.nameServer.port(forName: name, before: .patience))
     }
 
     @Test func `a task's send fails with the end of its runtime`() async throws {

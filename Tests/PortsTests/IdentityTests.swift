@@ -92,7 +92,7 @@ import Testing
         let desk = try Desk(sandbox)
         let child = Child("own", in: sandbox)
         let reported = try desk.report()
-        let right = isLookedUp ? try sandbox.names.port(forName: "owned") : reported
+        let right = isLookedUp ? try sandbox.names.port(forName: "owned", before: .patience) : reported
         // Nobody tells the name of a right in a message but its owner.
         right.onInvalidation {}
         #expect(waitUntil { right.identity.name == "owned" && right.identity.pid == child.pid })
@@ -140,7 +140,7 @@ import Testing
         let runtime = PortRuntime(directory: sandbox.path)
         let port = try MachPort(nameServer: runtime.nameServer)
         try runtime.nameServer.register(port, name: "old")
-        let right = try sandbox.names.port(forName: "old")
+        let right = try sandbox.names.port(forName: "old", before: .patience)
         #expect(right.identity.name == "old")
         try runtime.nameServer.register(port, name: "new")
         #expect(waitUntil { right.identity.name == "new" })

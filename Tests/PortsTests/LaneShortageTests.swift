@@ -62,7 +62,7 @@ import Testing
         for number in 0..<40 as Range<UInt32> {
             let runtime = PortRuntime(directory: sandbox.path)
             runtimes.append(runtime)
-            let right = try runtime.nameServer.port(forName: "numbered")
+            let right = try runtime.nameServer.port(forName: "numbered", before: .patience)
             try send((number * 50)..<(number * 50 + 50), to: right)
             #expect(try waitUntil { try own.statistics().received == Int(number * 50 + 50) })
             carriers.insert(right.carrier)

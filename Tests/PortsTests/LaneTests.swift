@@ -215,7 +215,7 @@ private final class Ends {
             queueLimit: queueLimit, byteLimit: byteLimit, messageLimit: messageLimit,
             nameServer: runtimes[0].nameServer)
         try runtimes[0].nameServer.register(port, name: "test")
-        return (port, try runtimes[1].nameServer.port(forName: "test"), runtimes)
+        return (port, try runtimes[1].nameServer.port(forName: "test", before: .patience), runtimes)
     }
 
     @Test func `messages of all kinds come by a lane, and name the kernel's word for their sender`() throws {
@@ -465,7 +465,7 @@ private final class Ends {
         let runtimes = (0..<2).map { _ in PortRuntime(directory: sandbox.path) }
         let port = try MachPort(nameServer: runtimes[0].nameServer)
         try runtimes[0].nameServer.register(port, name: "test")
-        let right = try await runtimes[1].nameServer.port(forName: "test")
+        let right = try await runtimes[1].nameServer.port(forName: "test", before: .patience)
         try await right.send(MachPort.Message(id: 1), before: .patience)
         #expect(right.carrier == .lane)
         let server = try LocalMessagePort(name: "server", nameServer: runtimes[0].nameServer) { _, data in data }
@@ -486,7 +486,7 @@ private final class Ends {
             let (owner, other) = isOwner ? (kept, free) : (free, kept)
             let port = try MachPort(nameServer: owner.nameServer)
             try owner.nameServer.register(port, name: "test")
-            let right = try other.nameServer.port(forName: "test")
+            let right = try other.nameServer.port(forName: "test", before: .patience)
             try right.send(MachPort.Message(id: 7))
             #expect(try port.receive(before: .patience).id == 7)
             #expect(right.carrier == .zeroMQ)
@@ -499,7 +499,7 @@ private final class Ends {
     func `a peer that misuses its own bell stops nobody else's`(_ way: String) throws {
         let (port, right, runtimes) = try port()
         let hostile = PortRuntime(directory: sandbox.path)
-        let bad = try hostile.nameServer.port(forName: "test")
+        let bad = try hostile.nameServer.port(forName: "test", before: .patience)
         try bad.send(MachPort.Message(id: 0))
         try right.send(MachPort.Message(id: 0))
         for _ in 0..<2 { _ = try port.receive(before: .patience) }

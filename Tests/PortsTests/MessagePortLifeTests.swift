@@ -105,7 +105,7 @@ import Testing
         let name = "default \(getpid())"
         try PortNameServer.shared.register(port, name: name)
         #expect(PortNameServer.shared.path == getenv("PORTS_DIRECTORY").map { String(cString: $0) })
-        #expect(try PortNameServer.shared.port(forName: name) == port.sendRight)
+        #expect(try PortNameServer.shared.port(forName: name, before: .patience) == port.sendRight)
         #expect(LocalMessagePort.existing(name) == nil)
         port.invalidate()
         #expect(errorKind { _ = try PortNameServer.shared.port(forName: name) } == "nameNotFound")

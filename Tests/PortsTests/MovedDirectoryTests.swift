@@ -68,7 +68,7 @@ import Testing
         let directory = Movable(sandbox)
         let (one, other) = (PortRuntime(directory: directory.path), PortRuntime(directory: directory.path))
         let port = try register("test", one.nameServer)
-        let right = try other.nameServer.port(forName: "test")
+        let right = try other.nameServer.port(forName: "test", before: .patience)
         right.onInvalidation {}
         func connection() throws -> ControlConnection {
             try #require(try right.channel.connectToOwner(before: .patience))
@@ -148,7 +148,7 @@ import Testing
     @Test func `a port without a name is reached when its directory was removed and made again`() throws {
         let (one, other) = (runtime(), runtime())
         let inbox = try register("inbox", other.nameServer)
-        let right = try one.nameServer.port(forName: "inbox")
+        let right = try one.nameServer.port(forName: "inbox", before: .patience)
         let port = try MachPort(nameServer: one.nameServer)
         func hand() throws -> MachPort.SendRight? {
             try right.send(MachPort.Message([.port(port.sendRight)]), before: .patience)

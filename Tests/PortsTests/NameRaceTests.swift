@@ -43,7 +43,7 @@ import Testing
             let winner = try #require(winners.first)
             let owner = try #require(winner.replyPort)
             #expect(losers.allSatisfy { $0 == winner.sender?.pid })
-            #expect(try sandbox.names.port(forName: "wanted") == owner)
+            #expect(try sandbox.names.port(forName: "wanted", before: .patience) == owner)
             // The name is free again when its owner gives it up, is killed, or ends.
             let index = try #require(runners.firstIndex { $0.right == owner })
             if round % 3 == 0 {

@@ -15,7 +15,7 @@ import Testing
     func `a name leads to its port`(_ name: String) throws {
         let port = try port()
         try names.register(port, name: name)
-        #expect(try names.port(forName: name) == port.sendRight)
+        #expect(try names.port(forName: name, before: .patience) == port.sendRight)
         #expect(try names.names() == [name])
     }
 
@@ -23,8 +23,8 @@ import Testing
         let (one, other) = (try port(), try port())
         try names.register(one, name: "e\u{301}")
         try names.register(other, name: "\u{e9}")
-        #expect(try names.port(forName: "e\u{301}") == one.sendRight)
-        #expect(try names.port(forName: "\u{e9}") == other.sendRight)
+        #expect(try names.port(forName: "e\u{301}", before: .patience) == one.sendRight)
+        #expect(try names.port(forName: "\u{e9}", before: .patience) == other.sendRight)
     }
 
     @Test(arguments: ["", "a\0", String(repeating: "x", count: 256)])
@@ -63,10 +63,10 @@ import Testing
         try names.register(owner, name: "mine")
         #expect(portError { try names.register(other, name: "mine") }?.port?.pid == getpid())
         try names.remove(other, name: "mine")
-        #expect(try names.port(forName: "mine") == owner.sendRight)
+        #expect(try names.port(forName: "mine", before: .patience) == owner.sendRight)
         try names.remove(owner, name: "mine")
         try names.register(other, name: "mine")
-        #expect(try names.port(forName: "mine") == other.sendRight)
+        #expect(try names.port(forName: "mine", before: .patience) == other.sendRight)
     }
 
     @Test func `directories are apart from each other`() throws {
@@ -74,8 +74,8 @@ import Testing
         let (here, there) = (try port(), try port())
         try names.register(here, name: "same")
         try elsewhere.names.register(there, name: "same")
-        #expect(try names.port(forName: "same") == here.sendRight)
-        #expect(try elsewhere.names.port(forName: "same") == there.sendRight)
+        #expect(try names.port(forName: "same", before: .patience) == here.sendRight)
+        #expect(try elsewhere.names.port(forName: "same", before: .patience) == there.sendRight)
         // Giving it up in one leaves the other to be given up with the port.
         try elsewhere.names.register(here, name: "both")
         try names.register(here, name: "both")

@@ -47,7 +47,7 @@ import Testing
             let isFolder = status.st_mode & S_IFMT == S_IFDIR
             #expect(status.st_mode & 0o777 == (isFolder ? 0o700 : 0o600), "\(file)")
         }
-        #expect(try PortNameServer(directory: path).port(forName: "x").isValid)
+        #expect(try PortNameServer(directory: path).port(forName: "x", before: .patience).isValid)
         withExtendedLifetime(child) {}
     }
 
@@ -145,7 +145,7 @@ import Testing
         let longest = PortNameServer(directory: sandbox.file(rest))
         let port = try MachPort(nameServer: longest)
         try longest.register(port, name: "x")
-        #expect(try longest.port(forName: "x") == port.sendRight)
+        #expect(try longest.port(forName: "x", before: .patience) == port.sendRight)
     }
 
     // MARK: What a path leads to
@@ -180,7 +180,7 @@ import Testing
         try sandbox.names.register(port, name: "after")
         #expect(child().wait() == 0)
         #expect(Set(try sandbox.names.names()) == ["before", "after", "test"])
-        #expect(try sandbox.names.port(forName: "before") == port.sendRight)
+        #expect(try sandbox.names.port(forName: "before", before: .patience) == port.sendRight)
         thread.stop()
     }
 
@@ -232,7 +232,7 @@ import Testing
         }
         #expect(try sandbox.names.names() == [])
         let port = try register("planted")
-        #expect(try sandbox.names.port(forName: "planted") == port.sendRight)
+        #expect(try sandbox.names.port(forName: "planted", before: .patience) == port.sendRight)
     }
 
     @Test func `a name whose folder has a file that is not UTF-8 cannot be taken, and holds up no other`() throws {
@@ -341,7 +341,7 @@ import Testing
         port = nil
         try sandbox.plant(entry, as: "kept", of: id)
         port = try register("kept")
-        #expect(try sandbox.names.port(forName: "kept") == port?.sendRight)
+        #expect(try sandbox.names.port(forName: "kept", before: .patience) == port?.sendRight)
     }
 
     @Test func `an entry that cannot be restored at once is restored later`() throws {

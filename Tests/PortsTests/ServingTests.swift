@@ -255,7 +255,7 @@ import Testing
         let senders = (0..<2).map { _ in PortRuntime(directory: sandbox.path) }
         var channels: [SendChannel] = []
         for sender in senders {
-            let right = try await sender.nameServer.port(forName: "finishing")
+            let right = try await sender.nameServer.port(forName: "finishing", before: .patience)
             try await right.send(MachPort.Message(), before: .patience)
             right.onInvalidation {}
             channels.append(right.channel)

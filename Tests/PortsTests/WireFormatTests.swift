@@ -204,7 +204,7 @@ import ZeroMQ
         let port = try MachPort(nameServer: names)
         try names.register(port, name: "test")
         let other = PortRuntime(directory: sandbox.path)
-        let right = try other.nameServer.port(forName: "test")
+        let right = try other.nameServer.port(forName: "test", before: .patience)
         let bad = Shared(0)
         for bytes in [[], [1, 2, 3], [1, 2, 3, 4], Array(rich.dropLast()), [UInt8](repeating: 0xFF, count: 64)] {
             var frame = try ZeroMQFrame(count: bytes.count)

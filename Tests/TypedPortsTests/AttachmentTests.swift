@@ -50,7 +50,7 @@ import TypedPorts
         let port = try MachPort(nameServer: owner.nameServer)
         try owner.nameServer.register(port, name: "test")
         let (order, ports) = try order(sender)
-        try sender.nameServer.port(forName: "test").send(coder.message(order), before: .patience)
+        try sender.nameServer.port(forName: "test", before: .patience).send(coder.message(order), before: .patience)
         let received = try coder.decode(Order.self, from: port.receive(before: .patience))
         #expect(received == order)
         #expect(received.picture.array == Array(0...255))
