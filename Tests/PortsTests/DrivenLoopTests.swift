@@ -60,7 +60,8 @@ import Testing
         }
         #expect(isDone, "\(next.withLock { $0 })")
         #expect(strays.withLock { $0 } == 0)
-        for helper in helpers { helper.join() }
+        // A sender that waits for room goes on, too.
         port.invalidate()
+        for helper in helpers { helper.join() }
     }
 }
