@@ -59,6 +59,25 @@ import Testing
         withExtendedLifetime(runtimes) {}
     }
 
+    @Test func `a runtime that has had workers ends with its last user`() throws {
+        weak var ended: PortRuntime?
+        do {
+            let runtime = PortRuntime(directory: sandbox.path)
+            ended = runtime
+            _ = try runtime.checkInDesk.registeredName(runtime.nameServer)
+            let worker = try WorkerThread.launch(nameServer: runtime.nameServer) { checkIn in
+                let port = try MachPort(nameServer: runtime.nameServer)
+                _ = try checkIn.complete(with: port)
+                try port.schedule(in: .current)
+            }
+            let port = try worker.port
+            worker.thread.stop()
+            worker.thread.join()
+            withExtendedLifetime(port) {}
+        }
+        #expect(waitUntil { ended == nil })
+    }
+
     @Test func `whoever checks in and takes no answer holds up nobody`() throws {
         let name = try sandbox.names.runtime.checkInDesk.registeredName(sandbox.names)
         let desk = try sandbox.names.port(forName: name, before: .patience)

@@ -3,11 +3,12 @@ import RunLoopLocks
 import RunLoops
 
 /// The ports by which the workers of this process check in: one for each registry directory. The housekeeping thread
-/// serves the ports, so workers can check in while the launcher's thread is busy.
+/// serves the ports, so workers can check in while the launcher's thread is busy. No port retains the runtime, which
+/// retains the desk.
 final class CheckInDesk: Sendable {
     private struct State {
         /// By the path of the registry directory.
-        var ports: [String: MachPort] = [:]
+        var ports: [String: Receiver] = [:]
         var expected: [UInt64: CheckInExpectation] = [:]
     }
 
@@ -15,7 +16,7 @@ final class CheckInDesk: Sendable {
 
     func expect(_ expectation: CheckInExpectation, _ nameServer: PortNameServer) throws(PortError) -> CheckIn {
         // Random, so that nobody can guess another worker's number.
-        let checkIn = CheckIn(desk: try port(nameServer).sendRight, number: .random(in: .min ... .max))
+        let checkIn = CheckIn(desk: try right(nameServer), number: .random(in: .min ... .max))
         state.withLock { $0.expected[checkIn.number] = expectation }
         return checkIn
     }
@@ -35,15 +36,22 @@ final class CheckInDesk: Sendable {
         _ port: MachPort.SendRight?, _ nameServer: PortNameServer
     ) throws(PortError) -> MachPort.SendRight {
         if let port { return port }
-        return try self.port(nameServer).sendRight
+        return try right(nameServer)
     }
 
-    private func port(_ nameServer: PortNameServer) throws(PortError) -> MachPort {
+    private func right(_ nameServer: PortNameServer) throws(PortError) -> MachPort.SendRight {
+        MachPort.SendRight(try port(nameServer).channel)
+    }
+
+    private func port(_ nameServer: PortNameServer) throws(PortError) -> Receiver {
         let loop = try nameServer.runtime.housekeeping.loop()
         return try state.withLock { (state) throws(PortError) in
             if let known = state.ports[nameServer.path] { return known }
-            let made = try MachPort(nameServer: nameServer) { [weak self] in self?.checkIn($0) }
-            try made.schedule(in: loop)
+            let handler = MachPort.messageHandler { [weak self] in self?.checkIn($0) }
+            let made = try Receiver(
+                PortLimits(), directoryPath: nameServer.path, nameServer.runtime.receiving,
+                handlers: .init(message: handler))
+            try made.schedule(in: loop, forMode: .default)
             state.ports[nameServer.path] = made
             return made
         }

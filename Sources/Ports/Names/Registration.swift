@@ -8,8 +8,8 @@ extension PortNameServer {
     }
 
     /// Gives an internal port of the library a name that no list of services shows.
-    func registerInternal(_ port: MachPort, name: String) throws(PortError) {
-        try registryDirectory().give(name, to: port.receiver.exposure, isService: false)
+    func registerInternal(_ port: Receiver, name: String) throws(PortError) {
+        try registryDirectory().give(name, to: port.exposure, isService: false)
     }
 
     /// Takes a name from a port of this process. Nothing happens when the port does not have the name.
