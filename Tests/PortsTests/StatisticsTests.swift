@@ -22,6 +22,32 @@ import Testing
         #expect(try right.statistics() == .init(received: 5, waiting: 0))
     }
 
+    @Test func `a runtime that ends while somebody asks leaves nothing behind`() throws {
+        let other = PortRuntime(directory: sandbox.path)
+        let goOn = Latch()
+        defer { goOn.open() }
+        weak var left: Receiver?
+        do {
+            let runtime = PortRuntime(directory: sandbox.path)
+            let port = try MachPort(nameServer: runtime.nameServer)
+            try runtime.nameServer.register(port, name: "it")
+            try other.nameServer.port(forName: "it").send(MachPort.Message(), before: .patience)
+            #expect(waitUntil { runtime.control.watchers(of: port.id.number).count == 1 })
+            // The sender does not answer in time.
+            try other.housekeeping.perform { _ = goOn.wait(until: .patience) }
+            let (receiver, inspector) = (port.receiver, runtime.inspector)
+            left = receiver
+            try runtime.housekeeping.perform {
+                ServiceObservation(receiver, inspector, for: .milliseconds(100)).begin { _ in }
+            }
+            let isAsked = Latch()
+            try runtime.housekeeping.perform { isAsked.open() }
+            #expect(isAsked.wait(until: .patience))
+        }
+        #expect(waitUntil { left == nil })
+        withExtendedLifetime(other) {}
+    }
+
     @Test func `asking makes nobody miss a message`() throws {
         let port = try MachPort()
         let count = Shared(0)

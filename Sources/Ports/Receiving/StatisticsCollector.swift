@@ -54,6 +54,9 @@ final class StatisticsCollector: Sendable {
     /// Takes what waits in a peer's lane to a port. Returns false without a lane.
     func takeLane(of peer: Incarnation, at port: UInt64) -> Bool { ports.port(port)?.takeLane(of: peer) ?? false }
 
+    /// Ends the rounds, whose queries retain those who ask, and by them the runtime's parts.
+    func close() { _ = state.withLock { exchange(&$0.rounds, with: [:]) } }
+
     /// Forgets which senders a port of this runtime has counted.
     func portBecameInvalid(_ port: UInt64) {
         state.withLock { state in for sender in state.counted.keys { state.counted[sender]?.remove(port) } }
