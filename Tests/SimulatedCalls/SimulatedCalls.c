@@ -91,6 +91,7 @@ extern int sim_duplicate(int descriptor);
 extern int sim_unread(int descriptor, bool of_peer);
 extern int sim_memory_descriptor(int descriptor);
 extern int sim_memory_create(int real);
+extern int sim_memory_error(void);
 extern void sim_memory_mapped(void *start, unsigned long size);
 extern bool sim_memory_unmapped(void *start);
 extern int sim_socket(int type);
@@ -120,6 +121,8 @@ extern int sim_kill(int pid, int signal);
 extern int sim_pidfd(int pid);
 extern int sim_thread_exists(int thread);
 extern uint64_t sim_now(void);
+// What the clock on the wall shows more.
+extern uint64_t sim_wall_clock(void);
 extern uint64_t sim_random(void);
 extern void sim_sleep(uint64_t nanoseconds);
 extern void sim_yield(void);
@@ -127,6 +130,7 @@ extern int sim_futex_wait(const uint32_t *word, uint32_t value, int64_t deadline
 extern int sim_futex_wake(const uint32_t *word, int count);
 extern int sim_thread_create(uint64_t *thread, void *(*body)(void *), void *argument);
 extern void *sim_thread_join(uint64_t thread);
+extern void sim_thread_name(const char *name);
 
 static int result_of(int result) {
     if (result >= 0) return result;
@@ -180,6 +184,15 @@ ssize_t write(int descriptor, const void *bytes, size_t size) {
 ssize_t pread(int descriptor, void *bytes, size_t size, off_t offset) {
     if (is_simulated(descriptor)) descriptor = sim_memory_descriptor(descriptor);
     return RAW(SYS_pread64, descriptor, bytes, size, offset);
+}
+
+ssize_t pwrite(int descriptor, const void *bytes, size_t size, off_t offset) {
+    if (is_simulated(descriptor)) {
+        int error = sim_memory_error();
+        if (error < 0) return result_of(error);
+        descriptor = sim_memory_descriptor(descriptor);
+    }
+    return RAW(SYS_pwrite64, descriptor, bytes, size, offset);
 }
 
 int fstatat(int folder, const char *restrict path, struct stat *restrict status, int flags) {
@@ -251,7 +264,11 @@ int flock(int descriptor, int operation) {
     return is_simulated(descriptor) ? 0 : (int)RAW(SYS_flock, descriptor, operation);
 }
 int ftruncate(int descriptor, off_t size) {
-    if (is_simulated(descriptor)) descriptor = sim_memory_descriptor(descriptor);
+    if (is_simulated(descriptor)) {
+        int error = sim_memory_error();
+        if (error < 0) return result_of(error);
+        descriptor = sim_memory_descriptor(descriptor);
+    }
     return (int)RAW(SYS_ftruncate, descriptor, size);
 }
 
@@ -329,7 +346,8 @@ int ioctl(int descriptor, unsigned long request, ...) {
 }
 int getrlimit(__rlimit_resource_t resource, struct rlimit *limit) {
     int result = (int)RAW(SYS_prlimit64, 0, resource, NULL, limit);
-    if (is_on && result == 0 && resource == RLIMIT_NOFILE) limit->rlim_cur = limit->rlim_max = sim_limit(resource);
+    if (is_on && result == 0 && (resource == RLIMIT_NOFILE || resource == RLIMIT_AS || resource == RLIMIT_FSIZE))
+        limit->rlim_cur = limit->rlim_max = sim_limit(resource);
     return result;
 }
 int setrlimit(__rlimit_resource_t resource, const struct rlimit *limit) {
@@ -380,10 +398,16 @@ int memfd_create(const char *name, unsigned flags) {
 }
 void *mmap(void *start, size_t size, int protection, int flags, int descriptor, off_t offset) {
     bool is_ours = is_on && is_simulated(descriptor);
+    if (is_ours && result_of(sim_memory_error()) < 0) return MAP_FAILED;
     if (is_ours) descriptor = sim_memory_descriptor(descriptor);
     void *mapped = (void *)RAW(SYS_mmap, start, size, protection, flags, descriptor, offset);
     if (is_ours && mapped != MAP_FAILED) sim_memory_mapped(mapped, size);
     return mapped;
+}
+int madvise(void *start, size_t size, int advice) {
+    const int populate_write = 23;
+    if (is_on && advice == populate_write && result_of(sim_memory_error()) < 0) return -1;
+    return (int)RAW(SYS_madvise, start, size, advice);
 }
 int munmap(void *start, size_t size) {
     if (is_on) sim_memory_unmapped(start);
@@ -502,7 +526,7 @@ int kill(pid_t pid, int signal) {
 int clock_gettime(clockid_t clock, struct timespec *now) {
     if (!is_on) return (int)RAW(SYS_clock_gettime, clock, now);
     uint64_t nanoseconds = sim_now();
-    if (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE) nanoseconds += 1700000000ull * 1000000000;
+    if (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE) nanoseconds += sim_wall_clock();
     now->tv_sec = (time_t)(nanoseconds / 1000000000);
     now->tv_nsec = (long)(nanoseconds % 1000000000);
     return 0;
@@ -643,6 +667,14 @@ int pthread_detach(pthread_t thread) {
     return is_on ? 0 : next(thread);
 }
 
+int pthread_setname_np(pthread_t thread, const char *name) {
+    static int (*next)(pthread_t, const char *);
+    if (!next) next = (int (*)(pthread_t, const char *))dlsym(RTLD_NEXT, "pthread_setname_np");
+    if (!is_on) return next(thread, name);
+    sim_thread_name(name);
+    return 0;
+}
+
 // A thread may wait in a simulated call while it holds a lock of the C library.
 int pthread_mutex_lock(pthread_mutex_t *mutex) {
     static int (*next)(pthread_mutex_t *);
@@ -651,7 +683,7 @@ int pthread_mutex_lock(pthread_mutex_t *mutex) {
     return 0;
 }
 
-// MARK: Tasks
+// MARK: Tasks and queues
 
 #define SWIFT_CC __attribute__((swiftcall))
 typedef SWIFT_CC void (*enqueue_original)(void *job);
@@ -668,6 +700,92 @@ void simulated_tasks_begin(void) {
     swift_task_enqueueMainExecutor_hook = enqueue;
 }
 void simulated_job_run(void *job) { swift_job_run(job, NULL, NULL); }
+
+// The queues of Dispatch. Its threads would be those of all processes.
+extern void *_Block_copy(const void *block);
+extern void _Block_release(const void *block);
+extern void sim_dispatch(void *queue, void *block, uint64_t time);
+extern void sim_perform(void (*function)(void *), void *context, uint64_t time);
+
+// Without the bit of the clock: all clocks of a machine but the one on the wall show the same time.
+static uint64_t dispatch_time_of(uint64_t time) { return time & ~(1ull << 63); }
+
+void dispatch_async(void *queue, void *block) {
+    static void (*next)(void *, void *);
+    if (!next) next = (void (*)(void *, void *))dlsym(RTLD_NEXT, "dispatch_async");
+    if (is_on) sim_dispatch(queue, _Block_copy(block), 0); else next(queue, block);
+}
+void dispatch_after(uint64_t time, void *queue, void *block) {
+    static void (*next)(uint64_t, void *, void *);
+    if (!next) next = (void (*)(uint64_t, void *, void *))dlsym(RTLD_NEXT, "dispatch_after");
+    if (is_on) sim_dispatch(queue, _Block_copy(block), dispatch_time_of(time)); else next(time, queue, block);
+}
+// Swift's tasks sleep by these.
+void dispatch_async_f(void *queue, void *context, void (*function)(void *)) {
+    static void (*next)(void *, void *, void (*)(void *));
+    if (!next) next = (void (*)(void *, void *, void (*)(void *)))dlsym(RTLD_NEXT, "dispatch_async_f");
+    if (is_on) sim_perform(function, context, 0); else next(queue, context, function);
+}
+void dispatch_after_f(uint64_t time, void *queue, void *context, void (*function)(void *)) {
+    static void (*next)(uint64_t, void *, void *, void (*)(void *));
+    if (!next) next = (void (*)(uint64_t, void *, void *, void (*)(void *)))dlsym(RTLD_NEXT, "dispatch_after_f");
+    if (is_on) sim_perform(function, context, dispatch_time_of(time)); else next(time, queue, context, function);
+}
+// A task that sleeps with a tolerance has a source.
+struct timer { uint64_t mark, time; void *context; void (*function)(void *); };
+static const uint64_t timer_mark = 0x5117ab1e5117ab1e;
+static struct timer *timer_of(void *object) {
+    struct timer *timer = object;
+    return timer && timer->mark == timer_mark ? timer : NULL;
+}
+void *dispatch_source_create(const void *type, uintptr_t handle, uintptr_t mask, void *queue) {
+    static void *(*next)(const void *, uintptr_t, uintptr_t, void *);
+    if (!next) next = (void *(*)(const void *, uintptr_t, uintptr_t, void *))dlsym(RTLD_NEXT, "dispatch_source_create");
+    if (!is_on) return next(type, handle, mask, queue);
+    struct timer *made = calloc(1, sizeof *made);
+    made->mark = timer_mark;
+    return made;
+}
+void dispatch_source_set_timer(void *source, uint64_t time, uint64_t interval, uint64_t leeway) {
+    static void (*next)(void *, uint64_t, uint64_t, uint64_t);
+    if (!next) next = (void (*)(void *, uint64_t, uint64_t, uint64_t))dlsym(RTLD_NEXT, "dispatch_source_set_timer");
+    struct timer *timer = timer_of(source);
+    if (timer) timer->time = time; else next(source, time, interval, leeway);
+}
+void dispatch_source_set_event_handler_f(void *source, void (*function)(void *)) {
+    static void (*next)(void *, void (*)(void *));
+    if (!next) next = (void (*)(void *, void (*)(void *)))dlsym(RTLD_NEXT, "dispatch_source_set_event_handler_f");
+    struct timer *timer = timer_of(source);
+    if (timer) timer->function = function; else next(source, function);
+}
+void dispatch_set_context(void *object, void *context) {
+    static void (*next)(void *, void *);
+    if (!next) next = (void (*)(void *, void *))dlsym(RTLD_NEXT, "dispatch_set_context");
+    struct timer *timer = timer_of(object);
+    if (timer) timer->context = context; else next(object, context);
+}
+void dispatch_activate(void *object) {
+    static void (*next)(void *);
+    if (!next) next = (void (*)(void *))dlsym(RTLD_NEXT, "dispatch_activate");
+    struct timer *timer = timer_of(object);
+    if (timer) sim_perform(timer->function, timer->context, dispatch_time_of(timer->time)); else next(object);
+}
+void dispatch_queue_set_width(void *queue, long width) {
+    static void (*next)(void *, long);
+    if (!next) next = (void (*)(void *, long))dlsym(RTLD_NEXT, "dispatch_queue_set_width");
+    if (!is_on) next(queue, width);
+}
+void dispatch_release(void *object) {
+    static void (*next)(void *);
+    if (!next) next = (void (*)(void *))dlsym(RTLD_NEXT, "dispatch_release");
+    if (timer_of(object)) free(object); else next(object);
+}
+
+void simulated_block_run(void *block) {
+    struct block { void *class; int flags, reserved; void (*invoke)(void *); };
+    ((struct block *)block)->invoke(block);
+    _Block_release(block);
+}
 
 // MARK: The simulator's own process
 

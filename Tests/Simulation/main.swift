@@ -57,6 +57,8 @@ struct Options {
 
 /// Plays a machine, and ends the process: with 0 if all promises were kept.
 func play(_ seed: UInt64, _ options: Options, _ detail: Story.Detail, faults: UnsafeMutablePointer<Int64>) -> Never {
+    let level: Logger.Level = seed % 4 == 0 ? .trace : .info
+    LoggingSystem.bootstrap { _ in SimulatedLog(logLevel: level, isPrinted: detail == .all) }
     simulated_tasks_begin()
     machine = Machine(seed: seed, story: Story(detail), skippedFaults: options.skipped)
     machine.faultCount = faults
@@ -135,7 +137,6 @@ guard let options = Options(CommandLine.arguments.dropFirst()) else {
 // The addresses of objects, and the order of sets with them, are the same in each run.
 guard simulated_fix_addresses(CommandLine.unsafeArgv) else { exit(70) }
 simulated_set_up_output()
-if !options.tells { LoggingSystem.bootstrap { _ in SwiftLogNoOpLogHandler() } }
 if options.shrinks { exit(shrink(options.seeds.lowerBound, options)) }
 
 let jobs = min(options.jobs, options.seeds.count)

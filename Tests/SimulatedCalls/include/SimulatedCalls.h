@@ -39,6 +39,8 @@ void simulated_memory_detach(void *start, uint64_t size);
 // Swift's tasks.
 void simulated_tasks_begin(void);
 void simulated_job_run(void *job);
+// A block that a queue of Dispatch was given. It is released after that.
+void simulated_block_run(void *block);
 
 // Makes addresses the same in each run. Returns false when the program has to be executed again for that, and could not.
 bool simulated_fix_addresses(char *const arguments[]);

@@ -216,7 +216,13 @@ func unread(_ descriptor: Int32, _ ofPeer: Bool) -> Int32 {
 }
 
 @_cdecl("sim_limit")
-func limit(_ resource: Int32) -> UInt64 { process.end }
+func limit(_ resource: Int32) -> UInt64 {
+    switch resource {
+    case Int32(RLIMIT_NOFILE.rawValue): process.end
+    case Int32(RLIMIT_AS.rawValue): process.memoryLimit
+    default: process.fileLimit
+    }
+}
 
 @_cdecl("sim_epoll_create")
 func makeEpoll() -> Int32 {
@@ -295,6 +301,9 @@ func createMemory(_ real: Int32) -> Int32 {
     if let error = machine.error(.descriptor) { return error }
     return process.add(MemoryFile(real))
 }
+
+@_cdecl("sim_memory_error")
+func memoryError() -> Int32 { machine.error(.memory) ?? 0 }
 
 @_cdecl("sim_memory_mapped")
 func memoryWasMapped(_ start: UnsafeMutableRawPointer, _ size: UInt) { process.mapped(start, Int(size)) }
@@ -458,6 +467,9 @@ func makeProcessFile(_ pid: Int32) -> Int32 {
 @_cdecl("sim_now")
 func now() -> UInt64 { machine.now }
 
+@_cdecl("sim_wall_clock")
+func wallClock() -> UInt64 { machine.wallClock }
+
 @_cdecl("sim_random")
 func random() -> UInt64 { machine.chance.next() }
 
@@ -494,5 +506,21 @@ func createThread(
 @_cdecl("sim_thread_join")
 func joinThread(_ number: UInt64) -> UnsafeMutableRawPointer? { machine.join(Int(number)) }
 
+@_cdecl("sim_thread_name")
+func nameThread(_ name: UnsafePointer<CChar>) { machine.current.name = text(name) }
+
 @_cdecl("sim_enqueue")
-func enqueue(_ job: UnsafeMutableRawPointer) { process.enqueue(job) }
+func enqueue(_ job: UnsafeMutableRawPointer) { process.enqueue(.task(job)) }
+
+@_cdecl("sim_perform")
+func perform(
+    _ function: @escaping @convention(c) (UnsafeMutableRawPointer?) -> Void, _ context: UnsafeMutableRawPointer?,
+    _ time: UInt64
+) {
+    process.enqueue(.call(function, context), at: time)
+}
+
+@_cdecl("sim_dispatch")
+func dispatch(_ queue: UnsafeMutableRawPointer, _ block: UnsafeMutableRawPointer, _ time: UInt64) {
+    process.dispatch(block, on: queue, at: time)
+}

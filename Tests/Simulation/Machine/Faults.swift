@@ -3,7 +3,7 @@ import Glibc
 /// The faults that a seed chooses. Each has a number, so that a run without some of them shows which ones matter.
 struct Faults {
     /// Kinds of calls that may fail.
-    enum Call { case make, open, descriptor, accept, send }
+    enum Call { case make, open, descriptor, memory, accept, send }
 
     enum Action {
         case stop(Process, nanoseconds: UInt64)
@@ -16,6 +16,10 @@ struct Faults {
         case removeEntry
         /// Somebody removes the registry directory with all that is in it.
         case removeDirectory
+        /// Somebody moves the registry directory away for a while.
+        case moveDirectory(nanoseconds: UInt64)
+        /// Somebody sets the clock on the wall.
+        case setClock(seconds: Int)
         /// The machine does nothing for a while.
         case sleep(nanoseconds: UInt64)
     }
@@ -76,6 +80,10 @@ struct Faults {
         }
         guard others.comes(), let victim = victim(process, &others.chance) else { return nil }
         if others.chance.oneIn(30) { return .removeDirectory }
+        if others.chance.oneIn(30) {
+            return .moveDirectory(nanoseconds: UInt64(others.chance.below(3_000)) * 1_000_000)
+        }
+        if others.chance.oneIn(30) { return .setClock(seconds: others.chance.number(in: -100_000...100_000)) }
         return switch others.chance.below(8) {
         case 0...2: .cut(victim)
         case 3...5: .fork(victim, nanoseconds: UInt64(others.chance.below(200)) * 1_000_000)
@@ -97,6 +105,7 @@ struct Faults {
             switch call {
             case .make: errors.chance.pick([ENOSPC, EMFILE, EACCES])
             case .open, .descriptor, .accept: EMFILE
+            case .memory: errors.chance.pick([ENOMEM, ENOSPC])
             case .send: errors.chance.pick([ENOBUFS, EAGAIN, EINTR])
             }
         count += 1

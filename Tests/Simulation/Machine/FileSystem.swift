@@ -141,7 +141,7 @@ final class FileSystem {
 
     func add(_ node: Node, to folder: Node, _ name: String) {
         folder.children[name] = node
-        node.time = Int(machine.now / 1_000_000_000)
+        node.time = Int((machine.now + machine.wallClock) / 1_000_000_000)
         folder.tell(UInt32(IN_CREATE) | (node.kind == .folder ? UInt32(IN_ISDIR) : 0), name)
     }
 
@@ -222,6 +222,7 @@ final class FileSystem {
             let fields = ["\(letter)", "1", "1", "1", "0", "-1", "\(flags)"] + [String](repeating: "0", count: 12)
             return "\(process.pid) (\(process.name)) "
                 + (fields + ["\(process.startTime)", "0"]).joined(separator: " ")
+        case "statm": return "1000 500 100 10 0 400 0\n"
         case "comm": return process.name + "\n"
         case "status": return "Name:\t\(process.name)\nNSpid:\t\(process.pid)\n"
         default: return nil

@@ -16,6 +16,8 @@ final class Machine {
     private(set) var current: Thread
     /// The time for which the machine has done nothing.
     private(set) var slept: UInt64 = 0
+    /// The time that the clock on the wall is ahead of ``now``.
+    private(set) var wallClock: UInt64 = 1_700_000_000_000_000_000
     /// The decisions who goes on.
     private(set) var steps = 0
     let files = FileSystem()
@@ -91,6 +93,7 @@ final class Machine {
     /// Removes the entry of a name. The scenario knows where entries are.
     var entryRemover: () -> Void = {}
     var directoryRemover: () -> Void = {}
+    var directoryMover: (_ nanoseconds: UInt64) -> Void = { _ in }
 
     func perform(after nanoseconds: UInt64, _ act: @escaping () -> Void) { events.append((now + nanoseconds, act)) }
 
@@ -146,6 +149,14 @@ final class Machine {
         case .removeDirectory:
             story.note(fault: number, self) { "somebody removes the registry directory" }
             directoryRemover()
+        case .moveDirectory(let nanoseconds):
+            story.note(fault: number, self) {
+                "somebody moves the registry directory away for \(nanoseconds / 1_000_000) ms"
+            }
+            directoryMover(nanoseconds)
+        case .setClock(let seconds):
+            story.note(fault: number, self) { "somebody sets the clock by \(seconds) s" }
+            wallClock &+= UInt64(bitPattern: Int64(seconds) * 1_000_000_000)
         case .sleep(let nanoseconds):
             story.note(fault: number, self) { "the machine does nothing for \(nanoseconds / 1_000_000_000) s" }
             now += nanoseconds

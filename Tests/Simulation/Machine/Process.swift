@@ -24,7 +24,11 @@ final class Process: CustomStringConvertible {
     var limit = 1024
     private let first: Int32
     private var memories: [UnsafeMutableRawPointer: Int] = [:]
-    private var jobs: [UnsafeMutableRawPointer] = []
+    /// The address space, and the largest file, in bytes. The size of lanes depends on both.
+    var (memoryLimit, fileLimit) = (UInt64.max, UInt64.max)
+    private var jobs: [Job] = []
+    /// The blocks of a queue of Dispatch, of which one runs at a time. The first may be running.
+    private var queues: [UnsafeMutableRawPointer: [UnsafeMutableRawPointer]] = [:]
     private var workers = 0
     private var idleWorkers = 0
     /// Changes with each job.
@@ -93,9 +97,17 @@ final class Process: CustomStringConvertible {
         memories = [:]
     }
 
-    // MARK: Tasks
+    // MARK: Tasks and queues
 
-    func enqueue(_ job: UnsafeMutableRawPointer) {
+    enum Job {
+        case task(UnsafeMutableRawPointer)
+        /// A function, and its argument.
+        case call(@convention(c) (UnsafeMutableRawPointer?) -> Void, UnsafeMutableRawPointer?)
+        /// The first block of a queue.
+        case block(of: UnsafeMutableRawPointer)
+    }
+
+    func enqueue(_ job: Job) {
         jobs.append(job)
         work.noteChange()
         guard idleWorkers == 0, workers < 2 else { return }
@@ -105,12 +117,35 @@ final class Process: CustomStringConvertible {
         }
     }
 
+    func enqueue(_ job: Job, at time: UInt64) {
+        guard time > machine.now else { return enqueue(job) }
+        machine.perform(after: time - machine.now) { [self] in if !isDead { enqueue(job) } }
+    }
+
+    func dispatch(_ block: UnsafeMutableRawPointer, on queue: UnsafeMutableRawPointer, at time: UInt64) {
+        if time > machine.now {
+            return machine.perform(after: time - machine.now) { [self] in
+                if !isDead { dispatch(block, on: queue, at: 0) }
+            }
+        }
+        queues[queue, default: []].append(block)
+        if queues[queue]?.count == 1 { enqueue(.block(of: queue)) }
+    }
+
     @inline(never)
     private func runNextJob() {
         idleWorkers += 1
         _ = machine.wait(until: nil, for: [work]) { [self] in !jobs.isEmpty }
         idleWorkers -= 1
         if jobs.isEmpty { return }
-        simulated_job_run(jobs.remove(at: machine.chance.below(min(jobs.count, 3))))
+        switch jobs.remove(at: machine.chance.below(min(jobs.count, 3))) {
+        case .task(let task): simulated_job_run(task)
+        case .call(let function, let context): function(context)
+        case .block(let queue):
+            guard let block = queues[queue]?.first else { return }
+            simulated_block_run(block)
+            queues[queue]?.removeFirst()
+            if queues[queue]?.isEmpty == true { queues[queue] = nil } else { enqueue(.block(of: queue)) }
+        }
     }
 }

@@ -12,7 +12,7 @@ final class Thread {
 
     let process: Process
     let number: Int
-    let name: String
+    var name: String
     let carrier: Carrier
     /// Nil for a thread that can go on.
     private(set) var wait: Wait?

@@ -7,9 +7,11 @@ import CRunLoopShims
 final class HostileProgram: @unchecked Sendable {
     // Sound: only the thread that has the baton runs.
 
-    private let process: Process
+    let process: Process
     private let scenario: Scenario
     private var sockets: [ControlSocket] = []
+    private var lanes: [HostileLane] = []
+    private(set) var owner: HostileOwner?
 
     init(_ process: Process, _ scenario: Scenario) { (self.process, self.scenario) = (process, scenario) }
 
@@ -19,9 +21,12 @@ final class HostileProgram: @unchecked Sendable {
         machine.makeThread(process, "hostile") { [self] in
             while !scenario.isClosing {
                 attack()
+                if owner == nil, below(4) == 0 { owner = HostileOwner() }
+                owner?.act()
+                if below(2) == 0, !lanes.isEmpty { lanes[below(lanes.count)].attack() }
                 simulatedPause(below(200))
             }
-            sockets = []
+            (sockets, lanes, owner) = ([], [], nil)
             machine.exit(process)
         }
     }
@@ -42,10 +47,37 @@ final class HostileProgram: @unchecked Sendable {
             _ = socket.send(hello)
         default:
             _ = socket.send(hello)
-            for _ in 0...below(5) { sendNonsense(by: socket) }
+            if below(2) == 0 { openLane(by: socket) } else { for _ in 0...below(5) { sendNonsense(by: socket) } }
         }
         sockets.append(socket)
         if sockets.count > 8 { sockets.remove(at: below(sockets.count)) }
+    }
+
+    /// Asks for a lane to a port.
+    private func openLane(by socket: ControlSocket) {
+        let port = UInt64(1 + below(8))
+        guard socket.send(.wantsLane(port, question: 1)) else { return }
+        for _ in 0..<20 {
+            simulatedPause(1)
+            let lane: HostileLane? = withUnsafeTemporaryAllocation(
+                byteCount: ControlMessage.largestSize, alignment: 8
+            ) { buffer in
+                var descriptors: [OwnedDescriptor] = []
+                _ = socket.receive(into: buffer, &descriptors)
+                return HostileLane(descriptors)
+            }
+            guard let lane else { continue }
+            lanes.append(lane)
+            if lanes.count > 4 { lanes.removeFirst() }
+            for _ in 0...below(10) { lane.attack() }
+            // Memory for a message that the lane may announce.
+            if below(2) == 0 {
+                let memory = OwnedDescriptor(crl_memory_make(UInt64(below(10_000))))
+                _ = socket.send(.memory(port, number: UInt64(below(10))), [memory])
+            }
+            if below(4) == 0 { _ = socket.send(.laneClosed(port, question: 1)) }
+            return
+        }
     }
 
     private func sendBytes(by socket: ControlSocket) {
@@ -57,7 +89,7 @@ final class HostileProgram: @unchecked Sendable {
     private func sendNonsense(by socket: ControlSocket) {
         let (port, number) = (UInt64(below(6)), machine.chance.next())
         let message: ControlMessage =
-            switch below(12) {
+            switch below(15) {
             case 0: .watch(port)
             case 1: .invalidated(port)
             case 2: .unanswered(number)
@@ -69,6 +101,9 @@ final class HostileProgram: @unchecked Sendable {
             case 8: .drained(port, probe: number)
             case 9: .finishing(port)
             case 10: .finished(port)
+            case 11: .named(port, "no \(number)")
+            case 12: .probed(port)
+            case 13: .noLane(port, question: number)
             default: .wantsLane(port, question: number)
             }
         if below(6) == 0 { sendBytes(by: socket) } else { _ = socket.send(message) }

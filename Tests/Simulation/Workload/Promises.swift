@@ -10,7 +10,8 @@ final class Promises {
         let flow: Flow
         var begun: UInt32 = 0
         var isInCall = false
-        var accepted: [UInt32: Bool] = [:]
+        /// For each message whether it is in the receiver's memory, and its size.
+        var accepted: [UInt32: (isKept: Bool, size: Int)] = [:]
         var received: UInt32 = 0
         /// Whether the sender was told that messages were lost.
         var isLossTold = false
@@ -22,37 +23,28 @@ final class Promises {
 
     /// The messages of one process to one port.
     final class Flow {
-        /// The messages that have a place in the lane, as far as the programs know.
-        var waiting = 0
+        /// The messages that have a place in the lane, as far as the programs know, and their bytes.
+        var (waiting, bytes) = (0, 0)
     }
 
     final class PortFacts {
         let owner: Process
         let queueLimit: Int
+        let byteLimit: Int?
         let isValid: () -> Bool
+        /// The messages of programs that were taken from the port.
+        var taken = 0
         /// Whether the owner has begun to end the port.
         var isEnding = false
         /// When the owner's call that ends the port has returned.
         var endTime: UInt64?
 
-        init(_ owner: Process, _ queueLimit: Int, _ isValid: @escaping () -> Bool) {
-            (self.owner, self.queueLimit, self.isValid) = (owner, queueLimit, isValid)
+        init(_ owner: Process, _ queueLimit: Int, _ byteLimit: Int?, _ isValid: @escaping () -> Bool) {
+            (self.owner, self.queueLimit, self.byteLimit, self.isValid) = (owner, queueLimit, byteLimit, isValid)
         }
 
         func wasOver(at time: UInt64) -> Bool { [endTime, owner.endTime].contains { $0.map { $0 < time } ?? false } }
         var isAlive: Bool { !owner.isDead && !isEnding && isValid() }
-    }
-
-    struct Request {
-        let asker: Process
-        /// Whether the asker waits until there is an outcome.
-        let isPatient: Bool
-        var handled = 0
-        /// The process that has sent the reply.
-        var replier: Process?
-        /// Whether the reply was with its asker when the call returned.
-        var isKept = false
-        var isOver = false
     }
 
     private var lines: [Line] = []
@@ -61,9 +53,15 @@ final class Promises {
     private var holders: [String: PortID] = [:]
     /// The owners of the names whose folders somebody has removed.
     private var formerHolders: [String: PortID] = [:]
-    private var requests: [Request] = []
+    let requests = RequestPromises()
     private var watches: [(watcher: Process, port: PortID, isTold: Bool)] = []
-    private(set) var counts = Counts()
+    private var noted = Counts()
+
+    var counts: Counts {
+        var counts = noted
+        (counts.requests, counts.replies) = (requests.count, requests.replyCount)
+        return counts
+    }
 
     struct Counts: CustomStringConvertible {
         var sent = 0
@@ -81,14 +79,25 @@ final class Promises {
         }
     }
 
-    func noteRestart() { counts.restarts += 1 }
-    func noteStream() { counts.streams += 1 }
+    func noteRestart() { noted.restarts += 1 }
+    func noteStream() { noted.streams += 1 }
 
     // MARK: Ports and names
 
-    func made(_ port: PortID, by owner: Process, queueLimit: Int, isValid: @escaping () -> Bool) {
+    func made(
+        _ port: PortID, by owner: Process, queueLimit: Int, byteLimit: Int? = nil, isValid: @escaping () -> Bool
+    ) {
         machine.story.tell(machine) { "makes port \(port.number)" }
-        ports[port] = PortFacts(owner, queueLimit, isValid)
+        ports[port] = PortFacts(owner, queueLimit, byteLimit, isValid)
+    }
+
+    /// The messages of programs that were taken from a port.
+    func takenCount(at port: PortID) -> Int? { ports[port]?.taken }
+
+    /// The messages of programs that were sent to a port, or are being sent; nil for a port of requests.
+    func begunCount(at port: PortID) -> Int? {
+        let found = lines.filter { $0.port == port }
+        return found.isEmpty ? nil : found.reduce(0) { $0 + Int($1.begun) }
     }
 
     func ends(_ port: PortID) {
@@ -137,7 +146,7 @@ final class Promises {
     }
 
     func took(_ name: String, _ port: PortID) {
-        counts.names += 1
+        noted.names += 1
         machine.story.tell(machine) { "has the name \(name) for port \(port.number)" }
         if let holder = holders[name], holder != port, let facts = ports[holder], facts.isAlive {
             machine.fail("\(name) has two live owners: \(facts.owner) and \(machine.current.process)")
@@ -178,7 +187,7 @@ final class Promises {
     }
 
     func isTold(_ watch: Int) {
-        counts.deaths += 1
+        noted.deaths += 1
         machine.story.tell(machine) {
             "is told the end of port \(watches[watch].port.number) of \(owner(watches[watch].port))"
         }
@@ -217,18 +226,23 @@ final class Promises {
     }
 
     /// - Parameter isKept: Whether the message is in the receiver's memory.
-    func accepted(_ number: UInt32, of line: Line, isKept: Bool) {
+    func accepted(_ number: UInt32, of line: Line, size: Int, isKept: Bool) {
         line.isInCall = false
-        line.accepted[number] = isKept
+        line.accepted[number] = (isKept, size)
         machine.story.tell(machine) {
             "has sent message \(number) of line \(line.number) to \(owner(line.port))\(isKept ? ", which is kept" : "")"
         }
-        counts.sent += 1
+        noted.sent += 1
         guard isKept, number > line.received else { return }
         line.flow.waiting += 1
+        line.flow.bytes += size
+        guard let port = ports[line.port] else { return }
         // The receiver has one more in hand.
-        if let limit = ports[line.port]?.queueLimit, line.flow.waiting > limit + 1 {
-            machine.fail("\(line.flow.waiting) messages of \(line.sender) wait at a port for \(limit)")
+        if line.flow.waiting > port.queueLimit + 1 {
+            machine.fail("\(line.flow.waiting) messages of \(line.sender) wait at a port for \(port.queueLimit)")
+        }
+        if let limit = port.byteLimit, line.flow.bytes > 2 * limit {
+            machine.fail("\(line.flow.bytes) bytes of \(line.sender) wait at a port for \(limit)")
         }
     }
 
@@ -240,7 +254,7 @@ final class Promises {
     }
 
     func received(_ lineNumber: UInt32, _ number: UInt32, at port: PortID, from pid: Int32?) {
-        counts.received += 1
+        noted.received += 1
         guard Int(lineNumber) < lines.count else { machine.fail("a message came that nobody has sent") }
         let line = lines[Int(lineNumber)]
         if line.port != port { machine.fail("a message came to another port than it was sent to") }
@@ -252,7 +266,12 @@ final class Promises {
         if !line.isLossTold, let lost = (line.received + 1..<number).first(where: { line.accepted[$0] != nil }) {
             machine.fail("message \(lost) of \(line.sender) was lost, and \(number) came")
         }
-        line.flow.waiting -= line.accepted.count { $0.value && $0.key > line.received && $0.key <= number }
+        for taken in line.received + 1...number {
+            guard let message = line.accepted[taken], message.isKept else { continue }
+            line.flow.waiting -= 1
+            line.flow.bytes -= message.size
+        }
+        ports[port]?.taken += 1
         machine.story.tell(machine) { "takes message \(number) of line \(lineNumber)" }
         line.received = number
     }
@@ -265,7 +284,7 @@ final class Promises {
     func missing(_ begun: [UInt32]) -> [String] {
         zip(lines, begun).compactMap { line, begun in
             guard let facts = ports[line.port], facts.isAlive, !line.isLossTold else { return nil }
-            let due = line.accepted.filter { $0.key <= begun && ($0.value || !line.sender.isDead) }
+            let due = line.accepted.filter { $0.key <= begun && ($0.value.isKept || !line.sender.isDead) }
             guard let last = due.keys.max(), last > line.received else { return nil }
             return "message \(last) of \(line.sender) to \(facts.owner) has not come, \(line.received) was the last"
         }
@@ -275,62 +294,10 @@ final class Promises {
     /// - Parameter begun: The last message of each line that counts.
     func unended(_ begun: [UInt32]) -> [String] {
         zip(lines, begun).compactMap { line, begun in
-            guard line.isInCall, line.begun == begun, !line.sender.isDead else { return nil }
-            return "message \(begun) of \(line.sender) to \(ports[line.port].map { "\($0.owner)" } ?? "?") is not sent"
-        }
-    }
-
-    // MARK: Requests
-
-    func asking(isPatient: Bool) -> UInt32 {
-        counts.requests += 1
-        machine.story.tell(machine) { "asks with request \(requests.count)" }
-        requests.append(Request(asker: machine.current.process, isPatient: isPatient))
-        return UInt32(requests.count - 1)
-    }
-
-    var lastRequest: Int { requests.count - 1 }
-
-    /// The patient askers that have no outcome of their requests.
-    /// - Parameter last: The last request that counts.
-    func unended(until last: Int) -> [String] {
-        requests.indices.prefix(last + 1).compactMap { number in
-            let request = requests[number]
-            guard request.isPatient, !request.isOver, !request.asker.isDead else { return nil }
-            return "request \(number) of \(request.asker) has no outcome"
-        }
-    }
-
-    func handling(_ request: UInt32) {
-        machine.story.tell(machine) { "handles request \(request)" }
-        requests[Int(request)].handled += 1
-        if requests[Int(request)].handled > 1 { machine.fail("request \(request) was handled twice") }
-    }
-
-    /// - Parameter isKept: Whether the reply was sent by a lane. Others may end with their sender.
-    func replied(_ request: UInt32, isKept: Bool) {
-        machine.story.tell(machine) { "has replied to request \(request)" }
-        requests[Int(request)].replier = machine.current.process
-        requests[Int(request)].isKept = isKept
-    }
-
-    func answered(_ request: UInt32, _ reply: [UInt8]?) {
-        if reply != withUnsafeBytes(of: request, Array.init) {
-            machine.fail("request \(request) has the reply to another")
-        }
-        ended(request, isAnswered: true, isTimeout: false, "")
-    }
-
-    func ended(_ request: UInt32, isAnswered: Bool, isTimeout: Bool, _ error: String) {
-        let facts = requests[Int(request)]
-        machine.story.tell(machine) { "has the outcome of request \(request): \(isAnswered ? "a reply" : error)" }
-        if facts.isOver { machine.fail("request \(request) has ended twice") }
-        requests[Int(request)].isOver = true
-        if isAnswered {
-            counts.replies += 1
-            if facts.handled == 0 { machine.fail("request \(request) has a reply, and nobody has handled it") }
-        } else if let replier = facts.replier, !isTimeout, facts.isKept || !replier.isDead {
-            machine.fail("the reply to request \(request) was sent, and its asker got: \(error)")
+            guard line.isInCall, line.begun == begun, !line.sender.isDead, let facts = ports[line.port] else {
+                return nil
+            }
+            return "message \(begun) of \(line.sender) to \(facts.owner) is not sent"
         }
     }
 }

@@ -1,4 +1,4 @@
-import Ports
+@testable import Ports
 
 /// One seed's life of a machine: programs start, and are killed, stopped and started again; then the faults end, and all has
 /// to go on; then everybody ends, and nothing may be left.
@@ -6,6 +6,7 @@ final class Scenario: @unchecked Sendable {
     // Sound: only the thread that has the baton runs.
 
     static let directory = "/sim/ports"
+    private static let movedDirectory = "/sim/moved"
 
     let promises = Promises()
     let nameCount: Int
@@ -17,6 +18,8 @@ final class Scenario: @unchecked Sendable {
     private let steps: Int
     private var programs: [Program] = []
     private var lastProgram = 0
+    private var workers: [Process] = []
+    private var hostile: HostileProgram?
 
     init(steps: Int) {
         self.steps = steps
@@ -31,12 +34,34 @@ final class Scenario: @unchecked Sendable {
     /// Whether a process sends by lanes.
     func hasLanes(_ number: UInt64) -> Bool { number % 4 < UInt64(laneShare) }
 
+    /// Whether the pid is that of the hostile process.
+    func isHostile(_ pid: Int32?) -> Bool { pid != nil && pid == hostile?.process.pid }
+    /// A right that leads to the hostile process.
+    var hostileRight: WireRight? { hostile?.owner?.right }
+
+    var hasHostile: Bool { hostile != nil }
+
     private func start() {
         lastProgram += 1
-        let program = Program(machine.makeProcess("p\(lastProgram)"), self)
+        let process = machine.makeProcess("p\(lastProgram)")
+        if machine.chance.oneIn(3) { process.memoryLimit = UInt64(machine.chance.pick([8, 100, 1_000])) << 20 }
+        if machine.chance.oneIn(10) { process.fileLimit = UInt64(machine.chance.pick([500, 1_100, 5_000])) << 10 }
+        let program = Program(process, self)
         programs.append(program)
         program.start()
-        machine.faults.victims = programs.map(\.process)
+        noteVictims()
+    }
+
+    /// Makes the process of a worker, which may be killed as others are.
+    func makeWorker() -> Process {
+        let process = machine.makeProcess("w\(workers.count + 1)")
+        workers.append(process)
+        noteVictims()
+        return process
+    }
+
+    private func noteVictims() {
+        machine.faults.victims = programs.map(\.process) + workers.filter { !$0.isDead }
     }
 
     /// Waits for a time in which the machine works.
@@ -57,9 +82,12 @@ final class Scenario: @unchecked Sendable {
             promises.lostAll()
             machine.files.removeAll(Self.directory)
         }
+        machine.directoryMover = { [self] in moveDirectory(for: $0) }
         for _ in 0..<programCount { start() }
-        let hostile = machine.chance.oneIn(4) ? machine.makeProcess("hostile") : nil
-        if let hostile { HostileProgram(hostile, self).start() }
+        if machine.chance.oneIn(4) {
+            hostile = HostileProgram(machine.makeProcess("hostile"), self)
+            hostile?.start()
+        }
         simulatedPause(machine.chance.below(200))
         machine.faults.isOn = true
         while machine.steps < steps {
@@ -70,13 +98,13 @@ final class Scenario: @unchecked Sendable {
         isSettling = true
         restart()
         settle()
-        close(hostile)
+        close()
     }
 
     /// Starts programs in place of those that have ended.
     private func restart() {
         programs.removeAll { $0.process.isDead }
-        machine.faults.victims = programs.map(\.process)
+        noteVictims()
         while programs.count < programCount {
             promises.noteRestart()
             start()
@@ -96,13 +124,28 @@ final class Scenario: @unchecked Sendable {
         if isWhole { _ = machine.files.remove(Self.directory + "/names/" + folder, from: nil, isFolder: true) }
     }
 
+    /// Somebody moves the directory away. Another may be made in its place, before it comes back.
+    private func moveDirectory(for nanoseconds: UInt64) {
+        guard !machine.files.exists(Self.movedDirectory) else { return }
+        promises.lostAll()
+        _ = machine.files.rename(Self.directory, nil, to: Self.movedDirectory, nil)
+        machine.perform(after: nanoseconds) { [self] in
+            promises.lostAll()
+            machine.files.removeAll(Self.directory)
+            _ = machine.files.rename(Self.movedDirectory, nil, to: Self.directory, nil)
+        }
+    }
+
     /// Without faults, all that was promised comes true within bounded time.
     private func settle() {
-        _ = waitUntil(20_000) { machine.processes.allSatisfy { !$0.isStopped && $0.state != .exiting } }
-        let (begun, last) = (promises.begun, promises.lastRequest)
+        _ = waitUntil(20_000) {
+            machine.processes.allSatisfy { !$0.isStopped && $0.state != .exiting }
+                && !machine.files.exists(Self.movedDirectory)
+        }
+        let (begun, asked) = (promises.begun, promises.requests.count)
         require(promises.untold)
         require(promises.unended(begun))
-        require(promises.unended(until: last))
+        require(promises.requests.unended(of: asked))
         require(promises.missing(begun))
         require(promises.unrestored)
         let (requests, names) = (promises.counts.replies, promises.counts.received)
@@ -122,13 +165,11 @@ final class Scenario: @unchecked Sendable {
         if let first = problems().first { machine.fail(first) }
     }
 
-    private func close(_ hostile: Process?) {
+    private func close() {
         isClosing = true
-        let isOver = waitUntil(180_000) { [self] in
-            programs.allSatisfy { $0.process.state == .gone } && hostile?.isDead != false
-        }
-        if !isOver {
-            let names = programs.filter { $0.process.state != .gone }.map { "\($0.process)" }.joined(separator: ", ")
+        let processes = programs.map(\.process) + workers + [hostile?.process].compactMap(\.self)
+        if !waitUntil(180_000, { processes.allSatisfy { $0.state == .gone } }) {
+            let names = processes.filter { $0.state != .gone }.map { "\($0)" }.joined(separator: ", ")
             machine.fail("\(names) did not end")
         }
         sweep()

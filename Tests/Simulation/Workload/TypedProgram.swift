@@ -11,6 +11,8 @@ private struct Numbers: PortStreamRequest {
 private struct Square: PortRequest {
     typealias Reply = Int
     let number: Int
+    /// Whether the server fails in place of a reply.
+    var fails: Bool { number % 7 == 0 }
 }
 
 // The typed requests and streams of a program, by tasks.
@@ -29,28 +31,19 @@ extension Program {
     func serveTyped() {
         while goesOn {
             let name = scenario.typedName(below(scenario.nameCount))
-            guard let names, let server = attempt({ try RequestServer(name: name, nameServer: names) }) else {
+            guard let names, let server = attempt({ try makeTypedServer(name, names) }) else {
                 pause(50 + below(100))
                 continue
             }
-            let right = server.port.sendRight
-            promises.made(right.id, by: process, queueLimit: 1000) { [weak server] in server?.port.isValid == true }
-            promises.took(name, right.id)
-            server.handle(Square.self) { request in request.number * request.number }
-            server.handle(Numbers.self) { request in
-                AsyncStream { writer in
-                    for number in 0..<request.count { writer.yield(number) }
-                    writer.finish()
-                }
-            }
             let isDone = Kept(false)
+            let limit = 1 + below(100)
             let work = Task {
-                try? await server.run()
+                try? await server.run(atMost: limit, streamsAtMost: limit, whenFull: .refuse)
                 isDone.value = true
             }
             let life = below(3) == 0 ? below(3_000) : 100_000
             _ = machine.wait(until: machine.now + UInt64(life) * 1_000_000) { [self] in !goesOn }
-            promises.ends(right.id)
+            promises.ends(server.sendRight.id)
             if below(2) == 0 {
                 wait { [self] in await server.finish(before: after(2_000)) }
             } else {
@@ -61,37 +54,99 @@ extension Program {
         }
     }
 
+    private func makeTypedServer(_ name: String, _ names: PortNameServer) throws(PortError) -> RequestServer {
+        let server = try RequestServer(name: name, nameServer: names)
+        let right = server.port.sendRight
+        promises.made(right.id, by: process, queueLimit: 1000) { [weak server] in server?.port.isValid == true }
+        promises.took(name, right.id)
+        handleSquares(server)
+        server.handle(Numbers.self) { request in
+            AsyncStream { writer in
+                for number in 0..<request.count { writer.yield(number) }
+                writer.finish()
+            }
+        }
+        return server
+    }
+
+    /// A lane handles no more requests at a time than its limit.
+    private func handleSquares(_ server: RequestServer) {
+        let fate: RequestLane.WhenFull = machine.chance.pick([.wait, .wait(upTo: 1), .refuse, .refuse(beyond: 2)])
+        let lane = below(3) == 0 ? nil : RequestLane("squares", atMost: 1 + below(3), whenFull: fate)
+        let running = Kept(0)
+        server.handle(Square.self, in: lane) { [self] request in
+            running.value += 1
+            defer { running.value -= 1 }
+            if let limit = lane?.limit, running.value > limit {
+                machine.fail("a lane for \(limit) requests handles \(running.value)")
+            }
+            if below(4) == 0 { try await Task.sleep(for: .milliseconds(below(100))) }
+            if request.fails { throw RequestFailure("\(request.number)") }
+            return request.number * request.number
+        }
+    }
+
     func askTyped() {
         while goesOn {
-            wait { [self] in
-                guard let names else { return }
-                let client = RequestClient(scenario.typedName(below(scenario.nameCount)), nameServer: names)
-                for _ in 0...below(5) where goesOn {
-                    if below(2) == 0 { await askForSquare(client) } else { await askForNumbers(client) }
+            guard let names else { return }
+            let client = RequestClient(scenario.typedName(below(scenario.nameCount)), nameServer: names)
+            if below(3) == 0 {
+                for _ in 0...below(5) where goesOn { askForSquare(client) }
+            } else {
+                wait { [self] in
+                    for _ in 0...below(5) where goesOn {
+                        if below(2) == 0 { await askForSquare(client) } else { await askForNumbers(client) }
+                    }
                 }
             }
             pause(30 + below(200))
         }
     }
 
+    private func makeSquare() -> (request: Square, timeout: Duration, mayRepeat: Bool) {
+        (Square(number: below(1_000)), .milliseconds(below(4_000)), below(2) == 0)
+    }
+
+    private func askForSquare(_ client: RequestClient) {
+        let (square, timeout, mayRepeat) = makeSquare()
+        check(square, Result { try client.request(square, timeout: timeout, mayRepeat: mayRepeat) })
+    }
+
     private func askForSquare(_ client: RequestClient) async {
-        let number = below(1_000)
-        let mayRepeat = below(2) == 0
-        guard
-            let reply = try? await client.request(
-                Square(number: number), timeout: .milliseconds(below(4_000)), mayRepeat: mayRepeat)
-        else { return }
-        if reply != number * number { machine.fail("a request for the square of \(number) got \(reply)") }
+        let (square, timeout, mayRepeat) = makeSquare()
+        let asking = Task { try await client.request(square, timeout: timeout, mayRepeat: mayRepeat) }
+        // The asker gives up.
+        if below(8) == 0 {
+            try? await Task.sleep(for: .milliseconds(below(50)))
+            asking.cancel()
+        }
+        check(square, await asking.result)
+    }
+
+    private func check(_ square: Square, _ outcome: Result<Int, any Error>) {
+        switch outcome {
+        case .success(let reply):
+            if square.fails || reply != square.number * square.number {
+                machine.fail("a request for the square of \(square.number) got \(reply)")
+            }
+        case .failure(PortError.failed(_, let failure)):
+            if !square.fails || failure.text != "\(square.number)" {
+                machine.fail("a request for the square of \(square.number) got the failure \(failure)")
+            }
+        case .failure: break
+        }
     }
 
     /// A stream has all its elements in order, or ends with an error.
     private func askForNumbers(_ client: RequestClient) async {
         let count = below(4) == 0 ? below(2_000) : below(50)
+        let end = below(4) == 0 ? below(50) : .max
         var next = 0
         do {
             for try await number in client.stream(Numbers(count: count), timeout: .milliseconds(below(4_000))) {
                 if number != next { machine.fail("a stream brought \(number) in place of \(next)") }
                 next += 1
+                if next > end { return }
             }
         } catch { return }
         if next != count { machine.fail("a stream of \(count) numbers ended without an error after \(next)") }

@@ -1,0 +1,109 @@
+@testable import Ports
+
+// The ports of a program that take messages.
+
+extension Program {
+    func takeMessages() {
+        while goesOn {
+            guard let names, let port = attempt({ try makePort(names) }) else {
+                pause(20)
+                continue
+            }
+            inboxes.append(port)
+            let name = scenario.boxName(below(scenario.nameCount))
+            var isNamed = register(port, name, names)
+            let life = below(4) == 0 ? below(500) : .max
+            var taken = 0
+            while goesOn, taken < life {
+                let end = below(8) == 0 ? machine.now + UInt64(below(1_000)) * 1_000_000 : .max
+                var looks = 0
+                let taker = machine.chance.pick(MessageTaker.allCases)
+                taker.take(from: port, in: self) { [self] message in
+                    check(message, port)
+                    taken += 1
+                    if below(20) == 0, !scenario.isSettling { pause(below(200)) }
+                } while: { [self] in
+                    looks += 1
+                    // As often as a thread that waits for messages looks.
+                    if !isNamed, looks % 10 == 0 { isNamed = register(port, name, names) }
+                    return goesOn && taken < life && machine.now < end
+                }
+            }
+            if isNamed, goesOn, below(2) == 0 {
+                promises.gaveUp(name, port.id)
+                try? names.remove(port, name: name)
+                pause(below(100))
+            }
+            end(port)
+        }
+    }
+
+    /// Ends a port, unless the program's end has.
+    func end(_ port: MachPort) {
+        guard let index = inboxes.firstIndex(where: { $0 === port }) else { return }
+        inboxes.remove(at: index)
+        promises.ends(port.id)
+        port.invalidate()
+        promises.ended(port.id)
+    }
+
+    /// Makes a port with limits.
+    func makePort(_ names: PortNameServer) throws(PortError) -> MachPort {
+        let port = try MachPort(
+            queueLimit: below(2) == 0 ? 5 : 1000, byteLimit: below(4) == 0 ? 6_000 : nil,
+            messageLimit: below(4) == 0 ? 2_000 : 64 << 20, nameServer: names)
+        promises.made(port.id, by: process, queueLimit: port.queueLimit, byteLimit: port.byteLimit) { [weak port] in
+            port?.isValid == true
+        }
+        return port
+    }
+
+    private func register(_ port: MachPort, _ name: String, _ names: PortNameServer) -> Bool {
+        let (begin, errors) = (machine.now, machine.faults.count)
+        do {
+            try names.register(port, name: name)
+            promises.took(name, port.id)
+            return true
+        } catch .nameInUse(_, let holder) {
+            // After an error, an owner may seem to be alive.
+            if machine.faults.count == errors { promises.refused(name, by: holder.id, begin: begin) }
+        } catch {}
+        return false
+    }
+
+    func check(_ message: MachPort.Message, _ port: MachPort) {
+        if scenario.isHostile(message.sender?.pid) { return }
+        guard case .bytes(let bytes)? = message.components.first, bytes.count >= 8 else {
+            machine.fail("a message came without its bytes")
+        }
+        let (line, number) = bytes.withUnsafeBytes {
+            ($0.loadUnaligned(as: UInt32.self), $0.loadUnaligned(fromByteOffset: 4, as: UInt32.self))
+        }
+        if bytes.dropFirst(8).contains(where: { $0 != UInt8(truncatingIfNeeded: number) }) {
+            machine.fail("message \(number) came with other bytes")
+        }
+        promises.received(line, number, at: port.id, from: message.sender?.pid)
+        // A right that has travelled is watched, too.
+        for case .port(let right) in message.components {
+            watch(right)
+            received.append(right)
+            if received.count > 8 { received.removeFirst() }
+        }
+    }
+
+    func watch(_ right: MachPort.SendRight) {
+        guard rights[right.id] == nil, right.isValid else { return }
+        rights[right.id] = right
+        addHandler(right)
+    }
+
+    func addHandler(_ right: MachPort.SendRight) {
+        let (watch, promises) = (promises.watching(right.id), Kept(promises))
+        let sends = below(8) == 0
+        right.onInvalidation { [weak self] in
+            promises.value.isTold(watch)
+            // Most often on the thread that also connects, and hears whether there is a lane.
+            if sends, let self, goesOn, let other = received.last { sendAtOnce(to: other) }
+        }
+    }
+}
