@@ -41,7 +41,7 @@ import Testing
 
     @Test func `a C program answers requests of the Swift API`() throws {
         let server = ready("serve", "c.server")
-        let remote = try RemoteMessagePort(name: "c.server", nameServer: names)
+        let remote = try RemoteMessagePort(name: "c.server", nameServer: names, before: .patience)
         #expect(try remote.request(id: 7, [1, 2]) == [1, 2, 7])
         #expect(try remote.request(id: 0, [1, 2]) == nil)
         // The callback gets empty data.
@@ -113,7 +113,7 @@ import Testing
         if isKilled {
             server.child.kill()
         } else {
-            try RemoteMessagePort(name: "c.server", nameServer: names).send(id: 99)
+            try RemoteMessagePort(name: "c.server", nameServer: names, before: .patience).send(id: 99)
         }
         #expect(watcher.child.wait() == 0)
         #expect(watcher.output == Array("ready\ninvalid\n".utf8))

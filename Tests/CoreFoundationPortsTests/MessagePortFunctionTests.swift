@@ -54,7 +54,7 @@ import Testing
 
     @Test func `a port of CoreFoundation and the Swift API talk`() throws {
         let server = try Server(name, Self.echo)
-        let remote = try RemoteMessagePort(name: text)
+        let remote = try RemoteMessagePort(name: text, before: .patience)
         #expect(try remote.request(id: 1, [1, 2]) == [1, 2])
         #expect(try remote.request(id: 1, nil) == [])
         server.end()

@@ -470,7 +470,7 @@ private final class Ends {
         #expect(right.carrier == .lane)
         let server = try LocalMessagePort(name: "server", nameServer: runtimes[0].nameServer) { _, data in data }
         try server.setQueue(.init(label: "server"))
-        let remote = try await RemoteMessagePort(name: "server", nameServer: runtimes[1].nameServer)
+        let remote = try await RemoteMessagePort(name: "server", nameServer: runtimes[1].nameServer, before: .patience)
         #expect(try await remote.request(id: 1, [7]) == [7])
         #expect(remote.sendRight.carrier == .lane)
         // The server's ways to the asker's ports for replies.

@@ -149,7 +149,7 @@ import ZeroMQ
         lost.channel.invalidate()
         #expect(errorKind { try lost.send(MachPort.Message()) } == "isInvalid")
         for _ in 0..<3 {
-            let found = try RemoteMessagePort(name: "echo", nameServer: sandbox.names)
+            let found = try RemoteMessagePort(name: "echo", nameServer: sandbox.names, before: .patience)
             #expect(found.isValid)
             #expect(!lost.isValid)
             #expect(try found.request(id: 1, [7]) == [7])

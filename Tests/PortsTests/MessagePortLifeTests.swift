@@ -90,7 +90,7 @@ import Testing
     @Test func `the end of the owner's process is told to its remote port`() throws {
         let child = Child("serve", "there", in: sandbox)
         let right = try sandbox.names.waitForPort(forName: "there", before: .patience)
-        let remote = try RemoteMessagePort(name: "there", nameServer: sandbox.names)
+        let remote = try RemoteMessagePort(name: "there", nameServer: sandbox.names, before: .patience)
         #expect(remote.name == "there")
         #expect(remote.sendRight == right)
         let told = Latch()

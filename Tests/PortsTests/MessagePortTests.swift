@@ -275,7 +275,7 @@ import Testing
         made.withLock { $0 = port }
         let thread = try RunLoopThread()
         try port.schedule(in: thread.loop)
-        let remote = try RemoteMessagePort(name: "held", nameServer: runtimes.1.nameServer)
+        let remote = try RemoteMessagePort(name: "held", nameServer: runtimes.1.nameServer, before: .patience)
         let asker = Helper { Result { try remote.request(id: 1, timeout: .seconds(60)) } }
         #expect(waitUntil { !remote.isValid })
         #expect(asker.value(before: .now + .milliseconds(500)) == nil)
@@ -317,7 +317,7 @@ import Testing
             })
         let thread = try RunLoopThread()
         try port.schedule(in: thread.loop)
-        let remote = try RemoteMessagePort(name: "slow", nameServer: runtimes.1.nameServer)
+        let remote = try RemoteMessagePort(name: "slow", nameServer: runtimes.1.nameServer, before: .patience)
         let asker = Helper { Result { try remote.request(id: 1, timeout: .seconds(60)) } }
         #expect(asked.wait(until: .patience))
         // The reply has no room yet.
@@ -356,7 +356,7 @@ import Testing
         let thread = try RunLoopThread()
         try server.schedule(in: thread.loop)
         #expect(server.name == "echo")
-        let remote = try RemoteMessagePort(name: "echo", nameServer: sandbox.names)
+        let remote = try RemoteMessagePort(name: "echo", nameServer: sandbox.names, before: .patience)
         #expect(try remote.request(id: 1, [7]) == [7])
         #expect(
             portError { _ = try LocalMessagePort(name: "echo", nameServer: sandbox.names) { _, _ in nil } }?.port?.pid
@@ -455,12 +455,12 @@ import Testing
         let server = try LocalMessagePort(name: "old", nameServer: sandbox.names) { _, data in data }
         let thread = try RunLoopThread()
         try server.schedule(in: thread.loop)
-        let remote = try RemoteMessagePort(name: "old", nameServer: sandbox.names)
+        let remote = try RemoteMessagePort(name: "old", nameServer: sandbox.names, before: .patience)
         try server.rename(to: "new")
         #expect(server.name == "new")
         #expect(remote.name == "old")
         #expect(errorKind { _ = try RemoteMessagePort(name: "old", nameServer: sandbox.names) } == "nameNotFound")
-        let renamed = try RemoteMessagePort(name: "new", nameServer: sandbox.names)
+        let renamed = try RemoteMessagePort(name: "new", nameServer: sandbox.names, before: .patience)
         #expect(renamed.sendRight == remote.sendRight)
         #expect(try remote.request(id: 1, [1]) == [1])
         #expect(try renamed.request(id: 1, [2]) == [2])

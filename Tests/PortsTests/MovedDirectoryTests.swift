@@ -177,7 +177,7 @@ import Testing
             return server
         }
         func ask(_ name: String) throws -> [UInt8]? {
-            try RemoteMessagePort(name: name, nameServer: one.nameServer).request(id: 1, [1])
+            try RemoteMessagePort(name: name, nameServer: one.nameServer, before: .patience).request(id: 1, [1])
         }
         let first = try serve("first", other)
         #expect(try ask("first") == [1])

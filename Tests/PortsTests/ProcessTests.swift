@@ -44,7 +44,7 @@ import Testing
         let desk = try Desk(sandbox)
         let child = Child("echo", "there", in: sandbox)
         _ = try desk.report()
-        let remote = try RemoteMessagePort(name: "there", nameServer: sandbox.names)
+        let remote = try RemoteMessagePort(name: "there", nameServer: sandbox.names, before: .patience)
         for size in [0, 1, 1000, 300_000] {
             let data = [UInt8](repeating: UInt8(truncatingIfNeeded: size), count: size)
             #expect(try remote.request(id: 1, data) == data)

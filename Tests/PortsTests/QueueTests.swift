@@ -174,7 +174,7 @@ import Testing
             return data
         }
         try server.setQueue(queue)
-        let remote = try RemoteMessagePort(name: "on a queue", nameServer: sandbox.names)
+        let remote = try RemoteMessagePort(name: "on a queue", nameServer: sandbox.names, before: .patience)
         for number in 0..<100 as Range<UInt8> { #expect(try remote.request(id: 1, [number]) == [number]) }
         server.invalidate()
         #expect(errorKind { _ = try remote.request(id: 1) } == "isInvalid")

@@ -28,7 +28,7 @@ import Testing
         let children = (0..<3).map { _ in Child("ask-and-give-up", "asked", "\(each)", in: sandbox) }
         let remotes = [
             RemoteMessagePort(server.sendRight),
-            try await RemoteMessagePort(name: "asked", nameServer: runtimes[1].nameServer),
+            try await RemoteMessagePort(name: "asked", nameServer: runtimes[1].nameServer, before: .patience),
         ]
         let askers = remotes.map { remote in Task { await faultOfAskers(of: remote, each, seed: 1) } }
         #expect(await waitUntil { asked.withLock { $0 } > each })

@@ -290,7 +290,7 @@ import Testing
         }
         let thread = try RunLoopThread()
         try server.schedule(in: thread.loop)
-        let remote = try RemoteMessagePort(name: "server", nameServer: other.nameServer)
+        let remote = try RemoteMessagePort(name: "server", nameServer: other.nameServer, before: .patience)
         #expect(try remote.request(id: 1, [1, 2]) == [1, 2])
         #expect(errorKind { _ = try remote.request(id: 2) } == "unanswered")
         server.invalidate()
@@ -348,7 +348,7 @@ import Testing
         func ask() throws -> Helper<[UInt8]?> {
             let runtime = runtime()
             defer { withExtendedLifetime(runtime) {} }
-            let remote = try RemoteMessagePort(name: "server", nameServer: runtime.nameServer)
+            let remote = try RemoteMessagePort(name: "server", nameServer: runtime.nameServer, before: .patience)
             let asker = Helper { try? remote.request(id: 1, timeout: .seconds(20)) }
             #expect(waitUntil { asked.withLock { $0 != nil } })
             return asker

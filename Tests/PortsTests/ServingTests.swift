@@ -386,7 +386,8 @@ import Testing
         let server = try LocalMessagePort(name: "served", nameServer: runtimes.server.nameServer) { _, data in data }
         let thread = try await RunLoopThread()
         try server.schedule(in: thread.loop)
-        let remote = try await RemoteMessagePort(name: "served", nameServer: runtimes.asker.nameServer)
+        let remote = try await RemoteMessagePort(
+            name: "served", nameServer: runtimes.asker.nameServer, before: .patience)
         // An asker that takes none of its replies.
         let asker = try MachPort(queueLimit: 1, nameServer: runtimes.asker.nameServer)
         let data = [UInt8](repeating: 1, count: 300_000)

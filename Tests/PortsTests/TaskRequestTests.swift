@@ -53,7 +53,7 @@ import Testing
             return data
         }
         let thread = try served(server)
-        let remote = try await RemoteMessagePort(name: "many", nameServer: runtimes.1.nameServer)
+        let remote = try await RemoteMessagePort(name: "many", nameServer: runtimes.1.nameServer, before: .patience)
         // Nobody connects to the port for the replies before the last request has come.
         try runtimes.0.housekeeping.perform { _ = goOn.wait(until: .patience) }
         let answered = try await withThrowingTaskGroup(of: Bool.self) { group in

@@ -105,7 +105,7 @@ import Testing
         #expect("\(String(describing: undecodable))".contains("the reply of typed to RequestTests.Lookup: "))
         #expect("\(String(describing: undecodable))".contains("build server and client from the same sources"))
         // Bytes of another type, under the request's own id.
-        let raw = try await RemoteMessagePort(name: "typed", nameServer: runtimes[1].nameServer)
+        let raw = try await RemoteMessagePort(name: "typed", nameServer: runtimes[1].nameServer, before: .patience)
         let wrong = await text { _ = try await raw.request(MachPort.Message(id: Lookup.messageID, [.bytes([1, 2])])) }
         #expect(wrong.contains("the request is no RequestTests.Lookup"))
         #expect(wrong.contains("build server and client from the same sources"))
