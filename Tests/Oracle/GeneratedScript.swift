@@ -1,8 +1,9 @@
+import Foundation
 import RunLoops
 
 /// A script as data, so that it can be made from a seed, printed and cut down.
 ///
-/// What waits for the clock has a date on a grid of 5 ms that begins with the script, and has it alone.
+/// What waits for the clock has a date on a grid of slots that begins with the script, and has it alone.
 package struct GeneratedScript: Sendable {
     struct Item: Sendable {
         enum Kind: Sendable {
@@ -68,9 +69,10 @@ package struct GeneratedScript: Sendable {
     static let modes = 0..<3
     /// A mode that nothing is added to but common items, if it becomes a common one.
     static let nowhere = 3
-    static let slot = 5
+    /// In milliseconds. A busy machine makes two dates one, and less so with longer slots.
+    static let slot = ProcessInfo.processInfo.environment["ORACLE_SLOT"].flatMap { Int($0) } ?? 5
     /// Of a timer that repeats within the script, in milliseconds.
-    static let longestInterval = 40
+    static let longestInterval = 8 * slot
 
     let seed: UInt64
     /// Where Foundation leaves a choice to the kernel, it is not given one: no descriptor is made ready while another
