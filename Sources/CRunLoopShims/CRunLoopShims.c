@@ -571,11 +571,11 @@ int crl_epoll_take(int set, uint64_t tokens[16]) {
 
 typedef union {
     struct cmsghdr header;
-    char bytes[CMSG_SPACE(sizeof(int) * 2)];
+    char bytes[CMSG_SPACE(sizeof(int) * CRL_MOST_DESCRIPTORS)];
 } descriptor_buffer;
 
-int crl_send_packet(int socket, const void *bytes, size_t size, const int descriptors[2], int count) {
-    descriptor_buffer control = {0};
+int crl_send_packet(int socket, const void *bytes, size_t size, const int *descriptors, int count) {
+    descriptor_buffer control;
     struct iovec part = {(void *)bytes, size};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
     if (count > 0) {
@@ -593,11 +593,14 @@ int crl_send_packet(int socket, const void *bytes, size_t size, const int descri
     return sent < 0 ? -1 : 0;
 }
 
-ssize_t crl_receive_packet(int socket, void *bytes, size_t size, int descriptors[2], int *count) {
+ssize_t crl_receive_packet(int socket, void *bytes, size_t size, int *descriptors, int most, int *count) {
     descriptor_buffer control;
     struct iovec part = {bytes, size};
-    struct msghdr message = {
-        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    if (most > 0) {
+        message.msg_control = control.bytes;
+        message.msg_controllen = CMSG_SPACE(sizeof(int) * (size_t)most);
+    }
     *count = 0;
     ssize_t received;
     do received = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
@@ -610,7 +613,7 @@ ssize_t crl_receive_packet(int socket, void *bytes, size_t size, int descriptors
             int descriptor;
             memcpy(&descriptor, CMSG_DATA(header) + i * sizeof(int), sizeof(int));
             // The buffer may have room for one more than was asked for.
-            if (*count < 2) descriptors[(*count)++] = descriptor; else close(descriptor);
+            if (*count < most) descriptors[(*count)++] = descriptor; else close(descriptor);
         }
     }
     return received;

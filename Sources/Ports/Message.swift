@@ -8,6 +8,8 @@ extension MachPort {
             case bytes([UInt8])
             /// A right to send to a port of any process.
             case port(SendRight)
+            /// A descriptor, which the send takes out of its object.
+            case descriptor(MessageDescriptor)
         }
 
         /// The sender's number for the subject of the message. NSPortMessage calls the id `msgid`.
@@ -34,6 +36,7 @@ extension MachPort {
                         switch component {
                         case .bytes(let bytes): .bytes(bytes)
                         case .port(let right): .port(SendRight(right))
+                        case .descriptor(let descriptor): .descriptor(descriptor)
                         }
                     }
                 }
@@ -79,6 +82,7 @@ extension MachPort {
                 switch component {
                 case .bytes(let bytes): "\(bytes.count) bytes"
                 case .port(let right): right.description
+                case .descriptor(let descriptor): descriptor.description
                 }
             }
             return "message \(id)\(origin): \(parts.isEmpty ? "empty" : parts.joined(separator: ", "))\(reply)"
@@ -116,6 +120,19 @@ extension MachPort {
                 guard components.indices.contains(index), case .port(let right) = components[index] else { return nil }
                 return right
             case .received(let message): return message.channel(ofComponent: index).map(SendRight.init)
+            }
+        }
+
+        /// The descriptor in a component; nil for bytes and ports, or past the last component. Each call returns the same
+        /// object.
+        public func descriptor(ofComponent index: Int) -> MessageDescriptor? {
+            switch content {
+            case .built(let components, _):
+                guard components.indices.contains(index), case .descriptor(let descriptor) = components[index] else {
+                    return nil
+                }
+                return descriptor
+            case .received(let message): return message.descriptor(ofComponent: index)
             }
         }
 

@@ -6,21 +6,42 @@ enum MessageEncoding {
     static func outgoing(
         _ message: MachPort.Message, kind: Wire.Kind = .message, request: UInt64 = 0, to port: SendChannel
     ) throws(PortError) -> OutgoingMessage {
-        guard port.isLocal else { return .frame(try frame(message, kind: kind, request: request, to: port)) }
+        let (components, descriptors) = try handOverDescriptors(message.components)
+        guard port.isLocal else {
+            let frame = try frame(message, components, kind: kind, request: request, to: port)
+            return .frame(OutgoingFrame(frame, descriptors))
+        }
         let reply = message.replyPort?.channel
-        let components = message.components
         let header = WireHeader(kind: kind, count: components.count, replySize: reply?.right.size ?? 0)
         let size = try port.check(size: components.reduce(header.componentsOffset) { $0 + $1.size })
         if components.count == 1 {
             return .local(
                 LocalMessage(
                     kind: kind, id: message.id, request: request, component: components[0].local, replyRight: reply,
-                    size: size))
+                    size: size), descriptors)
         }
         return .local(
             LocalMessage(
                 kind: kind, id: message.id, request: request, components: components.map(\.local), replyRight: reply,
-                size: size))
+                size: size), descriptors)
+    }
+
+    /// Takes the descriptors out of their objects.
+    /// - Returns: The components, and the objects in them that have the descriptors now; nil without any.
+    private static func handOverDescriptors(
+        _ components: [MachPort.Message.Component]
+    ) throws(PortError) -> ([MachPort.Message.Component], [MessageDescriptor]?) {
+        // Most messages have none.
+        guard components.contains(where: { $0.isDescriptor }) else { return (components, nil) }
+        var (components, handedOver) = (components, [] as [MessageDescriptor])
+        for (index, component) in components.enumerated() {
+            guard case .descriptor(let descriptor) = component else { continue }
+            let moved = try descriptor.handOver()
+            components[index] = .descriptor(moved)
+            handedOver.append(moved)
+        }
+        try PortError.check("descriptors", handedOver.count, in: 0...MessageDescriptor.largestCount)
+        return (components, handedOver)
     }
 
     /// A message of one component of bytes.
@@ -28,12 +49,12 @@ enum MessageEncoding {
         id: UInt32, bytes: RawSpan, replyPort: MachPort.SendRight?, to port: SendChannel
     ) throws(PortError) -> OutgoingMessage {
         guard let queue = port.localQueue else {
-            return .frame(try frame(id: id, bytes: bytes, replyPort: replyPort, to: port))
+            return .frame(OutgoingFrame(try frame(id: id, bytes: bytes, replyPort: replyPort, to: port)))
         }
         let reply = replyPort?.channel
         let header = WireHeader(count: 1, replySize: reply?.right.size ?? 0)
         let size = try port.check(size: header.componentsOffset + bytes.byteCount)
-        return .local(LocalMessage(id: id, bytes: bytes, replyRight: reply, size: size, from: queue.pool))
+        return .local(LocalMessage(id: id, bytes: bytes, replyRight: reply, size: size, from: queue.pool), nil)
     }
 
     static func frame(
@@ -50,12 +71,12 @@ enum MessageEncoding {
     }
 
     static func frame(
-        _ message: MachPort.Message, kind: Wire.Kind = .message, request: UInt64 = 0, to port: SendChannel
+        _ message: MachPort.Message, _ components: [MachPort.Message.Component], kind: Wire.Kind, request: UInt64,
+        to port: SendChannel
     ) throws(PortError) -> ZeroMQFrame {
-        let components = message.components
         let reply = try message.replyPort?.channel.exposedRight()
         var rights: [WireRight] = []
-        var size = 0
+        var (size, descriptorCount) = (0, 0)
         for component in components {
             switch component {
             case .bytes(let bytes): size += bytes.count
@@ -63,10 +84,12 @@ enum MessageEncoding {
                 let right = try right.channel.exposedRight()
                 rights.append(right)
                 size += right.size
+            case .descriptor: descriptorCount += 1
             }
         }
         let header = WireHeader(
-            kind: kind, id: message.id, request: request, count: components.count, replySize: reply?.size ?? 0)
+            kind: kind, id: message.id, request: request, count: components.count, replySize: reply?.size ?? 0,
+            descriptorCount: descriptorCount)
         return try frame(header, reply, size: size, to: port) { target in
             var offset = header.componentsOffset
             var ports = rights.makeIterator()
@@ -80,9 +103,10 @@ enum MessageEncoding {
                     let right = ports.next()
                     size = UInt32(right?.size ?? 0)
                     write(right, to: target, at: offset)
+                case .descriptor: break
                 }
                 offset += Int(size)
-                if case .port = component { size |= Wire.portBit }
+                if case .bytes = component {} else { size |= Wire.portBit }
                 target.setLittle(size, at: header.sizesOffset + 4 * index)
             }
         }
@@ -92,7 +116,7 @@ enum MessageEncoding {
         _ header: WireHeader, _ reply: WireRight?, size componentsSize: Int, to port: SendChannel,
         _ writeComponents: (UnsafeMutableRawBufferPointer) -> Void
     ) throws(PortError) -> ZeroMQFrame {
-        let size = header.componentsOffset + componentsSize
+        let size = header.componentsOffset + componentsSize + header.descriptorTokenSize
         try port.check(size: size)
         var frame = try zeroMQ { () throws(ZeroMQError) in try ZeroMQFrame(count: size) }
         frame.withUnsafeMutableBytes { target in
@@ -100,6 +124,8 @@ enum MessageEncoding {
             write(reply, to: target, at: header.replyOffset)
             writeComponents(target)
         }
+        // Set when the descriptors are sent. Memory that was used before may have the last token.
+        if header.descriptorCount > 0 { Wire.setDescriptorToken(.init(socket: 0, packet: 0), of: &frame) }
         return frame
     }
 
@@ -109,11 +135,14 @@ enum MessageEncoding {
 }
 
 extension MachPort.Message.Component {
+    fileprivate var isDescriptor: Bool { if case .descriptor = self { true } else { false } }
+
     /// The component for a port of the same runtime.
     fileprivate var local: LocalMessage.Component {
         switch self {
         case .bytes(let bytes): .bytes(bytes)
         case .port(let right): .port(right.channel)
+        case .descriptor(let descriptor): .descriptor(descriptor)
         }
     }
 
@@ -122,6 +151,7 @@ extension MachPort.Message.Component {
         switch self {
         case .bytes(let bytes): bytes.count
         case .port(let right): right.channel.right.size
+        case .descriptor: 0
         }
     }
 }

@@ -142,7 +142,7 @@ extension MachPort {
         ) throws(PortError) {
             var frame = try MessageEncoding.frame(id: id, bytes: bytes, replyPort: replyPort, to: channel)
             if channel.sendNow(&frame) { return }
-            var message = OutgoingMessage.frame(frame)
+            var message = OutgoingMessage.frame(OutgoingFrame(frame))
             try channel.send(&message, before: deadline)
         }
     }

@@ -16,6 +16,8 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case answer
     /// The bytes that a sender has written into a lane.
     case lane
+    /// The packets with descriptors, and the messages that they belong to.
+    case descriptors
 
     /// Decodes the bytes as far as they let it, and encodes what has come of it.
     ///
@@ -28,6 +30,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .value: FuzzedValue.fault(in: bytes)
         case .answer: FuzzedAnswer.fault(in: Array(bytes))
         case .lane: FuzzedLane.fault(in: bytes)
+        case .descriptors: FuzzedDescriptors.fault(in: bytes)
         }
     }
 
@@ -40,6 +43,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .value: FuzzedValue.seeds
         case .answer: FuzzedAnswer.seeds
         case .lane: FuzzedLane.seeds
+        case .descriptors: FuzzedDescriptors.seeds
         }
     }
 
@@ -82,6 +86,9 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
                 }
                 offset = range.upperBound
             }
+            let token = offset..<offset + header.descriptorTokenSize
+            UnsafeMutableRawBufferPointer(rebasing: target[token])
+                .copyMemory(from: UnsafeRawBufferPointer(rebasing: bytes[token]))
         }
         return copy
     }
@@ -99,15 +106,26 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
             switch component {
             case .bytes(let bytes): if size != bytes.count { return "component \(index) has another size" }
             case .port: if size != nil { return "component \(index) is a port, and bytes" }
+            case .descriptor(let descriptor):
+                if size != nil { return "component \(index) is a descriptor, and bytes" }
+                guard (try? descriptor.number) == nil, message.descriptor(ofComponent: index) == descriptor else {
+                    return "component \(index) is another descriptor"
+                }
+                continue
             }
             guard message.port(ofComponent: index).map({ .port($0) == component }) ?? (size != nil) else {
                 return "component \(index) is another port"
             }
         }
+        if header.descriptorCount > 0 {
+            // Those that have not come cannot be sent on.
+            let isSent = (try? MessageEncoding.outgoing(message, to: port.sendRight.channel)) != nil
+            return isSent ? "descriptors that have not come are sent on" : nil
+        }
         guard (message.replyPort != nil) == (header.replySize > 0) else { return "the reply port is lost" }
         guard
             let again = try? MessageEncoding.frame(
-                message, kind: header.kind, request: header.request, to: port.sendRight.channel)
+                message, components, kind: header.kind, request: header.request, to: port.sendRight.channel)
         else { return "it cannot be sent on" }
         let resent = ReceivedFrame(again, PortRuntime.shared.channels)
         let second = MachPort.Message(.frame(resent))

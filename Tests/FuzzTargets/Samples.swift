@@ -29,6 +29,22 @@ enum Samples {
         return bytes + reply + components.flatMap(\.bytes)
     }
 
+    /// A message of some bytes and a number of descriptors.
+    static func frame(
+        _ kind: Wire.Kind = .message, descriptors count: Int, socket: UInt64 = 5, packet: UInt64 = 6
+    ) -> [UInt8] {
+        let header = WireHeader(kind: kind, id: 100, count: count + 1, descriptorCount: count)
+        var bytes = [UInt8](repeating: 0, count: header.componentsOffset + 1 + header.descriptorTokenSize)
+        bytes.withUnsafeMutableBytes { bytes in
+            header.write(to: bytes)
+            bytes.setLittle(1 as UInt32, at: header.sizesOffset)
+            for index in 1..<count + 1 { bytes.setLittle(Wire.portBit, at: header.sizesOffset + 4 * index) }
+            bytes.setLittle(socket, at: bytes.count - 16)
+            bytes.setLittle(packet, at: bytes.count - 8)
+        }
+        return bytes
+    }
+
     static let frames: [[UInt8]] = {
         let right = bytes(of: Samples.right)
         return [
@@ -38,7 +54,8 @@ enum Samples {
                 .request, reply: right, components: [([1, 2, 3], false), (right, true), ([], false), (right, true)]),
             frame(.reply, components: [(Array(repeating: 5, count: 300), false)]),
             frame(.request, components: Array(repeating: ([9], false), count: 40)), frame(.drainProbe, id: 0),
-            frame(origin: 0x8765_4321),
+            frame(origin: 0x8765_4321), frame(descriptors: 1), frame(.request, descriptors: 64),
+
         ]
     }()
 
@@ -59,7 +76,8 @@ enum Samples {
         [
             .watch(1), .invalidated(.max), .unanswered(5), .credit(1, bytes: .max), .count(2), .sent(3, count: 4),
             .wantsLane(1, question: 2), .lane(2, question: 3), .noLane(3, question: 4), .laneClosed(4, question: 5),
-            .memory(5, number: 6),
+            .memory(5, number: 6), .wantsDescriptorSocket(6, question: 7), .descriptorSocket(7, question: 8),
+            .noDescriptorSocket(8, question: 9), .descriptorSocketClosed(9, question: 10),
             .drained(1, probe: .max), .probed(2),
             .refused(3), .cancelled(4), .named(5, "com.example.echo"),
             .question(QuestionPacket(number: 5, answers: right, question: [1, 2, 3])),

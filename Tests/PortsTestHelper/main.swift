@@ -331,6 +331,15 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
     case "no-descriptors":
         try goOnWithoutDescriptors()
 
+    case "send-descriptors":
+        try sendDescriptors(to: arguments[0], arguments.count > 1 ? UInt32(arguments[1]) : nil)
+
+    case "take-descriptors":
+        try takeDescriptors()
+
+    case "take-few-descriptors":
+        try takeFewDescriptors()
+
     case "few-descriptors":
         try waitWithFewDescriptors()
 

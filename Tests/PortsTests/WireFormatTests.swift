@@ -209,7 +209,7 @@ import ZeroMQ
         for bytes in [[], [1, 2, 3], [1, 2, 3, 4], Array(rich.dropLast()), [UInt8](repeating: 0xFF, count: 64)] {
             var frame = try ZeroMQFrame(count: bytes.count)
             frame.withUnsafeMutableBytes { $0.copyBytes(from: bytes) }
-            var message = OutgoingMessage.frame(frame)
+            var message = OutgoingMessage.frame(OutgoingFrame(frame))
             try right.channel.send(&message, before: .patience)
             bad.withLock { $0 += 1 }
         }

@@ -486,7 +486,7 @@ ssize_t sendmsg(int descriptor, const struct msghdr *message, int flags) {
 }
 ssize_t recvmsg(int descriptor, struct msghdr *message, int flags) {
     if (!is_simulated(descriptor)) return RAW(SYS_recvmsg, descriptor, message, flags);
-    int descriptors[8];
+    int descriptors[64];
     int count = 0;
     long received =
         sim_receive(descriptor, message->msg_iov[0].iov_base, message->msg_iov[0].iov_len, descriptors, &count);

@@ -166,11 +166,13 @@ bool crl_hear(int socket);
 // Takes the descriptors of an edge-triggered epoll set that have become ready. Returns their number, at most 16.
 int crl_epoll_take(int set, uint64_t tokens[16]);
 
-// Sends a packet with at most two descriptors, without waiting. -1 with errno.
-int crl_send_packet(int socket, const void *bytes, size_t size, const int descriptors[2], int count);
-// Receives a packet without waiting, with at most two descriptors, which are closed on exec. Returns its size, or -1 with
-// errno.
-ssize_t crl_receive_packet(int socket, void *bytes, size_t size, int descriptors[2], int *count);
+// The most descriptors of a packet.
+enum { CRL_MOST_DESCRIPTORS = 64 };
+// Sends a packet with descriptors, without waiting. -1 with errno.
+int crl_send_packet(int socket, const void *bytes, size_t size, const int *descriptors, int count);
+// Receives a packet without waiting, with a number of descriptors at most, which are closed on exec. Returns its size, or
+// -1 with errno.
+ssize_t crl_receive_packet(int socket, void *bytes, size_t size, int *descriptors, int most, int *count);
 
 // Identifies the mount that a file is on, the descriptor's own when `path` is empty. 0 when there is no such file.
 uint64_t crl_mount(int folder, const char *path);

@@ -121,6 +121,15 @@ struct LaneConnection: ~Copyable {
         }
     }
 
+    /// The outcome of sending a frame of this size now; nil when there is room, which stays until a frame is sent.
+    mutating func obstacle(to count: Int) -> Outcome? {
+        let isLarge = count > sender?.largestRecord ?? 0
+        let isRoom =
+            sender?.reserve(isLarge ? Large.recordSize : count, messageSize: count) != nil
+            && (!isLarge || sender?.mayHandOver() == true)
+        return isRoom ? nil : noRoom
+    }
+
     private var noRoom: Outcome { mutating get { sender?.isEnded == true ? .ended : .full } }
 
     /// The sender's end of the bell.

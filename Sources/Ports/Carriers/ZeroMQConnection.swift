@@ -58,6 +58,9 @@ struct ZeroMQConnection: ~Copyable {
         }
     }
 
+    /// Whether there is a socket with room, which stays until a frame is sent.
+    var hasRoom: Bool { (try? socket?.events().contains(.sendable)) == true }
+
     /// Reports room, and commands of libzmq; nil without a socket.
     func watchedDescriptor() throws(PortError) -> Int32? { try socket?.watchedDescriptor() }
 

@@ -14,6 +14,8 @@ final class ControlConnection: Sendable {
     let ownOrigin: UInt32
     /// Whether the peer can map lanes.
     let takesLanes: Bool
+    /// Whether messages to the peer may have descriptors.
+    let takesDescriptors: Bool
 
     private let control: ControlConnectionTable
 
@@ -39,6 +41,7 @@ final class ControlConnection: Sendable {
         incarnation = hello.incarnation
         ownOrigin = hello.origin
         takesLanes = hello.takesLanes
+        takesDescriptors = hello.takesDescriptors
     }
 
     /// The peer, as the log names it.

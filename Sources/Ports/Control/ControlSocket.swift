@@ -62,7 +62,7 @@ final class ControlSocket: Sendable {
         var count: Int32 = 0
         var span = numbers.mutableSpan
         let size = span.withUnsafeMutableBufferPointer {
-            crl_receive_packet(descriptor, buffer.baseAddress, buffer.count, $0.baseAddress, &count)
+            crl_receive_packet(descriptor, buffer.baseAddress, buffer.count, $0.baseAddress, 2, &count)
         }
         if count > 0 { descriptors = (0..<Int(count)).map { OwnedDescriptor(span[$0]) } }
         if size > 0 { return UnsafeRawBufferPointer(rebasing: buffer[..<size]) }

@@ -36,8 +36,8 @@ final class AnswerSender: Sendable {
         if asker.isLocal {
             return .local(
                 LocalMessage(
-                    kind: .message, id: header.id, request: 0, components: [.bytes(bytes)], replyRight: nil, size: size)
-            )
+                    kind: .message, id: header.id, request: 0, components: [.bytes(bytes)], replyRight: nil, size: size),
+                nil)
         }
         var frame = try zeroMQ { () throws(ZeroMQError) in try ZeroMQFrame(count: Int(size)) }
         frame.withUnsafeMutableBytes { target in
@@ -45,6 +45,6 @@ final class AnswerSender: Sendable {
             target.setLittle(UInt32(bytes.count), at: header.sizesOffset)
             UnsafeMutableRawBufferPointer(rebasing: target[header.componentsOffset...]).copyBytes(from: bytes)
         }
-        return .frame(frame)
+        return .frame(OutgoingFrame(frame))
     }
 }

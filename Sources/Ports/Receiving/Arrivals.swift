@@ -34,6 +34,7 @@ struct Arrivals: ~Copyable {
     private var batch = LocalQueue.Batch()
     var zeroMQ: ZeroMQIntake
     var lanes = LaneIntake()
+    var descriptors = DescriptorIntake()
     private var isLocalTurn = true
     private var leftInTurn = Self.turn
     /// The messages of lanes before ZeroMQ has a turn.

@@ -38,6 +38,8 @@ final class Intake: Sendable {
     private let hasLanes = Atomic(false)
     /// Whether the housekeeping thread will look for drain probes.
     private let looksForProbes = Atomic(false)
+    /// Whether the housekeeping thread will close sockets for descriptors.
+    let closesDescriptorSockets = Atomic(false)
 
     init(
         _ socket: consuming ZeroMQSocket, _ queue: LocalQueue, _ channel: SendChannel, _ takers: Takers,
@@ -178,6 +180,7 @@ final class Intake: Sendable {
                 switch state.arrivals.nextOfPeers(&reports) {
                 case .local(let plain): message = plain
                 case .frame(let found, let lane):
+                    state.arrivals.descriptors.find(for: found)
                     frame = consume found
                     sender = lane
                 case .nothing: break
@@ -231,7 +234,7 @@ final class Intake: Sendable {
                 switch sender == nil ? state.arrivals.zeroMQ.kind(of: frame) : .message {
                 case .part: return .part(frame)
                 case .drainProbe: return .probe(frame)
-                case .message: break
+                case .message: state.arrivals.descriptors.find(for: frame)
                 }
                 state.mayHaveMore = true
                 state.totals.taken += 1
@@ -243,7 +246,8 @@ final class Intake: Sendable {
 
     /// The received frame, unless it is malformed.
     func checked(_ frame: consuming ZeroMQFrame, _ sender: MessageSender?) -> ReceivedFrame? {
-        let frame = ReceivedFrame(frame, sender: sender, channel.channels)
+        let passed = takeDescriptors(of: frame)
+        let frame = ReceivedFrame(frame, sender: sender, channel.channels, passed)
         guard let error = frame.malformed else { return frame }
         noteMalformed(error, in: frame)
         return nil
@@ -413,6 +417,35 @@ final class Intake: Sendable {
         }
     }
 
+    // MARK: Descriptors
+
+    /// The descriptors that were found for a frame when it was taken.
+    private func takeDescriptors(of frame: borrowing ZeroMQFrame) -> PassedDescriptors? {
+        guard let token = Wire.descriptorToken(of: frame) else { return nil }
+        return state.withLock { $0.arrivals.descriptors.take(token) }
+    }
+
+    /// Lets `body` change the sockets for descriptors, and closes what it returns.
+    /// - Returns: Whether the port is open.
+    @discardableResult
+    func changeDescriptors(_ body: (inout DescriptorIntake) -> [DescriptorSocket]) -> Bool {
+        // Closed after the lock.
+        let closed = state.withLock { state -> [DescriptorSocket]? in
+            guard state.lifecycle.isOpen else { return nil }
+            return body(&state.arrivals.descriptors)
+        }
+        return closed != nil
+    }
+
+    /// The peers that have sockets for descriptors.
+    var descriptorPeers: Set<Incarnation> { state.withLock { $0.arrivals.descriptors.peers } }
+
+    /// Closes the sockets of peers that are gone, as far as no message waits that may name them.
+    func closeDescriptorSockets(of gone: Set<Incarnation>) {
+        let isEmpty = look().isEmpty
+        changeDescriptors { $0.close(of: gone, isEmpty: isEmpty) }
+    }
+
     // MARK: The end
 
     /// Refuses new turns.
@@ -442,7 +475,9 @@ final class Intake: Sendable {
             switch consume next {
             case .local(let message): refuse(.local(message))
             case .frame(let frame, let sender):
-                let frame = ReceivedFrame(frame, sender: sender, channel.channels)
+                state.withLock { $0.arrivals.descriptors.find(for: frame) }
+                let passed = takeDescriptors(of: frame)
+                let frame = ReceivedFrame(frame, sender: sender, channel.channels, passed)
                 if frame.malformed == nil { refuse(.frame(frame)) }
             case .nothing: return
             }
@@ -453,13 +488,15 @@ final class Intake: Sendable {
     /// - Returns: The socket, to be closed.
     func close() -> ZeroMQSocket? {
         var handlers = TappedHandlers(PortHandlers())
+        var sockets: [DescriptorSocket] = []
         let socket = state.withLock { state in
             state.lifecycle.finish()
             state.arrivals.endPeers()
+            sockets = state.arrivals.descriptors.closeAll()
             swap(&state.handlers, &handlers)
             return state.arrivals.zeroMQ.takeSocket()
         }
-        withExtendedLifetime(handlers) {}
+        withExtendedLifetime((handlers, sockets)) {}
         return socket
     }
 }

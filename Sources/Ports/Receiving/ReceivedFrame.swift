@@ -10,8 +10,13 @@ final class ReceivedFrame: Sendable {
     private let frame: ZeroMQFrame
     /// The sender of a frame of a lane.
     private let laneSender: MessageSender?
+    private let descriptors: [MessageDescriptor]
 
-    init(_ frame: consuming ZeroMQFrame, sender: MessageSender? = nil, _ channels: ChannelTable) {
+    /// - Parameter passed: The descriptors that came for the frame.
+    init(
+        _ frame: consuming ZeroMQFrame, sender: MessageSender? = nil, _ channels: ChannelTable,
+        _ passed: PassedDescriptors? = nil
+    ) {
         var header = WireHeader()
         var malformed: Wire.Malformed?
         frame.withUnsafeBytes { bytes in
@@ -21,6 +26,8 @@ final class ReceivedFrame: Sendable {
         self.malformed = malformed
         self.frame = frame
         laneSender = sender
+        descriptors =
+            header.descriptorCount == 0 ? [] : PassedDescriptors.descriptors(header.descriptorCount, of: passed)
         self.channels = channels
     }
 
@@ -37,6 +44,7 @@ final class ReceivedFrame: Sendable {
             return (0..<header.count).map { index in
                 let (size, isPort) = size(of: index, in: bytes)
                 defer { offset += size }
+                if isPort, size == 0 { return .descriptor(descriptors[ordinal(ofDescriptor: index, in: bytes)]) }
                 if isPort, let channel = channel(in: bytes, at: offset, size: size) { return .port(channel) }
                 return .bytes(Array(bytes[offset..<offset + size]))
             }
@@ -52,9 +60,22 @@ final class ReceivedFrame: Sendable {
 
     func channel(ofComponent index: Int) -> SendChannel? {
         frame.withUnsafeBytes { bytes in
-            guard let (range, isPort) = range(ofComponent: index, in: bytes), isPort else { return nil }
+            guard let (range, isPort) = range(ofComponent: index, in: bytes), isPort, !range.isEmpty else { return nil }
             return channel(in: bytes, at: range.lowerBound, size: range.count)
         }
+    }
+
+    func descriptor(ofComponent index: Int) -> MessageDescriptor? {
+        guard !descriptors.isEmpty else { return nil }
+        return frame.withUnsafeBytes { bytes in
+            guard let (range, isPort) = range(ofComponent: index, in: bytes), isPort, range.isEmpty else { return nil }
+            return descriptors[ordinal(ofDescriptor: index, in: bytes)]
+        }
+    }
+
+    /// The place of a component among the descriptors.
+    private func ordinal(ofDescriptor index: Int, in bytes: UnsafeRawBufferPointer) -> Int {
+        (0..<index).count { size(of: $0, in: bytes) == (0, true) }
     }
 
     @inline(__always)

@@ -70,6 +70,14 @@ enum ReceivedMessage: Sendable {
         }
     }
 
+    /// The descriptor in a component; nil for bytes and ports, or past the last component.
+    func descriptor(ofComponent index: Int) -> MessageDescriptor? {
+        switch self {
+        case .local(let message): message.descriptor(ofComponent: index)
+        case .frame(let frame): frame.descriptor(ofComponent: index)
+        }
+    }
+
     /// Tells the asker of a request that nobody handles it. Not inlined, so that the way of a message stays short.
     @inline(never) func refuse() {
         guard header.kind == .request, let replyChannel else { return }

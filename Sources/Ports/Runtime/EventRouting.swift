@@ -55,6 +55,19 @@ extension PortRuntime: RuntimeEvents {
         case .noLane(let number, let question): channel(number)?.laneWasRefused(question)
         case .laneClosed(let number, let question): ports.port(number)?.endLanes(of: sender, question: question)
         case .memory(let number, let memory): ports.port(number)?.memoryCame(memory, descriptors.first, of: sender)
+        case .wantsDescriptorSocket(let number, let question):
+            if ports.port(number)?.makeDescriptorSocket(for: peer, question: question) != true {
+                peer.send(.noDescriptorSocket(number, question: question))
+            }
+        case .descriptorSocket(let number, let question):
+            if let channel = channel(number) {
+                channel.descriptorSocketCame(descriptors.first, question)
+            } else {
+                peer.send(.descriptorSocketClosed(number, question: question))
+            }
+        case .noDescriptorSocket(let number, let question): channel(number)?.descriptorSocketCame(nil, question)
+        case .descriptorSocketClosed(let number, let question):
+            ports.port(number)?.closeDescriptorSocket(of: sender, question: question)
         }
     }
 
@@ -83,7 +96,10 @@ extension PortRuntime: RuntimeEvents {
     func connectionEnded(_ peer: ControlConnection, isLast: Bool) {
         controlConnectionChanged(peer.incarnation)
         guard isLast else { return }
-        for port in ports.all { port.endLanes(of: peer.incarnation, isGone: true) }
+        for port in ports.all {
+            port.endLanes(of: peer.incarnation, isGone: true)
+            port.closeDescriptorSocketsSoon()
+        }
         receiving.notices.askerIsGone(peer.incarnation)
         statistics.connectionEnded(peer)
         finishing.connectionEnded(peer.incarnation)

@@ -18,6 +18,7 @@ struct ChannelState: ~Copyable {
     var queue: SendState
     var lane = LaneConnection()
     var zeroMQ = ZeroMQConnection()
+    var descriptors = DescriptorSender()
     var credit: Credit
     /// Wakes the takers of a port of this runtime.
     var bell: ZeroMQSocket?
@@ -35,6 +36,9 @@ struct ChannelState: ~Copyable {
     /// Whether there is a way to a port of another process.
     var isOpen: Bool { lane.isOpen || zeroMQ.isOpen }
 
+    /// Whether senders wait until their own deadlines: the owner is known to accept what they send.
+    var isConnected: Bool { queue.isConnected && !descriptors.isAsked }
+
     // MARK: Waiting
 
     /// A waiter has waited for a while. Closes a socket that the owner has not accepted in time.
@@ -47,12 +51,12 @@ struct ChannelState: ~Copyable {
         of waiter: some Waiter, _ send: MonotonicInstant, _ connect: MonotonicInstant
     ) -> (isConnected: Bool, isOver: Bool, looks: Bool) {
         let now = MonotonicInstant.now
-        let isOver = (queue.isConnected ? send : connect) <= now
+        let isOver = (isConnected ? send : connect) <= now
         if !isOver, !lane.isAsked, queue.isFirst(waiter) { retryUnaccepted() }
         // When many deadlines pass together, one check suffices.
         let looks = !isOver || lastLook + .milliseconds(100) < now
         if looks { lastLook = now }
-        return (queue.isConnected, isOver, looks)
+        return (isConnected, isOver, looks)
     }
 
     /// Gives up a socket that the owner has not accepted in time.
@@ -67,6 +71,7 @@ struct ChannelState: ~Copyable {
     mutating func controlConnectionChanged() -> (any Waiter)? {
         // The answer may be lost.
         _ = giveUpAsking()
+        descriptors.giveUpAsking()
         zeroMQ.loseAnswer()
         credit.giveBackAll()
         return queue.waiters.first
@@ -118,6 +123,7 @@ struct ChannelState: ~Copyable {
         }
         queue.disconnect()
         credit.giveBackAll()
+        descriptors.forgetInFlight()
         return queue.waiters
     }
 
@@ -201,6 +207,7 @@ struct ChannelState: ~Copyable {
         if end != .closed {
             zeroMQ.close()
             lane.close()
+            descriptors.close()
         }
         return queue.end(end)
     }
@@ -209,6 +216,7 @@ struct ChannelState: ~Copyable {
     mutating func close(linger milliseconds: Int32) {
         zeroMQ.close(linger: milliseconds)
         lane.close()
+        descriptors.close()
         bell = nil
     }
 }

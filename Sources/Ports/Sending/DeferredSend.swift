@@ -1,6 +1,7 @@
 import RunLoopLocks
 import RunLoops
 import Synchronization
+import ZeroMQ
 
 /// A frame that waits for room without a thread, for a suspended task or for a reply. The channel retains the object
 /// until its outcome.
@@ -20,6 +21,7 @@ final class DeferredSend: Waiter {
     private struct Attempt: ~Copyable {
         var message: OutgoingMessage
         var watch: (any Watch)?
+        var watched: Int32?
         var timer: (ThreadRunLoop.Timer, limit: MonotonicInstant)?
         /// The handshake that the frame waits for.
         var handshake: ControlHandshake?
@@ -65,6 +67,9 @@ final class DeferredSend: Waiter {
             stopWatching()
             wait(until: .distantFuture)
             attempt.withLock { $0.handshake }?.outcome.remove(self)
+            // The sender has its descriptors back before it learns that the message was not sent.
+            let message = attempt.withLock { exchange(&$0.message, with: .frame(OutgoingFrame(ZeroMQFrame()))) }
+            _ = consume message
         }
     }
 
@@ -99,10 +104,11 @@ final class DeferredSend: Waiter {
     }
 
     private func watch(_ descriptor: Int32) throws(PortError) {
-        // The descriptor stays the same until the watch is stopped.
-        guard attempt.withLock({ $0.watch?.isValid != true }) else { return }
+        // The carrier's descriptor stays the same until the watch is stopped.
+        guard attempt.withLock({ $0.watch?.isValid != true || $0.watched != descriptor }) else { return }
+        stopWatching()
         let watch = try channel.channels.housekeeping.watch(descriptor, "a port that a task sends to", for: self)
-        attempt.withLock { $0.watch = watch }
+        attempt.withLock { ($0.watch, $0.watched) = (watch, descriptor) }
     }
 
     private func stopWatching() { attempt.withLock { $0.watch.take() }?.invalidate() }
@@ -158,17 +164,19 @@ extension SendChannel {
         if try sendAtOnce(&message, before: deadline, isLast: true) { return ended(nil) }
         // The port asks only processes that watch it how many messages they have sent.
         watch()
-        let size = message.size
-        guard posted.withLock({ $0.add(size, channels.extraPosts) }) else { throw .sendTimedOut(port: identity) }
+        let (size, descriptors) = (message.size, message.descriptorCount)
+        guard posted.withLock({ $0.add(size, descriptors: descriptors, channels.extraPosts) }) else {
+            throw .sendTimedOut(port: identity)
+        }
         let deferred: DeferredSend
         do throws(PortError) {
             deferred = try DeferredSend(message, to: self, before: deadline)
         } catch {
-            posted.withLock { $0.remove(size, channels.extraPosts) }
+            posted.withLock { $0.remove(size, descriptors: descriptors, channels.extraPosts) }
             throw error
         }
         deferred.outcome.whenSet { outcome in
-            self.posted.withLock { $0.remove(size, self.channels.extraPosts) }
+            self.posted.withLock { $0.remove(size, descriptors: descriptors, self.channels.extraPosts) }
             if case .failure(let error) = outcome { ended(error) } else { ended(nil) }
         }
     }

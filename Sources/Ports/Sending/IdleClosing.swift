@@ -35,6 +35,7 @@ extension SendChannel {
     }
 
     private func noteClosed() {
+        closeUnusedDescriptorSocket()
         log.debug("closed the idle connection to \(identity)")
         channels.connections.closed(self)
     }

@@ -51,7 +51,7 @@ extension SendChannel {
     }
 
     @inline(never)
-    private func noteUnsent(_ outcome: LaneConnection.Outcome, _ state: inout ChannelState) {
+    func noteUnsent(_ outcome: LaneConnection.Outcome, _ state: inout ChannelState) {
         switch outcome {
         case .sent, .full: break
         case .ended: state.loseLane()

@@ -35,6 +35,7 @@ struct LocalMessage: @unchecked Sendable {
     enum Component: Sendable {
         case bytes([UInt8])
         case port(SendChannel)
+        case descriptor(MessageDescriptor)
     }
 
     private var storage: Storage
@@ -165,6 +166,11 @@ struct LocalMessage: @unchecked Sendable {
     /// The right in a component; nil for bytes, or behind the last component.
     func right(ofComponent index: Int) -> SendChannel? {
         if case .port(let right)? = component(index) { right } else { nil }
+    }
+
+    /// The descriptor in a component; nil for others, or behind the last component.
+    func descriptor(ofComponent index: Int) -> MessageDescriptor? {
+        if case .descriptor(let descriptor)? = component(index) { descriptor } else { nil }
     }
 
     /// Drops the message's references.

@@ -117,7 +117,7 @@ final class SendChannel: Sendable {
         }
         guard let localQueue else { return }
         let message = LocalMessage(id: id, bytes: bytes, replyRight: replyRight, size: size, from: localQueue.pool)
-        var outgoing = OutgoingMessage.local(message)
+        var outgoing = OutgoingMessage.local(message, nil)
         try send(&outgoing, before: deadline)
     }
 
@@ -137,17 +137,18 @@ final class SendChannel: Sendable {
         try Fork.check()
         switch message {
         case .frame: break
-        case .local(let message):
+        case .local(let message, let descriptors):
             // No lock is taken. A sender needs the lock only to connect, to wait, for credit, or to learn why it cannot
             // send.
             if hasShortWay, let localQueue, !localQueue.isHeld, noteOutcome(localQueue.push(message)) {
+                descriptors?.noteSent()
                 return true
             }
         }
         let isSent = try state.withLock { (state) throws(PortError) -> Bool? in
             try state.queue.check(.isInvalid(port: identity))
             if state.queue.mayTry(isLast: isLast), try trySend(&message, &state) { return true }
-            return state.queue.isConnected && deadline.hasPassed ? nil : false
+            return state.isConnected && deadline.hasPassed ? nil : false
         }
         guard let isSent else {
             throw dropLostConnection() ? .connectionLost(port: identity) : .sendTimedOut(port: identity)
@@ -171,7 +172,7 @@ final class SendChannel: Sendable {
     }
 
     /// The period in which the first waiter for room checks the connection, because libzmq does not report its loss.
-    private static let lookPeriod = Duration.seconds(1)
+    static let lookPeriod = Duration.seconds(1)
 
     /// A waiter's next step.
     enum NextStep {
@@ -207,11 +208,15 @@ final class SendChannel: Sendable {
         return try state.withLock { (state) throws(PortError) -> NextStep in
             try state.queue.check(.becameInvalid(port: identity))
             if deadlines.losses != state.zeroMQ.losses { throw .connectionLost(port: identity) }
-            let limit = state.queue.isConnected ? deadlines.send : deadlines.connect
-            guard state.queue.isFirst(waiter) else { return .wait(nil, until: limit) }
+            guard state.queue.isFirst(waiter) else {
+                return .wait(nil, until: state.isConnected ? deadlines.send : deadlines.connect)
+            }
+            state.descriptors.obstacle = .none
             localQueue?.askForRoom()
             state.lane.askForRoom()
             if try trySend(&message, &state) { return .done }
+            let limit = state.isConnected ? deadlines.send : deadlines.connect
+            if let step = try stepForDescriptors(waiter, state, until: limit) { return step }
             if waiter is ThreadWaiter, giveUpAwaitingLane(&state) { return .connect }
             if isLocal || state.lane.isAsked { return .wait(nil, until: limit) }
             if state.lane.isOpen {
@@ -245,21 +250,29 @@ final class SendChannel: Sendable {
     /// - Returns: False without room, or without a way.
     private func carry(_ message: inout OutgoingMessage, _ state: inout ChannelState) throws(PortError) -> Bool {
         switch consume message {
-        case .local(let local):
-            message = .local(local)
+        case .local(let local, let descriptors):
+            message = .local(local, descriptors)
             let outcome = localQueue?.push(local)
             if outcome == .opened { ring(&state) }
-            return outcome == .queued || outcome == .opened
-        case .frame(var frame):
+            let isSent = outcome == .queued || outcome == .opened
+            if isSent { descriptors?.noteSent() }
+            return isSent
+        case .frame(var outgoing):
             let isSent: Result<Bool, PortError>
-            if state.lane.isOpen {
-                isSent = .success(sendByLane(frame, &state))
+            if let descriptors = outgoing.descriptors {
+                isSent = send(&outgoing.frame, descriptors, &state)
             } else {
-                isSent = state.zeroMQ.send(&frame, tellsOrigin: right.byteLimit > 0)
+                isSent = send(&outgoing.frame, &state)
             }
-            message = .frame(frame)
+            message = .frame(outgoing)
             return try isSent.get()
         }
+    }
+
+    /// - Returns: False without room, or without a way.
+    func send(_ frame: inout ZeroMQFrame, _ state: inout ChannelState) -> Result<Bool, PortError> {
+        if state.lane.isOpen { return .success(sendByLane(frame, &state)) }
+        return state.zeroMQ.send(&frame, tellsOrigin: right.byteLimit > 0)
     }
 
     // MARK: Inside the runtime
@@ -349,16 +362,35 @@ final class SendChannel: Sendable {
     }
 }
 
+/// A frame on its way out, with its descriptors, if it has any.
+struct OutgoingFrame: ~Copyable {
+    var frame: ZeroMQFrame
+    let descriptors: [MessageDescriptor]?
+
+    init(_ frame: consuming ZeroMQFrame, _ descriptors: [MessageDescriptor]? = nil) {
+        self.frame = frame
+        self.descriptors = descriptors
+    }
+}
+
 /// A message on its way out: handed over inside the runtime, or a frame for another process.
 enum OutgoingMessage: ~Copyable {
-    case local(LocalMessage)
-    case frame(ZeroMQFrame)
+    /// With the descriptors in the message; nil for none.
+    case local(LocalMessage, [MessageDescriptor]?)
+    case frame(OutgoingFrame)
 
     /// The size as a frame, in bytes.
     var size: Int {
         switch self {
-        case .local(let message): message.size
-        case .frame(let frame): frame.count
+        case .local(let message, _): message.size
+        case .frame(let outgoing): outgoing.frame.count
+        }
+    }
+
+    var descriptorCount: Int {
+        switch self {
+        case .local(_, let descriptors): descriptors?.count ?? 0
+        case .frame(let outgoing): outgoing.descriptors?.count ?? 0
         }
     }
 }

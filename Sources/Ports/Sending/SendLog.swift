@@ -5,9 +5,9 @@ import ZeroMQ
 extension OutgoingMessage {
     var text: String {
         switch self {
-        case .local(let message): message.header.text(message.componentCount, size: message.size)
-        case .frame(let frame):
-            frame.withUnsafeBytes { try? WireHeader(checking: $0) }?.text(size: frame.count) ?? "a malformed message"
+        case .local(let message, _): message.header.text(message.componentCount, size: message.size)
+        case .frame(let outgoing):
+            outgoing.frame.withUnsafeBytes { try? WireHeader(checking: $0) }?.text(size: size) ?? "a malformed message"
         }
     }
 }

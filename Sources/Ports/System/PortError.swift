@@ -58,6 +58,11 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
     case directory(String, call: String, errno: Int32)
     /// The path of the socket is longer than the system's limit, in bytes.
     case pathTooLong(String, limit: Int)
+    /// The descriptor has left its ``MessageDescriptor``: a message that was sent has it, or somebody has taken it.
+    case descriptorGone
+    /// The descriptor has not arrived with its message: its sender is no process of this library, or its connection was
+    /// lost.
+    case descriptorLost
     /// No descriptor is left.
     case outOfDescriptors(limit: Int)
     /// libzmq's limit on sockets is reached. Each port of this process, and each port that it sends to, takes a socket.
@@ -85,7 +90,8 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
             .nameInUse(_, let port):
             port
         case .incompatibleVersion, .nameNotFound, .badName, .untrustedDirectory, .directory, .pathTooLong,
-            .outOfDescriptors, .outOfSockets, .runLoop, .invalidLimit, .invalidDuration, .unavailable,
+            .descriptorGone, .descriptorLost, .outOfDescriptors, .outOfSockets, .runLoop, .invalidLimit,
+            .invalidDuration, .unavailable,
             .transport:
             nil
         }
@@ -153,6 +159,8 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
         case .pathTooLong(let path, let limit):
             "the path \(DefaultDirectory.text(path)) has \(path.utf8.count) bytes, and the limit for a registry "
                 + "directory is \(limit): set PORTS_DIRECTORY to a shorter path"
+        case .descriptorGone: "the descriptor was sent or taken before: duplicate it for another use"
+        case .descriptorLost: "the descriptor has not arrived with its message: ask its sender for another"
         case .outOfDescriptors(let most): "no descriptor is left (the limit is \(most)): close some or raise ulimit -n"
         case .outOfSockets(let limit): "libzmq has no socket left (the limit is \(limit)): invalidate some ports"
         case .runLoop(let error): error.description

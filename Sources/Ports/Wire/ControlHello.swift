@@ -4,7 +4,7 @@
 ///     4   version   UInt8     of the control protocol, and three zero bytes
 ///     8   process   UInt128
 ///    24   origin    UInt32
-///    28   lanes     UInt32: 1 when the process can map lanes; otherwise 0
+///    28   takes     UInt32: 1 when the process can map lanes, plus 2 when it takes descriptors
 struct ControlHello: Equatable {
     static let size = 32
     static let version: UInt8 = 1
@@ -16,6 +16,8 @@ struct ControlHello: Equatable {
     var origin: UInt32 = 0
     /// Whether the sender of the hello can map lanes.
     var takesLanes = false
+    /// Whether messages to the sender of the hello may have descriptors, as those to each process of this library may.
+    var takesDescriptors = true
 }
 
 extension ControlHello {
@@ -25,7 +27,8 @@ extension ControlHello {
         version = bytes[4]
         incarnation = Incarnation(bits: bytes.little(at: 8))
         origin = bytes.little(at: 24)
-        takesLanes = (bytes.little(at: 28) as UInt32) & 1 != 0
+        let takes: UInt32 = bytes.little(at: 28)
+        (takesLanes, takesDescriptors) = (takes & 1 != 0, takes & 2 != 0)
     }
 
     func write(to bytes: UnsafeMutableRawBufferPointer) {
@@ -33,6 +36,6 @@ extension ControlHello {
         bytes.setLittle(UInt32(version), at: 4)
         bytes.setLittle(incarnation.bits, at: 8)
         bytes.setLittle(origin, at: 24)
-        bytes.setLittle((takesLanes ? 1 : 0) as UInt32, at: 28)
+        bytes.setLittle((takesLanes ? 1 : 0) | (takesDescriptors ? 2 : 0) as UInt32, at: 28)
     }
 }

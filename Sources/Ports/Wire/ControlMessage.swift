@@ -39,6 +39,15 @@ enum ControlMessage: Equatable {
     case laneClosed(UInt64, question: UInt64)
     /// Here is the memory with this number, for a message that the lane to this port of yours announces.
     case memory(UInt64, number: UInt64)
+    /// Give me a socket for the descriptors of messages to this port of yours. The answer, the messages and the end of the
+    /// socket have the number of the question, which nobody can guess.
+    case wantsDescriptorSocket(UInt64, question: UInt64)
+    /// Here is your socket to this port of mine, as the descriptor of the packet.
+    case descriptorSocket(UInt64, question: UInt64)
+    /// There is no socket for descriptors to this port of mine.
+    case noDescriptorSocket(UInt64, question: UInt64)
+    /// I have closed this socket to this port of yours, which has taken everything from it.
+    case descriptorSocketClosed(UInt64, question: UInt64)
 
     static let largestSize = QuestionPacket.largestSize
     private static let namedKind: UInt8 = 14
@@ -85,6 +94,10 @@ enum ControlMessage: Equatable {
         case (17, 2): self = .noLane(field(0), question: field(1))
         case (18, 2): self = .laneClosed(field(0), question: field(1))
         case (19, 2): self = .memory(field(0), number: field(1))
+        case (20, 2): self = .wantsDescriptorSocket(field(0), question: field(1))
+        case (21, 2): self = .descriptorSocket(field(0), question: field(1))
+        case (22, 2): self = .noDescriptorSocket(field(0), question: field(1))
+        case (23, 2): self = .descriptorSocketClosed(field(0), question: field(1))
         default: return nil
         }
     }
@@ -111,6 +124,10 @@ enum ControlMessage: Equatable {
             case .noLane(let number, let question): (17, [number, question])
             case .laneClosed(let number, let question): (18, [number, question])
             case .memory(let number, let memory): (19, [number, memory])
+            case .wantsDescriptorSocket(let number, let question): (20, [number, question])
+            case .descriptorSocket(let number, let question): (21, [number, question])
+            case .noDescriptorSocket(let number, let question): (22, [number, question])
+            case .descriptorSocketClosed(let number, let question): (23, [number, question])
             case .question: (QuestionPacket.packet, [])
             case .named(let number, _): (Self.namedKind, [number])
             }

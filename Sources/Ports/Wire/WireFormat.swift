@@ -4,7 +4,7 @@ import ZeroMQ
 //
 //     0   magic     UInt8     0xB7
 //     1   version   UInt8     of this layout
-//     2   kind      UInt8     message, request, reply, drain probe or failure
+//     2   kind      UInt8     message, request, reply, drain probe or failure; the top bit marks descriptors
 //     3   reply     UInt8     the size of the reply right in bytes; 0: no reply right
 //     4   id        UInt32    the message's id
 //     8   count     UInt32    the number of components
@@ -12,8 +12,11 @@ import ZeroMQ
 //                            drain probes: the number that the port's process gave the sender (see ControlHello).
 //                            Otherwise 0.
 //         request   UInt64    not in messages: the number of the request or of the probe
-//         sizes     UInt32    one for each component: its size in bytes; the top bit marks a port
+//         sizes     UInt32    one for each component: its size in bytes; the top bit marks a port, or, with a size of 0, a
+//                            descriptor
 //         the reply right, then the components, without gaps
+//         socket    UInt64    with descriptors only: the number of the socket by which they came (see ControlMessage), and
+//         packet    UInt64    that of their packet
 //
 // Every size is checked against the frame's size before anything is read. Surplus bytes make a frame malformed.
 
@@ -23,6 +26,8 @@ enum Wire {
     static let headerSize = 16
     static let requestSize = 8
     static let portBit: UInt32 = 1 << 31
+    static let descriptorsBit: UInt8 = 1 << 7
+    static let mostDescriptors = 64
     /// A component's size has 31 bits.
     static let largestMessage = Int(Int32.max)
     /// The longest path that the address of a local socket holds.
@@ -50,6 +55,30 @@ enum Wire {
     static func isBell(_ frame: borrowing ZeroMQFrame, _ mark: UInt32) -> Bool {
         frame.withUnsafeBytes { $0.count == MemoryLayout.size(ofValue: mark) && $0.little(at: 0) == mark }
             && frame.property("Peer-Address") == nil
+    }
+
+    /// Names the packet that has the descriptors of a message.
+    struct DescriptorToken: Hashable {
+        static let size = 16
+
+        let socket: UInt64
+        let packet: UInt64
+    }
+
+    /// Reads an unchecked frame; nil for a message without descriptors.
+    static func descriptorToken(of frame: borrowing ZeroMQFrame) -> DescriptorToken? {
+        frame.withUnsafeBytes { bytes in
+            let start = bytes.count - DescriptorToken.size
+            guard start >= headerSize, bytes[2] & descriptorsBit != 0 else { return nil }
+            return DescriptorToken(socket: bytes.little(at: start), packet: bytes.little(at: start + 8))
+        }
+    }
+
+    static func setDescriptorToken(_ token: DescriptorToken, of frame: inout ZeroMQFrame) {
+        frame.withUnsafeMutableBytes { bytes in
+            bytes.setLittle(token.socket, at: bytes.count - DescriptorToken.size)
+            bytes.setLittle(token.packet, at: bytes.count - DescriptorToken.size + 8)
+        }
     }
 
     static func setOrigin(_ origin: UInt32, of frame: inout ZeroMQFrame) {
@@ -121,10 +150,12 @@ struct WireHeader: Equatable {
     var count = 0
     var replySize = 0
     var origin: UInt32 = 0
+    var descriptorCount = 0
 
     @inline(__always) var sizesOffset: Int { Wire.headerSize + (kind == .message ? 0 : Wire.requestSize) }
     @inline(__always) var replyOffset: Int { sizesOffset + 4 * count }
     @inline(__always) var componentsOffset: Int { replyOffset + replySize }
+    @inline(__always) var descriptorTokenSize: Int { descriptorCount == 0 ? 0 : Wire.DescriptorToken.size }
 }
 
 extension WireHeader {
@@ -132,7 +163,7 @@ extension WireHeader {
         guard bytes.count >= Wire.headerSize else { throw .tooShort }
         guard bytes[0] == Wire.magic else { throw .badMagic }
         guard bytes[1] == Wire.version else { throw .badVersion(bytes[1]) }
-        guard let kind = Wire.Kind(rawValue: bytes[2]) else { throw .badKind }
+        guard let kind = Wire.Kind(rawValue: bytes[2] & ~Wire.descriptorsBit) else { throw .badKind }
         self.kind = kind
         id = bytes.little(at: 4)
         count = Int(bytes.little(at: 8) as UInt32)
@@ -147,20 +178,24 @@ extension WireHeader {
         for index in 0..<count {
             let size: UInt32 = bytes.little(at: sizesOffset + 4 * index)
             let length = Int(size & ~Wire.portBit)
-            if size & Wire.portBit != 0 {
+            if size == Wire.portBit {
+                descriptorCount += 1
+            } else if size & Wire.portBit != 0 {
                 guard end + length <= bytes.count else { throw .badSize }
                 _ = try WireRight(checking: UnsafeRawBufferPointer(rebasing: bytes[end..<end + length]))
             }
             end += length
         }
-        guard end == bytes.count else { throw .badSize }
+        guard end + descriptorTokenSize == bytes.count, descriptorCount <= Wire.mostDescriptors,
+            (descriptorCount > 0) == (bytes[2] & Wire.descriptorsBit != 0)
+        else { throw .badSize }
         if replySize > 0 { _ = try WireRight(checking: UnsafeRawBufferPointer(rebasing: bytes[replyOffset..<start])) }
     }
 
     func write(to bytes: UnsafeMutableRawBufferPointer) {
         bytes[0] = Wire.magic
         bytes[1] = Wire.version
-        bytes[2] = kind.rawValue
+        bytes[2] = kind.rawValue | (descriptorCount > 0 ? Wire.descriptorsBit : 0)
         // A right has at most 155 bytes.
         bytes[3] = UInt8(clamping: replySize)
         bytes.setLittle(id, at: 4)

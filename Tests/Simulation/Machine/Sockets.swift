@@ -133,10 +133,13 @@ final class SocketFile: OpenFile {
         return .failure(hasPeer ? -EAGAIN : -ENOTCONN)
     }
 
-    /// Takes all bytes of a stream.
+    /// Takes all bytes of a stream, up to those that have files.
     func receiveAll(_ most: Int) -> Received {
+        if inbox.first?.files.isEmpty == false { return receive() }
         var bytes: [UInt8] = []
-        while bytes.count < most, case .packet(let packet)? = inbox.isEmpty ? nil : receive() { bytes += packet.bytes }
+        while bytes.count < most, inbox.first?.files.isEmpty == true,
+            case .packet(let packet)? = inbox.isEmpty ? nil : receive()
+        { bytes += packet.bytes }
         return bytes.isEmpty ? receive() : .packet(Packet(bytes: bytes, files: []))
     }
 

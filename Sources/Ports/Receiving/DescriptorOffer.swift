@@ -1,0 +1,34 @@
+// The ways on which the descriptors of other processes' messages come to a port, from the question of a peer to the end.
+
+extension Receiver {
+    /// Makes a socket for the descriptors of a peer's messages, and hands its other end over. Called on the housekeeping
+    /// thread.
+    /// - Parameter question: The number of the peer's question, which messages name the socket with.
+    /// - Returns: False without a descriptor.
+    func makeDescriptorSocket(for peer: ControlConnection, question: UInt64) -> Bool {
+        guard (try? context.channels.sockets.checkReserve()) != nil, let (socket, other) = DescriptorSocket.make(),
+            intake.changeDescriptors({ $0.add(socket, question, of: peer.incarnation) })
+        else { return false }
+        if peer.sendAtOnce(.descriptorSocket(id.number, question: question), [other]) { return true }
+        closeDescriptorSocket(of: peer.incarnation, question: question)
+        return false
+    }
+
+    /// A peer sends no descriptors by this socket any more, and the port has taken all.
+    func closeDescriptorSocket(of peer: Incarnation, question: UInt64) {
+        intake.changeDescriptors { $0.close(question, of: peer) }
+    }
+
+    /// Closes the sockets of peers that are gone, when their messages were taken. Called when a connection has ended.
+    func closeDescriptorSocketsSoon() {
+        let gone = intake.descriptorPeers.filter { !context.control.isConnected(to: $0) }
+        guard !gone.isEmpty, !intake.closesDescriptorSockets.exchange(true, ordering: .relaxed) else { return }
+        // A live peer connects again, and what a dead one has sent by ZeroMQ may still be on its way.
+        context.housekeeping.perform(after: .seconds(1)) { [weak self] in
+            guard let self else { return }
+            intake.closesDescriptorSockets.store(false, ordering: .relaxed)
+            intake.closeDescriptorSockets(of: gone.filter { !self.context.control.isConnected(to: $0) })
+            closeDescriptorSocketsSoon()
+        }
+    }
+}
