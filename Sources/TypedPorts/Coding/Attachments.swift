@@ -1,7 +1,7 @@
 import Ports
 import RunLoopLocks
 
-/// The ports and bytes that travel beside an encoded value: attachment 0 is component 1 of the message. The value holds
+/// The ports, bytes and descriptors that travel beside an encoded value: attachment 0 is component 1 of the message. The value holds
 /// their numbers. Copies share what is appended.
 public struct Attachments: Sendable {
     /// The largest number of attachments of a message.
@@ -76,6 +76,10 @@ public struct Attachments: Sendable {
         makeTable()
         return table?.components.withLock { components in
             guard components.count < Self.largestCount else { return nil }
+            if case .descriptor = component {
+                let count = components.count { if case .descriptor = $0 { true } else { false } }
+                guard count < MessageDescriptor.largestCount else { return nil }
+            }
             components.append(component)
             return UInt32(components.count - 1)
         }
@@ -87,6 +91,14 @@ public struct Attachments: Sendable {
         if let message { return message.port(ofComponent: Int(number) + 1) }
         guard case .port(let right)? = table?.component(number) else { return nil }
         return right
+    }
+
+    /// The descriptor of this number; nil when it is no descriptor of these attachments.
+    func descriptor(_ number: UInt32) -> MessageDescriptor? {
+        guard number < Self.largestCount else { return nil }
+        if let message { return message.descriptor(ofComponent: Int(number) + 1) }
+        guard case .descriptor(let descriptor)? = table?.component(number) else { return nil }
+        return descriptor
     }
 
     /// The bytes of this number; nil when they are no bytes of these attachments.

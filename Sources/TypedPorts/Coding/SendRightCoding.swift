@@ -23,7 +23,9 @@ extension Encoder {
             throw error("a \(name) travels only in a message: encode it with a MessageCoder")
         }
         guard let number = attachments.append(component) else {
-            throw error("a message takes at most \(Attachments.largestCount) attachments: send several messages")
+            throw error(
+                "a message takes at most \(Attachments.largestCount) attachments, and \(MessageDescriptor.largestCount) "
+                    + "descriptors: send several messages")
         }
         var container = singleValueContainer()
         try container.encode(number)
