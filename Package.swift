@@ -207,7 +207,7 @@ for (folder, command, dependencies) in [
     ("MessagePorts", "message-ports", ports), ("NameService", "name-service", ports + [argumentParser]),
     ("RunLoopMessagePort", "run-loop-message-port", ["CoreFoundationPorts"]),
     ("Dictionary", "dictionary", ports + ["TypedPorts"]), ("Tally", "tally", ["RunLoops", "TypedPorts"]),
-    ("Workers", "workers", ports + ["TypedPorts"]),
+    ("Workers", "workers", ports + ["TypedPorts"]), ("PassDescriptor", "pass-descriptor", ["TypedPorts"]),
     ("FoundationMachPorts", "foundation-mach-ports", ["FoundationPorts", "DarwinNames"]),
     ("FoundationMessagePorts", "foundation-message-ports", ["FoundationPorts"]),
     ("FoundationGuest", "foundation-guest", ["FoundationPorts", "RunLoops"]),
