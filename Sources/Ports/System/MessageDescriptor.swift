@@ -3,10 +3,9 @@ import RunLoopLocks
 
 /// A descriptor that a message carries to a port of any process: a file, a pipe, a socket, memory, a directory.
 ///
-///     var ends: [Int32] = [-1, -1]
-///     pipe(&ends)
-///     let reader = MessageDescriptor(owning: ends[0])
-///     try right.send(MachPort.Message(id: 1, [.descriptor(reader)]))
+///     let log = try MessageDescriptor(duplicating: 2)
+///     let right = try PortNameServer.shared.port(forName: "com.example.worker")
+///     try right.send(MachPort.Message(id: 1, [.descriptor(log)]), before: .now + .seconds(1))
 ///
 /// The object owns the descriptor, and closes it with its last reference. A message that is sent takes the descriptor
 /// out of the object, so that it travels once: further uses throw ``PortError/descriptorGone``. When the send throws, the
