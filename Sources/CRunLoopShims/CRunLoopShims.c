@@ -457,6 +457,15 @@ bool crl_has_steady_ticks(void) {
 // Shared memory, and the sockets that announce it.
 
 int crl_memory_make(uint64_t size) {
+    int descriptor = crl_memory_draft(size);
+    if (descriptor < 0 || fcntl(descriptor, F_ADD_SEALS, F_SEAL_SEAL) == 0) return descriptor;
+    int error = errno;
+    close(descriptor);
+    errno = error;
+    return -1;
+}
+
+int crl_memory_draft(uint64_t size) {
     // A file beyond the limit would end the process by SIGXFSZ.
     struct rlimit limit;
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && size > limit.rlim_cur) {
@@ -466,7 +475,7 @@ int crl_memory_make(uint64_t size) {
     int descriptor = memfd_create("ports", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (descriptor < 0) return -1;
     if (ftruncate(descriptor, (off_t)size) == 0
-        && fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+        && fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0)
         return descriptor;
     int error = errno;
     close(descriptor);
@@ -484,6 +493,29 @@ uint64_t crl_memory_size(int descriptor) {
     if ((seals & sealed) == sealed && system.f_type == TMPFS_MAGIC) return (uint64_t)status.st_size;
     errno = EINVAL;
     return 0;
+}
+
+bool crl_memory_freeze(int descriptor, void *memory, uint64_t size) {
+    // A shared mapping is in the way of the seal, before Linux 6.7 also one that only reads.
+    return mmap(memory, size, PROT_READ, MAP_PRIVATE | MAP_FIXED, descriptor, 0) != MAP_FAILED
+        && fcntl(descriptor, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SEAL) == 0;
+}
+
+uint64_t crl_memory_whole_size(int descriptor, bool is_frozen) {
+    struct stat status;
+    int seals = fcntl(descriptor, F_GET_SEALS);
+    // The use of a page that has no memory yet would cost the user memory, or get a signal.
+    if (seals >= 0 && (!is_frozen || (seals & F_SEAL_WRITE)) && fstat(descriptor, &status) == 0
+        && (uint64_t)status.st_blocks * 512 >= (uint64_t)status.st_size)
+        return crl_memory_size(descriptor);
+    errno = EINVAL;
+    return 0;
+}
+
+const void *crl_memory_map_frozen(int descriptor, uint64_t size) {
+    if (size == 0 || crl_memory_whole_size(descriptor, true) != size) return NULL;
+    void *memory = mmap(NULL, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+    return memory == MAP_FAILED ? NULL : memory;
 }
 
 bool crl_memory_read(int descriptor, void *bytes, uint64_t size) {

@@ -141,6 +141,15 @@ int crl_poll(int first, int second, int64_t nanoseconds);
 
 // Makes a memory file that cannot change its size. -1 with errno.
 int crl_memory_make(uint64_t size);
+// Makes such a file, which can be frozen later.
+int crl_memory_draft(uint64_t size);
+// Lets nobody write the file any more, also not in this mapping of it, which must be the only one. False with errno.
+bool crl_memory_freeze(int descriptor, void *memory, uint64_t size);
+// The size of such a file, which a peer may have made, if all of its pages have memory, and it is frozen if it must be; 0
+// with errno for anything else.
+uint64_t crl_memory_whole_size(int descriptor, bool is_frozen);
+// Maps a frozen file for reading: NULL with errno unless it has this size.
+const void *crl_memory_map_frozen(int descriptor, uint64_t size);
 // The size of such a file, which a peer may have made; 0 with errno for anything else.
 uint64_t crl_memory_size(int descriptor);
 // Maps such a file: NULL with errno unless it has this size, and its first page gets memory. A forked child has no mapping.

@@ -63,6 +63,8 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
     /// The descriptor has not arrived with its message: its sender is no process of this library, or its connection was
     /// lost.
     case descriptorLost
+    /// The descriptor is no memory, or memory that somebody can still change: ``SharedMemory`` and ``SharedBuffer`` say how.
+    case untrustedMemory(reason: String)
     /// No descriptor is left.
     case outOfDescriptors(limit: Int)
     /// libzmq's limit on sockets is reached. Each port of this process, and each port that it sends to, takes a socket.
@@ -90,9 +92,8 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
             .nameInUse(_, let port):
             port
         case .incompatibleVersion, .nameNotFound, .badName, .untrustedDirectory, .directory, .pathTooLong,
-            .descriptorGone, .descriptorLost, .outOfDescriptors, .outOfSockets, .runLoop, .invalidLimit,
-            .invalidDuration, .unavailable,
-            .transport:
+            .descriptorGone, .descriptorLost, .untrustedMemory, .outOfDescriptors, .outOfSockets, .runLoop,
+            .invalidLimit, .invalidDuration, .unavailable, .transport:
             nil
         }
     }
@@ -161,6 +162,7 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
                 + "directory is \(limit): set PORTS_DIRECTORY to a shorter path"
         case .descriptorGone: "the descriptor was sent or taken before: duplicate it for another use"
         case .descriptorLost: "the descriptor has not arrived with its message: ask its sender for another"
+        case .untrustedMemory(let reason): "the memory cannot be trusted: \(reason)"
         case .outOfDescriptors(let most): "no descriptor is left (the limit is \(most)): close some or raise ulimit -n"
         case .outOfSockets(let limit): "libzmq has no socket left (the limit is \(limit)): invalidate some ports"
         case .runLoop(let error): error.description

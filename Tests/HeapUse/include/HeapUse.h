@@ -1,6 +1,7 @@
 // What Swift's Glibc module map leaves out of malloc.h.
 #pragma once
 #include <malloc.h>
+#include "MemoryFile.h"
 #include "SystemCallFilter.h"
 
 // How many bytes of heap the process has in use, in all of its arenas.
