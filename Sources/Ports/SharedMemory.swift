@@ -61,7 +61,7 @@ public final class SharedMemory: Sendable {
         public mutating func withMutableBytes<R, E: Error>(
             _ body: (inout MutableRawSpan) throws(E) -> R
         ) throws(E) -> R {
-            var bytes = MutableRawSpan(_unsafeStart: mapped.start, byteCount: mapped.byteCount)
+            var bytes = UnsafeMutableRawBufferPointer(start: mapped.start, count: mapped.byteCount).mutableBytes
             return try body(&bytes)
         }
 
