@@ -2,12 +2,17 @@ import ZeroMQ
 
 // Log lines about messages on their way out, at the level `trace`.
 
+extension OutgoingFrame {
+    var text: String {
+        frame.withUnsafeBytes { try? WireHeader(checking: $0) }?.text(size: frame.count) ?? "a malformed message"
+    }
+}
+
 extension OutgoingMessage {
     var text: String {
         switch self {
         case .local(let message, _): message.header.text(message.componentCount, size: message.size)
-        case .frame(let outgoing):
-            outgoing.frame.withUnsafeBytes { try? WireHeader(checking: $0) }?.text(size: size) ?? "a malformed message"
+        case .frame(let outgoing): outgoing.text
         }
     }
 }
