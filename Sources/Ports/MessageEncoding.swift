@@ -6,34 +6,43 @@ enum MessageEncoding {
     static func outgoing(
         _ message: MachPort.Message, kind: Wire.Kind = .message, request: UInt64 = 0, to port: SendChannel
     ) throws(PortError) -> OutgoingMessage {
-        let (components, descriptors) = try handOverDescriptors(message.components)
+        var components = message.components
         guard port.isLocal else {
             let frame = try frame(message, components, kind: kind, request: request, to: port)
-            return .frame(OutgoingFrame(frame, descriptors))
+            let hasDescriptors = Wire.descriptorToken(of: frame) != nil
+            return .frame(OutgoingFrame(frame, hasDescriptors ? try handOverDescriptors(in: &components) : nil))
         }
         let reply = message.replyPort?.channel
         let header = WireHeader(kind: kind, count: components.count, replySize: reply?.right.size ?? 0)
-        let size = try port.check(size: components.reduce(header.componentsOffset) { $0 + $1.size })
+        var (size, hasDescriptors) = (header.componentsOffset, false)
+        for component in components {
+            switch component {
+            case .bytes(let bytes): size += bytes.count
+            // The size in a frame, as long as the port is not exposed.
+            case .port(let right): size += right.channel.right.size
+            case .descriptor: hasDescriptors = true
+            }
+        }
+        let checkedSize = try port.check(size: size)
+        let descriptors = hasDescriptors ? try handOverDescriptors(in: &components) : nil
         if components.count == 1 {
             return .local(
                 LocalMessage(
                     kind: kind, id: message.id, request: request, component: components[0].local, replyRight: reply,
-                    size: size), descriptors)
+                    size: checkedSize), descriptors)
         }
         return .local(
             LocalMessage(
                 kind: kind, id: message.id, request: request, components: components.map(\.local), replyRight: reply,
-                size: size), descriptors)
+                size: checkedSize), descriptors)
     }
 
     /// Takes the descriptors out of their objects.
-    /// - Returns: The components, and the objects in them that have the descriptors now; nil without any.
+    /// - Returns: The objects in the components that have the descriptors now.
     private static func handOverDescriptors(
-        _ components: [MachPort.Message.Component]
-    ) throws(PortError) -> ([MachPort.Message.Component], [MessageDescriptor]?) {
-        // Most messages have none.
-        guard components.contains(where: { $0.isDescriptor }) else { return (components, nil) }
-        var (components, handedOver) = (components, [] as [MessageDescriptor])
+        in components: inout [MachPort.Message.Component]
+    ) throws(PortError) -> [MessageDescriptor] {
+        var handedOver: [MessageDescriptor] = []
         for (index, component) in components.enumerated() {
             guard case .descriptor(let descriptor) = component else { continue }
             let moved = try descriptor.handOver()
@@ -41,7 +50,7 @@ enum MessageEncoding {
             handedOver.append(moved)
         }
         try PortError.check("descriptors", handedOver.count, in: 0...MessageDescriptor.largestCount)
-        return (components, handedOver)
+        return handedOver
     }
 
     /// A message of one component of bytes.
@@ -135,23 +144,12 @@ enum MessageEncoding {
 }
 
 extension MachPort.Message.Component {
-    fileprivate var isDescriptor: Bool { if case .descriptor = self { true } else { false } }
-
     /// The component for a port of the same runtime.
     fileprivate var local: LocalMessage.Component {
         switch self {
         case .bytes(let bytes): .bytes(bytes)
         case .port(let right): .port(right.channel)
         case .descriptor(let descriptor): .descriptor(descriptor)
-        }
-    }
-
-    /// The size in a frame, in bytes, as long as a port is not exposed.
-    fileprivate var size: Int {
-        switch self {
-        case .bytes(let bytes): bytes.count
-        case .port(let right): right.channel.right.size
-        case .descriptor: 0
         }
     }
 }
