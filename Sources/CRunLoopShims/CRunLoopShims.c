@@ -456,16 +456,7 @@ bool crl_has_steady_ticks(void) {
 
 // Shared memory, and the sockets that announce it.
 
-int crl_memory_make(uint64_t size) {
-    int descriptor = crl_memory_draft(size);
-    if (descriptor < 0 || fcntl(descriptor, F_ADD_SEALS, F_SEAL_SEAL) == 0) return descriptor;
-    int error = errno;
-    close(descriptor);
-    errno = error;
-    return -1;
-}
-
-int crl_memory_draft(uint64_t size) {
+int crl_memory_make(uint64_t size, bool may_freeze) {
     // A file beyond the limit would end the process by SIGXFSZ.
     struct rlimit limit;
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && size > limit.rlim_cur) {
@@ -475,7 +466,7 @@ int crl_memory_draft(uint64_t size) {
     int descriptor = memfd_create("ports", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (descriptor < 0) return -1;
     if (ftruncate(descriptor, (off_t)size) == 0
-        && fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0)
+        && fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | (may_freeze ? 0 : F_SEAL_SEAL)) == 0)
         return descriptor;
     int error = errno;
     close(descriptor);

@@ -103,7 +103,7 @@ enum Way: CaseIterable { case thread, lane, zeroMQ }
         let (port, right) = try port(way)
         var (ends, sockets): ([Int32], [Int32]) = ([-1, -1], [-1, -1])
         #expect(pipe(&ends) == 0 && crl_socket_pair(&sockets) == 0)
-        let memory = crl_memory_make(4096)
+        let memory = crl_memory_make(4096, false)
         let folder = open(sandbox.path, O_RDONLY | O_DIRECTORY)
         let all = [ends[1], sockets[1], memory, folder].map { MessageDescriptor(owning: $0) }
         try right.send(MachPort.Message(all.map { .descriptor($0) }), before: .patience)

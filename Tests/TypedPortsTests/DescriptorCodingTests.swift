@@ -26,7 +26,7 @@ import TypedPorts
     }
 
     /// Memory whose size tells which it is.
-    private func memory(_ size: UInt64) -> MessageDescriptor { MessageDescriptor(owning: crl_memory_make(size)) }
+    private func memory(_ size: UInt64) -> MessageDescriptor { MessageDescriptor(owning: crl_memory_make(size, false)) }
 
     private func size(of descriptor: MessageDescriptor?) -> Int? {
         var status = stat()

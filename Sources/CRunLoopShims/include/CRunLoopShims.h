@@ -139,10 +139,8 @@ void crl_unforked_close(int descriptor);
 // Returns the count of readable descriptors, 0 on timeout, or -1 with errno.
 int crl_poll(int first, int second, int64_t nanoseconds);
 
-// Makes a memory file that cannot change its size. -1 with errno.
-int crl_memory_make(uint64_t size);
-// Makes such a file, which can be frozen later.
-int crl_memory_draft(uint64_t size);
+// Makes a memory file that cannot change its size, and that can be frozen later or not. -1 with errno.
+int crl_memory_make(uint64_t size, bool may_freeze);
 // Lets nobody write the file any more, also not in this mapping of it, which must be the only one. False with errno.
 bool crl_memory_freeze(int descriptor, void *memory, uint64_t size);
 // The size of such a file, which a peer may have made, if all of its pages have memory, and it is frozen if it must be; 0

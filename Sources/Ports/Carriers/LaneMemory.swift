@@ -62,7 +62,7 @@ struct LaneMemory: @unchecked Sendable {
         let limit = crl_memory_limit()
         while size > smallest, UInt64(size) > limit / 64 { size /= 4 }
         while size >= smallest {
-            let descriptor = crl_memory_make(mapped(size))
+            let descriptor = crl_memory_make(mapped(size), false)
             if descriptor >= 0 {
                 let made = OwnedDescriptor(descriptor)
                 if let memory = LaneMemory(descriptor) { return (made, memory) }

@@ -19,7 +19,7 @@ enum Large {
 
     /// Makes memory with a frame in it; nil without memory.
     static func make(_ frame: borrowing ZeroMQFrame) -> OwnedDescriptor? {
-        let number = crl_memory_make(UInt64(frame.count))
+        let number = crl_memory_make(UInt64(frame.count), false)
         guard number >= 0 else { return nil }
         let descriptor = OwnedDescriptor(number)
         // Not mapped, because the address space may be limited.

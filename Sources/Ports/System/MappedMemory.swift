@@ -42,7 +42,7 @@ final class MappedMemory: @unchecked Sendable {
     /// - Parameter mayFreeze: Whether ``freeze(_:)`` will be called.
     static func make(_ byteCount: Int, mayFreeze: Bool) throws(PortError) -> MappedMemory {
         try PortError.check("byteCount", byteCount, in: 1...Wire.largestMessage)
-        let number = mayFreeze ? crl_memory_draft(UInt64(byteCount)) : crl_memory_make(UInt64(byteCount))
+        let number = crl_memory_make(UInt64(byteCount), mayFreeze)
         guard number >= 0 else { throw .last("memfd_create") }
         let memory = try writable(OwnedDescriptor(number), UInt64(byteCount))
         guard crl_memory_populate(memory.start, UInt64(byteCount)) == 0 else { throw .last("madvise") }

@@ -72,7 +72,7 @@ final class HostileProgram: @unchecked Sendable {
             for _ in 0...below(10) { lane.attack() }
             // Memory for a message that the lane may announce.
             if below(2) == 0 {
-                let memory = OwnedDescriptor(crl_memory_make(UInt64(below(10_000))))
+                let memory = OwnedDescriptor(crl_memory_make(UInt64(below(10_000)), false))
                 _ = socket.send(.memory(port, number: UInt64(below(10))), [memory])
             }
             if below(4) == 0 { _ = socket.send(.laneClosed(port, question: 1)) }
