@@ -26,7 +26,7 @@ struct DescriptorSender: ~Copyable {
     /// The messages that the port has not taken: the number of the packet, and of its descriptors.
     private var inFlight: Deque<(number: UInt64, count: Int)> = []
     /// The descriptors of those messages.
-    private(set) var countInFlight = 0
+    private var countInFlight = 0
 
     /// The most descriptors in flight, because each counts against a limit of the user's.
     static let most = 128
@@ -60,8 +60,7 @@ struct DescriptorSender: ~Copyable {
     /// Closes the socket. The port closes its end when it is told so, or after the end of this process.
     mutating func close() {
         socket = nil
-        inFlight = []
-        countInFlight = 0
+        forgetInFlight()
     }
 
     /// Whether nothing is in flight on an open socket.
@@ -80,13 +79,11 @@ struct DescriptorSender: ~Copyable {
         guard let socket else { return false }
         // The carrier did not take the message that the last packet belongs to.
         if Wire.descriptorToken(of: frame) == .init(socket: question, packet: lastNumber) { return true }
-        if countInFlight > 0, countInFlight + descriptors.count > Self.most {
-            readReports()
-            if countInFlight > 0, countInFlight + descriptors.count > Self.most {
-                if !socket.hasHungUp { return fail(.budget) }
-                close()
-                return fail(.silent)
-            }
+        if isOverBudget(descriptors.count) { readReports() }
+        if isOverBudget(descriptors.count) {
+            if !socket.hasHungUp { return fail(.budget) }
+            close()
+            return fail(.silent)
         }
         var numbers: [Int32] = []
         for descriptor in descriptors { numbers.append(try descriptor.number) }
@@ -113,6 +110,9 @@ struct DescriptorSender: ~Copyable {
         inFlight.append((lastNumber, count))
         countInFlight += count
     }
+
+    /// A message of any number may go alone.
+    private func isOverBudget(_ count: Int) -> Bool { countInFlight > 0 && countInFlight + count > Self.most }
 
     private mutating func fail(_ obstacle: Obstacle) -> Bool {
         self.obstacle = obstacle

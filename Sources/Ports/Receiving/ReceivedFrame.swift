@@ -40,11 +40,11 @@ final class ReceivedFrame: Sendable {
 
     var components: [LocalMessage.Component] {
         frame.withUnsafeBytes { bytes in
-            var offset = header.componentsOffset
+            var (offset, rest) = (header.componentsOffset, descriptors[...])
             return (0..<header.count).map { index in
                 let (size, isPort) = size(of: index, in: bytes)
                 defer { offset += size }
-                if isPort, size == 0 { return .descriptor(descriptors[ordinal(ofDescriptor: index, in: bytes)]) }
+                if isPort, size == 0 { return .descriptor(rest.removeFirst()) }
                 if isPort, let channel = channel(in: bytes, at: offset, size: size) { return .port(channel) }
                 return .bytes(Array(bytes[offset..<offset + size]))
             }
@@ -69,13 +69,9 @@ final class ReceivedFrame: Sendable {
         guard !descriptors.isEmpty else { return nil }
         return frame.withUnsafeBytes { bytes in
             guard let (range, isPort) = range(ofComponent: index, in: bytes), isPort, range.isEmpty else { return nil }
-            return descriptors[ordinal(ofDescriptor: index, in: bytes)]
+            // The place among the descriptors.
+            return descriptors[(0..<index).count { size(of: $0, in: bytes) == (0, true) }]
         }
-    }
-
-    /// The place of a component among the descriptors.
-    private func ordinal(ofDescriptor index: Int, in bytes: UnsafeRawBufferPointer) -> Int {
-        (0..<index).count { size(of: $0, in: bytes) == (0, true) }
     }
 
     @inline(__always)
