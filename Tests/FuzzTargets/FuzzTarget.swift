@@ -118,7 +118,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
             }
         }
         if header.descriptorCount > 0 {
-            // Those that have not come cannot be sent on.
+            // A message without its descriptors cannot be sent on.
             let isSent = (try? MessageEncoding.outgoing(message, to: port.sendRight.channel)) != nil
             return isSent ? "descriptors that have not come are sent on" : nil
         }
