@@ -83,12 +83,9 @@ test: dependencies
 	@[ -d .build/debug ] || echo "Building the library, the examples and the tests: the first build takes several minutes."
 	@$(BUILD) --build-tests
 	@$(MAKE) --no-print-directory examples BUILD=:
-	@set -o pipefail; $(SWIFT) test --skip-build --parallel --disable-xctest 2>&1 | tee .build/test.log || { \
-		echo; echo "what failed, again:"; grep '✘' .build/test.log; exit 1; }
+	@SWIFT="$(SWIFT)" .ci/tests
 	@echo "the tests of ports once more, by ZeroMQ alone"
-	@set -o pipefail; PORTS_LANES=never $(SWIFT) test --skip-build --parallel --disable-xctest \
-		--filter '^(PortsTests|TypedPortsTests)\.' 2>&1 | tee .build/test.log || { \
-		echo; echo "what failed, again:"; grep '✘' .build/test.log; exit 1; }
+	@SWIFT="$(SWIFT)" PORTS_LANES=never .ci/tests --filter '^(PortsTests|TypedPortsTests)\.'
 	@$(MAKE) --no-print-directory companions
 
 # libzmq is not instrumented; the sanitizers see what our own code does around it. Some tests ask for more memory than

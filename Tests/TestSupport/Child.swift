@@ -9,11 +9,20 @@ private let lanes = getenv("PORTS_LANES").map { ["PORTS_LANES": String(cString: 
 package func spawn(_ words: [String], environment: [String: String] = [:]) -> pid_t {
     let all = ["PATH": "/usr/bin:/bin", "SWIFT_BACKTRACE": "enable=no"].merging(sanitizerOptions) { $1 }
         .merging(lanes) { $1 }.merging(environment) { $1 }
-    var arguments: [UnsafeMutablePointer<CChar>?] = words.map { strdup($0) } + [nil]
-    var variables: [UnsafeMutablePointer<CChar>?] = all.map { strdup("\($0.key)=\($0.value)") } + [nil]
+    let arguments: [UnsafeMutablePointer<CChar>?] = words.map { strdup($0) } + [nil]
+    let variables: [UnsafeMutablePointer<CChar>?] = all.map { strdup("\($0.key)=\($0.value)") } + [nil]
     defer { for string in arguments + variables { free(string) } }
     var pid: pid_t = 0
-    let error = crl_spawn(&pid, words[0], &arguments, &variables, nil, [-1, -1, -1])
+    var failed: UnsafePointer<CChar>?
+    let error = arguments.withUnsafeBufferPointer { arguments in
+        variables.withUnsafeBufferPointer { variables in
+            var program = crl_program()
+            program.path = UnsafePointer(arguments[0])
+            (program.arguments, program.environment) = (arguments.baseAddress, variables.baseAddress)
+            (program.standard, program.may_gain_privileges, program.cgroup) = ((-1, -1, -1), true, -1)
+            return crl_spawn(&pid, &program, &failed)
+        }
+    }
     precondition(error == 0, "\(words[0]) cannot be started: \(error)")
     return pid
 }

@@ -6,10 +6,15 @@ package final class TemporaryFolder: Sendable {
 
     package init() {
         // Short, as the paths of sockets have to be.
-        var template = Array("/tmp/pt-XXXXXX".utf8CString)
+        var template = Array("\(Self.parent)/pt-XXXXXX".utf8CString)
         precondition(mkdtemp(&template) != nil, "no temporary directory")
         path = String(decoding: template.dropLast().map(UInt8.init(bitPattern:)), as: UTF8.self)
     }
+
+    /// In memory, where there is such a folder: a disk may keep a test waiting for half a minute, while it writes what a build
+    /// has left.
+    private static let parent =
+        getenv("TMPDIR").map { String(cString: $0) } ?? (access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp")
 
     // Its trees may be deeper than paths reach.
     deinit { Child(["/bin/rm", "-rf", "--", path]).wait() }
